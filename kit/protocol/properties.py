@@ -1,0 +1,170 @@
+"""What kind of snapshot a checkpoint is, and what becomes of it.
+
+A `SnapshotType` says what is taken (a checkpoint, a savepoint, a savepoint that ends the job) and how its files may be shared with other
+checkpoints. `CheckpointProperties` adds the life after that: whether a newer checkpoint subsumes it and at which end of the job it is
+discarded. Both are values: they are written into `_metadata` from version 4 on and read back equal.
+
+Follows Flink's `CheckpointProperties`, `SnapshotType`, `CheckpointType`, `SavepointType` and `SavepointFormatType`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+
+class SharingFilesStrategy(Enum):
+    """Which files a snapshot may share with others (`SnapshotType.SharingFilesStrategy`)."""
+
+    FORWARD_BACKWARD = "FORWARD_BACKWARD"
+    """May reuse older checkpoints' files, and newer ones may reuse its own: an incremental checkpoint."""
+    FORWARD = "FORWARD"
+    """Reuses nothing, but newer checkpoints may reuse its files: a full checkpoint."""
+    NO_SHARING = "NO_SHARING"
+    """Stands alone: a savepoint."""
+
+
+class PostCheckpointAction(Enum):
+    """What the job does once the snapshot is complete (`SavepointType.PostCheckpointAction`)."""
+
+    NONE = "NONE"
+    SUSPEND = "SUSPEND"
+    TERMINATE = "TERMINATE"
+
+
+class SavepointFormatType(Enum):
+    """The format of a savepoint's state files (`SavepointFormatType`)."""
+
+    CANONICAL = "CANONICAL"
+    NATIVE = "NATIVE"
+
+
+class RetentionPolicy(Enum):
+    """When a completed checkpoint outlives its job (`CheckpointRetentionPolicy`)."""
+
+    NEVER_RETAIN_AFTER_TERMINATION = "NEVER_RETAIN_AFTER_TERMINATION"
+    RETAIN_ON_FAILURE = "RETAIN_ON_FAILURE"
+    RETAIN_ON_CANCELLATION = "RETAIN_ON_CANCELLATION"
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointType:
+    """An ordinary checkpoint: `name` as Flink shows it, and its file sharing (Flink's `CheckpointType`)."""
+
+    name: str
+    sharing: SharingFilesStrategy
+
+    is_savepoint = False
+    is_synchronous = False
+    should_drain = False
+
+
+@dataclass(frozen=True, slots=True)
+class SavepointType:
+    """A savepoint: what follows it and the format of its files (Flink's `SavepointType`)."""
+
+    name: str
+    action: PostCheckpointAction
+    format: SavepointFormatType
+
+    is_savepoint = True
+    sharing = SharingFilesStrategy.NO_SHARING
+
+    @property
+    def is_synchronous(self) -> bool:
+        """Whether tasks stop at the barrier until the savepoint is confirmed."""
+        return self.action is not PostCheckpointAction.NONE
+
+    @property
+    def should_drain(self) -> bool:
+        """Whether event time is advanced to its end first, so that all timers and windows fire."""
+        return self.action is PostCheckpointAction.TERMINATE
+
+    @classmethod
+    def savepoint(cls, fmt: SavepointFormatType) -> SavepointType:
+        """A savepoint after which the job goes on."""
+        return cls("Savepoint", PostCheckpointAction.NONE, fmt)
+
+    @classmethod
+    def suspend(cls, fmt: SavepointFormatType) -> SavepointType:
+        """A savepoint after which the job stops, its windows kept for the next run."""
+        return cls("Suspend Savepoint", PostCheckpointAction.SUSPEND, fmt)
+
+    @classmethod
+    def terminate(cls, fmt: SavepointFormatType) -> SavepointType:
+        """A savepoint before which the job drains, and after which it stops for good."""
+        return cls("Terminate Savepoint", PostCheckpointAction.TERMINATE, fmt)
+
+
+SnapshotType = CheckpointType | SavepointType
+
+CHECKPOINT = CheckpointType("Checkpoint", SharingFilesStrategy.FORWARD_BACKWARD)
+FULL_CHECKPOINT = CheckpointType("Full Checkpoint", SharingFilesStrategy.FORWARD)
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointProperties:
+    """How a checkpoint was asked for and when it is discarded (Flink's `CheckpointProperties`).
+
+    `forced` requests start even while the maximum number of checkpoints is pending. `discard_subsumed` is also "may be subsumed".
+    The other `discard_*` name an end of the job. An `unclaimed` checkpoint was restored from without taking ownership.
+    """
+
+    snapshot_type: SnapshotType
+    forced: bool = False
+    discard_subsumed: bool = True
+    discard_finished: bool = True
+    discard_cancelled: bool = True
+    discard_failed: bool = True
+    discard_suspended: bool = True
+    unclaimed: bool = False
+
+    @property
+    def is_savepoint(self) -> bool:
+        """Whether the snapshot belongs to the user rather than to the job."""
+        return self.snapshot_type.is_savepoint
+
+    @property
+    def is_synchronous(self) -> bool:
+        """Whether it is a stop-with-savepoint."""
+        return self.snapshot_type.is_synchronous
+
+    @classmethod
+    def for_checkpoint(cls, retention: RetentionPolicy) -> CheckpointProperties:
+        """The properties of the job's periodic checkpoints under a retention policy."""
+        discard_cancelled, discard_failed, discard_suspended = _DISCARDED_AT[retention]
+        return cls(
+            CHECKPOINT,
+            discard_cancelled=discard_cancelled,
+            discard_failed=discard_failed,
+            discard_suspended=discard_suspended,
+        )
+
+    @classmethod
+    def for_savepoint(
+        cls, *, forced: bool, fmt: SavepointFormatType = SavepointFormatType.CANONICAL
+    ) -> CheckpointProperties:
+        """The properties of a savepoint after which the job goes on."""
+        return cls(SavepointType.savepoint(fmt), forced, *_NEVER_DISCARDED)
+
+    @classmethod
+    def for_sync_savepoint(
+        cls, *, forced: bool, terminate: bool, fmt: SavepointFormatType = SavepointFormatType.CANONICAL
+    ) -> CheckpointProperties:
+        """The properties of stop-with-savepoint: `terminate` drains, otherwise the job is suspended."""
+        kind = SavepointType.terminate(fmt) if terminate else SavepointType.suspend(fmt)
+        return cls(kind, forced, *_NEVER_DISCARDED)
+
+    @classmethod
+    def for_unclaimed_snapshot(cls) -> CheckpointProperties:
+        """The properties given to a snapshot that a job was restored from in NO_CLAIM or LEGACY mode."""
+        return cls(SavepointType.savepoint(SavepointFormatType.CANONICAL), False, *_NEVER_DISCARDED, unclaimed=True)
+
+
+# discarded when the job is (cancelled, failed, suspended)
+_DISCARDED_AT = {
+    RetentionPolicy.NEVER_RETAIN_AFTER_TERMINATION: (True, True, True),
+    RetentionPolicy.RETAIN_ON_FAILURE: (True, False, True),
+    RetentionPolicy.RETAIN_ON_CANCELLATION: (False, False, False),
+}
+_NEVER_DISCARDED = (False, False, False, False, False)

@@ -1,0 +1,66 @@
+"""Why a checkpoint did not complete: Flink's `CheckpointFailureReason`, as a table.
+
+Each reason carries Flink's message and whether it is *pre-flight*, that is, arose before anything was sent to the job's tasks. Which reasons
+count towards the tolerable number of failures is the failure manager's business; see `kit.coordinator`.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+
+
+class CheckpointFailureReason(Enum):
+    """A reason by name: `.message` is Flink's text, `.pre_flight` whether tasks have not been reached yet."""
+
+    PERIODIC_SCHEDULER_SHUTDOWN = (True, "Periodic checkpoint scheduler is shut down.")
+    TOO_MANY_CHECKPOINT_REQUESTS = (True, "The maximum number of queued checkpoint requests exceeded")
+    MINIMUM_TIME_BETWEEN_CHECKPOINTS = (
+        True,
+        "The minimum time between checkpoints is still pending. Checkpoint will be triggered after the minimum time.",
+    )
+    NOT_ALL_REQUIRED_TASKS_RUNNING = (True, "Not all required tasks are currently running.")
+    IO_EXCEPTION = (True, "An Exception occurred while triggering the checkpoint. IO-problem detected.")
+    BLOCKING_OUTPUT_EXIST = (True, "Blocking output edge exists in running tasks.")
+    CHECKPOINT_ASYNC_EXCEPTION = (False, "Asynchronous task checkpoint failed.")
+    CHANNEL_STATE_SHARED_STREAM_EXCEPTION = (
+        False,
+        "The checkpoint was aborted due to exception of other subtasks sharing the ChannelState file.",
+    )
+    CHECKPOINT_EXPIRED = (False, "Checkpoint expired before completing.")
+    CHECKPOINT_SUBSUMED = (False, "Checkpoint has been subsumed.")
+    CHECKPOINT_DECLINED = (False, "Checkpoint was declined.")
+    CHECKPOINT_DECLINED_TASK_NOT_READY = (False, "Checkpoint was declined (tasks not ready)")
+    CHECKPOINT_DECLINED_TASK_CLOSING = (False, "Checkpoint was declined (task is closing)")
+    CHECKPOINT_DECLINED_SUBSUMED = (
+        False,
+        "Checkpoint was canceled because a barrier from newer checkpoint was received.",
+    )
+    CHECKPOINT_DECLINED_ON_CANCELLATION_BARRIER = (False, "Task received cancellation from one of its inputs")
+    CHECKPOINT_DECLINED_INPUT_END_OF_STREAM = (
+        False,
+        "Checkpoint was declined because one input stream is finished",
+    )
+    CHECKPOINT_COORDINATOR_SHUTDOWN = (False, "CheckpointCoordinator shutdown.")
+    CHECKPOINT_COORDINATOR_SUSPEND = (False, "Checkpoint Coordinator is suspending.")
+    JOB_FAILOVER_REGION = (False, "FailoverRegion is restarting.")
+    TASK_FAILURE = (False, "Task has failed.")
+    TASK_CHECKPOINT_FAILURE = (False, "Task local checkpoint failure.")
+    UNKNOWN_TASK_CHECKPOINT_NOTIFICATION_FAILURE = (False, "Unknown task for the checkpoint to notify.")
+    FINALIZE_CHECKPOINT_FAILURE = (False, "Failure to finalize checkpoint.")
+    TRIGGER_CHECKPOINT_FAILURE = (False, "Trigger checkpoint failure.")
+
+    def __init__(self, pre_flight: bool, message: str) -> None:
+        self.pre_flight = pre_flight
+        self.message = message
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+class CheckpointException(Exception):
+    """A checkpoint failed for `reason`; `detail` adds names (Flink's `CheckpointException`)."""
+
+    def __init__(self, reason: CheckpointFailureReason, detail: str = "") -> None:
+        super().__init__(f"{reason.message} {detail}".strip())
+        self.reason = reason
+        self.detail = detail
