@@ -1,0 +1,85 @@
+"""What Apache Flink itself answers: the vectors and the real checkpoints in tests/data/flink.
+
+`vectors(name)` walks the rows of one vector file, `checkpoints(version)` unpacks the checkpoints one Flink version wrote,
+and `checkpoint_cases()` names them all, ready for `pytest.mark.parametrize`. Set KIT_FLINK_DATA to read another folder of
+the same layout (vectors/*.jsonl.gz, checkpoints/VERSION.tar.gz).
+"""
+
+from __future__ import annotations
+
+import atexit
+import gzip
+import json
+import os
+import shutil
+import tarfile
+import tempfile
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+HERE = Path(__file__).resolve().parent / "data" / "flink"
+
+
+def data_dir() -> Path:
+    """Give the folder with Flink's answers: KIT_FLINK_DATA when set, else the one in the repository."""
+    folder = Path(os.environ.get("KIT_FLINK_DATA") or HERE)
+    if not folder.is_dir():
+        raise FileNotFoundError(
+            f"no folder {folder}: let KIT_FLINK_DATA name one with vectors/ and checkpoints/, or unset it"
+        )
+    return folder
+
+
+def vectors(name: str) -> Iterator[dict[str, Any]]:
+    """Walk the rows of vectors/<name>.jsonl.gz in file order, each as a dict."""
+    folder = data_dir() / "vectors"
+    path = folder / f"{name}.jsonl.gz"
+    if not path.is_file():
+        known = ", ".join(sorted(p.name.removesuffix(".jsonl.gz") for p in folder.glob("*.jsonl.gz")))
+        raise FileNotFoundError(f"no vectors named {name!r} in {folder}; there are: {known}")
+    with gzip.open(path, "rt", encoding="ascii") as rows:
+        for row in rows:
+            yield json.loads(row)
+
+
+def checkpoint_archive(version: str) -> Path:
+    """Give the path of the archive of the checkpoints that this version of Flink wrote, for example "2.3.0"."""
+    path = data_dir() / "checkpoints" / f"{version}.tar.gz"
+    if not path.is_file():
+        raise FileNotFoundError(f"no checkpoints of Flink {version!r}; there are: {', '.join(checkpoint_versions())}")
+    return path
+
+
+def checkpoint_versions() -> list[str]:
+    """List the versions of Flink there are checkpoints of, oldest first."""
+    found = [p.name.removesuffix(".tar.gz") for p in (data_dir() / "checkpoints").glob("*.tar.gz")]
+    return sorted(found, key=lambda version: [int(part) for part in version.split(".")])
+
+
+@cache
+def checkpoint_cases() -> tuple[tuple[str, str], ...]:
+    """List every (version, case): `checkpoints(version) / case` is the folder with `_metadata` and `truth.json`."""
+    cases = []
+    for version in checkpoint_versions():
+        with tarfile.open(checkpoint_archive(version)) as archive:
+            folders = {PurePosixPath(name).parts[1:2] for name in archive.getnames()}
+        cases += [(version, folder[0]) for folder in sorted(folders) if folder]
+    return tuple(cases)
+
+
+@cache
+def checkpoints(version: str) -> Path:
+    """Unpack the checkpoints of one version, once a session, and give their folder.
+
+    The folder is shared by all tests of the process: copy a case before changing it.
+    """
+    folder = Path(tempfile.mkdtemp(prefix=f"flink-{version}-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    with tarfile.open(checkpoint_archive(version)) as archive:
+        archive.extractall(folder, filter="data")
+    return folder / version
+
+
+checkpoints_dir = checkpoints
