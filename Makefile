@@ -1,0 +1,61 @@
+# Every target sets up what it needs first (scripts/setup.sh: quick when nothing is missing).
+
+SHELL := bash
+PYTHON := .venv/bin/python
+# Spark's workers, Jupyter's kernels and the browser tests find the environment's programs first.
+export PATH := $(CURDIR)/.venv/bin:$(PATH)
+
+.DEFAULT_GOAL := help
+.PHONY: help demo lab test bench lint format behaviours soak lock clean
+
+help:  ## show this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+demo:  ## run a job, fail it, restore and rescale it; writes demo/index.html
+	@scripts/setup.sh java
+	$(PYTHON) -m kit.demo
+
+lab:  ## open the notebooks in JupyterLab (ARGS= is handed on to it)
+	@scripts/setup.sh java
+	$(PYTHON) -m jupyterlab notebooks $(if $(filter 0,$(shell id -u)),--allow-root) $(ARGS)
+
+test:  ## everything that must pass: style, types, tests, notebooks
+	@scripts/setup.sh java browser
+	@$(MAKE) --no-print-directory lint
+	HYPOTHESIS_PROFILE=ci $(PYTHON) -m pytest -q -n 2 --dist loadfile -m "not spark and not soak"
+	HYPOTHESIS_PROFILE=ci $(PYTHON) -m pytest -q -m "spark and not soak"
+ifneq ($(wildcard notebooks/*.ipynb),)
+	$(PYTHON) -m pytest -q -n 2 --dist loadfile --nbval-lax --nbval-sanitize-with notebooks/sanitize.cfg notebooks
+endif
+
+bench:  ## measure; WHICH=name measures one
+	@scripts/setup.sh java
+	$(PYTHON) -m benchmarks $(WHICH)
+
+lint:  ## style and types
+	@scripts/setup.sh
+	$(PYTHON) -m ruff check
+	$(PYTHON) -m ruff format --check
+	$(PYTHON) -m mypy
+
+format:  ## mend style where it can be mended
+	@scripts/setup.sh
+	$(PYTHON) -m ruff check --fix
+	$(PYTHON) -m ruff format
+
+behaviours:  ## which of Flink's behaviours the tests pin, area by area (ARGS=-v names those that are not)
+	@scripts/setup.sh
+	$(PYTHON) -m tests.behaviours $(ARGS)
+
+soak:  ## the long random runs that `make test` leaves out
+	@scripts/setup.sh java
+	HYPOTHESIS_PROFILE=soak $(PYTHON) -m pytest -q -m soak
+
+lock:  ## after a change of dependencies: uv.lock and environment.yml anew
+	@scripts/setup.sh lock
+	@scripts/setup.sh
+	$(PYTHON) -m scripts.environment
+
+clean:  ## remove all that make made, the environment too
+	rm -rf .venv .uv demo build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache spark-warehouse metastore_db
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,115 @@
+#!/usr/bin/env bash
+# Prepare what make needs, on a fresh Debian or Ubuntu: Java and Python are looked for, the rest is installed.
+#
+#   scripts/setup.sh            uv and the environment in .venv, exactly as uv.lock has it
+#   scripts/setup.sh java       the same, and stop at once unless there is Java 17 or newer
+#   scripts/setup.sh browser    the same, and Chromium
+#   scripts/setup.sh lock       resolve the dependencies anew into uv.lock
+#
+# Done once, it finds so in a fraction of a second.
+
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+stamp=.venv/.ready
+
+say() { printf 'setup: %s\n' "$*" >&2; }
+stop() { say "$*"; exit 1; }
+is_root() { [[ $(id -u) == 0 ]]; }
+
+apt_install() {
+  say "installing $* with apt-get"
+  apt-get update -qq >&2
+  DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$@" >&2
+}
+
+need_java() {
+  local java=java major
+  [[ -z ${JAVA_HOME:-} ]] || java=$JAVA_HOME/bin/java
+  command -v "$java" >/dev/null ||
+    stop "Java 17 or newer is needed and there is no $java: apt-get install default-jre-headless, then run make again"
+  major=$("$java" -version 2>&1 | sed -nE 's/.* version "(1\.)?([0-9]+).*/\2/p' | head -n 1)
+  ((${major:-0} >= 17)) ||
+    stop "Java 17 or newer is needed and $java is ${major:-unknown}: apt-get install openjdk-17-jre-headless (or set JAVA_HOME), then run make again"
+}
+
+# The first Python on the PATH that is new enough.
+find_python() {
+  local name
+  for name in python3 python3.14 python3.13 python3.12 python3.11; do
+    if "$name" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then
+      command -v "$name"
+      return
+    fi
+  done
+  stop "Python 3.11 or newer is needed and there is none: apt-get install python3.11 (or newer), then run make again"
+}
+
+# uv from the PATH, from the user's own place, or from .uv; nothing when it is in none of them.
+find_uv() {
+  local user_base
+  user_base=$("$1" -m site --user-base 2>/dev/null || true)
+  command -v uv || command -v "$user_base/bin/uv" || command -v .uv/bin/uv || true
+}
+
+# Into the user's place where pip is allowed to, else (no pip, or one that the system manages) into .uv.
+install_uv() {
+  local python=$1
+  say "installing uv"
+  ! "$python" -m pip install --user --quiet uv >/dev/null 2>&1 || return 0
+  if ! "$python" -c 'import ensurepip, venv' 2>/dev/null; then
+    local package
+    package=$("$python" -c 'import sys; print("python%d.%d-venv" % sys.version_info[:2])')
+    { is_root && command -v apt-get >/dev/null; } ||
+      stop "uv is missing and $python cannot make environments: install uv, or as root apt-get install $package, then run make again"
+    apt_install "$package"
+  fi
+  "$python" -m venv .uv
+  .uv/bin/python -m pip install --quiet --disable-pip-version-check uv >&2
+}
+
+# Sets `uv`, and `python` to the interpreter an environment is made from.
+need_uv() {
+  python=$(find_python)
+  uv=$(find_uv "$python")
+  if [[ -z $uv ]]; then
+    install_uv "$python"
+    uv=$(find_uv "$python")
+  fi
+}
+
+# What the environment depends on: the lock, the project's settings, and where the project lies.
+fingerprint() { pwd && cat pyproject.toml uv.lock | cksum; }
+
+need_environment() {
+  [[ ! -x .venv/bin/python || "$(fingerprint)" != "$(cat $stamp 2>/dev/null)" ]] || return 0
+  need_uv
+  say "making the environment in .venv (half a minute the first time)"
+  [[ -x .venv/bin/python ]] || "$uv" venv --quiet --clear --python "$python" .venv
+  "$uv" sync --quiet --frozen --all-extras
+  fingerprint >$stamp
+}
+
+need_browser() {
+  local path
+  ! .venv/bin/chromium --version >/dev/null 2>&1 || return 0
+  ! chromium --version >/dev/null 2>&1 || return 0
+  is_root && command -v apt-get >/dev/null ||
+    stop "the browser tests need Chromium: as root, apt-get install chromium, then run make again"
+  if grep -q '^ID.*ubuntu' /etc/os-release; then # Ubuntu's chromium is a snap, which containers cannot run
+    say "installing Chromium with playwright"
+    .venv/bin/python -m playwright install --with-deps chromium >&2
+    path=$(.venv/bin/python -c '
+from playwright.sync_api import sync_playwright
+with sync_playwright() as browsers:
+    print(browsers.chromium.executable_path)')
+    ln -sf "$path" .venv/bin/chromium
+  else
+    apt_install chromium
+  fi
+}
+
+case " $* " in *" lock "*) need_uv && exec "$uv" lock ;; esac
+case " $* " in *" java "*) need_java ;; esac
+need_environment
+case " $* " in *" browser "*) need_browser ;; esac
