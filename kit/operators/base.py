@@ -1,0 +1,143 @@
+"""What an operator is: the contract between a task and the code in its chain.
+
+A task owns a chain of operators, head first. Records reach the head as Arrow batches; each operator hands what it makes to its `Output`, which is
+the next operator or, behind the tail, the task's result partitions. Operators never block, never read a clock and never touch a file: what is to be
+done outside (publish a sink's output, ask a coordinator for a split) goes through the `OperatorContext`, which turns it into commands.
+
+The life of an operator, in order: `setup` (context given), `initialize_state` (state restored: register descriptors), `open`, then batches, watermarks,
+timers and checkpoints, then `finish` (no more records; flush), later `close`. For a checkpoint: `prepare_snapshot_pre_barrier` head to tail, then the barrier goes
+out, then `snapshot_state` tail to head, then the backends copy their state; `notify_checkpoint_complete` or `..._aborted` follow later.
+
+Follows Flink's `StreamOperator`, `AbstractStreamOperatorV2` and `StreamOperatorStateHandler`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import pyarrow as pa
+
+from kit.protocol.snapshots import Effect
+from kit.state.handles import KeyGroupRange
+from kit.state.heap import HeapKeyedStateBackend
+from kit.state.operator_store import OperatorStateStore
+from kit.state.timers import TimerService
+
+
+class Output(Protocol):
+    """Where an operator puts what it makes."""
+
+    def emit(self, batch: pa.RecordBatch) -> None:
+        """Hand records on; an empty batch is dropped."""
+
+    def emit_watermark(self, timestamp_ms: int) -> None:
+        """Hand a watermark on."""
+
+
+class OperatorContext(Protocol):
+    """What a task lends to one of its operators."""
+
+    operator_id: str
+    name: str
+    task: str
+    subtask: int
+    parallelism: int
+    max_parallelism: int
+    key_group_range: KeyGroupRange
+    job_id: str
+    output: Output
+    operator_state: OperatorStateStore
+
+    @property
+    def keyed_state(self) -> HeapKeyedStateBackend:
+        """The keyed backend; only operators whose spec has a `key_type` have one."""
+
+    @property
+    def timers(self) -> TimerService:
+        """Event- and processing-time timers, snapshotted with the keyed state."""
+
+    @property
+    def processing_time_ms(self) -> int:
+        """The host's time of the event being handled."""
+
+    @property
+    def current_watermark_ms(self) -> int:
+        """The last watermark that reached this operator."""
+
+    def stage(self, effects: Sequence[Effect]) -> None:
+        """Write this output, still invisible, together with the snapshot being taken."""
+
+    def commit(self, checkpoint_id: int, effects: Sequence[Effect]) -> None:
+        """Publish staged output; safe to repeat."""
+
+    def send_to_coordinator(self, payload: dict[str, Any]) -> None:
+        """Say something to this operator's coordinator."""
+
+
+class Operator:
+    """Base of all operators: every hook has a default that does nothing or hands on."""
+
+    context: OperatorContext
+
+    def setup(self, context: OperatorContext) -> None:
+        """Take the context; no state is to be had yet."""
+        self.context = context
+
+    def initialize_state(self) -> None:
+        """Register state descriptors; restored state is there when this is called."""
+
+    def open(self) -> None:
+        """Prepare for the first record."""
+
+    def process_batch(self, batch: pa.RecordBatch, input_index: int = 0) -> None:
+        """Take records of the `input_index`-th input."""
+        raise NotImplementedError(f"{type(self).__name__} takes no records")
+
+    def process_watermark(self, timestamp_ms: int) -> None:
+        """Event time has advanced on all inputs; fire what is due, then hand on."""
+        self.context.output.emit_watermark(timestamp_ms)
+
+    def on_processing_time(self, now_ms: int) -> None:
+        """Processing time has advanced to a timer of this operator."""
+
+    def finish(self) -> None:
+        """All inputs ended: flush what is held back (`StreamOperator.finish`)."""
+
+    def close(self) -> None:
+        """The task ends."""
+
+    def prepare_snapshot_pre_barrier(self, checkpoint_id: int) -> None:
+        """Emit what must still come before the barrier."""
+
+    def snapshot_state(self, checkpoint_id: int) -> None:
+        """Put into the operator state store what belongs to this checkpoint; call `context.stage` for output."""
+
+    def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
+        """The checkpoint is stored for good: publish what it covers."""
+
+    def notify_checkpoint_aborted(self, checkpoint_id: int) -> None:
+        """The checkpoint will not complete."""
+
+    def handle_coordinator_event(self, payload: dict[str, Any]) -> None:
+        """The operator's coordinator said something."""
+
+
+@dataclass(frozen=True)
+class OperatorSpec:
+    """An operator as the graph holds it: a description, the same for all subtasks, from which each makes its own.
+
+    `input_schemas` (one per input; none for a source) and `output_schema` (None for a sink) are Arrow schemas, known before the job runs.
+    `key_type` is the Arrow type of the key for keyed operators.
+    """
+
+    name: str
+    input_schemas: tuple[pa.Schema, ...]
+    output_schema: pa.Schema | None
+
+    key_type: pa.DataType | None = None
+
+    def create(self) -> Operator:
+        """A new operator for one subtask."""
+        raise NotImplementedError(f"{type(self).__name__} does not say how to create its operator")

@@ -1,0 +1,87 @@
+"""What flows through a channel: buffers of records, and the events between them.
+
+A channel is a queue of *elements*, first in first out. A `Buffer` carries records; every other element is a mark between records. Of these
+only a barrier may ever overtake buffers, and only when it is unaligned.
+
+Follows Flink's `StreamElement`, `CheckpointBarrier`, `CancelCheckpointMarker`, `EndOfData` and `EndOfPartitionEvent`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from kit.protocol.options import CheckpointOptions
+
+MIN_WATERMARK_MS = -(2**63)
+MAX_WATERMARK_MS = 2**63 - 1
+"""Event time has come to its end: every timer fires (`Watermark.MAX_WATERMARK`)."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Buffer:
+    """Records in columns. In a lesson it holds one row, on a cluster 64k."""
+
+    batch: pa.RecordBatch
+
+    @property
+    def rows(self) -> int:
+        """Number of records."""
+        return int(self.batch.num_rows)
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes the columns refer to."""
+        return int(self.batch.nbytes)
+
+    def __repr__(self) -> str:
+        return f"Buffer({self.rows} rows)"
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointBarrier:
+    """The line between the records before a checkpoint and those after it (`CheckpointBarrier`)."""
+
+    checkpoint_id: int
+    timestamp_ms: int
+    options: CheckpointOptions
+
+    def __repr__(self) -> str:
+        return f"CheckpointBarrier({self.checkpoint_id}, {self.options.alignment.name})"
+
+
+@dataclass(frozen=True, slots=True)
+class CancelCheckpointMarker:
+    """No barrier of this checkpoint will come on this channel: it was aborted upstream."""
+
+    checkpoint_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class Watermark:
+    """No record with an earlier event time follows on this channel (barring late ones)."""
+
+    timestamp_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class WatermarkStatus:
+    """Whether this channel takes part in event time at present (`WatermarkStatus`)."""
+
+    idle: bool
+
+
+@dataclass(frozen=True, slots=True)
+class EndOfData:
+    """No more records will come; barriers still may (`EndOfData`). `drain` says that windows were flushed."""
+
+    drain: bool
+
+
+@dataclass(frozen=True, slots=True)
+class EndOfPartition:
+    """Nothing more will come (`EndOfPartitionEvent`)."""
+
+
+Element = Buffer | CheckpointBarrier | CancelCheckpointMarker | Watermark | WatermarkStatus | EndOfData | EndOfPartition

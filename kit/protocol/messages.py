@@ -1,0 +1,149 @@
+"""What the machines say to each other.
+
+A message is emitted by one machine as a command and handled by the other as an event. On the lab it lies in a mailbox until a step delivers it;
+on Spark it crosses the control socket. Messages to a task name the task and its attempt; messages from a task name their sender the same
+way, so that whatever an earlier attempt still says can be told apart.
+
+A task is named `<vertex>/<subtask>`, for instance `totals/1`; the attempt is the epoch in which it was deployed, counted from 1.
+
+Follows Flink's `TaskExecutorGateway`, `CheckpointResponder` and `OperatorEventGateway`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from kit.protocol.options import CheckpointOptions
+from kit.protocol.reasons import CheckpointFailureReason
+from kit.protocol.tasks import ExecutionState, TaskRestore
+from kit.protocol.words import Word
+from kit.state.operator_state import TaskStateSnapshot
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskMessage(Word):
+    """From the JobMaster to one attempt of a task."""
+
+    task: str
+    attempt: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobMessage(Word):
+    """From one attempt of a task to the JobMaster."""
+
+    task: str
+    attempt: int
+
+
+# ---------------------------------------------------------------------------------------------------------------- to a task
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeployTask(TaskMessage):
+    """Begin: read the state in `restore` (None: begin empty), then run (`submitTask`)."""
+
+    restore: TaskRestore | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TriggerTaskCheckpoint(TaskMessage):
+    """Take a checkpoint now and send the barrier on; said to sources (`triggerCheckpoint`)."""
+
+    checkpoint_id: int
+    timestamp_ms: int
+    options: CheckpointOptions
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NotifyCheckpointComplete(TaskMessage):
+    """The checkpoint is stored for good; `last_subsumed_id` is -1 when it replaced none (`confirmCheckpoint`)."""
+
+    checkpoint_id: int
+    timestamp_ms: int
+    last_subsumed_id: int = -1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NotifyCheckpointAborted(TaskMessage):
+    """The checkpoint will not complete; `latest_completed_id` is -1 when none has (`abortCheckpoint`)."""
+
+    checkpoint_id: int
+    timestamp_ms: int
+    latest_completed_id: int = -1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OperatorEventToTask(TaskMessage):
+    """An operator coordinator speaks to its operator (`sendOperatorEventToTask`); `payload` is JSON-like."""
+
+    operator_id: str
+    payload: dict[str, object]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CancelTask(TaskMessage):
+    """Leave at once (`cancelTask`)."""
+
+
+# ------------------------------------------------------------------------------------------------------------- from a task
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskStateChanged(JobMessage):
+    """The task entered `state`; `error` tells why when it failed (`updateTaskExecutionState`)."""
+
+    state: ExecutionState
+    error: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckpointMetrics:
+    """What one subtask measured of one checkpoint; -1 is "not known" (Flink's `CheckpointMetrics`)."""
+
+    start_delay_ms: int = -1
+    alignment_ms: int = -1
+    sync_ms: int = -1
+    async_ms: int = -1
+    bytes_processed_during_alignment: int = -1
+    bytes_persisted_during_alignment: int = -1
+    unaligned: bool = False
+    bytes_persisted: int = 0
+    total_bytes_persisted: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AcknowledgeCheckpoint(JobMessage):
+    """The task's part of the checkpoint is written; `state` is None for a task without any (`acknowledgeCheckpoint`)."""
+
+    job_id: str
+    checkpoint_id: int
+    metrics: CheckpointMetrics = field(default_factory=CheckpointMetrics)
+    state: TaskStateSnapshot | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeclineCheckpoint(JobMessage):
+    """The task cannot give its part (`declineCheckpoint`)."""
+
+    job_id: str
+    checkpoint_id: int
+    reason: CheckpointFailureReason
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReportCheckpointMetrics(JobMessage):
+    """Measurements of a checkpoint that the task knows to be aborted (`reportCheckpointMetrics`)."""
+
+    job_id: str
+    checkpoint_id: int
+    metrics: CheckpointMetrics
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OperatorEventToCoordinator(JobMessage):
+    """An operator speaks to its coordinator (`sendOperatorEventToCoordinator`); `payload` is JSON-like."""
+
+    operator_id: str
+    payload: dict[str, object]

@@ -1,0 +1,175 @@
+"""The trace: everything that happened, as small records, in order.
+
+A host gives each event that a machine handled, and the commands that came of it, to a `Trace`. Pictures, tables, tests and answers to "why?" read
+the trace and nothing else, so a run on a cluster can be replayed in a notebook step by step.
+
+A record's `id` is `<machine>#<n>` for the n-th event of a machine and `<machine>#<n>.<k>` for the k-th command of that event; its `cause` is the id
+of the record that led to it. Words about single buffers are kept only when the trace is `detailed`: in a lesson, not at a cluster's speed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, is_dataclass
+from enum import Enum
+from typing import Any
+
+import pandas as pd
+import pyarrow as pa
+
+from kit.protocol.words import Machine, Word
+
+
+@dataclass(frozen=True, slots=True)
+class TraceRecord:
+    """One thing that happened: machine `machine` at `at_ms` took the event, or gave the command, `kind`."""
+
+    id: str
+    cause: str
+    at_ms: int
+    machine: str
+    role: str
+    kind: str
+    checkpoint_id: int | None
+    data: Mapping[str, Any]
+
+    def __repr__(self) -> str:
+        checkpoint = "" if self.checkpoint_id is None else f" chk-{self.checkpoint_id}"
+        return f"{self.at_ms} ms {self.machine} {self.kind}{checkpoint}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """The record as JSON-like data."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> TraceRecord:
+        """The record that `to_dict` described."""
+        return cls(**data)
+
+
+class Trace(Sequence[TraceRecord]):
+    """The records of one run, oldest first."""
+
+    def __init__(self, records: Iterable[TraceRecord] = (), *, detailed: bool = False) -> None:
+        self.detailed = detailed
+        self._records: list[TraceRecord] = list(records)
+        self._by_id: dict[str, TraceRecord] = {record.id: record for record in self._records}
+
+    def record(self, machine: Machine, event: Word, commands: Sequence[Word]) -> list[TraceRecord]:
+        """Add what `machine` just handled and gave; returns the records added."""
+        added = records_of(machine, event, commands, detailed=self.detailed)
+        self.extend(added)
+        return added
+
+    def extend(self, records: Iterable[TraceRecord]) -> None:
+        """Add records made elsewhere, for instance in a worker."""
+        for record in records:
+            self._records.append(record)
+            self._by_id[record.id] = record
+
+    def __len__(self) -> int:
+        return len(self._records)
+
+    def __iter__(self) -> Iterator[TraceRecord]:
+        return iter(self._records)
+
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, slice):
+            return Trace(self._records[index], detailed=self.detailed)
+        return self._records[index]
+
+    def __repr__(self) -> str:
+        machines = len({record.machine for record in self._records})
+        return f"Trace({len(self)} records, {machines} machines)"
+
+    def story(self, *, checkpoint: int | None = None, machine: str | None = None, kind: str | None = None) -> Trace:
+        """The records about one checkpoint, one machine, one kind, or several of these together."""
+        return Trace(
+            (
+                record
+                for record in self._records
+                if (checkpoint is None or record.checkpoint_id == checkpoint)
+                and (machine is None or record.machine == machine)
+                and (kind is None or record.kind == kind)
+            ),
+            detailed=self.detailed,
+        )
+
+    def causes(self, record: TraceRecord | str) -> list[TraceRecord]:
+        """The chain that led to a record, from the record itself back to what nothing in the trace caused."""
+        at: TraceRecord | None = self._by_id[record] if isinstance(record, str) else record
+        chain: list[TraceRecord] = []
+        while at is not None and at not in chain:
+            chain.append(at)
+            at = self._by_id.get(at.cause)
+        return chain
+
+    def to_pandas(self) -> pd.DataFrame:
+        """One row a record: at_ms, machine, role, kind, checkpoint_id (Int64), data (dict), id, cause."""
+        frame = pd.DataFrame(
+            [record.to_dict() for record in self._records],
+            columns=["at_ms", "machine", "role", "kind", "checkpoint_id", "data", "id", "cause"],
+        )
+        frame["checkpoint_id"] = frame["checkpoint_id"].astype("Int64")
+        return frame
+
+    def _repr_html_(self) -> str:
+        return str(self.to_pandas().tail(20).to_html(index=False))
+
+
+def records_of(machine: Machine, event: Word, commands: Sequence[Word], *, detailed: bool) -> list[TraceRecord]:
+    """The records of one handled event and its commands, without the bulk of single buffers unless `detailed`."""
+    event_id = machine.event_id
+    records: list[TraceRecord] = []
+    if keeps(event, detailed):
+        records.append(_record(event_id, event.cause, machine, "event", event))
+    for number, command in enumerate(commands, 1):
+        if keeps(command, detailed):
+            command_id = f"{event_id}.{number}"
+            records.append(_record(command_id, command.cause, machine, "command", command))
+            object.__setattr__(command, "cause", command_id)
+    return records
+
+
+def keeps(word: Word, detailed: bool) -> bool:
+    """Whether the trace keeps this word: always when detailed, else all but buffers and turns. Barriers are always kept."""
+    if detailed or not word.bulk:
+        return True
+    element = getattr(word, "element", None)
+    return element is not None and hasattr(element, "checkpoint_id")
+
+
+def _record(record_id: str, cause: str, machine: Machine, role: str, word: Word) -> TraceRecord:
+    data = {field.name: loggable(getattr(word, field.name)) for field in fields(word) if field.name != "cause"}
+    checkpoint_id = getattr(word, "checkpoint_id", None)
+    if checkpoint_id is None:
+        checkpoint_id = getattr(getattr(word, "element", None), "checkpoint_id", None)
+    kind = type(word).__name__
+    if kind == "Note":
+        kind, data = data["kind"], data["data"]
+    return TraceRecord(record_id, cause, machine.at, machine.name, role, kind, checkpoint_id, data)
+
+
+def loggable(value: Any) -> Any:
+    """A small JSON-like description of a value: columns and bytes are counted, not kept."""
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    if isinstance(value, Enum):
+        return value.name
+    if isinstance(value, bytes | bytearray | memoryview | pa.Buffer):
+        return {"bytes": len(value)}
+    if isinstance(value, pa.RecordBatch | pa.Table):
+        return {"rows": value.num_rows, "bytes": value.nbytes}
+    if hasattr(value, "to_loggable"):
+        return value.to_loggable()
+    if is_dataclass(value) and not isinstance(value, type):
+        return {"type": type(value).__name__} | {
+            field.name: loggable(getattr(value, field.name))
+            for field in fields(value)
+            if not callable(getattr(value, field.name))
+        }
+    if isinstance(value, Mapping):
+        return {str(key): loggable(item) for key, item in value.items()}
+    if isinstance(value, Iterable):
+        return [loggable(item) for item in value]
+    return repr(value)

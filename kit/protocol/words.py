@@ -1,0 +1,110 @@
+"""The grammar of the protocol: machines, the words they take and the words they give.
+
+A *machine* is pure: `handle(event, at)` takes one event and the host's time in ms, and returns commands. The host carries the commands out
+and feeds their results back as events. There are two machines, the JobMaster and the StreamTask, and three vocabularies:
+
+- `kit.protocol.messages`: what machines say to each other. A message is a command of its sender and becomes an event of its receiver.
+- `kit.protocol.events`: what a host tells a machine (a timer fired, a file was written, a worker died).
+- `kit.protocol.commands`: what a machine asks of its host (start a timer, write a file, deploy the tasks).
+
+Every event that a machine handles has an id, `<machine>#<n>`, and every command carries the id of the event that caused it. Followed backwards
+these ids answer "why?" across machines; see `kit.protocol.trace`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Word:
+    """Anything that crosses the border of a machine. `cause` is the id of the event that led to it ("" when nothing did)."""
+
+    cause: str = ""
+
+    bulk: ClassVar[bool] = False
+    """True for words about single buffers, which are too many to keep when a cluster runs at speed."""
+
+
+class ProtocolError(Exception):
+    """A machine was given an event that its state does not admit: the host's mistake, never the network's."""
+
+
+Handler = Callable[[Any, Any], None]
+
+
+def handles(*event_types: type[Word]) -> Callable[[Handler], Handler]:
+    """Mark a method of a `Machine` as the handler of these event types."""
+
+    def mark(method: Handler) -> Handler:
+        method.event_types = event_types  # type: ignore[attr-defined]
+        return method
+
+    return mark
+
+
+class Machine:
+    """Base of the two machines: looks the handler up, numbers the events, stamps the cause on the commands.
+
+    Subclasses mark handlers with `@handles(EventType)` and speak through `emit`. State changes only inside `handle`.
+    """
+
+    name: str
+    at: int
+    """The host's time of the event being handled, in ms."""
+
+    _handlers: ClassVar[dict[type[Word], str]] = {}
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        cls._handlers = {
+            event_type: attribute
+            for klass in reversed(cls.__mro__)
+            for attribute, member in vars(klass).items()
+            for event_type in getattr(member, "event_types", ())
+        }
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.at = 0
+        self.events_handled = 0
+        self._commands: list[Word] = []
+
+    @property
+    def event_id(self) -> str:
+        """The id of the event being handled, or of the last one."""
+        return f"{self.name}#{self.events_handled}"
+
+    def handle(self, event: Word, at: int) -> list[Word]:
+        """Take one event at time `at` (ms), change the state, return the commands.
+
+        Raises ProtocolError for an event type this machine does not know.
+        """
+        attribute = self._handlers.get(type(event))
+        if attribute is None:
+            raise ProtocolError(
+                f"{self.name} cannot handle {type(event).__name__}; it knows {', '.join(sorted(self.known_events()))}"
+            )
+        self.events_handled += 1
+        self.at = at
+        commands = self._commands = []
+        getattr(self, attribute)(event)
+        return commands
+
+    def emit(self, word: Word) -> None:
+        """Give a command, stamped with the event that is being handled."""
+        object.__setattr__(word, "cause", self.event_id)
+        self._commands.append(word)
+
+    def validate(self) -> None:
+        """Check the invariants; raise AssertionError with names when one is broken."""
+
+    @classmethod
+    def known_events(cls) -> list[str]:
+        """Names of the event types that this machine handles."""
+        return [event_type.__name__ for event_type in cls._handlers]
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.name})"
