@@ -1,0 +1,1 @@
+"""What make calls besides the kit itself: setting up, and writing environment.yml."""

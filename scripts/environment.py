@@ -1,7 +1,7 @@
 """Write environment.yml (conda, Binder) from uv.lock: the same versions, by another door.
 
-Conda brings Python and Java; everything else comes through pip, pinned as the lock has it for Python 3.11 on Linux. Run by
-`make lock`; tests/house/test_environment.py compares the two.
+Conda brings Python and Java; everything else comes through pip, pinned as the lock has it for Python 3.11 on Linux.
+Run by `make lock`; tests/house/test_environment.py compares the two.
 """
 
 from __future__ import annotations

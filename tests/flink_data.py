@@ -1,8 +1,8 @@
 """What Apache Flink itself answers: the vectors and the real checkpoints in tests/data/flink.
 
-`vectors(name)` walks the rows of one vector file, `checkpoints(version)` unpacks the checkpoints one Flink version wrote,
-and `checkpoint_cases()` names them all, ready for `pytest.mark.parametrize`. Set KIT_FLINK_DATA to read another folder of
-the same layout (vectors/*.jsonl.gz, checkpoints/VERSION.tar.gz).
+`vectors(name)` walks the rows of one vector file, `checkpoints(version)` unpacks the checkpoints one Flink version
+wrote, and `checkpoint_cases()` names them all, ready for `pytest.mark.parametrize`. Set KIT_FLINK_DATA to read another
+folder of the same layout (vectors/*.jsonl.gz, checkpoints/VERSION.tar.gz).
 """
 
 from __future__ import annotations

@@ -1,0 +1,93 @@
+"""Which of the behaviours that Flink's own tests pin are pinned by ours: `make behaviours`.
+
+The catalogue is tests/data/flink/behaviours.csv: one row for each test method of Flink that concerns checkpointing. A
+test of ours says what it pins with `@pytest.mark.flink("Class.method")` (several names in one mark are fine, and a mark
+may stand on a module, a class, a function or a `pytest.param`). Marks are read from the source, without a test run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import csv
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+CATALOGUE = HERE / "data" / "flink" / "behaviours.csv"
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """One name in one `flink` mark, and where it stands; name None: not written out."""
+
+    where: str
+    name: str | None
+
+
+def catalogue() -> dict[str, str]:
+    """Map each behaviour, `Class.method`, to its area, in the catalogue's order."""
+    with CATALOGUE.open(encoding="utf-8", newline="") as rows:
+        return {f"{row['class']}.{row['method']}": row["area"] for row in csv.DictReader(rows)}
+
+
+def marks_in(path: str, source: str) -> Iterator[Mark]:
+    """Find the `pytest.mark.flink(...)` in one source file."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == "pytest.mark.flink":
+            where = f"{path}:{node.lineno}"
+            names = [argument.value if isinstance(argument, ast.Constant) else None for argument in node.args]
+            if not names or node.keywords:
+                names.append(None)
+            for name in names:
+                yield Mark(where, name if isinstance(name, str) else None)
+
+
+def marks() -> list[Mark]:
+    """Find all marks under tests/."""
+    found: list[Mark] = []
+    for path in sorted(HERE.rglob("*.py")):
+        found += marks_in(path.relative_to(HERE.parent).as_posix(), path.read_text(encoding="utf-8"))
+    return found
+
+
+def mistakes(found: list[Mark], known: dict[str, str]) -> list[str]:
+    """Say which marks name no behaviour of the catalogue."""
+    return [
+        f"{mark.where}: {mark.name or 'a mark whose name is not a plain string'} is not in {CATALOGUE.name}"
+        for mark in found
+        if mark.name not in known
+    ]
+
+
+def report(found: list[Mark], known: dict[str, str], *, name_missing: bool = False) -> str:
+    """Give a table of behaviours pinned, area by area; with `name_missing`, those that are not by name."""
+    pinned = {mark.name for mark in found}
+    by_area: dict[str, list[str]] = defaultdict(list)
+    for name, area in known.items():
+        by_area[area].append(name)
+    lines = []
+    for area, names in by_area.items():
+        missing = [name for name in names if name not in pinned]
+        lines.append(f"{len(names) - len(missing):4} of {len(names):4}  {area}")
+        lines += [f"               {name}" for name in missing if name_missing]
+    lines.append(f"{len(pinned & known.keys()):4} of {len(known):4}  together")
+    return "\n".join(lines)
+
+
+def main() -> int:
+    """Print the report; 1 when a mark names what is not in the catalogue."""
+    parser = argparse.ArgumentParser(prog="python -m tests.behaviours", description=main.__doc__)
+    parser.add_argument("-v", "--verbose", action="store_true", help="name the behaviours that no test pins")
+    arguments = parser.parse_args()
+    found, known = marks(), catalogue()
+    print(report(found, known, name_missing=arguments.verbose))
+    wrong = mistakes(found, known)
+    print(*wrong, sep="\n", end="\n" if wrong else "")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

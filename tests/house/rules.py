@@ -1,0 +1,193 @@
+"""What may import what: the floors of the house, and what the protocol must not touch.
+
+The rules are data (`FLOORS`, `REFUSED`, `FREE`, `DOORS`); `violations` holds one source file against them. It reads
+the syntax tree, so an import inside a function counts as much as one at the top.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import PurePosixPath
+
+# From the ground up: a floor imports floors below it, never above. `kit` is kit/__init__.py, which hands on names.
+FLOORS = (
+    "kit.state",
+    "kit.protocol",
+    "kit.metadata",
+    "kit.operators",
+    "kit.graph",
+    "kit.channel",
+    "kit.task",
+    "kit.restore",
+    "kit.coordinator",
+    "kit.job",
+    "kit.inspect",
+    "kit.draw",
+    "kit.spark",
+    "kit.lab",
+    "kit",
+    "widgets",
+    "kit.demo",
+)
+
+# The pure part: an event in, commands out.
+PROTOCOL = FLOORS[: FLOORS.index("kit.inspect")]
+
+# Dotted names by what they are; a name stands for all below it, a call of a builtin is `builtins.<name>`.
+REFUSED = {
+    "Spark": {"pyspark", "py4j"},
+    "threads": {"threading", "_thread", "concurrent", "multiprocessing", "asyncio", "queue", "sched", "contextvars"},
+    "sockets": {"socket", "socketserver", "selectors", "select", "ssl", "http", "urllib", "requests", "pyarrow.flight"},
+    "clocks": {
+        "time",
+        "datetime.datetime.now",
+        "datetime.datetime.today",
+        "datetime.datetime.utcnow",
+        "datetime.date.today",
+        "pandas.Timestamp.now",
+        "pandas.Timestamp.today",
+    },
+    "chance": {"random", "secrets", "uuid.uuid1", "uuid.uuid4", "os.urandom", "numpy.random"},
+    "processes": {"subprocess", "signal", "ctypes", "os.fork", "os.kill"},
+    "widgets": {"ipywidgets", "anywidget", "IPython", "traitlets", "tqdm"},
+    "pictures": {"matplotlib", "graphviz", "pygraphviz"},
+    "files": {
+        "builtins.open",
+        "io.open",
+        "io.FileIO",
+        "os",
+        "shutil",
+        "tempfile",
+        "glob",
+        "mmap",
+        "pathlib.Path",
+        "pathlib.PosixPath",
+        "pyarrow.fs",
+        "pyarrow.OSFile",
+        "pyarrow.memory_map",
+        "pyarrow.dataset",
+    },
+    "imports at run time": {"importlib", "runpy", "builtins.__import__"},
+}
+# Pure parts of refused modules.
+HARMLESS = {"os.PathLike", "os.fspath", "urllib.parse"}
+
+# What each floor may touch although it is refused elsewhere; `None` is everything.
+FREE: dict[str, set[str] | None] = {
+    **{floor: set() for floor in PROTOCOL},
+    "kit.inspect": {"files"},
+    "kit.draw": {"files", "pictures"},
+    "kit.spark": None,
+    "kit.lab": set(REFUSED) - {"Spark"},
+    "kit": {"imports at run time"},
+    "widgets": set(REFUSED) - {"Spark"},
+    "kit.demo": None,
+}
+# The single files of the protocol through which bytes come and go.
+DOORS = {
+    "kit/state/storage.py": {"files"},
+}
+# Never imported by what we ship.
+OUTSIDE = {"tests", "benchmarks", "scripts", "notebooks"}
+
+
+@dataclass
+class Names(ast.NodeVisitor):
+    """The dotted names a file imports and uses, with their lines."""
+
+    package: str
+    imported: list[tuple[int, str]] = field(default_factory=list)
+    used: list[tuple[int, str]] = field(default_factory=list)
+    known_as: dict[str, str] = field(default_factory=dict)
+
+    def visit_Import(self, node: ast.Import) -> None:
+        for alias in node.names:
+            self.imported.append((node.lineno, alias.name))
+            first = alias.name.partition(".")[0]
+            self.known_as[alias.asname or first] = alias.name if alias.asname else first
+
+    def visit_ImportFrom(self, node: ast.ImportFrom) -> None:
+        source = node.module or ""
+        if node.level:
+            parents = self.package.split(".")
+            source = ".".join([*parents[: len(parents) - node.level + 1], *filter(None, [node.module])])
+        for alias in node.names:
+            name = source if alias.name == "*" else f"{source}.{alias.name}"
+            self.imported.append((node.lineno, name))
+            self.known_as[alias.asname or alias.name] = name
+
+    def visit_Attribute(self, node: ast.Attribute) -> None:
+        parts, inner = [node.attr], node.value
+        while isinstance(inner, ast.Attribute):
+            parts.append(inner.attr)
+            inner = inner.value
+        if isinstance(inner, ast.Name) and inner.id in self.known_as:
+            self.used.append((node.lineno, ".".join([self.known_as[inner.id], *reversed(parts)])))
+        else:
+            self.generic_visit(node)
+
+    def visit_Call(self, node: ast.Call) -> None:
+        if isinstance(node.func, ast.Name) and node.func.id not in self.known_as:
+            self.used.append((node.lineno, f"builtins.{node.func.id}"))
+        self.generic_visit(node)
+
+
+def names_in(path: str, source: str) -> Names:
+    """Collect the names in a file; imports first, since a function may use what stands further down."""
+    tree = ast.parse(source)
+    names = Names(package=".".join(PurePosixPath(path).parent.parts))
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            names.visit(node)
+    found = Names(package=names.package, known_as=names.known_as)
+    found.visit(tree)
+    return found
+
+
+def module_of(path: str) -> str:
+    """Give the dotted name of the module in this file, with `/` as the separator."""
+    parts = PurePosixPath(path).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def covers(general: str, name: str) -> bool:
+    """Tell whether `name` is `general` or lies below it."""
+    return name == general or name.startswith(general + ".")
+
+
+def floor_of(name: str) -> str | None:
+    """Give the floor that a dotted name is on, the most particular one; None for what is not ours."""
+    return max((floor for floor in FLOORS if covers(floor, name)), key=len, default=None)
+
+
+def kind_of(name: str) -> str | None:
+    """Say what is refused about a name, or None."""
+    if any(covers(harmless, name) for harmless in HARMLESS):
+        return None
+    return next((kind for kind, roots in REFUSED.items() if any(covers(root, name) for root in roots)), None)
+
+
+def violations(path: str, source: str) -> Iterator[str]:
+    """Hold one file against the rules; one line for each breach, with where, what and why."""
+    module = module_of(path)
+    home = floor_of(module)
+    if home is None or (home == "kit" and module != "kit"):
+        yield f"{path}: {module} is on no floor: give it a place in FLOORS (tests/house/rules.py)"
+        return
+    names = names_in(path, source)
+    for line, name in names.imported:
+        target = floor_of(name)
+        if target is not None and FLOORS.index(target) > FLOORS.index(home):
+            yield f"{path}:{line}: {home} imports {name}, which is above it"
+        if name.partition(".")[0] in OUTSIDE:
+            yield f"{path}:{line}: imports {name}, which is not shipped"
+    allowed = FREE[home]
+    if allowed is None:
+        return
+    allowed = allowed | DOORS.get(path, set())
+    for line, name in dict.fromkeys(names.imported + names.used):
+        kind = kind_of(name)
+        if kind is not None and kind not in allowed:
+            yield f"{path}:{line}: {name}: {home} does without {kind}"

@@ -1,0 +1,100 @@
+"""The import rule holds for every file, and it can be broken."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from tests.house.files import ROOT, read, shipped
+from tests.house.rules import DOORS, FLOORS, FREE, violations
+
+
+@pytest.mark.parametrize("path", shipped())
+def test_arrows_point_down_and_the_protocol_is_pure(path: str) -> None:
+    assert list(violations(path, read(path))) == []
+
+
+def test_each_floor_says_what_it_may_touch() -> None:
+    assert set(FREE) == set(FLOORS)
+
+
+def test_doors_are_files_there_are() -> None:
+    assert [path for path in DOORS if not (ROOT / path).is_file()] == []
+
+
+def test_importing_kit_needs_neither_spark_nor_widgets() -> None:
+    check = "import sys, kit; print(sorted({'pyspark', 'py4j', 'ipywidgets', 'matplotlib'} & set(sys.modules)))"
+    ran = subprocess.run([sys.executable, "-c", check], cwd=ROOT, capture_output=True, check=True, text=True)
+    assert ran.stdout.strip() == "[]"
+
+
+BREACHES = {
+    "an arrow up": ("kit/state/heap.py", "from kit.task import StreamTask", "which is above it"),
+    "an arrow up, module by module": ("kit/state/heap.py", "import kit.lab.world", "which is above it"),
+    "an arrow up, relative": ("kit/state/heap.py", "from ..job import JobMaster", "which is above it"),
+    "an arrow up, by the top": ("kit/state/heap.py", "from kit import Lab", "which is above it"),
+    "an arrow up, inside a function": ("kit/graph/job.py", "def f():\n    import kit.restore", "which is above it"),
+    "an arrow up, for types only": (
+        "kit/graph/job.py",
+        "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from kit.spark import Driver",
+        "which is above it",
+    ),
+    "an unplaced package": ("kit/misc/things.py", "", "is on no floor"),
+    "an unplaced module": ("kit/things.py", "", "is on no floor"),
+    "tests": ("kit/lab/world.py", "from tests.flink_data import vectors", "is not shipped"),
+    "Spark": ("kit/job/master.py", "from pyspark.sql import SparkSession", "without Spark"),
+    "Spark in the lab": ("kit/lab/world.py", "def f():\n    import pyspark", "without Spark"),
+    "a thread": ("kit/task/task.py", "from concurrent.futures import ThreadPoolExecutor", "without threads"),
+    "a socket": ("kit/channel/buffers.py", "import socket", "without sockets"),
+    "a clock": ("kit/task/task.py", "from time import monotonic", "without clocks"),
+    "a clock in a date": ("kit/task/task.py", "import datetime as dt\ndt.datetime.now()", "without clocks"),
+    "a clock in a date, by name": (
+        "kit/job/m.py",
+        "from datetime import datetime\ndatetime.utcnow()",
+        "without clocks",
+    ),
+    "a random id": ("kit/state/handles.py", "import uuid\nuuid.uuid4()", "without chance"),
+    "a random id, by name": ("kit/state/handles.py", "from uuid import uuid4 as new", "without chance"),
+    "numpy's chance": ("kit/state/heap.py", "import numpy as np\nnp.random.default_rng()", "without chance"),
+    "numpy's chance, by name": ("kit/state/heap.py", "from numpy import random", "without chance"),
+    "a process": ("kit/inspect/tables.py", "import subprocess", "without processes"),
+    "a widget": ("kit/draw/stage.py", "import anywidget", "without widgets"),
+    "a picture": ("kit/task/task.py", "import matplotlib.pyplot as plt", "without pictures"),
+    "a file": ("kit/metadata/reader.py", "def f(path):\n    return open(path).read()", "without files"),
+    "a file, by Path": ("kit/metadata/reader.py", "from pathlib import Path", "without files"),
+    "a file, by pathlib": ("kit/metadata/reader.py", "import pathlib\npathlib.Path('x').read_bytes()", "without files"),
+    "a file, by Arrow": ("kit/state/heap.py", "import pyarrow as pa\npa.fs.LocalFileSystem()", "without files"),
+    "a file, by Arrow's module": ("kit/state/heap.py", "from pyarrow import fs", "without files"),
+    "the environment": ("kit/state/heap.py", "import os\nos.environ['X']", "without files"),
+    "a way round": ("kit/state/heap.py", "__import__('socket')", "without imports at run time"),
+    "another way round": ("kit/state/heap.py", "from importlib import import_module", "without imports at run time"),
+}
+
+
+@pytest.mark.parametrize(("path", "source", "why"), BREACHES.values(), ids=BREACHES)
+def test_a_breach_is_found(path: str, source: str, why: str) -> None:
+    found = list(violations(path, source))
+    assert found
+    assert all(why in line for line in found)
+
+
+ALLOWED = {
+    "an arrow down": ("kit/task/task.py", "from kit.state import heap\nfrom kit.channel.buffers import Buffer"),
+    "a neighbour": ("kit/task/task.py", "from kit.task.gates import InputGate\nfrom .gates import InputGate as G"),
+    "an instant handed in": ("kit/task/task.py", "import datetime as dt\ndt.datetime.fromtimestamp(0, dt.UTC)"),
+    "an id handed in": ("kit/task/task.py", "from uuid import UUID\nUUID(int=1)"),
+    "a pure path": ("kit/state/handles.py", "from pathlib import PurePosixPath\nfrom urllib.parse import urlsplit"),
+    "the storage's door": ("kit/state/storage.py", "from pyarrow import fs\nimport os"),
+    "a method of the same name": ("kit/state/heap.py", "def f(clock, np):\n    return clock.time() + np.random"),
+    "our own module of a refused name": ("kit/task/task.py", "from kit.channel import queue\nqueue.push(1)"),
+    "the host": ("kit/spark/wire.py", "import socket, threading, time, pyspark"),
+    "the lab": ("kit/lab/world.py", "import random\nfrom kit.job import JobMaster"),
+    "widgets": ("widgets/stepper.py", "import anywidget\nfrom kit import Lab"),
+}
+
+
+@pytest.mark.parametrize(("path", "source"), ALLOWED.values(), ids=ALLOWED)
+def test_what_is_allowed_passes(path: str, source: str) -> None:
+    assert list(violations(path, source)) == []
