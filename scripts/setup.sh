@@ -13,6 +13,10 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 stamp=.venv/.ready
 
+# Behind a company's proxy the certificate that counts is the system's; uv brings its own unless told.
+certificates=/etc/ssl/certs/ca-certificates.crt
+[[ -n ${SSL_CERT_FILE:-} || ! -r $certificates ]] || export SSL_CERT_FILE=$certificates
+
 say() { printf 'setup: %s\n' "$*" >&2; }
 stop() { say "$*"; exit 1; }
 is_root() { [[ $(id -u) == 0 ]]; }
@@ -24,13 +28,12 @@ apt_install() {
 }
 
 need_java() {
-  local java=java major
+  local java=java major found="there is none"
   [[ -z ${JAVA_HOME:-} ]] || java=$JAVA_HOME/bin/java
-  command -v "$java" >/dev/null ||
-    stop "Java 17 or newer is needed and there is no $java: apt-get install default-jre-headless, then run make again"
-  major=$("$java" -version 2>&1 | sed -nE 's/.* version "(1\.)?([0-9]+).*/\2/p' | head -n 1)
+  major=$({ "$java" -version 2>&1 || true; } | sed -nE 's/.* version "(1\.)?([0-9]+).*/\2/p' | head -n 1)
+  [[ -z $major ]] || found="$java is $major"
   ((${major:-0} >= 17)) ||
-    stop "Java 17 or newer is needed and $java is ${major:-unknown}: apt-get install openjdk-17-jre-headless (or set JAVA_HOME), then run make again"
+    stop "Java 17 or newer is needed and $found: apt-get install default-jre-headless (or set JAVA_HOME), then run make again"
 }
 
 # The first Python on the PATH that is new enough.
@@ -45,11 +48,9 @@ find_python() {
   stop "Python 3.11 or newer is needed and there is none: apt-get install python3.11 (or newer), then run make again"
 }
 
-# uv from the PATH, from the user's own place, or from .uv; nothing when it is in none of them.
+# uv from the PATH, from where pip put it, or from .uv; nothing when it is in none of them.
 find_uv() {
-  local user_base
-  user_base=$("$1" -m site --user-base 2>/dev/null || true)
-  command -v uv || command -v "$user_base/bin/uv" || command -v .uv/bin/uv || true
+  command -v uv || "$1" -c 'import uv; print(uv.find_uv_bin())' 2>/dev/null || command -v .uv/bin/uv || true
 }
 
 # Into the user's place where pip is allowed to, else (no pip, or one that the system manages) into .uv.
@@ -75,6 +76,7 @@ need_uv() {
   if [[ -z $uv ]]; then
     install_uv "$python"
     uv=$(find_uv "$python")
+    [[ -n $uv ]] || stop "uv could not be installed: install it by hand, then run make again"
   fi
 }
 
