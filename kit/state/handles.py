@@ -394,8 +394,9 @@ class IncrementalRemoteKeyedStateHandle(KeyedStateHandle):
     @property
     def state_size(self) -> int:
         """All parts together."""
-        return self.meta_state.state_size + sum(part.state_size for part in chain(self.shared_state,
-        self.private_state))
+        return self.meta_state.state_size + sum(
+            part.state_size for part in chain(self.shared_state, self.private_state)
+        )
 
     def files(self) -> Iterator[str]:
         """The files of all parts."""
@@ -566,8 +567,9 @@ class OperatorStreamStateHandle(_Delegating):
 
     def _label(self) -> str:
         states = self.state_name_to_partition_offsets.items()
-        return ", ".join([*(f"{name} {info.mode.name} x{len(info.offsets)}" for name, info in states),
-        f"{self.state_size} B"])
+        return ", ".join(
+            [*(f"{name} {info.mode.name} x{len(info.offsets)}" for name, info in states), f"{self.state_size} B"]
+        )
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -673,8 +675,8 @@ class MergedInputChannelStateHandle(_Sized, _Delegating):
     def unmerge(self) -> tuple[InputChannelStateHandle, ...]:
         """One handle a channel, in order."""
         return tuple(
-            InputChannelStateHandle(self.subtask_index, part.info, part.offsets, part.size, self.delegate) for part in
-            self.contents
+            InputChannelStateHandle(self.subtask_index, part.info, part.offsets, part.size, self.delegate)
+            for part in self.contents
         )
 
     def _label(self) -> str:
@@ -696,8 +698,8 @@ class MergedResultSubpartitionStateHandle(_Sized, _Delegating):
     def unmerge(self) -> tuple[ResultSubpartitionStateHandle, ...]:
         """One handle a subpartition, in order."""
         return tuple(
-            ResultSubpartitionStateHandle(self.subtask_index, part.info, part.offsets, part.size, self.delegate) for
-            part in self.contents
+            ResultSubpartitionStateHandle(self.subtask_index, part.info, part.offsets, part.size, self.delegate)
+            for part in self.contents
         )
 
     def _label(self) -> str:

@@ -1,7 +1,7 @@
 """What a checkpoint holds, from one operator subtask up to one operator over all its subtasks.
 
-A task acks a checkpoint with a `TaskStateSnapshot`: for each operator of its chain an `OperatorSubtaskState`. Of those of
-all tasks the coordinator makes one `OperatorState` an operator, which is what the metadata lists. State outside the
+A task acks a checkpoint with a `TaskStateSnapshot`: for each operator of its chain an `OperatorSubtaskState`. Of those
+of all tasks the coordinator makes one `OperatorState` an operator, which is what the metadata lists. State outside the
 operators comes from master hooks, as `MasterState`.
 Source: `OperatorSubtaskState`, `OperatorState`, `TaskStateSnapshot` and `MasterState` of
 `org.apache.flink.runtime.checkpoint`.

@@ -1,0 +1,32 @@
+"""Flink's `_metadata`, versions 2 to 6, byte for byte: what a completed checkpoint consists of.
+
+`read_metadata(data, base)` gives the content and the layout it is in, `write_metadata(metadata, version)` the bytes.
+The same codec carries subtask states between our own processes. Whatever is wrong with the bytes ends in a
+`MetadataError`.
+"""
+
+from kit.metadata.primitives import MetadataError
+from kit.metadata.serializer import (
+    CheckpointMetadata,
+    decode_subtask_state,
+    decode_task_state_snapshot,
+    encode_subtask_state,
+    encode_task_state_snapshot,
+    read_metadata,
+    write_metadata,
+)
+from kit.metadata.versions import LAYOUTS, NEWEST, MetadataVersion
+
+__all__ = [
+    "LAYOUTS",
+    "NEWEST",
+    "CheckpointMetadata",
+    "MetadataError",
+    "MetadataVersion",
+    "decode_subtask_state",
+    "decode_task_state_snapshot",
+    "encode_subtask_state",
+    "encode_task_state_snapshot",
+    "read_metadata",
+    "write_metadata",
+]
