@@ -1,0 +1,121 @@
+"""Speed of the data plane between two processes: million rows a second, and the time of a round trip.
+
+    python benchmarks/wire.py
+
+Two int64 columns; the sender keeps eight buffers of credit in flight, the receiver grants one for each it takes.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import queue
+import statistics
+import sys
+import time
+from multiprocessing.connection import Connection
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from kit.spark.auth import new_secret
+from kit.spark.channels import CreditArrived, DataPlane, ElementArrived, Route
+from kit.spark.endpoint import WireSettings
+
+ROWS = 200_000_000
+MAX_BATCHES = 50_000
+CREDITS = 8
+ROUND_TRIPS = 3_000
+DATA, REPLY = 1, 2
+ROUTES = [Route(DATA, 0, 1), Route(REPLY, 1, 0)]
+
+
+def receive(pipe: Connection, secret: bytes, directory: str | None, compression: str | None) -> None:
+    """The child: slot 1. Counts rows until an event, echoes events."""
+    inbox: queue.SimpleQueue[Any] = queue.SimpleQueue()
+    with DataPlane(1, 1, secret, inbox, directory=directory, settings=WireSettings(compression=compression)) as plane:
+        pipe.send(plane.endpoints)
+        plane.connect({0: pipe.recv()}, ROUTES)
+        plane.grant(DATA, CREDITS)
+        rows = 0
+        while True:
+            item = inbox.get()
+            if not isinstance(item, ElementArrived):
+                break
+            if isinstance(item.element, bytes):
+                plane.send(REPLY, item.element or rows.to_bytes(8, "big"))
+                continue
+            rows += item.element.num_rows
+            plane.grant(DATA, 1)
+        plane.end()
+
+
+def send_rows(plane: DataPlane, inbox: queue.SimpleQueue[Any], batch: pa.RecordBatch) -> float:
+    """Million rows a second from the first send to the receiver's count."""
+    count = min(ROWS // batch.num_rows, MAX_BATCHES)
+    credits = CREDITS
+    start = time.perf_counter()
+    for _ in range(count):
+        while not credits:
+            item = inbox.get()
+            credits += item.credits if isinstance(item, CreditArrived) else 0
+        plane.send(DATA, batch)
+        credits -= 1
+    plane.send(DATA, b"")
+    returned = credits
+    reply = None
+    while reply is None or returned < CREDITS:
+        item = inbox.get()
+        if isinstance(item, ElementArrived):
+            reply = item.element
+        else:
+            returned += item.credits
+    seconds = time.perf_counter() - start
+    assert reply is not None
+    return count * batch.num_rows / seconds / 1e6
+
+
+def round_trip_us(plane: DataPlane, inbox: queue.SimpleQueue[Any]) -> float:
+    """Median of an event there and back, in microseconds."""
+    times = []
+    for _ in range(ROUND_TRIPS):
+        start = time.perf_counter()
+        plane.send(DATA, b"ping")
+        inbox.get()
+        times.append(time.perf_counter() - start)
+    return statistics.median(times) * 1e6
+
+
+def measure(name: str, directory: str | None, compression: str | None = None) -> None:
+    """Prints one line of the table."""
+    secret = new_secret()
+    here, there = multiprocessing.Pipe()
+    context = multiprocessing.get_context("spawn")
+    child = context.Process(target=receive, args=(there, secret, directory, compression))
+    child.start()
+    inbox: queue.SimpleQueue[Any] = queue.SimpleQueue()
+    with DataPlane(0, 1, secret, inbox, directory=directory, settings=WireSettings(compression=compression)) as plane:
+        here.send(plane.endpoints)
+        plane.connect({1: here.recv()}, ROUTES)
+        assert inbox.get() == CreditArrived(DATA, CREDITS)
+        figures = []
+        for rows in (1_000, 10_000, 65_536, 262_144):
+            values = np.arange(rows)
+            figures.append(send_rows(plane, inbox, pa.record_batch({"key": values, "value": values})))
+        trip = round_trip_us(plane, inbox)
+        plane.end()
+    child.join()
+    print(f"{name:12}" + "".join(f"{figure:9.0f}" for figure in figures) + f"{trip:12.0f}", flush=True)
+
+
+def main() -> int:
+    """Measures each transport."""
+    print(f"{'Mrows/s':12}{'1k':>9}{'10k':>9}{'64k':>9}{'256k':>9}{'trip us':>12}")
+    measure("unix", "")
+    measure("tcp", None)
+    measure("unix lz4", "", "lz4")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,330 @@
+"""The control plane: the driver's server and the slots' clients.
+
+Theory of operation. Slots dial the driver, authenticate, and say hello. From then on both sides send `ControlMessage`s
+when they like, and heartbeats when they have nothing to say. What arrives goes into the owner's inbox as
+`SlotJoined`, `SlotMessage`, `SlotLeft` at the driver, `DriverMessage`, `DriverLeft` at a slot; a closed socket is
+known in milliseconds, a frozen process after the heartbeat timeout.
+
+Every connection belongs to an epoch. `fence(epoch)` begins another one: slots of the old are told to leave, those that
+dial late are refused with `FencedError`. Items carry their epoch, so what an old slot still says can be told apart.
+"""
+
+from __future__ import annotations
+
+import os
+import queue
+import socket
+import ssl
+import threading
+from dataclasses import dataclass, field
+from typing import Any
+
+from kit.spark.auth import DRIVER, Party, Purpose, Verdict
+from kit.spark.connection import Connection
+from kit.spark.endpoint import Listener, WireSettings, dial
+from kit.spark.stream import Endpoint, Stream
+from kit.spark.wire import Buffers, ControlMessage, Frame, FrameKind, WireError
+
+HELLO = "hello"
+LEAVE = "leave"
+
+
+@dataclass(frozen=True, slots=True)
+class SlotHello:
+    """What a slot says of itself when it joins."""
+
+    slot: int
+    epoch: int
+    pid: int
+    host: str
+    endpoints: list[Endpoint] = field(default_factory=list)
+    """Of its data plane."""
+
+    def to_message(self) -> ControlMessage:
+        """The first message of a connection."""
+        endpoints = [str(endpoint) for endpoint in self.endpoints]
+        fields = {"slot": self.slot, "epoch": self.epoch, "pid": self.pid, "host": self.host, "endpoints": endpoints}
+        return ControlMessage(HELLO, fields)
+
+    @classmethod
+    def from_message(cls, message: ControlMessage) -> SlotHello:
+        """WireError when the message is not a hello."""
+        match message:
+            case ControlMessage(
+                kind="hello",
+                fields={
+                    "slot": int(slot),
+                    "epoch": int(epoch),
+                    "pid": int(pid),
+                    "host": str(host),
+                    "endpoints": list(endpoints),
+                },
+            ):
+                try:
+                    return cls(slot, epoch, pid, host, [Endpoint.parse(text) for text in endpoints])
+                except (ValueError, AttributeError) as error:
+                    raise WireError(f"a hello with a bad endpoint: {error}") from None
+        raise WireError(f"expected a hello, found {message!r}")
+
+
+@dataclass(frozen=True, slots=True)
+class SlotJoined:
+    """A slot has dialled, authenticated and said hello."""
+
+    slot: int
+    epoch: int
+    hello: SlotHello
+
+
+@dataclass(frozen=True, slots=True)
+class SlotMessage:
+    """A slot said something. Compare `epoch` with the current one before acting on it."""
+
+    slot: int
+    epoch: int
+    message: ControlMessage
+
+
+@dataclass(frozen=True, slots=True)
+class SlotLeft:
+    """A slot's connection is over. `clean`: it ended in good order; otherwise it died, froze or broke the protocol."""
+
+    slot: int
+    epoch: int
+    clean: bool
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class DriverMessage:
+    """The driver said something."""
+
+    message: ControlMessage
+
+
+@dataclass(frozen=True, slots=True)
+class DriverLeft:
+    """The driver's connection is over: leave."""
+
+    clean: bool
+    reason: str
+
+
+def _pack(message: Buffers) -> Buffers:
+    """Messages are packed by `send` already, so that a field that is not JSON fails there."""
+    return message
+
+
+def _unpack(frame: Frame) -> ControlMessage:
+    if frame.kind is not FrameKind.CONTROL:
+        raise WireError(f"a {frame.kind.name} frame on a control connection")
+    return ControlMessage.unpack(frame.payload)
+
+
+class _SlotConnection:
+    """The driver's end of one slot's connection."""
+
+    def __init__(self, server: ControlServer, stream: Stream, party: Party, settings: WireSettings) -> None:
+        self.party = party
+        self.hello: SlotHello | None = None
+        self._server = server
+        name = f"control-{party.slot}"
+        self.connection = Connection(stream, name, _pack, self._deliver, self._gone, settings=settings)
+
+    def _deliver(self, frame: Frame) -> None:
+        message = _unpack(frame)
+        if self.hello is not None:
+            self._server.inbox.put(SlotMessage(self.party.slot, self.party.epoch, message))
+            return
+        hello = SlotHello.from_message(message)
+        if Party(hello.slot, hello.epoch) != self.party:
+            raise WireError(f"a hello of {Party(hello.slot, hello.epoch)} on the connection of {self.party}")
+        self.hello = hello
+        self._server.inbox.put(SlotJoined(self.party.slot, self.party.epoch, hello))
+
+    def _gone(self, clean: bool, reason: str) -> None:
+        self._server._slot_gone(self, clean, reason)
+
+
+class ControlServer:
+    """The driver's end. Puts `SlotJoined`, `SlotMessage` and `SlotLeft` into `inbox`; `send` never waits.
+
+    A slot is joined once its hello has come; one that goes before it leaves no trace.
+    """
+
+    def __init__(
+        self,
+        secret: bytes,
+        epoch: int,
+        inbox: queue.SimpleQueue[Any],
+        *,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        settings: WireSettings | None = None,
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
+        self.epoch = epoch
+        self.inbox = inbox
+        self._settings = settings or WireSettings()
+        self._lock = threading.Lock()
+        self._slots: dict[int, _SlotConnection] = {}
+        self._leaving: set[_SlotConnection] = set()
+        self._listener = Listener(
+            secret,
+            Purpose.CONTROL,
+            lambda: Party(DRIVER, self.epoch),
+            self._judge,
+            self._accepted,
+            host=host,
+            port=port,
+            tls=tls,
+            settings=self._settings,
+        )
+
+    def __repr__(self) -> str:
+        return f"ControlServer({self.endpoint}, epoch={self.epoch}, slots={self.slots()})"
+
+    @property
+    def endpoint(self) -> Endpoint:
+        """What slots dial."""
+        return self._listener.endpoints[-1]
+
+    def slots(self) -> list[int]:
+        """The slots that are joined in the current epoch."""
+        with self._lock:
+            return sorted(slot for slot, connection in self._slots.items() if connection.hello is not None)
+
+    def send(self, slot: int, message: ControlMessage) -> bool:
+        """Queues a message for a slot of the current epoch; False when it is not connected (any more).
+
+        TypeError or ValueError when the message is not JSON.
+        """
+        packed = message.pack()
+        with self._lock:
+            connection = self._slots.get(slot)
+        return connection is not None and connection.connection.send(packed)
+
+    def broadcast(self, message: ControlMessage) -> list[int]:
+        """Sends to every joined slot; returns those it was queued for."""
+        return [slot for slot in self.slots() if self.send(slot, message)]
+
+    def fence(self, epoch: int) -> None:
+        """Begins another epoch: connected slots are told to leave, late ones are refused.
+
+        Their `SlotLeft` still comes, with their epoch, when they have gone. ValueError when `epoch` is not newer.
+        """
+        with self._lock:
+            if epoch <= self.epoch:
+                raise ValueError(f"epoch {epoch} does not come after epoch {self.epoch}")
+            self.epoch = epoch
+            old = list(self._slots.values())
+            self._leaving.update(old)
+            self._slots.clear()
+        for slot in old:
+            self._tell_to_leave(slot, epoch)
+
+    @staticmethod
+    def _tell_to_leave(slot: _SlotConnection, epoch: int) -> None:
+        slot.connection.send(ControlMessage(LEAVE, {"epoch": epoch}).pack())
+        slot.connection.end()
+
+    def _judge(self, party: Party) -> Verdict:
+        with self._lock:
+            if party.epoch != self.epoch:
+                return Verdict.FENCED
+            return Verdict.TAKEN if party.slot in self._slots or party.slot < 0 else Verdict.WELCOME
+
+    def _accepted(self, stream: Stream, party: Party) -> None:
+        connection = _SlotConnection(self, stream, party, self._settings)
+        with self._lock:
+            # The epoch may have changed, or a twin come first, since the verdict.
+            welcome = party.epoch == self.epoch and party.slot not in self._slots
+            if welcome:
+                self._slots[party.slot] = connection
+                connection.connection.start()
+        if not welcome:
+            connection.connection.close()
+
+    def _slot_gone(self, slot: _SlotConnection, clean: bool, reason: str) -> None:
+        with self._lock:
+            if self._slots.get(slot.party.slot) is slot:
+                del self._slots[slot.party.slot]
+            self._leaving = {other for other in self._leaving if not other.connection.wait(0)} | {slot}
+        slot.connection.end()
+        if slot.hello is not None:
+            self.inbox.put(SlotLeft(slot.party.slot, slot.party.epoch, clean, reason))
+
+    def close(self, timeout_s: float = 2.0) -> None:
+        """Tells all slots to leave, waits `timeout_s` for that to be written, and leaves no thread and no socket."""
+        self._listener.close()
+        with self._lock:
+            slots = [*self._slots.values(), *self._leaving]
+            self._slots.clear()
+            self._leaving.clear()
+        for slot in slots:
+            self._tell_to_leave(slot, self.epoch)
+        for slot in slots:
+            slot.connection.wait_written(timeout_s)
+            slot.connection.close()
+
+    def __enter__(self) -> ControlServer:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class ControlClient:
+    """A slot's end. Puts `DriverMessage` and `DriverLeft` into `inbox`; `send` never waits.
+
+    Dials, authenticates and says hello when it is made: AuthenticationError, FencedError, ConnectionError and
+    TimeoutError name the endpoint. A "leave" message, or `DriverLeft`, means that this slot's epoch is over.
+    """
+
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        secret: bytes,
+        slot: int,
+        epoch: int,
+        inbox: queue.SimpleQueue[Any],
+        *,
+        data_endpoints: list[Endpoint] | None = None,
+        settings: WireSettings | None = None,
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
+        self.slot = slot
+        self.epoch = epoch
+        self.inbox = inbox
+        self.endpoint = endpoint
+        settings = settings or WireSettings()
+        stream = dial([endpoint], secret, Purpose.CONTROL, Party(slot, epoch), DRIVER, settings=settings, tls=tls)
+        self._connection = Connection(stream, f"driver-{slot}", _pack, self._deliver, self._gone, settings=settings)
+        hello = SlotHello(slot, epoch, os.getpid(), socket.gethostname(), data_endpoints or [])
+        self.send(hello.to_message())
+        self._connection.start()
+
+    def __repr__(self) -> str:
+        return f"ControlClient(slot={self.slot}, epoch={self.epoch}, {self.endpoint})"
+
+    def send(self, message: ControlMessage) -> bool:
+        """Queues a message for the driver; False when the connection is over. TypeError or ValueError: not JSON."""
+        return self._connection.send(message.pack())
+
+    def _deliver(self, frame: Frame) -> None:
+        self.inbox.put(DriverMessage(_unpack(frame)))
+
+    def _gone(self, clean: bool, reason: str) -> None:
+        self.inbox.put(DriverLeft(clean, reason))
+
+    def close(self, timeout_s: float = 2.0) -> None:
+        """Gives what is queued `timeout_s` to be written, ends in good order, and leaves no thread and no socket."""
+        self._connection.end()
+        self._connection.wait_written(timeout_s)
+        self._connection.close()
+
+    def __enter__(self) -> ControlClient:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()

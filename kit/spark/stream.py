@@ -1,0 +1,200 @@
+"""Endpoints and byte streams: what a connection needs of a socket, plain or TLS.
+
+A plain stream is a blocking socket whose time limits live in the kernel (SO_RCVTIMEO, SO_SNDTIMEO), one for each
+direction, so that a reader and a writer thread share it without a selector. OpenSSL's objects allow one thread at a
+time, so a TLS stream is non-blocking under a lock.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import select
+import socket
+import ssl
+import struct
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, TypeVar
+
+_T = TypeVar("_T")
+_PARTS_A_WRITE = 512
+"""Below the IOV_MAX (1024) of Linux and macOS."""
+SOCKET_BUFFER_BYTES = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """Where a listener is: `tcp://host:port`, or `unix:path` for peers on the same host."""
+
+    host: str = ""
+    port: int = 0
+    path: str = ""
+
+    def __str__(self) -> str:
+        if self.path:
+            return f"unix:{self.path}"
+        return f"tcp://[{self.host}]:{self.port}" if ":" in self.host else f"tcp://{self.host}:{self.port}"
+
+    def __repr__(self) -> str:
+        return f"Endpoint({str(self)!r})"
+
+    @classmethod
+    def parse(cls, text: str) -> Endpoint:
+        """The endpoint of its text form; ValueError when it has another form."""
+        if text.startswith("unix:/"):
+            return cls(path=text.removeprefix("unix:"))
+        host, _, port = text.removeprefix("tcp://").rpartition(":")
+        if not text.startswith("tcp://") or not host or not port.isdecimal():
+            raise ValueError(f"an endpoint looks like tcp://host:port or unix:/path, not {text!r}")
+        return cls(host.strip("[]"), int(port))
+
+
+class Stream:
+    """A connected socket. One thread may receive while another sends; `shutdown` from a third wakes both."""
+
+    def __init__(self, sock: socket.socket, endpoint: Endpoint) -> None:
+        self.endpoint = endpoint
+        self._socket = sock
+        sock.setblocking(True)
+        if sock.family != socket.AF_UNIX:
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        else:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SOCKET_BUFFER_BYTES)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({str(self.endpoint)!r})"
+
+    def set_timeouts(self, receive_s: float, send_s: float) -> None:
+        """How long one call may wait without a byte of progress; then it raises TimeoutError."""
+        for option, seconds in ((socket.SO_RCVTIMEO, receive_s), (socket.SO_SNDTIMEO, send_s)):
+            whole, part = divmod(max(seconds, 0.001), 1.0)
+            self._socket.setsockopt(socket.SOL_SOCKET, option, struct.pack("ll", int(whole), int(part * 1e6)))
+
+    def negotiate(self, deadline: float) -> None:
+        """TLS's own handshake, before anything else; ssl.SSLError or TimeoutError when it fails."""
+
+    def receive_into(self, view: memoryview, fill: bool = False) -> int:
+        """Receives up to `len(view)` bytes, all of them if `fill`; 0 at end-of-file; TimeoutError."""
+        try:
+            return self._socket.recv_into(view, 0, socket.MSG_WAITALL if fill else 0)
+        except BlockingIOError:
+            raise TimeoutError(f"nothing received from {self.endpoint} in time") from None
+
+    def send_buffers(self, buffers: Sequence[Any]) -> None:
+        """Writes all buffers, gathered; TimeoutError when the peer takes nothing in time."""
+        views = [memoryview(buffer).cast("B") for buffer in buffers]
+        first = 0
+        while first < len(views):
+            try:
+                sent = self._socket.sendmsg(views[first : first + _PARTS_A_WRITE])
+            except BlockingIOError:
+                raise TimeoutError(f"{self.endpoint} takes nothing in time") from None
+            while first < len(views) and sent >= len(views[first]):
+                sent -= len(views[first])
+                first += 1
+            if sent:
+                views[first] = views[first][sent:]
+
+    def send_now(self, buffers: Sequence[Any]) -> int:
+        """Writes what the socket takes without waiting; returns how many bytes that was."""
+        try:
+            return self._socket.sendmsg(buffers, [], socket.MSG_DONTWAIT)
+        except BlockingIOError:
+            return 0
+
+    def receive_exactly(self, count: int, deadline: float) -> bytes:
+        """`count` bytes before `deadline` (of time.monotonic); EOFError when the peer closes first; TimeoutError."""
+        data = bytearray(count)
+        filled = 0
+        while filled < count:
+            self.set_timeouts(_remaining(deadline), _remaining(deadline))
+            received = self.receive_into(memoryview(data)[filled:])
+            if not received:
+                raise EOFError(f"{self.endpoint} closed the connection")
+            filled += received
+        return bytes(data)
+
+    def shutdown_write(self) -> None:
+        """Tells the peer that nothing more comes; receiving goes on."""
+        self._shutdown(socket.SHUT_WR)
+
+    def shutdown(self) -> None:
+        """Ends both directions and wakes whoever waits in them."""
+        self._shutdown(socket.SHUT_RDWR)
+
+    def _shutdown(self, how: int) -> None:
+        # The base class's: SSLSocket.shutdown would forget the session that the reader still needs.
+        with contextlib.suppress(OSError):
+            socket.socket.shutdown(self._socket, how)
+
+    def close(self) -> None:
+        """Closes the socket. Nobody may be inside a call any more."""
+        self._socket.close()
+
+
+class SecureStream(Stream):
+    """A stream inside TLS."""
+
+    def __init__(self, sock: socket.socket, endpoint: Endpoint, context: ssl.SSLContext) -> None:
+        super().__init__(sock, endpoint)
+        is_server = context.protocol == ssl.PROTOCOL_TLS_SERVER
+        name = None if is_server else endpoint.host
+        sock.setblocking(False)
+        self._lock = threading.Lock()
+        self._receive_s = self._send_s = 0.0
+        self._tls = context.wrap_socket(sock, is_server, do_handshake_on_connect=False, server_hostname=name)
+        self._socket = self._tls
+
+    def negotiate(self, deadline: float) -> None:
+        """As in `Stream`."""
+        self._retry(self._tls.do_handshake, _remaining(deadline))
+
+    def set_timeouts(self, receive_s: float, send_s: float) -> None:
+        """As in `Stream`."""
+        self._receive_s, self._send_s = receive_s, send_s
+
+    def receive_into(self, view: memoryview, fill: bool = False) -> int:
+        """As in `Stream`; OpenSSL returns a record at a time, filled or not."""
+        return self._retry(partial(self._tls.recv_into, view), self._receive_s)
+
+    def send_buffers(self, buffers: Sequence[Any]) -> None:
+        """As in `Stream`; OpenSSL gathers nothing, so the buffers are joined."""
+        view = memoryview(b"".join(buffers))
+        while view:
+            sent = self._retry(partial(self._tls.send, view), self._send_s)
+            view = view[sent:]
+
+    def send_now(self, buffers: Sequence[Any]) -> int:
+        """Always 0: another thread may be inside OpenSSL, and we would wait for it."""
+        return 0
+
+    def _retry(self, operation: Callable[[], _T], timeout_s: float) -> _T:
+        deadline = time.monotonic() + timeout_s
+        while True:
+            try:
+                with self._lock:
+                    return operation()
+            except ssl.SSLWantReadError:
+                events = select.POLLIN
+            except ssl.SSLWantWriteError:
+                events = select.POLLOUT
+            poll = select.poll()
+            poll.register(self._socket, events)
+            poll.poll(_remaining(deadline) * 1000)
+
+
+def open_stream(sock: socket.socket, endpoint: Endpoint, tls: ssl.SSLContext | None) -> Stream:
+    """A stream over a connected socket; inside TLS if a context is given (Unix sockets never need it)."""
+    if tls is None or sock.family == socket.AF_UNIX:
+        return Stream(sock, endpoint)
+    return SecureStream(sock, endpoint, tls)
+
+
+def _remaining(deadline: float) -> float:
+    seconds = deadline - time.monotonic()
+    if seconds <= 0:
+        raise TimeoutError("the deadline has passed")
+    return seconds
