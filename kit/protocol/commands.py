@@ -1,7 +1,7 @@
 """What a machine asks of its host.
 
-Each docstring names the event that answers. Commands without an answer are final. The order in a list of commands is the order in which the
-host must carry them out; what a command starts may end in any order.
+Each docstring names the event that answers. Commands without an answer are final. The order in a list of commands is
+the order in which the host must carry them out; what a command starts may end in any order.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from kit.protocol.snapshots import Effect, SnapshotPart
 from kit.protocol.tasks import TaskRestore
 from kit.protocol.words import Word
 
-# ----------------------------------------------------------------------------------------------------------------- from both
+# --- from both ------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,14 +35,16 @@ class CancelTimer(Word):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Note(Word):
-    """Nothing to do: something happened inside the machine that a reader of the trace will want to know. `data` is JSON-like."""
+    """Nothing to do: something happened inside the machine that a reader of the trace will want to know. `data` is
+    JSON-like.
+    """
 
     kind: str
     checkpoint_id: int | None = None
     data: dict[str, Any]
 
 
-# --------------------------------------------------------------------------------------------------------- from the JobMaster
+# --- from the JobMaster ---------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +63,9 @@ class ResolveSnapshot(Word):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartEpoch(Word):
-    """Start the workers of this epoch with the given parallelism per vertex; then deliver the `DeployTask` messages that follow."""
+    """Start the workers of this epoch with the given parallelism per vertex; then deliver the `DeployTask` messages
+    that follow.
+    """
 
     epoch: int
     parallelism: dict[str, int]
@@ -88,7 +92,9 @@ class SetCheckpointIdCounter(Word):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InitializeLocation(Word):
-    """Make the directory of a checkpoint, or of a savepoint below `target`. Answer: LocationInitialized or LocationFailed."""
+    """Make the directory of a checkpoint, or of a savepoint below `target`. Answer: LocationInitialized or
+    LocationFailed.
+    """
 
     checkpoint_id: int
     properties: CheckpointProperties
@@ -115,7 +121,9 @@ class TriggerMasterHook(Word):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestoreMasterHooks(Word):
-    """Give each hook its state back, None to those without: (hook, version, state). Answer: MasterHooksRestored or MasterHookFailed."""
+    """Give each hook its state back, None to those without: (hook, version, state). Answer: MasterHooksRestored or
+    MasterHookFailed.
+    """
 
     checkpoint_id: int
     states: tuple[tuple[str, int, bytes | None], ...]
@@ -170,12 +178,14 @@ class JobStatusChanged(Word):
     error: str = ""
 
 
-# -------------------------------------------------------------------------------------------------------- from a StreamTask
+# --- from a StreamTask ----------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SendElement(Word):
-    """Put the element on the wire of this channel. The machine has the credit for it; `priority` overtakes what is not yet written."""
+    """Put the element on the wire of this channel. The machine has the credit for it; `priority` overtakes what is
+    not yet written.
+    """
 
     channel: int
     element: Element
@@ -215,7 +225,9 @@ class ReadSplit(Word):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteSnapshot(Word):
-    """The asynchronous part of a snapshot: write all parts below `location`, stage all effects. Answer: SnapshotWritten or SnapshotFailed."""
+    """The asynchronous part of a snapshot: write all parts below `location`, stage all effects. Answer:
+    SnapshotWritten or SnapshotFailed.
+    """
 
     checkpoint_id: int
     location: str

@@ -1,7 +1,7 @@
 """What flows through a channel: buffers of records, and the events between them.
 
-A channel is a queue of *elements*, first in first out. A `Buffer` carries records; every other element is a mark between records. Of these
-only a barrier may ever overtake buffers, and only when it is unaligned.
+A channel is a queue of *elements*, first in first out. A `Buffer` carries records; every other element is a mark
+between records. Of these only a barrier may ever overtake buffers, and only when it is unaligned.
 
 Follows Flink's `StreamElement`, `CheckpointBarrier`, `CancelCheckpointMarker`, `EndOfData` and `EndOfPartitionEvent`.
 """

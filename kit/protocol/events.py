@@ -1,7 +1,8 @@
 """What a host tells a machine.
 
-Most of these answer a command: the name of each says which. An answer of the form `...Failed` carries the reason as text, for it may come from
-another process. Requests of the user (`RequestSavepoint`, `RequestStop`, ...) carry a `request_id` that `CompleteRequest` repeats.
+Most of these answer a command: the name of each says which. An answer of the form `...Failed` carries the reason as
+text, for it may come from another process. Requests of the user (`RequestSavepoint`, `RequestStop`, ...) carry a
+`request_id` that `CompleteRequest` repeats.
 """
 
 from __future__ import annotations
@@ -17,18 +18,19 @@ from kit.protocol.snapshots import RestoredPart
 from kit.protocol.words import Word
 from kit.state.operator_state import TaskStateSnapshot
 
-
-# ------------------------------------------------------------------------------------------------------------------ to both
+# --- to both --------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimerFired(Word):
-    """A timer set with `ScheduleTimer` is due. A timer that was cancelled may still fire: machines ignore what they do not expect."""
+    """A timer set with `ScheduleTimer` is due. A timer that was cancelled may still fire: machines ignore what they
+    do not expect.
+    """
 
     timer: str
 
 
-# ----------------------------------------------------------------------------------------------------------- to the JobMaster
+# --- to the JobMaster -----------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -162,7 +164,9 @@ class MetadataFailed(Word):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointStored(Word):
-    """Answer to `StoreCheckpoint`: the completed checkpoint can be found again after the driver's death (where the store promises so)."""
+    """Answer to `StoreCheckpoint`: the completed checkpoint can be found again after the driver's death (where the
+    store promises so).
+    """
 
     checkpoint_id: int
 
@@ -208,7 +212,7 @@ class RequestCancel(Word):
     """The user ends the job without a savepoint."""
 
 
-# ---------------------------------------------------------------------------------------------------------- to a StreamTask
+# --- to a StreamTask ------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -274,11 +278,15 @@ class SplitReadFailed(Word):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SnapshotWritten(Word):
-    """Answer to `WriteSnapshot`: the handles of all parts of this task's snapshot."""
+    """Answer to `WriteSnapshot`: the handles of all parts of this task's snapshot.
+
+    `sync_ms` is what the host measured of the synchronous part: the time it spent in the `handle` that gave the command.
+    """
 
     checkpoint_id: int
     state: TaskStateSnapshot
     bytes_written: int
+    sync_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,10 +1,11 @@
 """What the machines say to each other.
 
-A message is emitted by one machine as a command and handled by the other as an event. On the lab it lies in a mailbox until a step delivers it;
-on Spark it crosses the control socket. Messages to a task name the task and its attempt; messages from a task name their sender the same
-way, so that whatever an earlier attempt still says can be told apart.
+A message is emitted by one machine as a command and handled by the other as an event. On the lab it lies in a mailbox
+until a step delivers it; on Spark it crosses the control socket. Messages to a task name the task and its attempt;
+messages from a task name their sender the same way, so that whatever an earlier attempt still says can be told apart.
 
-A task is named `<vertex>/<subtask>`, for instance `totals/1`; the attempt is the epoch in which it was deployed, counted from 1.
+A task is named `<vertex>/<subtask>`, for instance `totals/1`; the attempt is the epoch in which it was deployed,
+counted from 1.
 
 Follows Flink's `TaskExecutorGateway`, `CheckpointResponder` and `OperatorEventGateway`.
 """
@@ -36,7 +37,7 @@ class JobMessage(Word):
     attempt: int
 
 
-# ---------------------------------------------------------------------------------------------------------------- to a task
+# --- to a task ------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,7 +87,7 @@ class CancelTask(TaskMessage):
     """Leave at once (`cancelTask`)."""
 
 
-# ------------------------------------------------------------------------------------------------------------- from a task
+# --- from a task ----------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,6 +96,7 @@ class TaskStateChanged(JobMessage):
 
     state: ExecutionState
     error: str = ""
+    traceback: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

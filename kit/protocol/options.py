@@ -1,7 +1,7 @@
 """What travels inside a barrier: how the checkpoint is to be taken.
 
-`CheckpointOptions` is decided once, by the coordinator, and reaches every task unchanged except for `alignment`: an output that cannot
-carry in-flight data turns UNALIGNED into FORCED_ALIGNED and back (Flink's `CheckpointOptions`).
+`CheckpointOptions` is decided once, by the coordinator, and reaches every task unchanged except for `alignment`: an
+output that cannot carry in-flight data turns UNALIGNED into FORCED_ALIGNED and back (Flink's `CheckpointOptions`).
 """
 
 from __future__ import annotations

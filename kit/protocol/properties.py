@@ -1,8 +1,9 @@
 """What kind of snapshot a checkpoint is, and what becomes of it.
 
-A `SnapshotType` says what is taken (a checkpoint, a savepoint, a savepoint that ends the job) and how its files may be shared with other
-checkpoints. `CheckpointProperties` adds the life after that: whether a newer checkpoint subsumes it and at which end of the job it is
-discarded. Both are values: they are written into `_metadata` from version 4 on and read back equal.
+A `SnapshotType` says what is taken (a checkpoint, a savepoint, a savepoint that ends the job) and how its files may
+be shared with other checkpoints. `CheckpointProperties` adds the life after that: whether a newer checkpoint subsumes
+it and at which end of the job it is discarded. Both are values: they are written into `_metadata` from version 4 on
+and read back equal.
 
 Follows Flink's `CheckpointProperties`, `SnapshotType`, `CheckpointType`, `SavepointType` and `SavepointFormatType`.
 """
@@ -106,8 +107,9 @@ FULL_CHECKPOINT = CheckpointType("Full Checkpoint", SharingFilesStrategy.FORWARD
 class CheckpointProperties:
     """How a checkpoint was asked for and when it is discarded (Flink's `CheckpointProperties`).
 
-    `forced` requests start even while the maximum number of checkpoints is pending. `discard_subsumed` is also "may be subsumed".
-    The other `discard_*` name an end of the job. An `unclaimed` checkpoint was restored from without taking ownership.
+    `forced` requests start even while the maximum number of checkpoints is pending. `discard_subsumed` is also "may
+    be subsumed". The other `discard_*` name an end of the job. An `unclaimed` checkpoint was restored from without
+    taking ownership.
     """
 
     snapshot_type: SnapshotType

@@ -1,7 +1,8 @@
 """Why a checkpoint did not complete: Flink's `CheckpointFailureReason`, as a table.
 
-Each reason carries Flink's message and whether it is *pre-flight*, that is, arose before anything was sent to the job's tasks. Which reasons
-count towards the tolerable number of failures is the failure manager's business; see `kit.coordinator`.
+Each reason carries Flink's message and whether it is *pre-flight*, that is, arose before anything was sent to the
+job's tasks. Which reasons count towards the tolerable number of failures is the failure manager's business; see
+`kit.coordinator`.
 """
 
 from __future__ import annotations

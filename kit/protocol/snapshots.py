@@ -1,7 +1,8 @@
 """What a task's snapshot is made of while it is on its way between machine and host.
 
-A machine takes the synchronous part of a snapshot and hands the host immutable `SnapshotPart`s to encode and write; on a restore the host hands
-back `RestoredPart`s, the bytes behind each handle. `Effect`s are output that a checkpoint's completion publishes.
+A machine takes the synchronous part of a snapshot and hands the host immutable `SnapshotPart`s to encode and write;
+on a restore the host hands back `RestoredPart`s, the bytes behind each handle. `Effect`s are output that a
+checkpoint's completion publishes.
 """
 
 from __future__ import annotations
@@ -12,25 +13,29 @@ from typing import Any
 
 import pyarrow as pa
 
+from kit.state.handles import KeyGroupRange
+
 
 @dataclass(frozen=True, slots=True)
 class SnapshotPart:
     """One part of a task's snapshot, taken synchronously and now immutable; the host encodes and writes it.
 
-    `kind` is "managed_keyed" or "managed_operator"; `encode()` gives the bytes of the state file and what its handle needs to know
-    (offsets per key group, or the meta info per state name).
+    `kind` is "managed_keyed" or "managed_operator"; `encode()` gives the bytes of the state file and what its handle
+    needs to know (offsets per key group, or the meta info per state name).
     """
 
     operator_id: str
     kind: str
     file_name: str
     encode: Callable[[], tuple[Any, Any]]
-    max_parallelism: int = 0
+    key_group_range: KeyGroupRange | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """Output that becomes visible when a checkpoint completes: staged at `staged` (while the snapshot is written), published at `final`."""
+    """Output that becomes visible when a checkpoint completes: staged at `staged` (while the snapshot is written),
+    published at `final`.
+    """
 
     operator_id: str
     staged: str

@@ -1,7 +1,8 @@
 """A task's states, and what it is restored from.
 
-`ExecutionState` is the life of one attempt; `TRANSITIONS` is the table that the machines check, that error messages quote and that the figure
-in the documentation is drawn from. Follows Flink's `ExecutionState` and `JobManagerTaskRestore`.
+`ExecutionState` is the life of one attempt; `TRANSITIONS` is the table that the machines check, that error messages
+quote and that the figure in the documentation is drawn from. Follows Flink's `ExecutionState` and
+`JobManagerTaskRestore`.
 """
 
 from __future__ import annotations

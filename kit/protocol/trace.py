@@ -1,10 +1,12 @@
 """The trace: everything that happened, as small records, in order.
 
-A host gives each event that a machine handled, and the commands that came of it, to a `Trace`. Pictures, tables, tests and answers to "why?" read
-the trace and nothing else, so a run on a cluster can be replayed in a notebook step by step.
+A host gives each event that a machine handled, and the commands that came of it, to a `Trace`. Pictures, tables,
+tests and answers to "why?" read the trace and nothing else, so a run on a cluster can be replayed in a notebook step
+by step.
 
-A record's `id` is `<machine>#<n>` for the n-th event of a machine and `<machine>#<n>.<k>` for the k-th command of that event; its `cause` is the id
-of the record that led to it. Words about single buffers are kept only when the trace is `detailed`: in a lesson, not at a cluster's speed.
+A record's `id` is `<machine>#<n>` for the n-th event of a machine and `<machine>#<n>.<k>` for the k-th command of
+that event; its `cause` is the id of the record that led to it. Words about single buffers are kept only when the
+trace is `detailed`: in a lesson, not at a cluster's speed.
 """
 
 from __future__ import annotations
@@ -132,7 +134,9 @@ def records_of(machine: Machine, event: Word, commands: Sequence[Word], *, detai
 
 
 def keeps(word: Word, detailed: bool) -> bool:
-    """Whether the trace keeps this word: always when detailed, else all but buffers and turns. Barriers are always kept."""
+    """Whether the trace keeps this word: always when detailed, else all but buffers and turns. Barriers are always
+    kept.
+    """
     if detailed or not word.bulk:
         return True
     element = getattr(word, "element", None)

@@ -1,14 +1,16 @@
 """The grammar of the protocol: machines, the words they take and the words they give.
 
-A *machine* is pure: `handle(event, at)` takes one event and the host's time in ms, and returns commands. The host carries the commands out
-and feeds their results back as events. There are two machines, the JobMaster and the StreamTask, and three vocabularies:
+A *machine* is pure: `handle(event, at)` takes one event and the host's time in ms, and returns commands. The host
+carries the commands out and feeds their results back as events. There are two machines, the JobMaster and the
+StreamTask, and three vocabularies:
 
-- `kit.protocol.messages`: what machines say to each other. A message is a command of its sender and becomes an event of its receiver.
+- `kit.protocol.messages`: what machines say to each other. A message is a command of its sender and becomes an event
+  of its receiver.
 - `kit.protocol.events`: what a host tells a machine (a timer fired, a file was written, a worker died).
 - `kit.protocol.commands`: what a machine asks of its host (start a timer, write a file, deploy the tasks).
 
-Every event that a machine handles has an id, `<machine>#<n>`, and every command carries the id of the event that caused it. Followed backwards
-these ids answer "why?" across machines; see `kit.protocol.trace`.
+Every event that a machine handles has an id, `<machine>#<n>`, and every command carries the id of the event that
+caused it. Followed backwards these ids answer "why?" across machines; see `kit.protocol.trace`.
 """
 
 from __future__ import annotations
@@ -20,7 +22,9 @@ from typing import Any, ClassVar
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Word:
-    """Anything that crosses the border of a machine. `cause` is the id of the event that led to it ("" when nothing did)."""
+    """Anything that crosses the border of a machine. `cause` is the id of the event that led to it ("" when nothing
+    did).
+    """
 
     cause: str = ""
 

@@ -1,0 +1,1 @@
+"""The StreamTask machine: what one subtask does with records, barriers and checkpoints."""

@@ -1,0 +1,268 @@
+"""The operators that run together in one task, and how records pass between them.
+
+The head of the chain takes what the task's inputs deliver (or what its source reads); every operator's output goes
+straight to the operators chained behind it and to the result partitions that it feeds. Snapshots run from the tails
+to the head, notifications and the end of data from the head to the tails.
+
+Each operator has its own state: a keyed backend with its timers when its spec has a key type, and an operator state
+store.
+
+Follows Flink's `OperatorChain`, `RegularOperatorChain` and `StreamTaskStateInitializerImpl`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import pyarrow as pa
+
+from kit.graph.execution_graph import ExecutionVertex
+from kit.graph.job_graph import ChainedOperator
+from kit.operators.base import Operator
+from kit.protocol.elements import MIN_WATERMARK_MS
+from kit.protocol.messages import OperatorEventToCoordinator
+from kit.protocol.snapshots import Effect, RestoredPart, SnapshotPart
+from kit.protocol.words import Word
+from kit.state.handles import KeyGroupRange
+from kit.state.heap import HeapKeyedStateBackend
+from kit.state.operator_store import OperatorStateStore
+from kit.state.storage import state_file_name
+from kit.state.timers import TimerService
+
+MANAGED_KEYED = "managed_keyed"
+MANAGED_OPERATOR = "managed_operator"
+
+
+class ChainOwner(Protocol):
+    """What a chain needs of its task."""
+
+    name: str
+    attempt: int
+    job_id: str
+    vertex: ExecutionVertex
+
+    @property
+    def at(self) -> int:
+        """The host's time in ms."""
+
+    def emit(self, word: Word) -> None:
+        """Give a command."""
+
+    def commit_effects(self, operator_id: str, checkpoint_id: int, effects: tuple[Effect, ...]) -> None:
+        """Publish an operator's staged output."""
+
+    def write_batch(self, partition: int, batch: pa.RecordBatch) -> None:
+        """Send records to the receivers of a result partition."""
+
+    def write_watermark(self, partition: int, timestamp_ms: int) -> None:
+        """Send a watermark to all receivers of a result partition."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChainSnapshot:
+    """What the synchronous part of a snapshot gathered: state to write, output to stage."""
+
+    parts: tuple[SnapshotPart, ...]
+    effects: tuple[Effect, ...]
+
+
+EMPTY_SNAPSHOT = ChainSnapshot((), ())
+
+
+class ChainOutput:
+    """An operator's output: the operators chained behind it, and the partitions it feeds."""
+
+    __slots__ = ("_next", "_owner", "_partitions")
+
+    def __init__(self, following: Sequence[ChainLink], partitions: Sequence[int], owner: ChainOwner) -> None:
+        self._next = tuple(following)
+        self._partitions = tuple(partitions)
+        self._owner = owner
+
+    def emit(self, batch: pa.RecordBatch) -> None:
+        """Hand records on; an empty batch is dropped."""
+        if batch.num_rows == 0:
+            return
+        for link in self._next:
+            link.operator.process_batch(batch)
+        for partition in self._partitions:
+            self._owner.write_batch(partition, batch)
+
+    def emit_watermark(self, timestamp_ms: int) -> None:
+        """Hand a watermark on."""
+        for link in self._next:
+            link.process_watermark(timestamp_ms)
+        for partition in self._partitions:
+            self._owner.write_watermark(partition, timestamp_ms)
+
+
+class ChainLink:
+    """One operator of a chain together with its state; it is the `OperatorContext` that the operator sees."""
+
+    def __init__(self, chained: ChainedOperator, owner: ChainOwner) -> None:
+        vertex = owner.vertex
+        self.operator_id: str = chained.operator_id
+        self.name: str = chained.name
+        self.task: str = vertex.task
+        self.subtask: int = vertex.subtask_index
+        self.parallelism: int = vertex.parallelism
+        self.max_parallelism: int = vertex.max_parallelism
+        self.key_group_range: KeyGroupRange = vertex.key_group_range
+        self.job_id = owner.job_id
+        self.current_watermark_ms = MIN_WATERMARK_MS
+        self.operator_state = OperatorStateStore()
+        self.output: ChainOutput
+        self._owner = owner
+        self._staged: list[Effect] = []
+        key_type = chained.spec.key_type
+        self._keyed = (
+            None if key_type is None else HeapKeyedStateBackend(key_type, self.key_group_range, self.max_parallelism)
+        )
+        self.operator: Operator = chained.spec.create()
+
+    @property
+    def keyed_state(self) -> HeapKeyedStateBackend:
+        """The keyed backend of an operator on a keyed stream."""
+        if self._keyed is None:
+            raise RuntimeError(f"{self.name} has no keyed state: use key_by() before it")
+        return self._keyed
+
+    @property
+    def timers(self) -> TimerService:
+        """The timers of an operator on a keyed stream."""
+        return self.keyed_state.timers
+
+    @property
+    def processing_time_ms(self) -> int:
+        """The host's time of the event being handled."""
+        return self._owner.at
+
+    def process_watermark(self, timestamp_ms: int) -> None:
+        """Let the operator see event time advance."""
+        self.current_watermark_ms = timestamp_ms
+        self.operator.process_watermark(timestamp_ms)
+
+    def stage(self, effects: Sequence[Effect]) -> None:
+        """Write this output, still invisible, together with the snapshot being taken."""
+        self._staged.extend(effects)
+
+    def commit(self, checkpoint_id: int, effects: Sequence[Effect]) -> None:
+        """Publish staged output."""
+        self._owner.commit_effects(self.operator_id, checkpoint_id, tuple(effects))
+
+    def send_to_coordinator(self, payload: dict[str, Any]) -> None:
+        """Say something to this operator's coordinator."""
+        self._owner.emit(
+            OperatorEventToCoordinator(
+                task=self._owner.name, attempt=self._owner.attempt, operator_id=self.operator_id, payload=payload
+            )
+        )
+
+    def restore(self, parts: Sequence[RestoredPart]) -> None:
+        """Fill the backends with what this operator had."""
+        operator_parts = [(part.handle, part.data) for part in parts if part.kind == MANAGED_OPERATOR]
+        keyed_parts = [(part.handle, part.data) for part in parts if part.kind == MANAGED_KEYED]
+        if operator_parts:
+            self.operator_state.restore(operator_parts)
+        if keyed_parts:
+            self.keyed_state.restore(keyed_parts)
+
+    def snapshot(self, checkpoint_id: int) -> tuple[list[SnapshotPart], list[Effect]]:
+        """The synchronous part: the operator fills its state, the backends copy it."""
+        self._staged = []
+        self.operator.snapshot_state(checkpoint_id)
+        parts: list[SnapshotPart] = []
+        operator_snapshot = self.operator_state.snapshot()
+        if operator_snapshot is not None:
+            parts.append(self._part(MANAGED_OPERATOR, checkpoint_id, operator_snapshot.encode))
+        keyed_snapshot = None if self._keyed is None else self._keyed.snapshot()
+        if keyed_snapshot is not None:
+            parts.append(self._part(MANAGED_KEYED, checkpoint_id, keyed_snapshot.encode))
+        return parts, self._staged
+
+    def _part(self, kind: str, checkpoint_id: int, encode: Callable[[], tuple[Any, Any]]) -> SnapshotPart:
+        name = state_file_name(self.operator_id, self.subtask, checkpoint_id, kind)
+        return SnapshotPart(self.operator_id, kind, name, encode, self.key_group_range)
+
+    def __repr__(self) -> str:
+        return f"ChainLink({self.name})"
+
+
+class OperatorChain:
+    """The links of one task, head first, each after those that feed it."""
+
+    def __init__(self, operators: Sequence[ChainedOperator], owner: ChainOwner) -> None:
+        self.links = [ChainLink(chained, owner) for chained in operators]
+        for chained, link in zip(operators, self.links, strict=True):
+            following = [self.links[index] for index in chained.chained_outputs]
+            link.output = ChainOutput(following, chained.partitions, owner)
+            link.operator.setup(link)
+        self._by_id = {link.operator_id: link for link in self.links}
+
+    @property
+    def head(self) -> Operator:
+        """The operator that takes the task's input."""
+        return self.links[0].operator
+
+    def link(self, operator_id: str) -> ChainLink:
+        """The link of an operator."""
+        return self._by_id[operator_id]
+
+    def restore(self, parts: Sequence[RestoredPart]) -> None:
+        """Give every operator its state back; called before `open`, also with nothing."""
+        by_operator: dict[str, list[RestoredPart]] = {}
+        for part in parts:
+            by_operator.setdefault(part.operator_id, []).append(part)
+        for link in reversed(self.links):
+            link.restore(by_operator.get(link.operator_id, ()))
+            link.operator.initialize_state()
+        for link in reversed(self.links):
+            link.operator.open()
+
+    def process_batch(self, batch: pa.RecordBatch, input_index: int) -> None:
+        """Records for the head."""
+        self.links[0].operator.process_batch(batch, input_index)
+
+    def process_watermark(self, timestamp_ms: int) -> None:
+        """Event time for the head."""
+        self.links[0].process_watermark(timestamp_ms)
+
+    def prepare_snapshot_pre_barrier(self, checkpoint_id: int) -> None:
+        """Let every operator emit what must come before the barrier, head to tails."""
+        for link in self.links:
+            link.operator.prepare_snapshot_pre_barrier(checkpoint_id)
+
+    def snapshot(self, checkpoint_id: int) -> ChainSnapshot:
+        """The synchronous part of a snapshot, tails to head."""
+        parts: list[SnapshotPart] = []
+        effects: list[Effect] = []
+        for link in reversed(self.links):
+            link_parts, link_effects = link.snapshot(checkpoint_id)
+            parts += link_parts
+            effects += link_effects
+        return ChainSnapshot(tuple(parts), tuple(effects))
+
+    def finish(self) -> None:
+        """All input has ended: flush, head to tails."""
+        for link in self.links:
+            link.operator.finish()
+
+    def close(self) -> None:
+        """The task ends."""
+        for link in reversed(self.links):
+            link.operator.close()
+
+    def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
+        """The checkpoint is stored for good."""
+        for link in self.links:
+            link.operator.notify_checkpoint_complete(checkpoint_id)
+
+    def notify_checkpoint_aborted(self, checkpoint_id: int) -> None:
+        """The checkpoint will not complete."""
+        for link in self.links:
+            link.operator.notify_checkpoint_aborted(checkpoint_id)
+
+    def __repr__(self) -> str:
+        return f"OperatorChain({' -> '.join(link.name for link in self.links)})"

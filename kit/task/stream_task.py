@@ -1,0 +1,471 @@
+"""The StreamTask machine: one subtask, from its deployment to its end.
+
+A task is a mailbox. The host delivers messages, elements and answers one at a time through `handle`; between them it
+gives the task its turn with `ProcessInput` whenever `available` says that there is something to do. One turn takes
+one element from an input channel, or asks the source for one batch.
+
+The way of a barrier through this file: `TriggerTaskCheckpoint` (a source) or a `CheckpointBarrier` in an input
+channel (any other task, by way of the barrier handler) -> `_perform_checkpoint` ->
+`SubtaskCheckpointCoordinator.checkpoint_state` -> barrier to every output, `WriteSnapshot` to the host ->
+`SnapshotWritten` -> `AcknowledgeCheckpoint` to the JobMaster -> `NotifyCheckpointComplete` back.
+
+The end of a task: when all inputs have ended their data (or the source has), the operators finish and `EndOfData`
+goes on; the task then stays until a checkpoint that began after that completes, so that what it holds back is
+published, and only then sends `EndOfPartition` and is FINISHED. Stop-with-savepoint takes the same way, with the
+savepoint as that last checkpoint.
+
+Follows Flink's `StreamTask`, `SourceOperatorStreamTask`, `OneInputStreamTask` and `Task`.
+"""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable
+
+import pyarrow as pa
+
+from kit.channel.input_gate import InputChannel, InputGates
+from kit.channel.result_partition import ResultPartition
+from kit.graph.execution_graph import ExecutionVertex
+from kit.graph.job_graph import JobGraph
+from kit.graph.partitioners import create_partitioner
+from kit.operators.source import Exhausted, ReadRequest, SourceOperator, WaitUntil
+from kit.protocol.commands import CommitEffects, GrantCredit, Note, ReadSplit, ReadState, ScheduleTimer, SendElement
+from kit.protocol.elements import (
+    MAX_WATERMARK_MS,
+    Buffer,
+    CancelCheckpointMarker,
+    CheckpointBarrier,
+    Element,
+    EndOfData,
+    EndOfPartition,
+    Watermark,
+    WatermarkStatus,
+)
+from kit.protocol.events import (
+    CreditReceived,
+    EffectsCommitted,
+    EffectsFailed,
+    ElementReceived,
+    ProcessInput,
+    SnapshotFailed,
+    SnapshotWritten,
+    SplitRead,
+    SplitReadFailed,
+    StateRead,
+    StateReadFailed,
+    TimerFired,
+)
+from kit.protocol.messages import (
+    CancelTask,
+    CheckpointMetrics,
+    DeployTask,
+    NotifyCheckpointAborted,
+    NotifyCheckpointComplete,
+    OperatorEventToTask,
+    TaskStateChanged,
+    TriggerTaskCheckpoint,
+)
+from kit.protocol.reasons import CheckpointFailureReason
+from kit.protocol.snapshots import Effect
+from kit.protocol.tasks import ExecutionState
+from kit.protocol.words import Machine, ProtocolError, Word, handles
+from kit.task.barrier_handler import AlignedBarrierHandler, BarrierHandler
+from kit.task.chain import OperatorChain
+from kit.task.subtask_coordinator import Finished, SubtaskCheckpointCoordinator
+from kit.task.watermark_valve import WatermarkValve
+
+SOURCE_TIMER = "source"
+PROCESSING_TIME_TIMER = "processing-time"
+
+
+class StreamTask(Machine):
+    """One subtask of a job. `vertex` is its place in the execution graph, `attempt` the epoch it is deployed in."""
+
+    def __init__(self, vertex: ExecutionVertex, job: JobGraph, attempt: int) -> None:
+        super().__init__(vertex.task)
+        self.vertex = vertex
+        self.attempt = attempt
+        self.job_id = job.job_id
+        self.subtask = vertex.subtask_index
+        self.state = ExecutionState.CREATED
+        self.error = ""
+        self._settings = job.settings
+        self.inputs = InputGates([[(c.number, c.source_task) for c in gate.channels] for gate in vertex.gates])
+        self.outputs = tuple(
+            ResultPartition(partition.index, [(c.number, c.target_task) for c in partition.channels], self._send)
+            for partition in vertex.partitions
+        )
+        self._subpartitions = {sub.number: sub for partition in self.outputs for sub in partition}
+        self._partitioners = tuple(create_partitioner(p.edge, vertex) for p in vertex.partitions)
+        self._valve = WatermarkValve(channel.number for channel in self.inputs)
+        self.checkpoints = SubtaskCheckpointCoordinator(self)
+        self.barriers: BarrierHandler = AlignedBarrierHandler(self.inputs, self)
+        self.chain = OperatorChain(vertex.vertex.operators, self)
+        self._source = self.chain.head if isinstance(self.chain.head, SourceOperator) else None
+        self._reading = False
+        self._source_waits = False
+        self._deployed_as_finished = False
+        self._operators_finished = False
+        self._data_ended: set[int] = set()
+        self._drain = True
+        self._final_checkpoint_id: int | None = None
+        self._sync_savepoint_id: int | None = None
+        self._last_notified_id = -1
+        self._commits_pending: set[tuple[str, int]] = set()
+
+    # --- the host's view ------------------------------------------------------------------------------------------
+
+    def handle(self, event: Word, at: int) -> list[Word]:
+        """Take one event; an error in the task's own code ends in state FAILED instead of an exception."""
+        try:
+            return super().handle(event, at)
+        except ProtocolError:
+            raise
+        except Exception as error:
+            self._fail(error)
+            return self._commands
+
+    @property
+    def available(self) -> bool:
+        """Whether a `ProcessInput` would do something."""
+        if self.state is not ExecutionState.RUNNING or not self.writable:
+            return False
+        if self._source is None:
+            return self.inputs.available
+        return not (self._operators_finished or self._reading or self._source_waits)
+
+    @property
+    def writable(self) -> bool:
+        """Whether no receiver holds the task back."""
+        return all(partition.writable for partition in self.outputs)
+
+    # --- deployment and state -------------------------------------------------------------------------------------
+
+    @handles(DeployTask)
+    def _deploy(self, message: DeployTask) -> None:
+        self._become(ExecutionState.DEPLOYING)
+        self._become(ExecutionState.INITIALIZING)
+        for channel in self.inputs:
+            channel.credits_granted = self._settings.channel_credits
+            self.emit(GrantCredit(channel=channel.number, credits=self._settings.channel_credits))
+        if message.restore is None:
+            self._initialize(StateRead(parts=()))
+        elif message.restore.state.is_task_deployed_as_finished:
+            self._deployed_as_finished = True
+            self._run()
+        else:
+            self.emit(ReadState(restore=message.restore))
+
+    @handles(StateRead)
+    def _initialize(self, event: StateRead) -> None:
+        self.chain.restore(event.parts)
+        self._run()
+
+    @handles(StateReadFailed)
+    def _state_read_failed(self, event: StateReadFailed) -> None:
+        self._fail(RuntimeError(event.error))
+
+    def _run(self) -> None:
+        self._become(ExecutionState.RUNNING)
+        if self._deployed_as_finished and not self.inputs.channels:
+            self._end_data(drain=True)
+
+    @handles(CancelTask)
+    def _cancel(self, message: CancelTask) -> None:
+        if self.state.is_terminal:
+            return
+        self._become(ExecutionState.CANCELING)
+        self.checkpoints.cancel_all()
+        self.chain.close()
+        self._become(ExecutionState.CANCELED)
+
+    def _fail(self, error: Exception) -> None:
+        if self.state.is_terminal:
+            return
+        self.error = f"{type(error).__name__}: {error}"
+        self.checkpoints.cancel_all()
+        self._become(ExecutionState.FAILED, "".join(traceback.format_exception(error)))
+
+    def _become(self, state: ExecutionState, trace: str = "") -> None:
+        if not self.state.may_become(state):
+            raise ProtocolError(f"{self.name} is {self.state.name} and cannot become {state.name}")
+        self.state = state
+        self.emit(
+            TaskStateChanged(task=self.name, attempt=self.attempt, state=state, error=self.error, traceback=trace)
+        )
+
+    # --- records --------------------------------------------------------------------------------------------------
+
+    @handles(ElementReceived)
+    def _receive(self, event: ElementReceived) -> None:
+        self.inputs.channel(event.channel).receive(event.element)
+
+    @handles(CreditReceived)
+    def _credit(self, event: CreditReceived) -> None:
+        self._subpartitions[event.channel].add_credits(event.credits)
+
+    @handles(ProcessInput)
+    def _process_input(self, event: ProcessInput) -> None:
+        if not self.available:
+            return
+        if self._source is not None:
+            self._advance_source(self._source)
+            return
+        channel = self.inputs.next_channel()
+        if channel is not None:
+            self._process_element(channel, channel.take())
+
+    def _process_element(self, channel: InputChannel, element: Element) -> None:
+        if isinstance(element, Buffer):
+            channel.credits_granted += 1
+            self.emit(GrantCredit(channel=channel.number, credits=1))
+            self.chain.process_batch(element.batch, channel.info.gate_idx)
+        else:
+            self._EVENTS[type(element)](self, channel, element)
+
+    def _on_barrier(self, channel: InputChannel, element: CheckpointBarrier) -> None:
+        self.barriers.process_barrier(element, channel)
+
+    def _on_cancel_marker(self, channel: InputChannel, element: CancelCheckpointMarker) -> None:
+        self.barriers.process_cancellation(element, channel)
+
+    def _on_watermark(self, channel: InputChannel, element: Watermark) -> None:
+        self._event_time(self._valve.watermark(channel.number, element.timestamp_ms))
+
+    def _on_watermark_status(self, channel: InputChannel, element: WatermarkStatus) -> None:
+        was_idle = self._valve.all_idle
+        self._event_time(self._valve.status(channel.number, idle=element.idle))
+        if self._valve.all_idle != was_idle:
+            self.broadcast(WatermarkStatus(self._valve.all_idle))
+
+    def _event_time(self, timestamp_ms: int | None) -> None:
+        if timestamp_ms is None:
+            return
+        if self._deployed_as_finished:
+            self.broadcast(Watermark(timestamp_ms))
+        else:
+            self.chain.process_watermark(timestamp_ms)
+
+    def _on_end_of_data(self, channel: InputChannel, element: EndOfData) -> None:
+        self._data_ended.add(channel.number)
+        self._drain = self._drain and element.drain
+        if len(self._data_ended) == len(self.inputs):
+            self._end_data(drain=self._drain)
+
+    def _on_end_of_partition(self, channel: InputChannel, element: EndOfPartition) -> None:
+        if channel.number not in self._data_ended:
+            raise ProtocolError(f"{channel.source_task} ended its partition to {self.name} before its data")
+        self.barriers.process_end_of_partition(channel)
+        self._leave_when_done()
+
+    _EVENTS: dict[type, Callable[[StreamTask, InputChannel, Element], None]] = {
+        CheckpointBarrier: _on_barrier,  # type: ignore[dict-item]
+        CancelCheckpointMarker: _on_cancel_marker,  # type: ignore[dict-item]
+        Watermark: _on_watermark,  # type: ignore[dict-item]
+        WatermarkStatus: _on_watermark_status,  # type: ignore[dict-item]
+        EndOfData: _on_end_of_data,  # type: ignore[dict-item]
+        EndOfPartition: _on_end_of_partition,  # type: ignore[dict-item]
+    }
+
+    def commit_effects(self, operator_id: str, checkpoint_id: int, effects: tuple[Effect, ...]) -> None:
+        """Publish an operator's staged output; the task stays until it is published."""
+        self._commits_pending.add((operator_id, checkpoint_id))
+        self.emit(CommitEffects(operator_id=operator_id, checkpoint_id=checkpoint_id, effects=effects))
+
+    def write_batch(self, partition: int, batch: pa.RecordBatch) -> None:
+        """Send records to the receivers of a result partition, as its partitioner says."""
+        subpartitions = self.outputs[partition].subpartitions
+        for target, part in self._partitioners[partition].split(batch):
+            subpartitions[target].add(Buffer(part))
+
+    def write_watermark(self, partition: int, timestamp_ms: int) -> None:
+        """Send a watermark to all receivers of a result partition."""
+        self.outputs[partition].broadcast(Watermark(timestamp_ms))
+
+    def broadcast(self, element: Element) -> None:
+        """Send an event to every output."""
+        for partition in self.outputs:
+            partition.broadcast(element)
+
+    def _send(self, channel: int, element: Element) -> None:
+        self.emit(SendElement(channel=channel, element=element))
+
+    # --- sources --------------------------------------------------------------------------------------------------
+
+    def _advance_source(self, source: SourceOperator) -> None:
+        step = source.next_read(self.at)
+        if isinstance(step, ReadRequest):
+            self._reading = True
+            self.emit(
+                ReadSplit(
+                    operator_id=self.chain.links[0].operator_id,
+                    split=step.split,
+                    position=step.position,
+                    max_rows=step.max_rows,
+                )
+            )
+        elif isinstance(step, Exhausted):
+            self._end_data(drain=True)
+        else:
+            self._source_waits = True
+            if isinstance(step, WaitUntil):
+                self.emit(ScheduleTimer(timer=SOURCE_TIMER, due_ms=step.at_ms))
+
+    @handles(SplitRead)
+    def _split_read(self, event: SplitRead) -> None:
+        self._reading = False
+        if self._source is None:
+            raise ProtocolError(f"{self.name} has no source, yet a split was read for it")
+        if self.state is ExecutionState.RUNNING and not self._operators_finished:
+            self._source.on_split_read(event.split_id, event.batch, event.position, event.finished)
+
+    @handles(SplitReadFailed)
+    def _split_read_failed(self, event: SplitReadFailed) -> None:
+        self._reading = False
+        self._fail(RuntimeError(event.error))
+
+    @handles(OperatorEventToTask)
+    def _operator_event(self, message: OperatorEventToTask) -> None:
+        if self.state is ExecutionState.RUNNING:
+            self._source_waits = False
+            self.chain.link(message.operator_id).operator.handle_coordinator_event(message.payload)
+
+    @handles(TimerFired)
+    def _timer_fired(self, event: TimerFired) -> None:
+        if event.timer == SOURCE_TIMER:
+            self._source_waits = False
+        elif event.timer == PROCESSING_TIME_TIMER and self.state is ExecutionState.RUNNING:
+            self.chain.on_processing_time(self.at)
+
+    # --- checkpoints ----------------------------------------------------------------------------------------------
+
+    @handles(TriggerTaskCheckpoint)
+    def _trigger_checkpoint(self, message: TriggerTaskCheckpoint) -> None:
+        barrier = CheckpointBarrier(message.checkpoint_id, message.timestamp_ms, message.options)
+        if self.state is not ExecutionState.RUNNING:
+            self.checkpoints.decline(message.checkpoint_id, CheckpointFailureReason.CHECKPOINT_DECLINED_TASK_NOT_READY)
+            return
+        if not self.inputs.all_ended:
+            for channel in self.inputs.open_channels:
+                self.barriers.process_barrier(barrier, channel)
+            return
+        kind = message.options.snapshot_type
+        if kind.is_synchronous:
+            self._sync_savepoint_id = message.checkpoint_id
+            if not self._operators_finished:
+                self._end_data(drain=kind.should_drain)
+        delay_ms = max(0, self.at - message.timestamp_ms)
+        self._perform_checkpoint(barrier, CheckpointMetrics(start_delay_ms=delay_ms, alignment_ms=0))
+
+    def trigger_checkpoint_on_barrier(self, barrier: CheckpointBarrier, alignment_ms: int, start_delay_ms: int) -> None:
+        """All barriers have come: take the checkpoint now."""
+        if barrier.options.snapshot_type.is_synchronous:
+            self._sync_savepoint_id = barrier.checkpoint_id
+        self._perform_checkpoint(barrier, CheckpointMetrics(start_delay_ms=start_delay_ms, alignment_ms=alignment_ms))
+
+    def _perform_checkpoint(self, barrier: CheckpointBarrier, metrics: CheckpointMetrics) -> None:
+        if self.state is not ExecutionState.RUNNING:
+            self.broadcast(CancelCheckpointMarker(barrier.checkpoint_id))
+            return
+        if self._waits_for_final_checkpoint and self._final_checkpoint_id is None:
+            self._final_checkpoint_id = barrier.checkpoint_id
+        self.checkpoints.checkpoint_state(
+            barrier,
+            metrics,
+            self.chain,
+            Finished(operators=self._operators_finished, on_restore=self._deployed_as_finished),
+        )
+
+    def abort_checkpoint_on_barrier(self, checkpoint_id: int, reason: CheckpointFailureReason, detail: str) -> None:
+        """The barriers say that the checkpoint cannot be taken."""
+        self.checkpoints.abort_checkpoint_on_barrier(checkpoint_id, reason, detail)
+
+    def note_barrier(self, kind: str, checkpoint_id: int, **data: object) -> None:
+        """Tell the trace what the barrier handler did."""
+        self.emit(Note(kind=kind, checkpoint_id=checkpoint_id, data=data))
+
+    @handles(SnapshotWritten)
+    def _snapshot_written(self, event: SnapshotWritten) -> None:
+        if self.state is ExecutionState.RUNNING:
+            self.checkpoints.snapshot_written(event)
+
+    @handles(SnapshotFailed)
+    def _snapshot_failed(self, event: SnapshotFailed) -> None:
+        if self.state is ExecutionState.RUNNING:
+            self.checkpoints.snapshot_failed(event)
+
+    @handles(NotifyCheckpointComplete)
+    def _checkpoint_complete(self, message: NotifyCheckpointComplete) -> None:
+        checkpoint_id = message.checkpoint_id
+        if self.state is not ExecutionState.RUNNING or checkpoint_id <= self._last_notified_id:
+            return
+        self._last_notified_id = checkpoint_id
+        if not self._deployed_as_finished:
+            self.checkpoints.notify_checkpoint_complete(checkpoint_id, self.chain)
+        self._leave_when_done()
+
+    @handles(NotifyCheckpointAborted)
+    def _checkpoint_aborted(self, message: NotifyCheckpointAborted) -> None:
+        if self.state is ExecutionState.RUNNING:
+            self.checkpoints.notify_checkpoint_aborted(message.checkpoint_id, self.chain)
+
+    @handles(EffectsCommitted)
+    def _effects_committed(self, event: EffectsCommitted) -> None:
+        self._commits_pending.discard((event.operator_id, event.checkpoint_id))
+        if self.state is ExecutionState.RUNNING:
+            self.chain.link(event.operator_id).operator.effects_committed(event.checkpoint_id)
+        self._leave_when_done()
+
+    @handles(EffectsFailed)
+    def _effects_failed(self, event: EffectsFailed) -> None:
+        self._fail(RuntimeError(event.error))
+
+    # --- the end --------------------------------------------------------------------------------------------------
+
+    @property
+    def _waits_for_final_checkpoint(self) -> bool:
+        settings = self._settings.checkpoint
+        return self._operators_finished and settings.checkpoints_after_tasks_finish and settings.interval_ms is not None
+
+    def _end_data(self, *, drain: bool) -> None:
+        if drain and not self.inputs.channels:
+            self._event_time(MAX_WATERMARK_MS)
+        if drain and not self._deployed_as_finished:
+            self.chain.finish()
+        self._operators_finished = True
+        self.broadcast(EndOfData(drain))
+        self._leave_when_done()
+
+    def _leave_when_done(self) -> None:
+        """FINISHED, once nothing more can be asked of the task."""
+        if self.state is not ExecutionState.RUNNING or not self._may_leave:
+            return
+        self.broadcast(EndOfPartition())
+        self.chain.close()
+        self._become(ExecutionState.FINISHED)
+
+    @property
+    def _may_leave(self) -> bool:
+        if not self._operators_finished or self._commits_pending or self.checkpoints.running:
+            return False
+        if not self.inputs.all_ended:
+            return False
+        if self._sync_savepoint_id is not None:
+            return self._last_notified_id >= self._sync_savepoint_id
+        if not self._waits_for_final_checkpoint:
+            return True
+        return self._final_checkpoint_id is not None and self._last_notified_id >= self._final_checkpoint_id
+
+    def validate(self) -> None:
+        """Check the invariants of the task and its parts."""
+        self.barriers.validate()
+        self.checkpoints.validate()
+        granted = self._settings.channel_credits
+        for channel in self.inputs:
+            queued = sum(isinstance(element, Buffer) for element in channel.queue)
+            assert 0 <= channel.credits_granted <= granted, f"{channel!r} has {channel.credits_granted} credits out"
+            assert queued <= granted, f"{channel!r} holds {queued} buffers, more than its {granted} credits"
+
+    def __repr__(self) -> str:
+        return f"StreamTask({self.name}@{self.attempt}, {self.state.name})"
