@@ -55,9 +55,7 @@ def single_outputs(handles: Iterable[OutputStateHandle]) -> Iterator[ResultSubpa
             yield handle
 
 
-def inputs_by_gate(
-    old: Sequence[Iterable[InputStateHandle]], gates: int
-) -> list[list[list[InputChannelStateHandle]]]:
+def inputs_by_gate(old: Sequence[Iterable[InputStateHandle]], gates: int) -> list[list[list[InputChannelStateHandle]]]:
     """For each gate, the handles of each old subtask; handles of gates that are no more are left out."""
     sorted_out: list[list[list[InputChannelStateHandle]]] = [[[] for _ in old] for _ in range(gates)]
     for subtask, handles in enumerate(old):

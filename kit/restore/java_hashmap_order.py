@@ -12,7 +12,8 @@ walked here as if they had stayed lists.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Hashable, Iterable
+from typing import Generic, TypeVar
 
 from kit.state.key_groups import java_hash_code
 
@@ -20,6 +21,8 @@ DEFAULT_CAPACITY = 16
 _LOAD_FACTOR = 0.75
 _TREEIFY_LENGTH = 8
 _MIN_TREEIFY_CAPACITY = 64
+
+Key = TypeVar("Key", bound=Hashable)
 
 
 def operator_id_hash(operator_id: str) -> int:
@@ -29,21 +32,27 @@ def operator_id_hash(operator_id: str) -> int:
     return folded & 0xFFFFFFFF
 
 
+def operator_instance_hash(operator_id: str) -> Callable[[int], int]:
+    """Java's `OperatorInstanceID.hashCode` of a subtask of the operator."""
+    of_operator = 31 * (31 + operator_id_hash(operator_id))
+    return lambda subtask: of_operator + subtask
+
+
 def capacity_for(expected_size: int) -> int:
     """The table length of Flink's `CollectionUtil.newHashMapWithExpectedSize`."""
     required = expected_size + 1 if expected_size <= 2 else -int(-expected_size // _LOAD_FACTOR)
     return 1 << max(required - 1, 0).bit_length()
 
 
-class _Table:
+class _Table(Generic[Key]):
     """The buckets of one map, each a list of keys in walk order."""
 
-    def __init__(self, capacity: int, hash_code: Callable[[str], int]) -> None:
-        self.buckets: list[list[str]] = [[] for _ in range(capacity)]
+    def __init__(self, capacity: int, hash_code: Callable[[Key], int]) -> None:
+        self.buckets: list[list[Key]] = [[] for _ in range(capacity)]
         self.hash_code = hash_code
         self.size = 0
 
-    def bucket(self, key: str) -> list[str]:
+    def bucket(self, key: Key) -> list[Key]:
         code = self.hash_code(key) & 0xFFFFFFFF
         return self.buckets[(code ^ code >> 16) & len(self.buckets) - 1]
 
@@ -61,13 +70,13 @@ class _Table:
         if bucket_length >= _TREEIFY_LENGTH and len(self.buckets) < _MIN_TREEIFY_CAPACITY:
             self.double()
 
-    def walk(self) -> list[str]:
+    def walk(self) -> list[Key]:
         return [key for bucket in self.buckets for key in bucket]
 
 
 def put_order(
-    keys: Iterable[str], hash_code: Callable[[str], int] = java_hash_code, capacity: int = DEFAULT_CAPACITY
-) -> list[str]:
+    keys: Iterable[Key], hash_code: Callable[[Key], int] = java_hash_code, capacity: int = DEFAULT_CAPACITY
+) -> list[Key]:
     """The walk order after `put` of each key in turn; a key may come again."""
     table = _Table(capacity, hash_code)
     for key in keys:
@@ -81,8 +90,8 @@ def put_order(
 
 
 def compute_if_absent_order(
-    keys: Iterable[str], hash_code: Callable[[str], int] = java_hash_code, capacity: int = DEFAULT_CAPACITY
-) -> list[str]:
+    keys: Iterable[Key], hash_code: Callable[[Key], int] = java_hash_code, capacity: int = DEFAULT_CAPACITY
+) -> list[Key]:
     """The walk order after `computeIfAbsent` of each key in turn; a key may come again."""
     table = _Table(capacity, hash_code)
     for key in keys:

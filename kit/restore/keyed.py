@@ -1,9 +1,9 @@
 """Dealing out keyed state: each handle to the new subtasks whose key groups it overlaps.
 
-Ranges of key groups are contiguous in both parallelisms, so a handle's first and last key group name the new subtasks it
-goes to, and all pieces together are about old plus new. State that can be cut is cut to the range; incremental handles
-go whole to every subtask they overlap, which then skips what is not its own. At unchanged parallelism a subtask gets its
-own handles back as they are. Follows `StateAssignmentOperation.reAssignSubKeyedStates`.
+Ranges of key groups are contiguous in both parallelisms, so a handle's first and last key group name the new subtasks
+it goes to, and all pieces together are about old plus new. State that can be cut is cut to the range; incremental
+handles go whole to every subtask they overlap, which then skips what is not its own. At unchanged parallelism a subtask
+gets its own handles back as they are. Follows `StateAssignmentOperation.reAssignSubKeyedStates`.
 """
 
 from __future__ import annotations

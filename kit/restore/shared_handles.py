@@ -1,8 +1,8 @@
 """One union list for all subtasks.
 
-Union state goes to every subtask, so the handles of all old subtasks belong to every new one: old x new places, yet it
-is one list. `SharedHandles` is what one subtask sees of it: first its own handles, then those it shares with all others,
-less the ones whose stream it has a handle of its own for.
+Union state goes to every subtask, so the handles of all old subtasks belong to every new one: old x new places, yet
+it is one list. `SharedHandles` is what one subtask sees of it: first its own handles, then those it shares with all
+others, less the ones whose stream it has a handle of its own for.
 """
 
 from __future__ import annotations
@@ -41,9 +41,7 @@ class SharedHandles(Sequence[OperatorStreamStateHandle]):
     def __getitem__(self, index: int) -> OperatorStreamStateHandle: ...
     @overload
     def __getitem__(self, index: slice) -> tuple[OperatorStreamStateHandle, ...]: ...
-    def __getitem__(
-        self, index: int | slice
-    ) -> OperatorStreamStateHandle | tuple[OperatorStreamStateHandle, ...]:
+    def __getitem__(self, index: int | slice) -> OperatorStreamStateHandle | tuple[OperatorStreamStateHandle, ...]:
         return tuple(self)[index]
 
     def __eq__(self, other: object) -> bool:

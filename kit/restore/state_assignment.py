@@ -1,9 +1,9 @@
 """Giving the state of a checkpoint back to a job: the whole of it, at any parallelism.
 
 In three passes over the vertices: find the state of each operator (by the id the user gave, else the generated one);
-deal it out, kind by kind, to the new subtasks; make each subtask's restore. All kinds take time in proportion to old plus
-new parallelism. A vertex takes part if it has state, had finished, or has in-flight data at the far end of one of its
-exchanges.
+deal it out, kind by kind, to the new subtasks; make each subtask's restore. All kinds take time in proportion to old
+plus new parallelism. A vertex takes part if it has state, had finished, or has in-flight data at the far end of one of
+its exchanges.
 
 1.11 restores only the subtasks that have state, knows no finished operators and cannot rescale in-flight data.
 Follows `StateAssignmentOperation` (2.3).

@@ -63,9 +63,7 @@ class SubtaskStateMapper(Enum):
         return self in (SubtaskStateMapper.FULL, SubtaskStateMapper.RANGE)
 
 
-def _range_borders(
-    new_index: np.ndarray, old_parallelism: int, new_parallelism: int
-) -> tuple[np.ndarray, np.ndarray]:
+def _range_borders(new_index: np.ndarray, old_parallelism: int, new_parallelism: int) -> tuple[np.ndarray, np.ndarray]:
     """The old owners of the first and the last key group of each new subtask.
 
     Counted in the most key groups there may be, whatever the job's maximum parallelism is: so does Flink.

@@ -13,6 +13,7 @@ from functools import cached_property
 
 from kit.restore.channels import as_downstream_input, single_inputs, single_outputs
 from kit.restore.errors import ChannelRescaleError, FinishedOperatorsError
+from kit.restore.java_hashmap_order import capacity_for, operator_instance_hash, put_order
 from kit.restore.rescale_mappings import (
     NO_RESCALE,
     NO_STATE,
@@ -103,7 +104,9 @@ class TaskStateAssignment:
     def output_state_partitions(self) -> frozenset[int]:
         """The partitions with in-flight data in the checkpoint."""
         states = self.output_state.subtask_states.values()
-        return frozenset(h.info.partition_idx for state in states for h in single_outputs(state.result_subpartition_state))
+        return frozenset(
+            h.info.partition_idx for state in states for h in single_outputs(state.result_subpartition_state)
+        )
 
     @cached_property
     def has_upstream_output_states(self) -> bool:
@@ -199,9 +202,9 @@ class TaskStateAssignment:
             return
         descriptors = self.output_descriptors
         inverted: dict[int, RescaleMappings] = {}
-        for subtask, handles in enumerate(self.output_channels):
+        for subtask in self._in_javas_order():
             descriptor = descriptors[subtask] if descriptors else NO_RESCALE
-            for handle in single_outputs(handles):
+            for handle in single_outputs(self.output_channels[subtask]):
                 partition, subpartition = handle.info.partition_idx, handle.info.subpartition_idx
                 channels = descriptor.channel_mapping(partition)
                 if id(channels) not in inverted:
@@ -213,6 +216,11 @@ class TaskStateAssignment:
                 as_input = as_downstream_input(handle, edge.input_index)
                 for target in targets:
                     self.downstream[partition].upstream_output_buffers.setdefault(target, []).append(as_input)
+
+    def _in_javas_order(self) -> list[int]:
+        """The subtasks as Flink's map of output state walks them; it decides which of several bad buffers is named."""
+        hash_code = operator_instance_hash(self.vertex.output_operator.generated_id)
+        return put_order(range(self.parallelism), hash_code, capacity_for(self.parallelism * len(self.states)))
 
     def _no_target(self, partition: int, subpartition: int, channels: RescaleMappings) -> ChannelRescaleError:
         consumer = self.downstream[partition].vertex.name

@@ -240,7 +240,11 @@ def unordered(found: Row | None) -> Any:
 
 
 def repr_sorted(value: Any) -> str:
-    return repr(sorted((key, repr_sorted(inner)) for key, inner in value.items())) if isinstance(value, dict) else repr(value)
+    return (
+        repr(sorted((key, repr_sorted(inner)) for key, inner in value.items()))
+        if isinstance(value, dict)
+        else repr(value)
+    )
 
 
 def operator_set(handles: Sequence[OperatorStreamStateHandle]) -> list[Any]:

@@ -91,8 +91,11 @@ def test_split_loses_nothing_deals_nothing_twice_and_is_fair(lengths: list[dict[
     if new != len(previous):
         for name in {name for sizes in lengths for name in sizes}:
             sizes = [
-                sum(len(h.state_name_to_partition_offsets[name].offsets) for h in handles
-                    if name in h.state_name_to_partition_offsets)
+                sum(
+                    len(h.state_name_to_partition_offsets[name].offsets)
+                    for h in handles
+                    if name in h.state_name_to_partition_offsets
+                )
                 for handles in dealt
             ]
             assert max(sizes) - min(sizes) <= 1

@@ -116,7 +116,9 @@ def test_partitioners(row: dict[str, Any]) -> None:
 
 
 @pytest.mark.flink(
-    "RescaleMappingsTest.testInvert", "RescaleMappingsTest.testNormalization", "RescaleMappingsTest.testAmbiguousTargets"
+    "RescaleMappingsTest.testInvert",
+    "RescaleMappingsTest.testNormalization",
+    "RescaleMappingsTest.testAmbiguousTargets",
 )
 def test_rescale_mappings_of_every_vector() -> None:
     for row in rows("rescale_mappings"):

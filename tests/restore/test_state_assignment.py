@@ -46,7 +46,9 @@ def outcome(row: build.Row) -> dict[str, Any]:
 
 def vertex_names_out(message: str | None, row: build.Row) -> str:
     for vertex in row["vertices"]:
-        message = re.sub(rf"(?<=for task ){vertex['name']}\b|(?<=job vertex ){vertex['name']}\b", "<vertex>", message or "")
+        message = re.sub(
+            rf"(?<=for task ){vertex['name']}\b|(?<=job vertex ){vertex['name']}\b", "<vertex>", message or ""
+        )
     return message or ""
 
 
