@@ -1,0 +1,165 @@
+"""Which record goes to which subtask: the ways to partition an edge, and the columnar code that does it.
+
+A `PartitionerKind` is the choice as the graph holds it. A `Partitioner` is that choice at work in one subtask: it
+splits a batch into a batch per receiving subpartition, in a few passes over columns. Subpartitions count from 0
+among those that this subtask can reach.
+
+Follows Flink's `StreamPartitioner` classes. Flink's round robin begins at a random channel; here it begins at the
+subtask's own number, so that two runs are alike and small inputs spread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import Enum
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from kit.state.key_groups import key_groups, operator_indexes
+
+if TYPE_CHECKING:
+    from kit.graph.execution_graph import ExecutionVertex, ResultPartition
+    from kit.graph.job_graph import JobEdge
+
+
+class PartitionerKind(Enum):
+    """How the records of an edge find their subtask (the `StreamPartitioner` classes)."""
+
+    FORWARD = "forward"
+    """Subtask i sends to subtask i."""
+    HASH = "hash"
+    """By the key group of the key columns."""
+    REBALANCE = "rebalance"
+    """Round robin over all subtasks."""
+    RESCALE = "rescale"
+    """Round robin over the few subtasks opposite."""
+    BROADCAST = "broadcast"
+    """Every record to every subtask."""
+    GLOBAL = "global"
+    """Every record to subtask 0."""
+
+    @property
+    def is_pointwise(self) -> bool:
+        """Whether a subtask reaches only the subtasks opposite, not all of them (`DistributionPattern.POINTWISE`)."""
+        return self in (PartitionerKind.FORWARD, PartitionerKind.RESCALE)
+
+    @property
+    def supports_unaligned(self) -> bool:
+        """Whether a barrier may overtake records on such an edge: not where in-flight data could not be
+        redistributed (`isSupportsUnalignedCheckpoint`).
+        """
+        return not self.is_pointwise and self is not PartitionerKind.BROADCAST
+
+
+Split = list[tuple[int, pa.RecordBatch]]
+
+
+class Partitioner(Protocol):
+    """Splits batches among the subpartitions of one result partition."""
+
+    def split(self, batch: pa.RecordBatch) -> Split:
+        """The rows for each subpartition, in their order; subpartitions without rows are left out."""
+
+
+class ForwardPartitioner:
+    """All to the only subpartition; also the global partitioner, whose every record goes to subtask 0."""
+
+    def split(self, batch: pa.RecordBatch) -> Split:
+        """The batch as it is."""
+        return [(0, batch)] if batch.num_rows else []
+
+
+class BroadcastPartitioner:
+    """All to everyone."""
+
+    def __init__(self, subpartitions: int) -> None:
+        self.subpartitions = subpartitions
+
+    def split(self, batch: pa.RecordBatch) -> Split:
+        """The same batch for each; nothing is copied."""
+        return [(i, batch) for i in range(self.subpartitions)] if batch.num_rows else []
+
+
+class RebalancePartitioner:
+    """Row by row to one subpartition after the other; where it stands does not depend on how rows come in batches.
+
+    The first row goes to `first`, counted around.
+    """
+
+    def __init__(self, subpartitions: int, first: int = 0) -> None:
+        self.subpartitions = subpartitions
+        self.next = first % subpartitions
+
+    def split(self, batch: pa.RecordBatch) -> Split:
+        """Every `subpartitions`-th row, from where the last batch ended."""
+        rows, n = batch.num_rows, self.subpartitions
+        start, self.next = self.next, (self.next + rows) % n
+        if rows <= 1 or n == 1:
+            return [(start, batch)] if rows else []
+        parts = [((start + i) % n, batch.take(pa.array(np.arange(i, rows, n)))) for i in range(min(n, rows))]
+        return sorted(parts, key=lambda part: part[0])
+
+
+class HashPartitioner:
+    """By key: the key's key group names the subtask (`KeyGroupStreamPartitioner`).
+
+    One key column hashes as its Java type does, several as a tuple of them, so keys land where Flink puts them.
+    `max_parallelism` is that of the receiving operator. Raises ValueError for a null key.
+    """
+
+    def __init__(self, key_columns: tuple[str, ...], max_parallelism: int, subpartitions: int) -> None:
+        self.key_columns = key_columns
+        self.max_parallelism = max_parallelism
+        self.subpartitions = subpartitions
+
+    def split(self, batch: pa.RecordBatch) -> Split:
+        """The rows by owner of their key; order within a subpartition is kept."""
+        if not batch.num_rows:
+            return []
+        groups = key_groups(key_array(batch, self.key_columns), self.max_parallelism)
+        return split_by_owner(batch, operator_indexes(groups, self.max_parallelism, self.subpartitions))
+
+
+def key_array(batch: pa.RecordBatch, key_columns: tuple[str, ...]) -> pa.Array:
+    """The key of each row: the column itself, or a struct (Flink's TupleN) of several."""
+    columns = [batch.column(name) for name in key_columns]
+    return columns[0] if len(columns) == 1 else pa.StructArray.from_arrays(columns, list(key_columns))
+
+
+def split_by_owner(batch: pa.RecordBatch, owners: npt.NDArray[Any]) -> Split:
+    """The rows of each owner: uint8 or uint16 numbers, one a row, at least one row."""
+    counts = np.bincount(owners)
+    present = np.flatnonzero(counts).tolist()
+    if len(present) == 1:
+        return [(present[0], batch)]
+    if len(present) == 2:
+        first, second = present
+        is_second = owners == second
+        return [
+            (first, batch.take(pa.array(np.flatnonzero(~is_second)))),
+            (second, batch.take(pa.array(np.flatnonzero(is_second)))),
+        ]
+    taken = batch.take(pa.array(np.argsort(owners, kind="stable")))
+    starts = np.concatenate(([0], np.cumsum(counts))).tolist()
+    return [(owner, taken.slice(starts[owner], starts[owner + 1] - starts[owner])) for owner in present]
+
+
+def create_partitioner(edge: JobEdge, vertex: ExecutionVertex) -> Partitioner:
+    """What splits the batches that subtask `vertex` sends along `edge`, at its beginning."""
+    partition = vertex.partitions[edge.partition]
+    return _CREATE[partition.partitioner](partition, vertex.subtask_index)
+
+
+_CREATE: dict[PartitionerKind, Callable[[ResultPartition, int], Partitioner]] = {
+    PartitionerKind.FORWARD: lambda partition, subtask: ForwardPartitioner(),
+    PartitionerKind.GLOBAL: lambda partition, subtask: ForwardPartitioner(),
+    PartitionerKind.BROADCAST: lambda partition, subtask: BroadcastPartitioner(len(partition.channels)),
+    PartitionerKind.RESCALE: lambda partition, subtask: RebalancePartitioner(len(partition.channels)),
+    PartitionerKind.REBALANCE: lambda partition, subtask: RebalancePartitioner(len(partition.channels), first=subtask),
+    PartitionerKind.HASH: lambda partition, subtask: HashPartitioner(
+        partition.edge.key_columns, partition.max_parallelism, len(partition.channels)
+    ),
+}
