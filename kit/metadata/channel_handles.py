@@ -43,7 +43,7 @@ class ChannelSide:
 
 
 INPUT = ChannelSide(
-    what="input channel state",
+    what="input channels' state",
     info=InputChannelInfo,
     numbers=attrgetter("gate_idx", "input_channel_idx"),
     single=InputChannelStateHandle,
@@ -53,7 +53,7 @@ INPUT = ChannelSide(
 )
 
 OUTPUT = ChannelSide(
-    what="result subpartition state",
+    what="result subpartitions' state",
     info=ResultSubpartitionInfo,
     numbers=attrgetter("partition_idx", "subpartition_idx"),
     single=ResultSubpartitionStateHandle,
@@ -62,8 +62,7 @@ OUTPUT = ChannelSide(
     merged_type=4,
 )
 
-# a handle: channel, number of offsets, size and the tag of its delegate; then what the layout adds
-_MIN_BYTES = {ChannelLayout.WITHOUT_SUBTASK: 21, ChannelLayout.WITH_SUBTASK: 25, ChannelLayout.TYPED: 18}
+_MIN_BYTES_OF_HANDLE = 18  # of a merged one: type, subtask index, size, the tag of its delegate, length of the rest
 _MIN_BYTES_OF_CONTENT = 20
 
 
@@ -72,7 +71,9 @@ def read_channels(source: DataInput, side: ChannelSide, subtask_index: int) -> t
     layout = source.version.channels
     if layout is ChannelLayout.NONE:
         return ()
-    count = source.count(_MIN_BYTES[layout], f"handles of {side.what}")
+    count = source.count(_MIN_BYTES_OF_HANDLE, side.what)
+    if not count:
+        return ()
     if layout is ChannelLayout.TYPED:
         return tuple(_read_typed(source, side) for _ in range(count))
     if layout is ChannelLayout.WITH_SUBTASK:
@@ -92,7 +93,7 @@ def write_channels(out: DataOutput, side: ChannelSide, handles: tuple[Any, ...])
                 f"{len(handles)} handles of {side.what}", f"none in {out.version!r}", "write version 3 or later"
             )
         return
-    if layout is not ChannelLayout.TYPED:
+    if handles and layout is not ChannelLayout.TYPED:
         handles = tuple(chain.from_iterable(_taken_apart(handle) for handle in handles))
     out.int32(len(handles))
     for handle in handles:

@@ -79,29 +79,29 @@ class DataInput:
     def int8(self, what: str) -> int:
         """A signed byte."""
         try:
-            (value,) = BYTE.unpack_from(self.data, self.pos)
+            value: int = BYTE.unpack_from(self.data, self.pos)[0]
         except struct.error:
             raise self._truncated(1, what) from None
         self.pos += 1
-        return value  # type: ignore[no-any-return]
+        return value
 
     def int32(self, what: str) -> int:
         """A signed 32-bit number."""
         try:
-            (value,) = INT.unpack_from(self.data, self.pos)
+            value: int = INT.unpack_from(self.data, self.pos)[0]
         except struct.error:
             raise self._truncated(4, what) from None
         self.pos += 4
-        return value  # type: ignore[no-any-return]
+        return value
 
     def int64(self, what: str) -> int:
         """A signed 64-bit number."""
         try:
-            (value,) = LONG.unpack_from(self.data, self.pos)
+            value: int = LONG.unpack_from(self.data, self.pos)[0]
         except struct.error:
             raise self._truncated(8, what) from None
         self.pos += 8
-        return value  # type: ignore[no-any-return]
+        return value
 
     def int_pair(self, what: str) -> tuple[int, int]:
         """Two signed 32-bit numbers."""
@@ -143,8 +143,11 @@ class DataInput:
             (size,) = USHORT.unpack_from(self.data, start)
         except struct.error:
             raise self._truncated(2, f"the length of {what}") from None
-        self.pos = start + 2
-        encoded = self.raw(size, what)
+        first = start + 2
+        encoded = self.data[first : first + size]
+        self.pos = first + len(encoded)
+        if len(encoded) != size:
+            raise self.error(f"the data ends after {len(encoded)} of {size} bytes", what, offset=first)
         if encoded.isascii():
             return encoded.decode("ascii")
         try:

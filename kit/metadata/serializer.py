@@ -79,11 +79,14 @@ class CheckpointMetadata:
 # --- files ------------------------------------------------------------------------------------------------------------
 
 
-def read_metadata(data: bytes, base: str) -> tuple[CheckpointMetadata, MetadataVersion]:
+def read_metadata(
+    data: bytes, base: str, layout: MetadataVersion | None = None
+) -> tuple[CheckpointMetadata, MetadataVersion]:
     """The content of a `_metadata` file and the layout it is in.
 
-    `base` is the directory the file lies in, which relative paths start from. Raises `MetadataError` for anything that
-    is not a whole, sound file of version 2 to 6.
+    `base` is the directory the file lies in, which relative paths start from. `layout` is for those who know which
+    Flink wrote a file of version 3. Raises `MetadataError` for anything that is not a whole, sound file of version 2
+    to 6.
     """
     header = DataInput(data, NEWEST, base)
     magic = header.int32("the magic number") & 0xFFFFFFFF
@@ -92,15 +95,17 @@ def read_metadata(data: bytes, base: str) -> tuple[CheckpointMetadata, MetadataV
             f"0x{magic:08x}", f"the magic number 0x{MAGIC:08x} of checkpoint metadata", "give a file named _metadata", 0
         )
     layouts = _layouts_of(header, header.int32("the version"))
+    if layout is not None and layout not in layouts:
+        raise header.error(f"version {layouts[0].number}", f"{layout!r}", "leave out the layout", header.pos - 4)
     base = base.rstrip("/")
-    first_error = None
-    for version in layouts:
+    errors = []
+    for version in layouts if layout is None else (layout,):
         try:
             return _read_body(DataInput(data, version, base, header.pos)), version
         except MetadataError as error:
-            first_error = first_error or error
-    assert first_error is not None
-    raise first_error
+            errors.append(error)
+    # the layout that made sense for longest is the likeliest
+    raise max(errors, key=lambda error: error.offset or 0)
 
 
 def write_metadata(metadata: CheckpointMetadata, version: MetadataVersion | int = NEWEST) -> bytes:
