@@ -1,0 +1,311 @@
+"""Value columns: what a state holds, one entry a slot.
+
+Numbers, bools and times lie in a numpy array; a struct of such in one array a field; everything else is a Python list
+of values, lists or dicts. ``freeze`` gives a snapshot its own view: arrays are copied (a memory copy), Python lists are
+copied without their elements, and a list or dict state is copied when it is next changed (copy on write).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from kit.state.key_groups import as_numbers
+
+Slots = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
+
+
+class FrozenColumn(Protocol):
+    """The entries at one moment."""
+
+    def get(self, slots: Slots) -> pa.Array:
+        """The entries of slots, in order."""
+
+
+class ValueColumn(FrozenColumn, Protocol):
+    """Entries that can be changed."""
+
+    type: pa.DataType
+
+    def ensure(self, capacity: int) -> None:
+        """Have room for slots below ``capacity``."""
+
+    def put(self, slots: Slots, values: pa.Array) -> None:
+        """Set entries; of equal slots the last wins."""
+
+    def get_one(self, slot: int) -> Any:
+        """One entry as a Python value."""
+
+    def put_one(self, slot: int, value: Any) -> None:
+        """Set one entry from a value that went through its converter."""
+
+    def clear(self, slots: Slots) -> None:
+        """Make entries as if they were never set."""
+
+    def freeze(self, size: int) -> FrozenColumn:
+        """The entries of slots below ``size``, safe from later changes."""
+
+
+def column_for(
+    arrow_type: pa.DataType, container: type | None = None, initial: Mapping[str, Any] | None = None
+) -> ValueColumn:
+    """The column for a type. ``container`` is list or dict where entries are changed in place; ``initial`` is what a
+    number starts from, by struct field ("" for a bare number).
+    """
+    starts = initial or {}
+    if container is not None:
+        return ObjectColumn(arrow_type, container)
+    if is_number(arrow_type):
+        return NumberColumn(arrow_type, starts.get("", 0))
+    if is_struct_of_numbers(arrow_type):
+        return StructColumn(arrow_type, starts)
+    return ObjectColumn(arrow_type)
+
+
+def is_number(arrow_type: pa.DataType) -> bool:
+    """Whether entries lie in a numpy array."""
+    return (
+        pa.types.is_integer(arrow_type)
+        or pa.types.is_boolean(arrow_type)
+        or pa.types.is_float32(arrow_type)
+        or pa.types.is_float64(arrow_type)
+        or (pa.types.is_temporal(arrow_type) and not pa.types.is_interval(arrow_type))
+    )
+
+
+def is_struct_of_numbers(arrow_type: pa.DataType) -> bool:
+    """Whether entries lie in one numpy array a field."""
+    return pa.types.is_struct(arrow_type) and arrow_type.num_fields and all(is_number(f.type) for f in arrow_type)
+
+
+class NumberColumn:
+    """Numbers, bools or times in a numpy array, with a null mask once there was a null."""
+
+    def __init__(self, arrow_type: pa.DataType, initial: Any = 0) -> None:
+        self.type = arrow_type
+        self.initial = initial
+        self.values = np.empty(0, _storage_dtype(arrow_type))
+        self.nulls: Mask | None = None
+
+    def ensure(self, capacity: int) -> None:
+        """Have room for slots below ``capacity``."""
+        if capacity > len(self.values):
+            self.values = _extended(self.values, capacity, self.initial)
+            if self.nulls is not None:
+                self.nulls = _extended(self.nulls, capacity, False)
+
+    def get(self, slots: Slots) -> pa.Array:
+        """The entries of slots, as Arrow."""
+        values = self.values.take(slots)
+        nulls = None if self.nulls is None else self.nulls.take(slots)
+        if nulls is not None:
+            values[nulls] = 0  # equal state makes equal bytes, also where nobody looks
+        if pa.types.is_temporal(self.type):
+            return pa.array(values, mask=nulls).view(self.type)
+        return pa.array(values, self.type, mask=nulls)
+
+    def put(self, slots: Slots, values: pa.Array) -> None:
+        """Set entries from Arrow."""
+        numbers, valid = numbers_of(values)
+        self.values[slots] = numbers
+        if valid is not None or self.nulls is not None:
+            self._null_mask()[slots] = False if valid is None else ~valid
+
+    def get_one(self, slot: int) -> Any:
+        """One entry as a Python value."""
+        if self.nulls is not None and self.nulls[slot]:
+            return None
+        if pa.types.is_temporal(self.type):
+            return self.get(np.array([slot]))[0].as_py()
+        return self.values[slot].item()
+
+    def put_one(self, slot: int, value: Any) -> None:
+        """Set one entry from a converted Python value."""
+        if value is None or self.nulls is not None:
+            self._null_mask()[slot] = value is None
+        if value is None:
+            self.values[slot] = 0
+        elif pa.types.is_temporal(self.type):
+            self.values[slot] = as_numbers(pa.array([value], self.type))[0]
+        else:
+            self.values[slot] = value
+
+    def clear(self, slots: Slots) -> None:
+        """Back to what an entry starts from."""
+        self.values[slots] = self.initial
+        if self.nulls is not None:
+            self.nulls[slots] = False
+
+    def start_from(self, initial: Any, unused: Slots) -> None:
+        """Change what entries not yet set start from."""
+        self.initial = initial
+        self.values[unused] = initial
+
+    def reduce(
+        self, fold: np.ufunc, slots: Slots, numbers: npt.NDArray[Any] | int, valid: Mask | None, fresh: Slots
+    ) -> None:
+        """Fold numbers into entries, in row order; ``fresh`` are the slots among them that were never set.
+
+        Where ``valid`` is False there is no number; an entry that never met a number is null.
+        """
+        if valid is not None:
+            self._null_mask()[fresh] = True
+            slots = slots[valid]
+            numbers = numbers if isinstance(numbers, int) else numbers[valid]
+        if self.nulls is not None:
+            emptied = slots[self.nulls[slots]]
+            self.values[emptied] = self.initial
+            self.nulls[slots] = False
+        fold.at(self.values, slots, numbers)
+
+    def freeze(self, size: int) -> NumberColumn:
+        """A copy for a snapshot."""
+        frozen = NumberColumn(self.type, self.initial)
+        frozen.values = self.values[:size].copy()
+        frozen.nulls = None if self.nulls is None else self.nulls[:size].copy()
+        return frozen
+
+    def _null_mask(self) -> Mask:
+        if self.nulls is None:
+            self.nulls = np.zeros(len(self.values), np.bool_)
+        return self.nulls
+
+
+class StructColumn:
+    """Structs of numbers: one number column a field."""
+
+    def __init__(self, arrow_type: pa.StructType, initial: Mapping[str, Any]) -> None:
+        self.type = arrow_type
+        self.fields = {f.name: NumberColumn(f.type, initial.get(f.name, 0)) for f in arrow_type}
+
+    def ensure(self, capacity: int) -> None:
+        """Have room for slots below ``capacity``."""
+        for column in self.fields.values():
+            column.ensure(capacity)
+
+    def get(self, slots: Slots) -> pa.Array:
+        """The entries of slots, as Arrow."""
+        return pa.StructArray.from_arrays([c.get(slots) for c in self.fields.values()], fields=list(self.type))
+
+    def put(self, slots: Slots, values: pa.StructArray) -> None:
+        """Set entries from Arrow."""
+        for column, part in zip(self.fields.values(), values.flatten(), strict=True):
+            column.put(slots, part)
+
+    def get_one(self, slot: int) -> Any:
+        """One entry as a Python value."""
+        return {name: column.get_one(slot) for name, column in self.fields.items()}
+
+    def put_one(self, slot: int, value: Any) -> None:
+        """Set one entry from a converted Python value."""
+        for name, column in self.fields.items():
+            column.put_one(slot, value[name])
+
+    def clear(self, slots: Slots) -> None:
+        """Back to what an entry starts from."""
+        for column in self.fields.values():
+            column.clear(slots)
+
+    def freeze(self, size: int) -> StructColumn:
+        """A copy for a snapshot."""
+        frozen = StructColumn(self.type, {})
+        frozen.fields = {name: column.freeze(size) for name, column in self.fields.items()}
+        return frozen
+
+
+class ObjectColumn:
+    """Anything else: a Python list of values; lists and dicts among them are changed only through ``owned``."""
+
+    def __init__(self, arrow_type: pa.DataType, container: type | None = None) -> None:
+        self.type = arrow_type
+        self._container = container
+        self._values: list[Any] = []
+        self._owned: bytearray | None = None  # after a freeze: 1 where the element is no longer shared with it
+
+    def ensure(self, capacity: int) -> None:
+        """Have room for slots below ``capacity``."""
+        self._values.extend([None] * (capacity - len(self._values)))
+        if self._owned is not None:
+            self._owned.extend(bytes(len(self._values) - len(self._owned)))
+
+    def get(self, slots: Slots) -> pa.Array:
+        """The entries of slots, as Arrow."""
+        values = [self._values[slot] for slot in slots.tolist()]
+        if self._container is dict:
+            values = [None if value is None else sorted_items(value) for value in values]
+        return pa.array(values, self.type)
+
+    def put(self, slots: Slots, values: pa.Array) -> None:
+        """Set entries from Arrow."""
+        for slot, value in zip(slots.tolist(), values.to_pylist(), strict=True):
+            self._values[slot] = value if self._container is None else self._container(value)
+            if self._owned is not None:
+                self._owned[slot] = 1
+
+    def get_one(self, slot: int) -> Any:
+        """One entry as a Python value."""
+        return self._values[slot]
+
+    def put_one(self, slot: int, value: Any) -> None:
+        """Set one entry from a converted Python value."""
+        self._values[slot] = value
+        if self._owned is not None:
+            self._owned[slot] = 1
+
+    def owned(self, slot: int) -> Any:
+        """The list or dict of a slot, safe to change in place."""
+        if self._owned is not None and not self._owned[slot]:
+            self.put_one(slot, self._values[slot].copy())
+        return self._values[slot]
+
+    def clear(self, slots: Slots) -> None:
+        """Back to what an entry starts from."""
+        for slot in slots.tolist():
+            self._values[slot] = None
+
+    def freeze(self, size: int) -> ObjectColumn:
+        """A copy for a snapshot."""
+        frozen = ObjectColumn(self.type, self._container)
+        frozen._values = self._values[:size]
+        if self._container is not None:
+            self._owned = bytearray(len(self._values))
+        return frozen
+
+
+def sorted_items(entries: Mapping[Any, Any]) -> list[tuple[Any, Any]]:
+    """The entries of a map in the order of a checkpoint: by key."""
+    return sorted(entries.items(), key=lambda entry: entry[0])
+
+
+def numbers_of(values: pa.Array | npt.NDArray[Any]) -> tuple[npt.NDArray[Any], Mask | None]:
+    """A column as numpy numbers (0 where null), and where it is valid (None: everywhere)."""
+    if isinstance(values, np.ndarray):
+        return values, None
+    if pa.types.is_temporal(values.type):
+        values = values.view(pa.int32() if values.type.bit_width == 32 else pa.int64())
+    valid = None
+    if values.null_count:
+        valid = values.is_valid().to_numpy(zero_copy_only=False)
+        values = values.fill_null(False if pa.types.is_boolean(values.type) else 0)
+    return values.to_numpy(zero_copy_only=False), valid
+
+
+def _storage_dtype(arrow_type: pa.DataType) -> np.dtype[Any]:
+    if pa.types.is_temporal(arrow_type):
+        return np.dtype(np.int32 if arrow_type.bit_width == 32 else np.int64)
+    return np.dtype(arrow_type.to_pandas_dtype())
+
+
+def _extended(column: npt.NDArray[Any], capacity: int, initial: Any) -> npt.NDArray[Any]:
+    longer = np.zeros(capacity, column.dtype)
+    longer[: len(column)] = column
+    if initial:
+        longer[len(column) :] = initial
+    return longer
+
+
