@@ -131,20 +131,17 @@ def key_array(batch: pa.RecordBatch, key_columns: tuple[str, ...]) -> pa.Array:
 
 def split_by_owner(batch: pa.RecordBatch, owners: npt.NDArray[Any]) -> Split:
     """The rows of each owner: uint8 or uint16 numbers, one a row, at least one row."""
-    counts = np.bincount(owners)
-    present = np.flatnonzero(counts).tolist()
-    if len(present) == 1:
-        return [(present[0], batch)]
-    if len(present) == 2:
-        first, second = present
-        is_second = owners == second
-        return [
-            (first, batch.take(pa.array(np.flatnonzero(~is_second)))),
-            (second, batch.take(pa.array(np.flatnonzero(is_second)))),
-        ]
-    taken = batch.take(pa.array(np.argsort(owners, kind="stable")))
-    starts = np.concatenate(([0], np.cumsum(counts))).tolist()
-    return [(owner, taken.slice(starts[owner], starts[owner + 1] - starts[owner])) for owner in present]
+    first, last = int(owners.min()), int(owners.max())
+    if first == last:
+        return [(first, batch)]
+    if last - first == 1:
+        return [(owner, batch.take(pa.array(np.flatnonzero(owners == owner)))) for owner in (first, last)]
+    order = np.argsort(owners, kind="stable")  # by radix, as the numbers are small
+    sorted_owners = owners.take(order)
+    sorted_batch = batch.take(pa.array(order))
+    starts = np.searchsorted(sorted_owners, np.arange(first, last + 2)).tolist()
+    bounds = zip(range(first, last + 1), starts, starts[1:])
+    return [(owner, sorted_batch.slice(start, end - start)) for owner, start, end in bounds if end > start]
 
 
 def create_partitioner(edge: JobEdge, vertex: ExecutionVertex) -> Partitioner:

@@ -1,0 +1,122 @@
+"""Operator ids are Flink's: of uids, and of places in the graph."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kit.graph.hashing import murmur3_128, operator_id_of_uid, operator_ids
+from tests.flink_data import checkpoint_cases, checkpoints
+from tests.graph.graphs import edge, node, stream_graph, unchained
+
+
+def operators_of(version: str) -> dict[tuple[str | None, str], str]:
+    """Give (uid, name) -> id of all operators that Flink wrote into this version's checkpoints."""
+    found = {}
+    for known, case in checkpoint_cases():
+        for truth in (checkpoints(known) / case).glob("truth*.json") if known == version else ():
+            for operator in json.loads(truth.read_text())["operatorStates"]:
+                found[operator.get("uid"), operator["name"]] = operator["operatorId"]
+    return found
+
+
+@pytest.mark.parametrize("version", ["2.0.2", "2.3.0"])
+def test_ids_of_uids_are_those_in_flinks_checkpoints(version: str) -> None:
+    with_uid = {uid: operator_id for (uid, _), operator_id in operators_of(version).items() if uid is not None}
+    assert len(with_uid) >= 10
+    assert {uid: operator_id_of_uid(uid) for uid in with_uid} == with_uid
+
+
+@pytest.mark.parametrize(
+    ("uid", "operator_id"),
+    [("42", "6c4f323f22da8fb6e34f80c61be7a689"), ("44", "3e129e83691e7737fbf876b47452acbc")],
+)
+def test_ids_of_uids_are_those_in_flinks_test(uid: str, operator_id: str) -> None:
+    assert operator_id_of_uid(uid) == operator_id
+
+
+def with_hook_source(numbers: int, hook: int) -> dict[str, str]:
+    """Give the ids of the job behind `coordinator-master`: two sources, one through a map without uid, into `ops`."""
+    from_long, ops, keyed = 3, 4, 5
+    graph = stream_graph(
+        sorted(
+            [
+                node(numbers, "number-sequence"),
+                node(hook, "hook-src", 1),
+                node(from_long, "from-long", uid=None),
+                node(ops, "ops"),
+                node(keyed, "keyed", 3),
+            ],
+            key=lambda n: n.node_id,
+        ),
+        [edge(numbers, from_long), edge(from_long, ops), edge(hook, ops, "rebalance"), edge(ops, keyed, "hash", "f0")],
+    )
+    return {graph.node(number).name: operator_id for number, operator_id in operator_ids(graph).items()}
+
+
+def test_id_of_an_operator_without_uid_is_that_in_flinks_checkpoint() -> None:
+    ids = with_hook_source(numbers=1, hook=2)
+    assert ids["from-long"] == operators_of("2.3.0")[None, "from-long"] == "ec56e456636e4981bed8e116cc71518e"
+
+
+def test_id_of_an_operator_without_uid_depends_on_the_order_of_the_sources() -> None:
+    ids = with_hook_source(numbers=2, hook=1)  # as in Flink 1.11.4's checkpoint of the same job
+    assert ids["from-long"] == "8b3417653bd59d6bff3f97f5c9aecb5d"
+
+
+def test_first_source_has_the_id_it_has_in_every_flink_log() -> None:
+    alone = stream_graph([node(1, "source", uid=None)], [])
+    chained = stream_graph([node(1, "source", uid=None), node(2, "map", uid=None)], [edge(1, 2)])
+    assert operator_ids(alone)[1] == "bc764cd8ddf7a0cff126f51c16239658"
+    assert operator_ids(chained)[1] == "cbc357ccb763df2852fee8c4fc7d55f2"
+
+
+# What Flink's StreamingJobGraphGeneratorNodeHashTest pins.
+
+
+def test_names_do_not_matter() -> None:
+    ids = [operator_ids(stream_graph([node(1, name, uid=None)], []))[1] for name in ("A", "B")]
+    assert ids[0] == ids[1]
+
+
+def test_unchaining_changes_the_ids_of_operators_without_uid() -> None:
+    graph = stream_graph([node(1, "source", uid=None), node(2, "map", uid="m")], [edge(1, 2)])
+    chained, alone = operator_ids(graph), operator_ids(unchained(graph))
+    assert chained[1] != alone[1]
+    assert chained[2] == alone[2]
+
+
+def test_twins_have_different_ids() -> None:
+    graph = stream_graph([node(n, "same", uid=None) for n in (1, 2, 3, 4)], [edge(1, 3), edge(1, 4), edge(2, 4)])
+    assert len(set(operator_ids(graph).values())) == 4
+
+
+def test_a_node_met_before_its_inputs_waits_for_them() -> None:
+    # 1 -> 4 and 1 -> 2 -> 3 -> 4: the walk meets 4 first.
+    nodes = [node(n, f"n{n}", uid=None) for n in (1, 2, 3, 4)]
+    graph = stream_graph(nodes, [edge(1, 4), edge(1, 2), edge(2, 3), edge(3, 4)])
+    assert sorted(operator_ids(graph)) == [1, 2, 3, 4]
+
+
+@given(st.lists(st.sampled_from(["a", "b", "c"]), max_size=3, unique=True), st.booleans())
+def test_uids_keep_their_ids_whatever_stands_before_them(before: list[str], chaining: bool) -> None:
+    nodes = [node(1, "source", uid=None)]
+    nodes += [node(2 + i, name, uid=None) for i, name in enumerate(before)]
+    nodes.append(node(2 + len(before), "totals"))
+    graph = stream_graph(nodes, [edge(n, n + 1) for n in range(1, len(nodes))], chaining=chaining)
+    assert operator_ids(graph)[len(nodes)] == operator_id_of_uid("totals")
+
+
+@given(st.binary(max_size=70))
+def test_murmur_of_zeros_and_others_differ(data: bytes) -> None:
+    assert len(murmur3_128(data)) == 16
+    assert murmur3_128(data) != murmur3_128(data + b"\0")
+
+
+def test_murmur_of_more_than_a_block() -> None:
+    # the published test vector of MurmurHash3_x64_128, seed 0
+    text = b"The quick brown fox jumps over the lazy dog"
+    assert murmur3_128(text).hex() == "6c1b07bc7bbc4be347939ac4a93c437a"
