@@ -54,8 +54,8 @@ def longs_struct(count: int) -> struct.Struct:
 class DataInput:
     """A cursor over the bytes of one file. Source: `java.io.DataInputStream`.
 
-    `base` is the directory that relative paths start from, `version` decides between layouts. Every `what` names the
-    field for the error message.
+    `base` is put before relative paths, `version` decides between layouts. Every `what` names the field for the error
+    message.
     """
 
     __slots__ = ("base", "data", "depth", "end", "pos", "version")

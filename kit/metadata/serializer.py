@@ -97,7 +97,7 @@ def read_metadata(
     layouts = _layouts_of(header, header.int32("the version"))
     if layout is not None and layout not in layouts:
         raise header.error(f"version {layouts[0].number}", f"{layout!r}", "leave out the layout", header.pos - 4)
-    base = base.rstrip("/")
+    base = f"{base.rstrip('/')}/" if base else ""
     errors = []
     for version in layouts if layout is None else (layout,):
         try:

@@ -105,7 +105,7 @@ def _read_relative_file(source: DataInput) -> RelativeFileStateHandle:
     size = source.int64("the size of a file")
     if source.version.internal:
         return RelativeFileStateHandle(relative_path, size, source.utf("the path of a file"))
-    return RelativeFileStateHandle(relative_path, size, f"{source.base}/{relative_path}")
+    return RelativeFileStateHandle(relative_path, size, source.base + relative_path)
 
 
 def _write_relative_file(out: DataOutput, handle: RelativeFileStateHandle) -> None:

@@ -1,0 +1,200 @@
+"""Handles of streams: bytes in the handle itself, in a file, or in a segment of a file; and what all handles share.
+
+Source: `StateObject`, `StreamStateHandle` and its classes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import TYPE_CHECKING
+
+
+class StateObject:
+    """Anything a checkpoint refers to. Source: `StateObject`."""
+
+    __slots__ = ()
+
+    @property
+    def state_size(self) -> int:
+        """Size in bytes of the state referred to, shared parts included."""
+        raise NotImplementedError
+
+    def files(self) -> Iterator[str]:
+        """The path of every file the state lies in, in order; a file may come up more than once."""
+        raise NotImplementedError
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._label()})"
+
+    def _label(self) -> str:
+        return f"{self.state_size} B"
+
+
+class SizedStateObject(StateObject):
+    """A handle that records its size in bytes."""
+
+    __slots__ = ()
+
+    if TYPE_CHECKING:
+
+        @property
+        def size(self) -> int:
+            """A field of each class."""
+
+    @property
+    def state_size(self) -> int:
+        """The recorded `size`."""
+        return self.size
+
+
+class StreamStateHandle(StateObject):
+    """Bytes that can be read as one stream. Source: `StreamStateHandle`.
+
+    `path` is the file the bytes lie in, None where the handle holds them itself (`maybeGetPath`).
+    """
+
+    __slots__ = ()
+
+    if TYPE_CHECKING:
+
+        @property
+        def path(self) -> str | None:
+            """A field of each class."""
+
+    @property
+    def physical_id(self) -> str:
+        """What tells this state from any other; the shared state registry's key (`getStreamStateHandleID`)."""
+        return self.path or ""
+
+    def files(self) -> Iterator[str]:
+        """The file, if there is one."""
+        return iter(() if self.path is None else (self.path,))
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class ByteStreamStateHandle(StreamStateHandle):
+    """The bytes themselves, kept in the metadata because they are few. Source: `ByteStreamStateHandle`."""
+
+    handle_name: str
+    data: bytes
+
+    @property
+    def state_size(self) -> int:
+        """Number of bytes."""
+        return len(self.data)
+
+    @property
+    def path(self) -> None:
+        """No file."""
+
+    @property
+    def physical_id(self) -> str:
+        """The handle's name."""
+        return self.handle_name
+
+    def _label(self) -> str:
+        return f"{_short(self.handle_name)}, {len(self.data)} B"
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class FileStateHandle(SizedStateObject, StreamStateHandle):
+    """A whole file, by absolute path. Source: `FileStateHandle`."""
+
+    path: str
+    size: int
+
+    def _label(self) -> str:
+        return f"{_short(self.path)}, {self.size} B"
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class RelativeFileStateHandle(SizedStateObject, StreamStateHandle):
+    """A whole file beside `_metadata`, so that the directory can be moved. `path` is `relative_path` resolved
+    against it.
+
+    Source: `RelativeFileStateHandle`, since 1.11.
+    """
+
+    relative_path: str
+    size: int
+    path: str
+
+    def _label(self) -> str:
+        return f"{_short(self.relative_path)}, {self.size} B"
+
+
+class StateScope(IntEnum):
+    """Whose the file is: one checkpoint's own, or shared between checkpoints. Source: `CheckpointedStateScope`."""
+
+    EXCLUSIVE = 0
+    SHARED = 1
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class SegmentFileStateHandle(SizedStateObject, StreamStateHandle):
+    """`size` bytes from `start_pos` on in a file that several states share.
+
+    Source: `SegmentFileStateHandle`, since 1.20.
+    """
+
+    start_pos: int
+    size: int
+    scope: StateScope
+    path: str
+    logical_file_id: str
+
+    @property
+    def physical_id(self) -> str:
+        """The logical file: several share the path."""
+        return self.logical_file_id
+
+    def _label(self) -> str:
+        return f"{_short(self.path)}, {self.size} B from {self.start_pos}, {self.scope.name}"
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class EmptySegmentFileStateHandle(StreamStateHandle):
+    """No segment: stands in where file merging found nothing to write. Source: `EmptySegmentFileStateHandle`."""
+
+    @property
+    def state_size(self) -> int:
+        """Nothing."""
+        return 0
+
+    @property
+    def path(self) -> None:
+        """No file."""
+
+    @property
+    def physical_id(self) -> str:
+        """The same for all, as in Flink."""
+        return "DUMMY"
+
+
+class DelegatingStateObject(StateObject):
+    """A handle whose bytes lie in one stream."""
+
+    __slots__ = ()
+
+    if TYPE_CHECKING:
+
+        @property
+        def delegate(self) -> StreamStateHandle:
+            """A field of each class."""
+
+    @property
+    def state_size(self) -> int:
+        """That of the whole stream."""
+        return self.delegate.state_size
+
+    def files(self) -> Iterator[str]:
+        """The file of the stream, if there is one."""
+        return self.delegate.files()
+
+
+def _short(name: str) -> str:
+    """The last part of a path, cut to what tells it apart."""
+    last = name.rsplit("/", 1)[-1]
+    return last if len(last) <= 16 else last[:8] + "…"
