@@ -63,12 +63,11 @@ class ResolveSnapshot(Word):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartEpoch(Word):
-    """Start the workers of this epoch with the given parallelism per vertex; then deliver the `DeployTask` messages
-    that follow.
-    """
+    """Start the workers of this epoch with these parallelisms, by vertex; the `DeployTask` messages follow."""
 
     epoch: int
     parallelism: dict[str, int]
+    max_parallelism: dict[str, int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

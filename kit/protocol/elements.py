@@ -35,6 +35,10 @@ class Buffer:
         """Bytes the columns refer to."""
         return int(self.batch.nbytes)
 
+    def __deepcopy__(self, memo: dict[int, object]) -> Buffer:
+        """Columns never change: copies of a world share them."""
+        return self
+
     def __repr__(self) -> str:
         return f"Buffer({self.rows} rows)"
 

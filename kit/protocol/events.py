@@ -280,7 +280,7 @@ class SplitReadFailed(Word):
 class SnapshotWritten(Word):
     """Answer to `WriteSnapshot`: the handles of all parts of this task's snapshot.
 
-    `sync_ms` is what the host measured of the synchronous part: the time it spent in the `handle` that gave the command.
+    `sync_ms` is what the host measured of the synchronous part: the time spent in the `handle` that gave the command.
     """
 
     checkpoint_id: int

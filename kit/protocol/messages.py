@@ -116,7 +116,7 @@ class CheckpointMetrics:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AcknowledgeCheckpoint(JobMessage):
-    """The task's part of the checkpoint is written; `state` is None for a task without any (`acknowledgeCheckpoint`)."""
+    """The task's part of the checkpoint is written; `state` is None when it has none (`acknowledgeCheckpoint`)."""
 
     job_id: str
     checkpoint_id: int

@@ -4,7 +4,7 @@ A host gives each event that a machine handled, and the commands that came of it
 tests and answers to "why?" read the trace and nothing else, so a run on a cluster can be replayed in a notebook step
 by step.
 
-A record's `id` is `<machine>#<n>` for the n-th event of a machine and `<machine>#<n>.<k>` for the k-th command of
+A record's `id` is `<machine>#<n>` (for a task `<task>@<attempt>#<n>`) for the n-th event of a machine and `<machine>#<n>.<k>` for the k-th command of
 that event; its `cause` is the id of the record that led to it. Words about single buffers are kept only when the
 trace is `detailed`: in a lesson, not at a cluster's speed.
 """

@@ -31,6 +31,10 @@ class Word:
     bulk: ClassVar[bool] = False
     """True for words about single buffers, which are too many to keep when a cluster runs at speed."""
 
+    def __deepcopy__(self, memo: dict[int, Any]) -> Word:
+        """A word does not change once it was given: copies of a world share it."""
+        return self
+
 
 class ProtocolError(Exception):
     """A machine was given an event that its state does not admit: the host's mistake, never the network's."""
@@ -56,6 +60,8 @@ class Machine:
     """
 
     name: str
+    identity: str
+    """Begins the ids of this machine's events: the name, with the attempt where a name has several."""
     at: int
     """The host's time of the event being handled, in ms."""
 
@@ -70,8 +76,9 @@ class Machine:
             for event_type in getattr(member, "event_types", ())
         }
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, identity: str | None = None) -> None:
         self.name = name
+        self.identity = identity or name
         self.at = 0
         self.events_handled = 0
         self._commands: list[Word] = []
@@ -79,7 +86,7 @@ class Machine:
     @property
     def event_id(self) -> str:
         """The id of the event being handled, or of the last one."""
-        return f"{self.name}#{self.events_handled}"
+        return f"{self.identity}#{self.events_handled}"
 
     def handle(self, event: Word, at: int) -> list[Word]:
         """Take one event at time `at` (ms), change the state, return the commands.

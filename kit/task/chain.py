@@ -19,7 +19,7 @@ from typing import Any, Protocol
 import pyarrow as pa
 
 from kit.graph.execution_graph import ExecutionVertex
-from kit.graph.job_graph import ChainedOperator
+from kit.graph.job_graph import ChainedOperator, JobVertex
 from kit.operators.base import Operator
 from kit.protocol.elements import MIN_WATERMARK_MS
 from kit.protocol.messages import OperatorEventToCoordinator
@@ -193,13 +193,14 @@ class ChainLink:
 class OperatorChain:
     """The links of one task, head first, each after those that feed it."""
 
-    def __init__(self, operators: Sequence[ChainedOperator], owner: ChainOwner) -> None:
-        self.links = [ChainLink(chained, owner) for chained in operators]
-        for chained, link in zip(operators, self.links, strict=True):
-            following = [self.links[index] for index in chained.chained_outputs]
-            link.output = ChainOutput(following, chained.partitions, owner)
-            link.operator.setup(link)
+    def __init__(self, vertex: JobVertex, owner: ChainOwner) -> None:
+        self.links = [ChainLink(chained, owner) for chained in vertex.operators]
         self._by_id = {link.operator_id: link for link in self.links}
+        for link in self.links:
+            following = [self._by_id[chained.operator_id] for chained in vertex.chained_after(link.operator_id)]
+            partitions = [edge.partition for edge in vertex.outputs_of(link.operator_id)]
+            link.output = ChainOutput(following, partitions, owner)
+            link.operator.setup(link)
 
     @property
     def head(self) -> Operator:

@@ -26,10 +26,8 @@ import pyarrow as pa
 
 from kit.channel.input_gate import InputChannel, InputGates
 from kit.channel.result_partition import ResultPartition
-from kit.graph.execution_graph import ExecutionVertex
-from kit.graph.job_graph import JobGraph
-from kit.graph.partitioners import create_partitioner
-from kit.operators.source import Exhausted, ReadRequest, SourceOperator, WaitUntil
+from kit.graph.execution_graph import ExecutionGraph
+from kit.operators.source_operator import Exhausted, ReadRequest, SourceOperator, WaitUntil
 from kit.protocol.commands import CommitEffects, GrantCredit, Note, ReadSplit, ReadState, ScheduleTimer, SendElement
 from kit.protocol.elements import (
     MAX_WATERMARK_MS,
@@ -80,28 +78,36 @@ PROCESSING_TIME_TIMER = "processing-time"
 
 
 class StreamTask(Machine):
-    """One subtask of a job. `vertex` is its place in the execution graph, `attempt` the epoch it is deployed in."""
+    """One subtask of a job: the task named `task` of the execution graph, deployed in epoch `attempt`."""
 
-    def __init__(self, vertex: ExecutionVertex, job: JobGraph, attempt: int) -> None:
-        super().__init__(vertex.task)
-        self.vertex = vertex
+    def __init__(self, graph: ExecutionGraph, task: str, attempt: int) -> None:
+        super().__init__(task, f"{task}@{attempt}")
+        job = graph.job_graph
+        vertex = self.vertex = graph.task(task)
         self.attempt = attempt
         self.job_id = job.job_id
         self.subtask = vertex.subtask_index
         self.state = ExecutionState.CREATED
         self.error = ""
         self._settings = job.settings
-        self.inputs = InputGates([[(c.number, c.source_task) for c in gate.channels] for gate in vertex.gates])
+        self.inputs = InputGates(
+            [[(number, graph.channel(number).source_task) for number in gate.channels] for gate in vertex.gates]
+        )
         self.outputs = tuple(
-            ResultPartition(partition.index, [(c.number, c.target_task) for c in partition.channels], self._send)
+            ResultPartition(
+                partition.index,
+                [(number, graph.channel(number).target_task) for number in partition.channels],
+                self._send,
+            )
             for partition in vertex.partitions
         )
         self._subpartitions = {sub.number: sub for partition in self.outputs for sub in partition}
-        self._partitioners = tuple(create_partitioner(p.edge, vertex) for p in vertex.partitions)
+        self._partitioners = tuple(partition.create_partitioner() for partition in vertex.partitions)
+        self._input_indexes = tuple(gate.edge.input_index for gate in vertex.gates)
         self._valve = WatermarkValve(channel.number for channel in self.inputs)
         self.checkpoints = SubtaskCheckpointCoordinator(self)
         self.barriers: BarrierHandler = AlignedBarrierHandler(self.inputs, self)
-        self.chain = OperatorChain(vertex.vertex.operators, self)
+        self.chain = OperatorChain(vertex.vertex, self)
         self._source = self.chain.head if isinstance(self.chain.head, SourceOperator) else None
         self._reading = False
         self._source_waits = False
@@ -220,7 +226,7 @@ class StreamTask(Machine):
         if isinstance(element, Buffer):
             channel.credits_granted += 1
             self.emit(GrantCredit(channel=channel.number, credits=1))
-            self.chain.process_batch(element.batch, channel.info.gate_idx)
+            self.chain.process_batch(element.batch, self._input_indexes[channel.info.gate_idx])
         else:
             self._EVENTS[type(element)](self, channel, element)
 
@@ -310,7 +316,7 @@ class StreamTask(Machine):
         else:
             self._source_waits = True
             if isinstance(step, WaitUntil):
-                self.emit(ScheduleTimer(timer=SOURCE_TIMER, due_ms=step.at_ms))
+                self.emit(ScheduleTimer(timer=SOURCE_TIMER, due_ms=step.due_ms))
 
     @handles(SplitRead)
     def _split_read(self, event: SplitRead) -> None:

@@ -23,6 +23,7 @@ FLOORS = (
     "kit.restore",
     "kit.coordinator",
     "kit.job",
+    "kit.host",
     "kit.inspect",
     "kit.draw",
     "kit.spark",
@@ -33,7 +34,7 @@ FLOORS = (
 )
 
 # The pure part: an event in, commands out.
-PROTOCOL = FLOORS[: FLOORS.index("kit.inspect")]
+PROTOCOL = FLOORS[: FLOORS.index("kit.host")]
 
 # Dotted names by what they are; a name stands for all below it, a call of a builtin is `builtins.<name>`.
 REFUSED = {
@@ -77,6 +78,7 @@ HARMLESS = {"os.PathLike", "os.fspath", "urllib.parse"}
 # What each floor may touch although it is refused elsewhere; `None` is everything.
 FREE: dict[str, set[str] | None] = {
     **{floor: set() for floor in PROTOCOL},
+    "kit.host": {"files"},
     "kit.inspect": {"files"},
     "kit.draw": {"files", "pictures"},
     "kit.spark": None,

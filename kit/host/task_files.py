@@ -1,0 +1,137 @@
+"""What a task asks of its host's disk: rows of its source, its state, its snapshots, its output.
+
+As in `kit.host.job_files`: one method a command, and what goes wrong outside comes back as an event.
+
+A snapshot is all or nothing: when one of its parts cannot be written, those that were are deleted before
+`SnapshotFailed` is given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+from kit.graph.job_graph import JobGraph
+from kit.host.output import Output
+from kit.operators.source import SplitReader
+from kit.operators.source_operator import SourceSpec
+from kit.protocol.commands import CommitEffects, DropEffects, ReadSplit, ReadState, WriteSnapshot
+from kit.protocol.events import (
+    EffectsCommitted,
+    EffectsFailed,
+    SnapshotFailed,
+    SnapshotWritten,
+    SplitRead,
+    SplitReadFailed,
+    StateRead,
+    StateReadFailed,
+)
+from kit.protocol.snapshots import RestoredPart, SnapshotPart
+from kit.protocol.words import Word
+from kit.state.handles import KeyGroupsStateHandle, OperatorStreamStateHandle
+from kit.state.operator_state import OperatorSubtaskState, TaskStateSnapshot
+from kit.state.storage import CheckpointStorage
+from kit.task.chain import MANAGED_KEYED, MANAGED_OPERATOR
+
+
+class TaskFiles:
+    """The tasks' half of a host's input and output; one serves all tasks of a process."""
+
+    def __init__(self, job: JobGraph, storage: CheckpointStorage, output: Output) -> None:
+        self._job = job
+        self._storage = storage
+        self._output = output
+        self._readers: dict[str, SplitReader] = {}
+
+    def carry_out(self, command: Word) -> Word | None:
+        """Do what the command says; returns the event that answers it."""
+        return self._HOW[type(command)](self, command)
+
+    def close(self) -> None:
+        """Let go of open files."""
+        for reader in self._readers.values():
+            reader.close()
+        self._readers.clear()
+
+    def _read_split(self, command: ReadSplit) -> Word:
+        split_id = str(command.split["id"])
+        try:
+            read = self._reader(command.operator_id).read(command.split, command.position, command.max_rows)
+        except (OSError, ValueError) as error:
+            name = self._job.operator(command.operator_id).name
+            return SplitReadFailed(split_id=split_id, error=f"source {name!r}: {error}")
+        return SplitRead(split_id=split_id, batch=read.batch, position=read.position, finished=read.finished)
+
+    def _reader(self, operator_id: str) -> SplitReader:
+        if operator_id not in self._readers:
+            spec = self._job.operator(operator_id).spec
+            assert isinstance(spec, SourceSpec)
+            self._readers[operator_id] = spec.source.open_reader()
+        return self._readers[operator_id]
+
+    def _read_state(self, command: ReadState) -> Word:
+        parts: list[RestoredPart] = []
+        try:
+            for operator_id, state in command.restore.state.subtask_states.items():
+                for kind, handles in (
+                    (MANAGED_OPERATOR, state.managed_operator_state),
+                    (MANAGED_KEYED, state.managed_keyed_state),
+                ):
+                    parts += [
+                        RestoredPart(operator_id, kind, handle, self._storage.read(handle.delegate))
+                        for handle in handles
+                    ]
+        except (OSError, ValueError) as error:
+            return StateReadFailed(error=f"checkpoint {command.restore.checkpoint_id} cannot be read: {error}")
+        return StateRead(parts=tuple(parts))
+
+    def _write_snapshot(self, command: WriteSnapshot) -> Word:
+        states: dict[str, dict[str, tuple[Any, ...]]] = {}
+        written: list[str] = []
+        try:
+            for part in command.parts:
+                handle = self._write_part(command, part)
+                written += handle.files()
+                states.setdefault(part.operator_id, {})[f"{part.kind}_state"] = (handle,)
+            for effect in command.effects:
+                self._output.stage(effect)
+        except (OSError, ValueError) as error:
+            self._storage.discard(written)
+            self._output.drop(command.effects)
+            return SnapshotFailed(checkpoint_id=command.checkpoint_id, error=str(error))
+        snapshot = TaskStateSnapshot(
+            {operator_id: OperatorSubtaskState(**kinds) for operator_id, kinds in states.items()}
+        )
+        return SnapshotWritten(
+            checkpoint_id=command.checkpoint_id, state=snapshot, bytes_written=snapshot.checkpointed_size
+        )
+
+    def _write_part(self, command: WriteSnapshot, part: SnapshotPart) -> Any:
+        data, where = part.encode()
+        threshold = self._job.settings.checkpoint.memory_threshold_bytes
+        stream = self._storage.to_handle(data, command.location, part.file_name, threshold)
+        if part.kind == MANAGED_KEYED:
+            assert part.key_group_range is not None
+            return KeyGroupsStateHandle(part.key_group_range, tuple(where), stream, part.file_name)
+        return OperatorStreamStateHandle(where, stream)
+
+    def _commit(self, command: CommitEffects) -> Word:
+        try:
+            self._output.commit(command.effects)
+        except OSError as error:
+            return EffectsFailed(operator_id=command.operator_id, checkpoint_id=command.checkpoint_id, error=str(error))
+        return EffectsCommitted(operator_id=command.operator_id, checkpoint_id=command.checkpoint_id)
+
+    def _drop(self, command: DropEffects) -> None:
+        self._output.drop(command.effects)
+
+    _HOW: ClassVar[dict[type[Word], Callable[[TaskFiles, Any], Word | None]]] = {
+        ReadSplit: _read_split,
+        ReadState: _read_state,
+        WriteSnapshot: _write_snapshot,
+        CommitEffects: _commit,
+        DropEffects: _drop,
+    }
+
+    def __repr__(self) -> str:
+        return f"TaskFiles({self._job.name})"

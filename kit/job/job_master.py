@@ -1,0 +1,331 @@
+"""The JobMaster machine: one job, from its submission to its end.
+
+It holds the execution graph and the state of every task, the `CheckpointCoordinator` and its parts, the operator
+coordinators and the restart strategy, and decides when tasks are deployed, when the job has failed, and what it goes
+on from. Each deployment of all tasks is an *epoch*, counted from 1; the epoch is the attempt number of its tasks, and
+whatever an earlier epoch still says is dropped here.
+
+The way of a failure through this file: `TaskStateChanged(FAILED)` or `SlotLost` -> `_on_failure` -> pending
+checkpoints aborted, the restart strategy asked -> `StopEpoch` -> `EpochEnded` and the delay over ->
+`_restore_and_deploy`: the latest completed checkpoint assigned to the tasks, operator coordinators and hooks reset to
+it -> `StartEpoch` and `DeployTask` to every task.
+
+Follows Flink's `JobMaster`, `SchedulerBase`, `DefaultScheduler` and `StopWithSavepointTerminationManager`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kit.coordinator.completed_checkpoint import CompletedCheckpoint
+from kit.coordinator.coordinator import CheckpointCoordinator
+from kit.graph.execution_graph import ExecutionGraph
+from kit.graph.job_graph import JobGraph
+from kit.job.operator_coordinators import OperatorCoordinatorHolder, has_coordinator
+from kit.job.restart import create_restarts
+from kit.job.restoring import restore_job
+from kit.job.status import JobStatus
+from kit.metadata import read_metadata
+from kit.protocol.commands import (
+    CompleteRequest,
+    EnumerateSplits,
+    JobStatusChanged,
+    Note,
+    ResolveSnapshot,
+    ScheduleTimer,
+    StartEpoch,
+    StopEpoch,
+)
+from kit.protocol.events import (
+    CheckpointOperatorCoordinator,
+    EpochEnded,
+    RequestCancel,
+    SlotLost,
+    SnapshotResolved,
+    SplitsEnumerated,
+    StartFailed,
+    StartJob,
+    TimerFired,
+)
+from kit.protocol.messages import (
+    DeployTask,
+    OperatorEventToCoordinator,
+    OperatorEventToTask,
+    TaskStateChanged,
+)
+from kit.protocol.reasons import CheckpointFailureReason
+from kit.protocol.tasks import ExecutionState, split_task_name, task_name
+from kit.protocol.words import Machine, ProtocolError, Word, handles
+
+RESTART_TIMER = "restart"
+
+
+@dataclass(slots=True)
+class TaskRecord:
+    """What the JobMaster knows of the current attempt of a task."""
+
+    state: ExecutionState = ExecutionState.CREATED
+    error: str = ""
+
+
+class JobMaster(Machine):
+    """The master of one job."""
+
+    def __init__(self, job: JobGraph, name: str = "job") -> None:
+        super().__init__(name)
+        self.job = job
+        self.graph = ExecutionGraph(job)
+        self.status = JobStatus.CREATED
+        self.error = ""
+        self.epoch = 0
+        self.tasks: dict[str, TaskRecord] = {}
+        self.checkpoints = CheckpointCoordinator(job, self)
+        self.coordinators = {
+            operator.operator_id: OperatorCoordinatorHolder(operator, vertex, self._deliver)
+            for vertex in job.vertices
+            for operator in vertex.operators
+            if has_coordinator(operator)
+        }
+        self._restarts = create_restarts(job.settings.restart)
+        self._start: StartJob | None = None
+        self._awaited: set[str] = set()
+        self._ending_as: JobStatus | None = None
+        self._stop_request: int | None = None
+        self._stop_answer: CompleteRequest | None = None
+
+    # --- the start ------------------------------------------------------------------------------------------------
+
+    @handles(StartJob)
+    def _start_job(self, event: StartJob) -> None:
+        if self._start is not None:
+            raise ProtocolError(f"job {self.job.name} was started before")
+        self._start = event
+        self._awaited = set(self.coordinators)
+        for operator_id in self.coordinators:
+            self.emit(EnumerateSplits(operator_id=operator_id))
+        if event.restore_path is not None:
+            self._awaited.add(event.restore_path)
+            self.emit(ResolveSnapshot(path=event.restore_path))
+        self._deploy_when_ready()
+
+    @handles(SplitsEnumerated)
+    def _splits_enumerated(self, event: SplitsEnumerated) -> None:
+        self.coordinators[event.operator_id].start(event.splits)
+        self._awaited.discard(event.operator_id)
+        self._deploy_when_ready()
+
+    @handles(SnapshotResolved)
+    def _snapshot_resolved(self, event: SnapshotResolved) -> None:
+        assert self._start is not None
+        try:
+            metadata = read_metadata(event.metadata, event.location)[0]
+            self.checkpoints.restore_savepoint(
+                metadata, event.location, event.path, allow_non_restored_state=self._start.allow_non_restored_state
+            )
+        except ValueError as error:
+            self._fail_before_start(f"{event.path}: {error}")
+            return
+        self._awaited.discard(event.path)
+        self._deploy_when_ready()
+
+    @handles(StartFailed)
+    def _start_failed(self, event: StartFailed) -> None:
+        self._fail_before_start(event.error)
+
+    def _fail_before_start(self, error: str) -> None:
+        if self.status is JobStatus.CREATED:
+            self._awaited.clear()
+            self.checkpoints.shutdown(JobStatus.FAILED.name)
+            self._become(JobStatus.FAILED, error)
+
+    def _deploy_when_ready(self) -> None:
+        if not self._awaited and self.status is JobStatus.CREATED:
+            self._become(JobStatus.RUNNING)
+            self._restore_and_deploy()
+
+    # --- deploying ------------------------------------------------------------------------------------------------
+
+    def _restore_and_deploy(self) -> None:
+        latest = self.checkpoints.latest
+        try:
+            restores = {} if latest is None else self._restore(latest)
+        except ValueError as error:
+            self._end_epoch(JobStatus.FAILING, str(error))
+            return
+        self.epoch += 1
+        self.tasks = {task.task: TaskRecord() for task in self.graph.tasks}
+        for holder in self.coordinators.values():
+            state = None if latest is None else _coordinator_state(latest, holder.operator_id)
+            holder.reset(state, self.graph.parallelism[holder.vertex])
+        self.checkpoints.restored(latest)
+        self.emit(
+            StartEpoch(epoch=self.epoch, parallelism=self.graph.parallelism, max_parallelism=self.graph.max_parallelism)
+        )
+        for task in self.tasks:
+            self.emit(DeployTask(task=task, attempt=self.epoch, restore=restores.get(task)))
+
+    def _restore(self, latest: CompletedCheckpoint) -> dict[str, object]:
+        assert self._start is not None
+        restored = restore_job(
+            self.graph,
+            latest.operator_states,
+            latest.checkpoint_id,
+            allow_non_restored_state=self._start.allow_non_restored_state,
+        )
+        self.graph = restored.graph
+        self.emit(
+            Note(
+                kind="StateAssigned",
+                checkpoint_id=latest.checkpoint_id,
+                data={"epoch": self.epoch + 1, "path": latest.location, "assignments": restored.assignments},
+            )
+        )
+        return dict(restored.restores)
+
+    # --- tasks ----------------------------------------------------------------------------------------------------
+
+    @handles(TaskStateChanged)
+    def _task_state_changed(self, message: TaskStateChanged) -> None:
+        record = self.tasks.get(message.task)
+        if message.attempt != self.epoch or record is None or record.state.is_terminal:
+            return
+        record.state, record.error = message.state, message.error
+        if message.state is ExecutionState.FAILED:
+            self._on_failure(f"{message.task} failed: {message.error}")
+        elif message.state is ExecutionState.RUNNING:
+            self._start_checkpoints_when_running()
+        elif message.state is ExecutionState.FINISHED:
+            self._finish_when_done()
+
+    def _start_checkpoints_when_running(self) -> None:
+        if self.status is JobStatus.RUNNING and all(
+            record.state in (ExecutionState.RUNNING, ExecutionState.FINISHED) for record in self.tasks.values()
+        ):
+            self.emit(Note(kind="AllTasksRunning", data={"epoch": self.epoch}))
+            self.checkpoints.start_scheduler()
+
+    def _finish_when_done(self) -> None:
+        if self.status is JobStatus.RUNNING and all(
+            record.state is ExecutionState.FINISHED for record in self.tasks.values()
+        ):
+            self._ending_as = JobStatus.FINISHED
+            self.checkpoints.stop_scheduler()
+            self.emit(StopEpoch(epoch=self.epoch))
+
+    @handles(SlotLost)
+    def _slot_lost(self, event: SlotLost) -> None:
+        if event.epoch == self.epoch and self._ending_as is None:
+            self._on_failure(f"worker {event.slot} was lost: {event.error}")
+
+    @handles(OperatorEventToCoordinator)
+    def _operator_event(self, message: OperatorEventToCoordinator) -> None:
+        if message.attempt == self.epoch:
+            subtask = split_task_name(message.task)[1]
+            self.coordinators[message.operator_id].handle_event(subtask, message.payload)
+
+    def _deliver(self, operator_id: str, subtask: int, payload: dict[str, object]) -> None:
+        task = task_name(self.coordinators[operator_id].vertex, subtask)
+        self.emit(OperatorEventToTask(task=task, attempt=self.epoch, operator_id=operator_id, payload=payload))
+
+    # --- failing, restarting, ending ------------------------------------------------------------------------------
+
+    def _on_failure(self, error: str) -> None:
+        if self.status is not JobStatus.RUNNING:
+            return
+        self.checkpoints.stop_scheduler()
+        self.checkpoints.abort_pending_checkpoints(CheckpointFailureReason.JOB_FAILOVER_REGION, error)
+        self._answer_stop(CompleteRequest(request_id=-1, error=f"the job failed meanwhile: {error}"))
+        delay_ms = self._restarts.next_delay_ms(self.at)
+        if delay_ms is None:
+            self._end_epoch(JobStatus.FAILING, error)
+            return
+        self._become(JobStatus.RESTARTING, error)
+        self._awaited = {"epoch", RESTART_TIMER}
+        self.emit(ScheduleTimer(timer=RESTART_TIMER, due_ms=self.at + delay_ms))
+        self.emit(StopEpoch(epoch=self.epoch))
+
+    def _end_epoch(self, status: JobStatus, error: str) -> None:
+        self._become(status, error)
+        self._ending_as = JobStatus.FAILED if status is JobStatus.FAILING else JobStatus.CANCELED
+        self.emit(StopEpoch(epoch=self.epoch))
+
+    @handles(EpochEnded)
+    def _epoch_ended(self, event: EpochEnded) -> None:
+        if event.epoch != self.epoch:
+            return
+        if self._ending_as is not None:
+            self._end(self._ending_as)
+        elif self.status is JobStatus.RESTARTING:
+            self._awaited.discard("epoch")
+            self._restart_when_ready()
+
+    def _restart_when_ready(self) -> None:
+        if not self._awaited and self.status is JobStatus.RESTARTING:
+            self._become(JobStatus.RUNNING)
+            self._restore_and_deploy()
+
+    def _end(self, status: JobStatus) -> None:
+        self.checkpoints.shutdown(status.name)
+        self._become(status, self.error)
+        if self._stop_answer is not None and self._stop_request is not None:
+            self.emit(self._stop_answer)
+            self._stop_request = None
+
+    @handles(RequestCancel)
+    def _cancel(self, event: RequestCancel) -> None:
+        if self.status is JobStatus.CREATED:
+            self._awaited.clear()
+            self._become(JobStatus.CANCELED)
+        elif self.status in (JobStatus.RUNNING, JobStatus.RESTARTING) and self._ending_as is None:
+            self.checkpoints.stop_scheduler()
+            self.checkpoints.abort_pending_checkpoints(
+                CheckpointFailureReason.CHECKPOINT_COORDINATOR_SUSPEND, "the job is cancelled"
+            )
+            self._end_epoch(JobStatus.CANCELLING, "")
+
+    def _become(self, status: JobStatus, error: str = "") -> None:
+        if not self.status.may_become(status):
+            raise ProtocolError(f"job {self.job.name} is {self.status.name} and cannot become {status.name}")
+        self.status = status
+        self.error = error
+        self.emit(JobStatusChanged(status=status.name, error=error))
+
+    @handles(TimerFired)
+    def _timer_fired(self, event: TimerFired) -> None:
+        if event.timer == RESTART_TIMER:
+            self._awaited.discard(RESTART_TIMER)
+            self._restart_when_ready()
+        else:
+            self.checkpoints.on_timer(event)
+
+    # --- checkpoints: every event of the pipeline goes to the coordinator -----------------------------------------
+
+    def handle(self, event: Word, at: int) -> list[Word]:
+        """Take one event; afterwards the operator coordinators' gates open unless a checkpoint is being triggered."""
+        super().handle(event, at)
+        if not self.checkpoints.is_triggering:
+            for holder in self.coordinators.values():
+                holder.open_gate()
+        return self._commands
+
+    @handles(CheckpointOperatorCoordinator)
+    def _checkpoint_operator_coordinator(self, event: CheckpointOperatorCoordinator) -> None:
+        if self.checkpoints.awaits_coordinator(event.checkpoint_id, event.operator_id):
+            state = self.coordinators[event.operator_id].checkpoint(event.checkpoint_id)
+            self.checkpoints.on_coordinator_snapshot(event.checkpoint_id, event.operator_id, state)
+
+    def validate(self) -> None:
+        """Check the invariants of the job and its parts."""
+        self.checkpoints.validate()
+        if self.status.is_terminal:
+            assert not self.checkpoints.pending, f"the job is {self.status.name}, yet checkpoints are pending"
+
+    def __repr__(self) -> str:
+        return f"JobMaster({self.job.name}, {self.status.name}, epoch {self.epoch})"
+
+
+def _coordinator_state(checkpoint: CompletedCheckpoint, operator_id: str) -> bytes | None:
+    state = checkpoint.operator_states.get(operator_id)
+    if state is None or state.coordinator_state is None:
+        return None
+    return state.coordinator_state.data

@@ -1,0 +1,155 @@
+"""From a checkpoint to the tasks' restores: the job's graph handed to state assignment, and the result told.
+
+The execution graph comes back with the maximum parallelism that the checkpoint recorded where the job configures
+none. What went to whom is described per task, operator and kind of state, for the trace and for the table that a user
+sees after a restore.
+
+Follows Flink's `CheckpointCoordinator.restoreLatestCheckpointedStateInternal`; the work is `kit.restore`'s.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from kit.graph.execution_graph import ExecutionGraph
+from kit.graph.job_graph import JobGraph
+from kit.protocol.tasks import TaskRestore, task_name
+from kit.restore.state_assignment import assign_states
+from kit.restore.topology import AssignmentEdge, AssignmentVertex, OperatorIDPair
+from kit.state.handles import KeyGroupRange, KeyGroupsStateHandle
+from kit.state.operator_state import OperatorState, OperatorSubtaskState
+
+
+@dataclass(frozen=True, slots=True)
+class RestoredJob:
+    """The graph to deploy, each task's restore (None: it begins empty), and what went to whom."""
+
+    graph: ExecutionGraph
+    restores: Mapping[str, TaskRestore | None]
+    assignments: list[dict[str, Any]]
+
+
+def restore_job(
+    graph: ExecutionGraph,
+    operator_states: Mapping[str, OperatorState],
+    checkpoint_id: int,
+    *,
+    allow_non_restored_state: bool,
+) -> RestoredJob:
+    """Assign a checkpoint's state to the tasks of `graph`; raises `kit.restore.errors.RestoreError`."""
+    job = graph.job_graph
+    assigned = assign_states(
+        assignment_vertices(graph),
+        assignment_edges(job),
+        operator_states,
+        checkpoint_id,
+        allow_non_restored_state=allow_non_restored_state,
+    )
+    adopted = {
+        vertex.name: settled.max_parallelism for vertex, settled in zip(job.vertices, assigned.vertices, strict=True)
+    }
+    restores = {
+        task_name(vertex.name, subtask): restore
+        for vertex, of_vertex in zip(job.vertices, assigned.restores, strict=True)
+        for subtask, restore in enumerate(of_vertex)
+    }
+    graph = graph.with_max_parallelism(adopted)
+    return RestoredJob(graph, restores, describe_assignments(job, restores, operator_states))
+
+
+def assignment_vertices(graph: ExecutionGraph) -> list[AssignmentVertex]:
+    """The job's vertices as state assignment sees them: operators tail first, maximum parallelism only if configured."""
+    return [
+        AssignmentVertex(
+            name=vertex.name,
+            parallelism=graph.parallelism[vertex.name],
+            operators=tuple(_id_pair(graph.job_graph, operator_id) for operator_id in vertex.operator_ids),
+            max_parallelism=vertex.max_parallelism if vertex.max_parallelism_configured else None,
+        )
+        for vertex in graph.job_graph.vertices
+    ]
+
+
+def _id_pair(job: JobGraph, operator_id: str) -> OperatorIDPair:
+    operator = job.operator(operator_id)
+    return OperatorIDPair(operator_id, None, operator.name, operator.uid)
+
+
+def assignment_edges(job: JobGraph) -> list[AssignmentEdge]:
+    """The job's edges as state assignment sees them, vertices by number."""
+    number = {vertex.name: index for index, vertex in enumerate(job.vertices)}
+    return [
+        AssignmentEdge.of(
+            number[edge.source], number[edge.target], edge.partitioner.name.lower(), edge.partition, edge.gate
+        )
+        for edge in job.edges
+    ]
+
+
+def describe_assignments(
+    job: JobGraph, restores: Mapping[str, TaskRestore | None], before: Mapping[str, OperatorState]
+) -> list[dict[str, Any]]:
+    """What each task was given: one entry per task, operator and kind of state, with the old subtasks it came from."""
+    rows: list[dict[str, Any]] = []
+    for task, restore in restores.items():
+        if restore is None:
+            continue
+        for operator_id, state in restore.state.subtask_states.items():
+            operator = job.operator(operator_id)
+            owners = _owners(before.get(operator_id))
+            rows += [{"operator": operator.name, "task": task, **row} for row in _describe(state, owners)]
+    return rows
+
+
+def _owners(state: OperatorState | None) -> dict[object, int]:
+    """The old subtask behind each stored stream, by what identifies the stream."""
+    owners: dict[object, int] = {}
+    for subtask, part in (state.subtask_states if state is not None else {}).items():
+        for handle in (*part.managed_operator_state, *part.managed_keyed_state):
+            owners[stream_of(handle)] = subtask
+    return owners
+
+
+def stream_of(handle: Any) -> object:
+    """What identifies the stream behind a state handle: its file, or its bytes' name."""
+    delegate = getattr(handle, "delegate", handle)
+    return getattr(delegate, "path", None) or getattr(delegate, "handle_name", None) or delegate
+
+
+def _describe(state: OperatorSubtaskState, owners: Mapping[object, int]) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = []
+    if state.managed_keyed_state:
+        ranges = [handle.key_group_range for handle in state.managed_keyed_state]
+        rows.append(
+            {
+                "kind": "keyed",
+                "from": sorted({owners[stream_of(handle)] for handle in state.managed_keyed_state}),
+                "key_groups": [min(r.start for r in ranges), max(r.end for r in ranges)],
+                "entries": sum(_groups_with_data(handle) for handle in state.managed_keyed_state),
+                "bytes": sum(handle.state_size for handle in state.managed_keyed_state),
+            }
+        )
+    if state.managed_operator_state:
+        rows.append(
+            {
+                "kind": "operator",
+                "from": sorted({owners[stream_of(handle)] for handle in state.managed_operator_state}),
+                "key_groups": None,
+                "entries": sum(
+                    len(info.offsets)
+                    for handle in state.managed_operator_state
+                    for info in handle.state_name_to_partition_offsets.values()
+                ),
+                "bytes": sum(handle.state_size for handle in state.managed_operator_state),
+            }
+        )
+    return rows
+
+
+def _groups_with_data(handle: Any) -> int:
+    if isinstance(handle, KeyGroupsStateHandle):
+        return sum(offset >= 0 for offset in handle.offsets)
+    groups: KeyGroupRange = handle.key_group_range
+    return len(groups)

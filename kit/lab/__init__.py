@@ -1,0 +1,5 @@
+"""The lab: a whole job in one process, one step at a time, forward and back."""
+
+from kit.lab.lab import Lab, Step
+
+__all__ = ["Lab", "Step"]

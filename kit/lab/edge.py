@@ -1,0 +1,47 @@
+"""The lab's edge: everything outside the machines, in memory, so that it can be copied with them.
+
+Files that a job reads are the real ones; what it writes (checkpoints, savepoints, output) stays in memory. A copy
+shares the bytes.
+"""
+
+from __future__ import annotations
+
+from kit.coordinator.master_hooks import MasterHooks
+from kit.graph.job_graph import JobGraph
+from kit.host.job_files import JobFiles
+from kit.host.memory import MemoryFiles
+from kit.host.output import MemoryOutput
+from kit.host.task_files import TaskFiles
+from kit.state.storage import CheckpointStorage
+
+CHECKPOINTS = "/checkpoints"
+
+
+class LabEdge:
+    """Files, output and hooks of one lab."""
+
+    def __init__(self, job: JobGraph, hooks: MasterHooks, files: MemoryFiles, output: MemoryOutput) -> None:
+        self.files = files
+        self.output = output
+        self.hooks = hooks
+        self._job = job
+        self._names = 0
+        storage = CheckpointStorage(
+            job.settings.checkpoint.directory or CHECKPOINTS, job.job_id, filesystem=files.filesystem
+        )
+        self.for_job = JobFiles(job, storage, hooks, self._new_name)
+        self.for_tasks = TaskFiles(job, storage, output)
+
+    def _new_name(self) -> str:
+        self._names += 1
+        return f"{self._names:012x}"
+
+    def __deepcopy__(self, memo: dict[int, object]) -> LabEdge:
+        """A lab that is forked or rewound gets files of its own; the hooks, being the user's, are shared."""
+        other = LabEdge(self._job, self.hooks, self.files.copy(), self.output.copy())
+        other._names = self._names
+        other.for_job.next_id = self.for_job.next_id
+        return other
+
+    def __repr__(self) -> str:
+        return f"LabEdge({self.files!r}, {self.output!r})"

@@ -1,0 +1,341 @@
+"""The lab: run a job one step at a time, look, go back, try another way.
+
+    lab = Lab(env)
+    lab.run_until(checkpoint=1)      # until checkpoint 1 is complete
+    lab.back(5)                      # five steps back
+    lab.enabled()                    # what may happen next
+    lab.step(3)                      # do the fourth of these
+    other = lab.fork()               # a second lab with the same past
+
+The same job, input, seed and choices give the same run. The lab keeps the list of what was done and, every so often,
+a copy of its world; going to a step means taking the last copy before it and doing the rest again. After `back` the
+undone steps are kept until another one is taken, so `goto` leads forward again as well.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from kit.coordinator.master_hooks import MasterHook, MasterHooks
+from kit.graph.environment import StreamEnvironment
+from kit.graph.job_graph import JobGraph
+from kit.host.memory import MemoryFiles
+from kit.host.output import MemoryOutput
+from kit.job.job_master import JobMaster
+from kit.lab.actions import Action, ActionKind
+from kit.lab.edge import LabEdge
+from kit.lab.world import World
+from kit.protocol.events import RequestCancel, RequestCheckpoint, RequestSavepoint, RequestStop, StartJob
+from kit.protocol.trace import Trace, TraceRecord
+from kit.protocol.words import Word
+
+if TYPE_CHECKING:
+    from kit.draw.moment import Moment
+
+KEYFRAME_EVERY = 100
+MOST_STEPS = 1_000_000
+
+
+class LabError(Exception):
+    """The lab cannot do what was asked: the text says why, and what can be done."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One step that was taken: its number, what was done, and the records it left in the trace."""
+
+    number: int
+    action: Action | Word
+    records: tuple[TraceRecord, ...]
+
+    def __repr__(self) -> str:
+        what = str(self.action) if isinstance(self.action, Action) else repr(self.action)
+        return f"step {self.number}: {what}"
+
+    def to_pandas(self) -> pd.DataFrame:
+        """The step's records, one row each."""
+        return Trace(self.records).to_pandas()
+
+
+class Lab:
+    """A job in one process. `job` is a StreamEnvironment or a JobGraph; `seed` decides between equals.
+
+    `restore_path` begins from a savepoint or retained checkpoint found in `files`, the lab's file system (by default
+    an empty one in memory, so that a run leaves nothing behind and can be rewound); `Lab(..., files=other.files)`
+    goes on where another lab stopped. `order` chooses the next action when `step` is not told one: "random" (by the
+    seed) or "first".
+    """
+
+    def __init__(
+        self,
+        job: StreamEnvironment | JobGraph,
+        *,
+        seed: int = 0,
+        restore_path: str | None = None,
+        allow_non_restored_state: bool = False,
+        files: MemoryFiles | None = None,
+        hooks: Sequence[MasterHook] = (),
+        order: str = "random",
+    ) -> None:
+        self.job = job.job_graph() if isinstance(job, StreamEnvironment) else job
+        self.seed = seed
+        if order not in ("random", "first"):
+            raise LabError(f"order is {order!r}, but must be 'random' or 'first'")
+        self._order = order
+        edge = LabEdge(self.job, MasterHooks(hooks), MemoryFiles() if files is None else files.copy(), MemoryOutput())
+        self._world = World(self.job, edge)
+        self._random = Random(seed)
+        self._done: list[Action | Word] = []
+        self._undone: list[Action | Word] = []
+        self._marks: list[int] = []
+        self._keyframes: list[tuple[int, Any]] = []
+        self._requests = 0
+        self._do(StartJob(restore_path=restore_path, allow_non_restored_state=allow_non_restored_state))
+
+    # --- looking --------------------------------------------------------------------------------------------------
+
+    @property
+    def master(self) -> JobMaster:
+        """The JobMaster machine; look, do not touch."""
+        return self._world.master
+
+    @property
+    def at_ms(self) -> int:
+        """Virtual time."""
+        return self._world.at_ms
+
+    @property
+    def trace(self) -> Trace:
+        """Everything that has happened so far."""
+        return self._world.trace
+
+    @property
+    def files(self) -> MemoryFiles:
+        """The lab's file system."""
+        return self._world.edge.files
+
+    @property
+    def position(self) -> int:
+        """The number of steps taken so far."""
+        return len(self._done)
+
+    @property
+    def finished(self) -> bool:
+        """Whether the job has come to its end."""
+        return self.master.status.is_terminal
+
+    def enabled(self) -> list[Action]:
+        """What may happen next. Empty when the job has ended and nothing is under way."""
+        return self._world.enabled()
+
+    def output(self, sink: str = "") -> pd.DataFrame:
+        """All rows committed so far by the sink whose path ends in `sink` (not needed when there is only one)."""
+        return self._world.edge.output.read(sink)
+
+    def checkpoints(self) -> pd.DataFrame:
+        """One row a checkpoint: id, kind, status, trigger time, duration, size, acknowledgements."""
+        return self.master.checkpoints.statistics.to_pandas()
+
+    # --- stepping -------------------------------------------------------------------------------------------------
+
+    def step(self, action: Action | int | str | None = None) -> Step:
+        """Do one thing: the given action (itself, its place in `enabled()`, or its key), or whichever the lab
+        chooses.
+
+        Raises LabError when that cannot happen now, or when nothing can.
+        """
+        enabled = self.enabled()
+        chosen = self._choose(enabled) if action is None else _find(action, enabled)
+        return self._do(chosen)
+
+    def run_until(
+        self,
+        until: Callable[[Lab], bool] | None = None,
+        *,
+        checkpoint: int | None = None,
+        record: str | None = None,
+        at_ms: int | None = None,
+        finished: bool = False,
+    ) -> Step:
+        """Step until something is so; returns the last step.
+
+        `checkpoint`: that checkpoint is complete; `record`: a record of this kind was added to the trace; `at_ms`:
+        this time has come; `finished`: the job has ended; `until`: any condition on the lab. Raises LabError when the
+        job comes to rest before.
+        """
+        conditions = self._conditions(until, checkpoint, record, at_ms, finished)
+        for _ in range(MOST_STEPS):
+            if not self.enabled():
+                raise LabError(
+                    f"the job came to rest in {self.master.status.name} at step {self.position}: nothing can happen"
+                )
+            step = self.step()
+            if any(condition(step) for condition in conditions):
+                return step
+        raise LabError(f"not reached within {MOST_STEPS} steps")
+
+    def run(self) -> Step:
+        """Step until the job has ended."""
+        return self.run_until(finished=True)
+
+    def _conditions(
+        self,
+        until: Callable[[Lab], bool] | None,
+        checkpoint: int | None,
+        record: str | None,
+        at_ms: int | None,
+        finished: bool,
+    ) -> list[Callable[[Step], bool]]:
+        conditions: list[Callable[[Step], bool]] = []
+        if until is not None:
+            conditions.append(lambda step: until(self))
+        if checkpoint is not None:
+            conditions.append(lambda step: self.master.checkpoints.latest_id >= checkpoint)
+        if record is not None:
+            conditions.append(lambda step: any(each.kind == record for each in step.records))
+        if at_ms is not None:
+            conditions.append(lambda step: self.at_ms >= at_ms)
+        if finished:
+            conditions.append(lambda step: self.finished)
+        if not conditions:
+            raise LabError("run_until needs a condition: checkpoint=, record=, at_ms=, finished=True or a function")
+        return conditions
+
+    def _choose(self, enabled: list[Action]) -> Action:
+        if not enabled:
+            raise LabError(f"nothing can happen: the job is {self.master.status.name}")
+        now = [action for action in enabled if action.kind is not ActionKind.WAIT]
+        if not now:
+            return enabled[-1]
+        return now[0] if self._order == "first" else self._random.choice(now)
+
+    # --- what the user does ---------------------------------------------------------------------------------------
+
+    def trigger_checkpoint(self, *, full: bool = False) -> int:
+        """Ask for a checkpoint now; returns the number of the request."""
+        return self._request(lambda number: RequestCheckpoint(request_id=number, full=full))
+
+    def savepoint(self, target: str = "/savepoints") -> int:
+        """Ask for a savepoint below `target`; returns the number of the request."""
+        return self._request(lambda number: RequestSavepoint(request_id=number, target=target))
+
+    def stop(self, target: str = "/savepoints", *, drain: bool = False) -> int:
+        """Ask for stop-with-savepoint; returns the number of the request."""
+        return self._request(lambda number: RequestStop(request_id=number, target=target, drain=drain))
+
+    def answer(self, request: int) -> str | None:
+        """Where the snapshot of a request is, or None as long as it is not done. Raises LabError when it failed."""
+        answer = self._world.answers.get(request)
+        if answer is None:
+            return None
+        if answer.error:
+            raise LabError(answer.error)
+        return answer.path
+
+    def cancel(self) -> Step:
+        """Cancel the job."""
+        return self._do(RequestCancel())
+
+    def kill(self, worker: int) -> Step:
+        """Kill a worker: all subtasks with this index are gone at once."""
+        if not any(task.subtask == worker for task in self._world.tasks.values()):
+            raise LabError(f"no worker {worker} runs now")
+        return self._do(Action(ActionKind.KILL, str(worker)))
+
+    def _request(self, make: Callable[[int], Word]) -> int:
+        self._requests += 1
+        self._do(make(self._requests))
+        return self._requests
+
+    # --- back and forth -------------------------------------------------------------------------------------------
+
+    def back(self, steps: int = 1) -> Lab:
+        """Undo the last steps."""
+        return self.goto(self.position - steps)
+
+    def goto(self, position: int) -> Lab:
+        """Go to the moment after `position` steps, back or forth among those that have been taken."""
+        path = self._done + self._undone
+        if not 1 <= position <= len(path):
+            raise LabError(f"there is no step {position}: {len(path)} steps have been taken, the first started the job")
+        if position < self.position:
+            self._rewind(position)
+        self._undone = []
+        for action in path[self.position : position]:
+            self._do(action)
+        self._undone = path[position:]
+        return self
+
+    def fork(self) -> Lab:
+        """A second lab with the same past, whose future is its own."""
+        other = copy.copy(self)
+        other._world = copy.deepcopy(self._world)
+        other._random = copy.deepcopy(self._random)
+        other._done, other._undone, other._marks = list(self._done), list(self._undone), list(self._marks)
+        other._keyframes = list(self._keyframes)
+        return other
+
+    def _rewind(self, position: int) -> None:
+        while self._keyframes[-1][0] > position:
+            self._keyframes.pop()
+        at, (world, random, requests) = self._keyframes[-1]
+        path = self._done
+        self._world, self._random, self._requests = copy.deepcopy(world), copy.deepcopy(random), requests
+        self._done, self._marks = path[:at], self._marks[:at]
+        for action in path[at:position]:
+            self._do(action)
+
+    def _do(self, action: Action | Word) -> Step:
+        if self._undone:
+            self._undone = self._undone[1:] if self._undone[0] == action else []
+        before = len(self._world.trace)
+        if isinstance(action, Action):
+            self._world.perform(action)
+        else:
+            self._world.deliver(self._world.master, action)
+        self._done.append(action)
+        self._marks.append(before)
+        self._world.validate()
+        if (self.position - 1) % KEYFRAME_EVERY == 0:
+            frame = copy.deepcopy((self._world, self._random, self._requests))
+            self._keyframes.append((self.position, frame))
+        return Step(self.position, action, tuple(self.trace[before:]))
+
+    # --- pictures -------------------------------------------------------------------------------------------------
+
+    def moment(self) -> Moment:
+        """The present moment as pictures see it."""
+        from kit.draw.moment import moment_of
+
+        return moment_of(self.trace, self._world.stages)
+
+    def svg(self) -> str:
+        """The present moment as a picture."""
+        from kit.draw.svg import moment_svg
+
+        return moment_svg(self.moment())
+
+    def _repr_svg_(self) -> str:
+        return self.svg()
+
+    def __repr__(self) -> str:
+        return (
+            f"Lab({self.job.name}, step {self.position}, {self.at_ms} ms, {self.master.status.name}, "
+            f"{len(self.enabled())} enabled)"
+        )
+
+
+def _find(action: Action | int | str, enabled: list[Action]) -> Action:
+    if isinstance(action, int) and -len(enabled) <= action < len(enabled):
+        return enabled[action]
+    for candidate in enabled:
+        if action in (candidate, candidate.key):
+            return candidate
+    listed = "; ".join(f"{number}: {candidate}" for number, candidate in enumerate(enabled)) or "nothing"
+    raise LabError(f"{action!r} cannot happen now; enabled are {listed}")

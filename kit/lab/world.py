@@ -1,0 +1,292 @@
+"""Everything that exists in the lab, and what its machines ask for carried out.
+
+The world is one JobMaster, the tasks of the current epoch, the messages and elements that are under way between them,
+the timers, the reads and writes that have been asked for and not yet done, the files, and the virtual time. It does
+not decide what happens next: `enabled` says what may, `perform` does one thing. All of it can be copied, which is
+what rewinding rests on.
+
+Time is virtual: every action takes `ACTION_MS`, and when nothing can happen but a timer, time jumps to it.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from kit.graph.execution_graph import ExecutionGraph
+from kit.graph.job_graph import JobGraph
+from kit.job.job_master import JobMaster
+from kit.lab.actions import Action, ActionKind
+from kit.lab.edge import LabEdge
+from kit.protocol.commands import (
+    CancelSnapshot,
+    CancelTimer,
+    CompleteRequest,
+    GrantCredit,
+    JobStatusChanged,
+    Note,
+    ReadSplit,
+    ScheduleTimer,
+    SendElement,
+    StartEpoch,
+    StopEpoch,
+    WriteSnapshot,
+)
+from kit.protocol.elements import Buffer, Element
+from kit.protocol.events import (
+    CreditReceived,
+    ElementReceived,
+    EpochEnded,
+    ProcessInput,
+    SlotLost,
+    TimerFired,
+)
+from kit.protocol.messages import JobMessage, TaskMessage
+from kit.protocol.trace import Trace, TraceRecord
+from kit.protocol.words import Machine, Word
+from kit.task.stream_task import StreamTask
+
+ACTION_MS = 1
+JOB = "job"
+
+
+class World:
+    """The state of a lab at one moment."""
+
+    def __init__(self, job: JobGraph, edge: LabEdge) -> None:
+        self.job = job
+        self.edge = edge
+        self.master = JobMaster(job, tuple(edge.hooks))
+        self.graph: ExecutionGraph = self.master.graph
+        self.tasks: dict[str, StreamTask] = {}
+        self.trace = Trace(detailed=True)
+        self.at_ms = 0
+        self.answers: dict[int, CompleteRequest] = {}
+        self.stages: list[tuple[int, ExecutionGraph]] = []
+        """Each epoch's execution graph, with the number of trace records before it began."""
+        self._mail: dict[tuple[str, str], deque[Word]] = {}
+        self._wires: dict[int, deque[SendElement]] = {}
+        self._timers: dict[tuple[str, str], ScheduleTimer] = {}
+        self._io: dict[int, tuple[str, Word]] = {}
+        self._io_number = 0
+
+    # --- what may happen ------------------------------------------------------------------------------------------
+
+    def enabled(self) -> list[Action]:
+        """Every action that may be next, in a fixed order; waiting comes last."""
+        actions = [*self._due_timers(), *self._messages(), *self._io_actions(), *self._wire_actions()]
+        actions += [Action(ActionKind.RUN, name) for name, task in self.tasks.items() if task.available]
+        later = min((timer.due_ms for timer in self._timers.values() if timer.due_ms > self.at_ms), default=None)
+        if later is not None:
+            actions.append(Action(ActionKind.WAIT, "", str(later)))
+        return actions
+
+    def _due_timers(self) -> Iterator[Action]:
+        for (machine, timer), command in self._timers.items():
+            if command.due_ms <= self.at_ms:
+                yield Action(ActionKind.TIMER, machine, timer)
+
+    def _messages(self) -> Iterator[Action]:
+        for (sender, receiver), queue in self._mail.items():
+            if queue:
+                detail = f"{type(queue[0]).__name__} from {sender}"
+                yield Action(ActionKind.MESSAGE, receiver, detail)
+
+    def _io_actions(self) -> Iterator[Action]:
+        for number, (machine, command) in self._io.items():
+            yield Action(ActionKind.IO, machine, _describe_io(command), number)
+
+    def _wire_actions(self) -> Iterator[Action]:
+        for channel, queue in self._wires.items():
+            if queue:
+                what = self.graph.channel(channel)
+                element = queue[0].element
+                detail = f"{element!r} from {what.source_task}"
+                yield Action(ActionKind.WIRE, what.target_task, detail, channel)
+
+    # --- what happens ---------------------------------------------------------------------------------------------
+
+    def perform(self, action: Action) -> None:
+        """Do one enabled action; KeyError when it is not to be done now."""
+        self._PERFORM[action.kind](self, action)
+        if action.kind is not ActionKind.WAIT:
+            self.at_ms += ACTION_MS
+
+    def _perform_message(self, action: Action) -> None:
+        sender = action.detail.rpartition(" from ")[2]
+        message = self._mail[sender, action.subject].popleft()
+        machine = self._machine(action.subject)
+        if machine is not None:
+            self.deliver(machine, message)
+
+    def _perform_wire(self, action: Action) -> None:
+        sent = self._wires[action.number].popleft()
+        receiver = self.tasks.get(self.graph.channel(action.number).target_task)
+        if receiver is not None and not receiver.state.is_terminal:
+            self.deliver(receiver, ElementReceived(channel=action.number, element=sent.element, cause=sent.cause))
+
+    def _perform_run(self, action: Action) -> None:
+        self.deliver(self.tasks[action.subject], ProcessInput())
+
+    def _perform_timer(self, action: Action) -> None:
+        timer = self._timers.pop((action.subject, action.detail))
+        machine = self._machine(action.subject)
+        if machine is not None:
+            self.deliver(machine, TimerFired(timer=timer.timer, cause=timer.cause))
+
+    def _perform_io(self, action: Action) -> None:
+        machine_name, command = self._io.pop(action.number)
+        machine = self._machine(machine_name)
+        if isinstance(command, StopEpoch):
+            self._stop_epoch(command)
+        elif machine is not None:
+            self._carry_out(machine, command)
+
+    def _perform_wait(self, action: Action) -> None:
+        self.at_ms = max(self.at_ms, int(action.detail))
+
+    def _perform_kill(self, action: Action) -> None:
+        slot = int(action.subject)
+        for name in [name for name, task in self.tasks.items() if task.subtask == slot]:
+            del self.tasks[name]
+            self._forget(name)
+        self.deliver(self.master, SlotLost(epoch=self.master.epoch, slot=slot, error="it was killed in the lab"))
+
+    _PERFORM: dict[ActionKind, Callable[[World, Action], None]] = {
+        ActionKind.MESSAGE: _perform_message,
+        ActionKind.WIRE: _perform_wire,
+        ActionKind.RUN: _perform_run,
+        ActionKind.TIMER: _perform_timer,
+        ActionKind.IO: _perform_io,
+        ActionKind.WAIT: _perform_wait,
+        ActionKind.KILL: _perform_kill,
+    }
+
+    def deliver(self, machine: Machine, event: Word) -> None:
+        """Let a machine handle an event, record it, and begin what it asks for."""
+        commands = machine.handle(event, self.at_ms)
+        self.trace.record(machine, event, commands)
+        for command in commands:
+            self._route(machine, command)
+
+    # --- commands -------------------------------------------------------------------------------------------------
+
+    def _route(self, machine: Machine, command: Word) -> None:
+        if isinstance(command, TaskMessage):
+            self._post(JOB, command.task, command)
+        elif isinstance(command, JobMessage):
+            self._post(machine.name, JOB, command)
+        elif isinstance(command, Note | JobStatusChanged):
+            pass
+        else:
+            handler = self._ROUTES.get(type(command), World._begin_io)
+            handler(self, machine, command)
+
+    def _post(self, sender: str, receiver: str, message: Word) -> None:
+        self._mail.setdefault((sender, receiver), deque()).append(message)
+
+    def _send(self, machine: Machine, command: SendElement) -> None:
+        self._wires.setdefault(command.channel, deque()).append(command)
+
+    def _grant(self, machine: Machine, command: GrantCredit) -> None:
+        sender = self.tasks.get(self.graph.channel(command.channel).source_task)
+        if sender is not None:
+            self.deliver(sender, CreditReceived(channel=command.channel, credits=command.credits, cause=command.cause))
+
+    def _schedule(self, machine: Machine, command: ScheduleTimer) -> None:
+        self._timers[machine.name, command.timer] = command
+
+    def _cancel_timer(self, machine: Machine, command: CancelTimer) -> None:
+        self._timers.pop((machine.name, command.timer), None)
+
+    def _cancel_snapshot(self, machine: Machine, command: CancelSnapshot) -> None:
+        self._io = {
+            number: (owner, pending)
+            for number, (owner, pending) in self._io.items()
+            if not (
+                owner == machine.name
+                and isinstance(pending, WriteSnapshot)
+                and pending.checkpoint_id == command.checkpoint_id
+            )
+        }
+
+    def _start_epoch(self, machine: Machine, command: StartEpoch) -> None:
+        self.graph = ExecutionGraph(self.job, command.parallelism, command.max_parallelism)
+        self.tasks = {task.task: StreamTask(self.graph, task.task, command.epoch) for task in self.graph.tasks}
+        self._wires = {channel.number: deque() for channel in self.graph.channels}
+        self.stages.append((len(self.trace), self.graph))
+
+    def _stop_epoch(self, command: StopEpoch) -> None:
+        for name in list(self.tasks):
+            self._forget(name)
+        self.tasks = {}
+        self._wires = {}
+        self.deliver(self.master, EpochEnded(epoch=command.epoch, cause=command.cause))
+
+    def _forget(self, name: str) -> None:
+        """Nothing of a task that is gone is under way any more."""
+        self._mail = {way: queue for way, queue in self._mail.items() if name not in way}
+        self._timers = {key: timer for key, timer in self._timers.items() if key[0] != name}
+        self._io = {number: entry for number, entry in self._io.items() if entry[0] != name}
+        for channel, queue in self._wires.items():
+            if name in (self.graph.channel(channel).source_task, self.graph.channel(channel).target_task):
+                queue.clear()
+
+    def _answer(self, machine: Machine, command: CompleteRequest) -> None:
+        self.answers[command.request_id] = command
+
+    def _begin_io(self, machine: Machine, command: Word) -> None:
+        self._io_number += 1
+        self._io[self._io_number] = (machine.name, command)
+
+    def _carry_out(self, machine: Machine, command: Word) -> None:
+        files = self.edge.for_job if machine is self.master else self.edge.for_tasks
+        answer = files.carry_out(command)
+        if answer is not None:
+            object.__setattr__(answer, "cause", command.cause)
+            self.deliver(machine, answer)
+
+    _ROUTES: dict[type[Word], Callable[[World, Machine, Any], None]] = {
+        SendElement: _send,
+        GrantCredit: _grant,
+        ScheduleTimer: _schedule,
+        CancelTimer: _cancel_timer,
+        CancelSnapshot: _cancel_snapshot,
+        StartEpoch: _start_epoch,
+        CompleteRequest: _answer,
+        ReadSplit: _carry_out,
+    }
+
+    # --- looking --------------------------------------------------------------------------------------------------
+
+    def _machine(self, name: str) -> Machine | None:
+        return self.master if name == JOB else self.tasks.get(name)
+
+    def queued(self, channel: int) -> list[Element]:
+        """What is under way on a channel's wire."""
+        return [sent.element for sent in self._wires.get(channel, ())]
+
+    def validate(self) -> None:
+        """Check every machine's invariants, and that no wire holds more buffers than its receiver gave credits for."""
+        self.master.validate()
+        for task in self.tasks.values():
+            task.validate()
+        for number, queue in self._wires.items():
+            buffers = sum(isinstance(sent.element, Buffer) for sent in queue)
+            receiver = self.tasks.get(self.graph.channel(number).target_task)
+            if receiver is not None:
+                granted = receiver.inputs.channel(number).credits_granted
+                assert buffers <= granted, f"{buffers} buffers on channel {number}, but {granted} credits given"
+
+    def __repr__(self) -> str:
+        return f"World({self.at_ms} ms, {self.master.status.name}, {len(self.tasks)} tasks)"
+
+
+def _describe_io(command: Word) -> str:
+    name = type(command).__name__
+    checkpoint_id = getattr(command, "checkpoint_id", None)
+    return name if checkpoint_id is None else f"{name} of chk-{checkpoint_id}"
+
+
+__all__ = ["ACTION_MS", "JOB", "TraceRecord", "World"]
