@@ -1,1 +1,62 @@
-"""Giving a checkpoint back to a job: which subtask restores which state, also at another parallelism."""
+"""Giving a checkpoint back to a job: which subtask restores which state, also at another parallelism.
+
+`assign_states` does the whole of it. `load_and_validate` comes first, when a checkpoint is read from storage.
+"""
+
+from kit.restore.errors import (
+    ChainedChannelStateError,
+    ChannelRescaleError,
+    FinishedOperatorsError,
+    MaxParallelismError,
+    NonRestoredStateError,
+    PointwiseRescaleError,
+    RepartitionError,
+    RestoreError,
+)
+from kit.restore.keyed import redistribute_keyed
+from kit.restore.repartition import repartition
+from kit.restore.rescale_mappings import (
+    NO_RESCALE,
+    NO_STATE,
+    GateOrPartitionRescalingDescriptor,
+    InflightDataRescalingDescriptor,
+    MappingType,
+    RescaleMappings,
+)
+from kit.restore.restored import RestoredSubtaskState, StateAssignment, VertexParallelism
+from kit.restore.shared_handles import SharedHandles
+from kit.restore.state_assignment import assign_states
+from kit.restore.subtask_state_mapper import PARTITIONERS, PartitionerRules, SubtaskStateMapper
+from kit.restore.topology import AssignmentEdge, AssignmentVertex, OperatorIDPair
+from kit.restore.validate import load_and_validate
+
+__all__ = [
+    "NO_RESCALE",
+    "NO_STATE",
+    "PARTITIONERS",
+    "AssignmentEdge",
+    "AssignmentVertex",
+    "ChainedChannelStateError",
+    "ChannelRescaleError",
+    "FinishedOperatorsError",
+    "GateOrPartitionRescalingDescriptor",
+    "InflightDataRescalingDescriptor",
+    "MappingType",
+    "MaxParallelismError",
+    "NonRestoredStateError",
+    "OperatorIDPair",
+    "PartitionerRules",
+    "PointwiseRescaleError",
+    "RepartitionError",
+    "RescaleMappings",
+    "RestoreError",
+    "RestoredSubtaskState",
+    "SharedHandles",
+    "StateAssignment",
+    "SubtaskStateMapper",
+    "VertexParallelism",
+    "assign_states",
+    "load_and_validate",
+    "redistribute_keyed",
+    "repartition",
+]

@@ -6,6 +6,8 @@ attributes `flink_class` and `flink_message` hold Flink's part alone.
 
 from __future__ import annotations
 
+from kit.state.operator_state import OperatorState
+
 ILLEGAL_STATE = "java.lang.IllegalStateException"
 ILLEGAL_ARGUMENT = "java.lang.IllegalArgumentException"
 UNSUPPORTED_OPERATION = "java.lang.UnsupportedOperationException"
@@ -55,3 +57,10 @@ class PointwiseRescaleError(ChannelRescaleError):
 
 class RepartitionError(RestoreError):
     """Operator state that cannot be dealt out."""
+
+
+def described(state: OperatorState) -> str:
+    """What a message calls the state of an operator: name and uid where the checkpoint has them, id and size."""
+    known = [f"'{state.name}'"] if state.name else []
+    known += [f"uid '{state.uid}'"] if state.uid else []
+    return " ".join([*known, f"[{state.operator_id}, {state.state_size} B]"])

@@ -15,8 +15,12 @@ zero that is met while filling survives as an empty list. Follows `RoundRobinOpe
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import repeat
+
+import numpy as np
 
 from kit.restore.errors import ILLEGAL_ARGUMENT, RepartitionError
 from kit.restore.java_hashmap_order import compute_if_absent_order
@@ -24,75 +28,87 @@ from kit.restore.shared_handles import SharedHandles
 from kit.state.handles import OperatorStateMode, OperatorStreamStateHandle, StateMetaInfo, StreamStateHandle
 
 Handles = Sequence[OperatorStreamStateHandle]
-_Names = dict[str, StateMetaInfo]
-_Pieces = dict[int, _Names]
-"""By the number of a stream: what one subtask gets of it."""
+_Entries = list[tuple[int, StateMetaInfo]]
+"""One named state: the numbers of the streams it lies in and where in them, in the order of the old subtasks."""
+_Pieces = dict[int, dict[str, StateMetaInfo]]
+"""By the number of a stream, what somebody gets of it."""
 
 _BITSET_WORD = 64
 
 
-@dataclass(slots=True)
-class _Streams:
-    """Numbers the streams, so that each is hashed once."""
-
-    streams: list[StreamStateHandle] = field(default_factory=list)
-    numbers: dict[StreamStateHandle, int] = field(default_factory=dict)
-
-    def number(self, stream: StreamStateHandle) -> int:
-        number = self.numbers.setdefault(stream, len(self.streams))
-        if number == len(self.streams):
-            self.streams.append(stream)
-        return number
-
-    def handles(self, pieces: _Pieces) -> tuple[OperatorStreamStateHandle, ...]:
-        streams = self.streams
-        return tuple([OperatorStreamStateHandle(names, streams[number]) for number, names in pieces.items()])
-
-
-@dataclass(slots=True)
-class _NamedState:
-    """One state of one mode: in which streams it lies, in the order of the subtasks, and how many reported it."""
-
-    entries: list[tuple[int, StateMetaInfo]] = field(default_factory=list)
-    reporters: set[int] = field(default_factory=set)
-
-
 class _Grouped:
-    """All states by mode and name."""
+    """All states by mode and name. Streams are numbered, so that each is hashed once."""
 
     def __init__(self, previous: Sequence[Handles]) -> None:
-        self.streams = _Streams()
-        self.by_mode: dict[OperatorStateMode, dict[str, _NamedState]] = {mode: {} for mode in OperatorStateMode}
-        for subtask, handles in enumerate(previous):
+        numbers: dict[StreamStateHandle, int] = {}
+        by_mode: list[dict[str, _Entries]] = [{} for _ in OperatorStateMode]
+        for handles in previous:
             for handle in handles:
-                number = self.streams.number(handle.delegate)
+                number = numbers.setdefault(handle.delegate, len(numbers))
                 for name, info in handle.state_name_to_partition_offsets.items():
-                    states = self.by_mode[info.mode]
-                    state = states.get(name)
-                    if state is None:
-                        state = states[name] = _NamedState()
-                    state.entries.append((number, info))
-                    state.reporters.add(subtask)
+                    states = by_mode[info.mode]
+                    entries = states.get(name)
+                    if entries is None:
+                        entries = states[name] = []
+                    entries.append((number, info))
+        self.numbers = numbers
+        self.streams = list(numbers)
+        self.split = by_mode[OperatorStateMode.SPLIT_DISTRIBUTE]
+        self.broadcast = by_mode[OperatorStateMode.BROADCAST]
+        self.union: _Pieces = {}
+        for name, entries in by_mode[OperatorStateMode.UNION].items():
+            for number, info in entries:
+                self.union.setdefault(number, {})[name] = info
 
-    @property
-    def split(self) -> list[tuple[str, list[tuple[int, StateMetaInfo]]]]:
-        """The split states, in Java's order."""
-        states = self.by_mode[OperatorStateMode.SPLIT_DISTRIBUTE]
-        return [(name, states[name].entries) for name in compute_if_absent_order(states)]
+    def shared_handles(self) -> dict[int, OperatorStreamStateHandle]:
+        """The handles of the union states, which every new subtask gets."""
+        return {number: OperatorStreamStateHandle(names, self.streams[number]) for number, names in self.union.items()}
 
-    @property
-    def union(self) -> _Pieces:
-        """By stream, what every subtask gets."""
-        union: _Pieces = {}
-        for name, state in self.by_mode[OperatorStateMode.UNION].items():
-            for number, info in state.entries:
-                union.setdefault(number, {})[name] = info
-        return union
+    def deal_split(self, parallelism: int) -> Iterator[_Pieces]:
+        """What each new subtask gets of the split states, subtask by subtask.
 
-    @property
-    def broadcast(self) -> dict[str, _NamedState]:
-        """The broadcast states."""
-        return self.by_mode[OperatorStateMode.BROADCAST]
+        States are dealt in Java's order, and each begins with the subtask where the one before left off.
+        """
+        names = compute_if_absent_order(self.split)
+        first_taker = 0
+        runs = []
+        for name in names:
+            runs.append(_cut(self.split[name], first_taker, parallelism))
+            first_taker += sum(len(info.offsets) for _, info in self.split[name])
+        for runs_of_subtask in zip(*runs, strict=True) if runs else repeat((), parallelism):
+            mine: _Pieces = {}
+            for name, run in zip(names, runs_of_subtask, strict=True):
+                for number, info in run:
+                    states = mine.get(number)
+                    if states is None:
+                        mine[number] = {name: info}
+                    else:
+                        states[name] = info
+            yield mine
+
+
+def _cut(entries: _Entries, first_taker: int, parallelism: int) -> Iterator[_Entries]:
+    """The run of each subtask: equal runs, those of the first takers longer by one."""
+    starts = np.cumsum([0, *(len(info.offsets) for _, info in entries)])
+    base, remainder = divmod(int(starts[-1]), parallelism)
+    turns = (np.arange(parallelism) - first_taker) % parallelism
+    begins = turns * base + np.minimum(turns, remainder)
+    # Where a run begins between two entry lists, it begins with the empty ones that may lie there.
+    lists = np.searchsorted(starts, begins, "left")
+    lists -= starts[lists] > begins
+    lengths = base + (turns < remainder)
+    for at, skipped, wanted in zip(lists.tolist(), (begins - starts[lists]).tolist(), lengths.tolist(), strict=True):
+        run = []
+        while wanted > 0:
+            number, info = entries[at]
+            offsets = info.offsets
+            if skipped or wanted < len(offsets):
+                info = StateMetaInfo(offsets[skipped : skipped + wanted], OperatorStateMode.SPLIT_DISTRIBUTE)
+            run.append((number, info))
+            wanted -= len(offsets) - skipped
+            skipped = 0
+            at += 1
+        yield run
 
 
 def repartition(previous: Sequence[Handles], old_parallelism: int, new_parallelism: int) -> Sequence[Handles]:
@@ -103,18 +119,16 @@ def repartition(previous: Sequence[Handles], old_parallelism: int, new_paralleli
     handles of one stream.
     """
     _check(previous, old_parallelism, new_parallelism)
-    if new_parallelism == old_parallelism:
-        return _at_same_parallelism(previous)
     grouped = _Grouped(previous)
-    pieces: list[_Pieces] = [{} for _ in range(new_parallelism)]
-    _deal_split(grouped.split, pieces)
-    union = grouped.union
-    for mine in pieces:
-        for number in mine.keys() & union.keys():
-            mine[number].update(union[number])
-    _deal_broadcast({name: state.entries for name, state in grouped.broadcast.items()}, union, pieces)
-    own = [grouped.streams.handles(mine) for mine in pieces]
-    return _share(own, pieces, union, grouped.streams)
+    if new_parallelism == old_parallelism:
+        return _at_same_parallelism(previous, grouped)
+    shared = grouped.shared_handles()
+    dealt: list[Handles] = []
+    for subtask, mine in enumerate(grouped.deal_split(new_parallelism)):
+        _add_union_and_broadcast(mine, subtask, grouped.union, grouped.broadcast)
+        own = tuple([OperatorStreamStateHandle(names, grouped.streams[number]) for number, names in mine.items()])
+        dealt.append(_with_shared(own, mine, shared))
+    return dealt
 
 
 def _check(previous: Sequence[Handles], old_parallelism: int, new_parallelism: int) -> None:
@@ -130,116 +144,64 @@ def _check(previous: Sequence[Handles], old_parallelism: int, new_parallelism: i
         )
 
 
-def _at_same_parallelism(previous: Sequence[Handles]) -> Sequence[Handles]:
-    grouped = _Grouped(previous)
-    union = grouped.union
-    broadcast = _partly_reported(grouped.broadcast, len(previous))
-    if not union and not broadcast:
+def _at_same_parallelism(previous: Sequence[Handles], grouped: _Grouped) -> Sequence[Handles]:
+    broadcast = {name: grouped.broadcast[name] for name in _partly_reported_broadcast(previous)}
+    if not grouped.union and not broadcast:
         return previous
-    kept: list[dict[int, OperatorStreamStateHandle]] = []
-    pieces: list[_Pieces] = []
+    shared = grouped.shared_handles()
+    dealt: list[Handles] = []
     for subtask, handles in enumerate(previous):
-        by_stream = {grouped.streams.number(handle.delegate): handle for handle in handles}
-        if len(by_stream) != len(handles):
+        kept = {grouped.numbers[handle.delegate]: handle for handle in handles}
+        if len(kept) != len(handles):
             raise _two_handles_of_one_stream(subtask, handles)
-        kept.append(by_stream)
-        pieces.append({number: dict(h.state_name_to_partition_offsets) for number, h in by_stream.items()})
-    for mine in pieces:
-        for number in mine.keys() & union.keys():
-            mine[number].update(union[number])
-    _deal_broadcast(broadcast, union, pieces)
-    own = [
-        tuple(
-            replace(by_stream[number], state_name_to_partition_offsets=names)
-            if number in by_stream
-            else OperatorStreamStateHandle(names, grouped.streams.streams[number])
+        mine = {number: dict(handle.state_name_to_partition_offsets) for number, handle in kept.items()}
+        _add_union_and_broadcast(mine, subtask, grouped.union, broadcast)
+        own = tuple(
+            replace(kept[number], state_name_to_partition_offsets=names)
+            if number in kept
+            else OperatorStreamStateHandle(names, grouped.streams[number])
             for number, names in mine.items()
         )
-        for by_stream, mine in zip(kept, pieces, strict=True)
-    ]
-    return _share(own, pieces, union, grouped.streams)
+        dealt.append(_with_shared(own, mine, shared))
+    return dealt
 
 
-def _partly_reported(
-    broadcast: Mapping[str, _NamedState], parallelism: int
-) -> dict[str, list[tuple[int, StateMetaInfo]]]:
+def _partly_reported_broadcast(previous: Sequence[Handles]) -> set[str]:
     """The broadcast states that not every subtask reported.
 
     Flink compares the reporters with the size of a bit set, which is rounded up to whole words: a state that all
     reported counts as partly reported too, unless the parallelism is a multiple of 64.
     """
-    rounded_up = -(-parallelism // _BITSET_WORD) * _BITSET_WORD
-    return {name: state.entries for name, state in broadcast.items() if len(state.reporters) < rounded_up}
+    reporters: Counter[str] = Counter()
+    for handles in previous:
+        states = [item for handle in handles for item in handle.state_name_to_partition_offsets.items()]
+        reporters.update({name for name, info in states if info.mode is OperatorStateMode.BROADCAST})
+    rounded_up = -(-len(previous) // _BITSET_WORD) * _BITSET_WORD
+    return {name for name, subtasks in reporters.items() if subtasks < rounded_up}
 
 
-def _deal_split(states: Iterable[tuple[str, list[tuple[int, StateMetaInfo]]]], pieces: list[_Pieces]) -> None:
-    parallelism = len(pieces)
-    start = 0
-    for name, entries in states:
-        base, remainder = divmod(sum(len(info.offsets) for _, info in entries), parallelism)
-        order = [*range(start, parallelism), *range(start)]
-        start = (start + remainder) % parallelism
-        _deal_one(name, entries, [pieces[subtask] for subtask in order], base, remainder)
-
-
-def _deal_one(
-    name: str, entries: list[tuple[int, StateMetaInfo]], takers: list[_Pieces], base: int, remainder: int
-) -> None:
-    """Deal the entries of one split state: `base` to each taker in turn, and one more to the first `remainder`."""
-    split = OperatorStateMode.SPLIT_DISTRIBUTE
-    at = 0  # the entry list being cut, and how far it is
-    done = 0
-    for turn, taker in enumerate(takers):
-        wanted = base + 1 if turn < remainder else base
-        while wanted > 0:
-            number, info = entries[at]
-            offsets = info.offsets
-            left = len(offsets) - done
-            if left > wanted:
-                info = StateMetaInfo(offsets[done : done + wanted], split)
-                done += wanted
-            else:
-                if done:
-                    info = StateMetaInfo(offsets[done:], split)
-                    done = 0
-                at += 1
-            wanted -= left
-            names = taker.get(number)
-            if names is None:
-                taker[number] = {name: info}
-            else:
-                names[name] = info
-
-
-def _deal_broadcast(
-    broadcast: Mapping[str, list[tuple[int, StateMetaInfo]]], union: _Pieces, pieces: list[_Pieces]
-) -> None:
+def _add_union_and_broadcast(mine: _Pieces, subtask: int, union: _Pieces, broadcast: Mapping[str, _Entries]) -> None:
+    """Add to what a subtask gets: its copies, and the union states in the streams that it gets something of."""
+    if union:
+        for number in mine.keys() & union.keys():
+            mine[number].update(union[number])
     for name, copies in broadcast.items():
-        for subtask, mine in enumerate(pieces):
-            number, info = copies[subtask % len(copies)]
-            names = mine.get(number)
-            if names is None:
-                names = mine[number] = dict(union.get(number, ()))
-            names[name] = info
+        number, info = copies[subtask % len(copies)]
+        names = mine.get(number)
+        if names is None:
+            names = mine[number] = dict(union.get(number, ()))
+        names[name] = info
 
 
-def _share(
-    own: list[tuple[OperatorStreamStateHandle, ...]], pieces: list[_Pieces], union: _Pieces, streams: _Streams
-) -> list[Handles]:
-    """Add to each subtask's own handles those of the union states, which all of them share."""
-    if not union:
-        return list(own)
-    shared = {number: OperatorStreamStateHandle(names, streams.streams[number]) for number, names in union.items()}
-    nothing: frozenset[int] = frozenset()
-    return [
-        SharedHandles(handles, shared, frozenset(mine.keys() & union.keys()) if mine else nothing)
-        for handles, mine in zip(own, pieces, strict=True)
-    ]
+def _with_shared(
+    own: tuple[OperatorStreamStateHandle, ...], mine: _Pieces, shared: Mapping[int, OperatorStreamStateHandle]
+) -> Handles:
+    return SharedHandles(own, shared, tuple([number for number in mine if number in shared])) if shared else own
 
 
 def _two_handles_of_one_stream(subtask: int, handles: Handles) -> RepartitionError:
-    seen: set[StreamStateHandle] = set()
-    twice = next(h.delegate for h in handles if h.delegate in seen or seen.add(h.delegate))  # type: ignore[func-returns-value]
+    streams = [handle.delegate for handle in handles]
+    twice = next(stream for stream in streams if streams.count(stream) > 1)
     return RepartitionError(
         None,
         f"Found two operator state handles of subtask {subtask} in one stream, {twice!r}, expected one a stream; "

@@ -22,7 +22,7 @@ class SharedHandles(Sequence[OperatorStreamStateHandle]):
         self,
         own: tuple[OperatorStreamStateHandle, ...],
         shared: Mapping[int, OperatorStreamStateHandle],
-        hidden: frozenset[int],
+        hidden: tuple[int, ...],
     ) -> None:
         self.own = own
         self.shared = shared
@@ -30,8 +30,9 @@ class SharedHandles(Sequence[OperatorStreamStateHandle]):
 
     def __iter__(self) -> Iterator[OperatorStreamStateHandle]:
         yield from self.own
+        hidden = set(self.hidden)
         for stream, handle in self.shared.items():
-            if stream not in self.hidden:
+            if stream not in hidden:
                 yield handle
 
     def __len__(self) -> int:

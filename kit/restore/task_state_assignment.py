@@ -30,7 +30,6 @@ from kit.state.handles import (
     OperatorStreamStateHandle,
     OutputStateHandle,
 )
-from kit.state.key_groups import default_max_parallelism
 from kit.state.operator_state import OperatorState, OperatorSubtaskState
 
 
@@ -70,7 +69,7 @@ class TaskStateAssignment:
         self.inputs = inputs
         self.outputs = outputs
         self.parallelism = vertex.parallelism
-        self.max_parallelism = initial_max_parallelism(vertex)
+        self.max_parallelism = vertex.current_max_parallelism
         self.is_fully_finished = _is_fully_finished(vertex, states)
         self.has_non_finished_state = any(state.subtask_states for state in states.values())
         self.upstream: list[TaskStateAssignment] = []
@@ -242,11 +241,6 @@ def _is_fully_finished(vertex: AssignmentVertex, states: dict[str, OperatorState
             f"{', '.join(running)}. Keep them in different chains, as they were when the checkpoint was taken.",
         )
     return bool(finished)
-
-
-def initial_max_parallelism(vertex: AssignmentVertex) -> int:
-    """The configured maximum parallelism, else the default for the parallelism."""
-    return vertex.max_parallelism or default_max_parallelism(vertex.parallelism)
 
 
 def _descriptors(

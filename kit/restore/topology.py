@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from kit.restore.subtask_state_mapper import PARTITIONERS, SubtaskStateMapper
+from kit.state.key_groups import default_max_parallelism
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +40,11 @@ class AssignmentVertex:
     parallelism: int
     operators: tuple[OperatorIDPair, ...]
     max_parallelism: int | None = None
+
+    @property
+    def current_max_parallelism(self) -> int:
+        """The configured maximum parallelism, else the default for the parallelism."""
+        return self.max_parallelism or default_max_parallelism(self.parallelism)
 
     @property
     def output_operator(self) -> OperatorIDPair:

@@ -1,0 +1,69 @@
+"""Whether a loaded checkpoint fits the job, against what Flink answers."""
+
+from __future__ import annotations
+
+import pytest
+
+from kit.restore.errors import MaxParallelismError, NonRestoredStateError, RestoreError
+from kit.restore.topology import AssignmentVertex, OperatorIDPair
+from kit.restore.validate import load_and_validate
+from kit.state.handles import ByteStreamStateHandle, KeyGroupRange, KeyGroupsStateHandle
+from kit.state.operator_state import EMPTY_SUBTASK_STATE, OperatorState, OperatorSubtaskState
+from tests.flink_data import vectors
+from tests.restore import build
+
+KEYED = OperatorSubtaskState(
+    managed_keyed_state=(KeyGroupsStateHandle(KeyGroupRange(0, 1), (0, 1), build.stream("s")),)
+)
+CONTENT = {"no_subtasks": {}, "empty_subtasks": {0: EMPTY_SUBTASK_STATE}, "keyed": {0: KEYED}}
+
+
+def states(row: build.Row) -> list[OperatorState]:
+    return [
+        OperatorState(
+            state["id"],
+            state["parallelism"],
+            state["max_parallelism"],
+            CONTENT[state["content"]],
+            ByteStreamStateHandle("coordinator", b"x") if state["coordinator_state"] else None,
+        )
+        for state in row["operator_states"]
+    ]
+
+
+@pytest.mark.flink(
+    "CheckpointMetadataLoadingTest.testAllStateRestored",
+    "CheckpointMetadataLoadingTest.testMaxParallelismMismatch",
+    "CheckpointMetadataLoadingTest.testNonRestoredStateWhenDisallowed",
+    "CheckpointMetadataLoadingTest.testNonRestoredStateWhenAllowed",
+    "CheckpointMetadataLoadingTest.testUnmatchedCoordinatorOnlyStateFails",
+)
+def test_every_vector() -> None:
+    for row in vectors("savepoint_validate"):
+        vertices = build.vertices(row)
+        allowed = row["allow_non_restored_state"]
+        try:
+            loaded = load_and_validate(vertices, states(row), pointer="/sp/1", allow_non_restored_state=allowed)
+            answer = (sorted(loaded), None)
+        except RestoreError as error:
+            answer = (None, (error.flink_class, error.flink_message))
+        expected = row["error"] and (row["error"]["class"], row["error"]["message"])
+        assert answer == (row["loaded_ids"], expected), row["id"]
+        assert [vertex.current_max_parallelism for vertex in vertices] == row["max_parallelism_after"]
+
+
+MAP = OperatorIDPair("a" * 32, name="map", uid="my-map")
+
+
+def test_a_changed_maximum_parallelism_names_the_vertex_and_the_way_out() -> None:
+    state = OperatorState("a" * 32, 2, 128, {0: KEYED}, name="map", uid="my-map")
+    with pytest.raises(MaxParallelismError) as caught:
+        load_and_validate([AssignmentVertex("Map -> Sink", 2, (MAP,), 64)], [state], pointer="/sp")
+    for word in ("'map' uid 'my-map'", "'Map -> Sink'", "Configure a maximum parallelism of 128"):
+        assert word in str(caught.value)
+
+
+def test_state_without_an_operator_is_named() -> None:
+    state = OperatorState("b" * 32, 2, 128, {0: KEYED}, name="window", uid="my-window")
+    with pytest.raises(NonRestoredStateError, match=r"'window' uid 'my-window' \[b{32}, 1 B\]"):
+        load_and_validate([AssignmentVertex("Map", 2, (MAP,))], [state], pointer="/sp")
