@@ -1,12 +1,14 @@
 """What an operator is: the contract between a task and the code in its chain.
 
-A task owns a chain of operators, head first. Records reach the head as Arrow batches; each operator hands what it makes to its `Output`, which is
-the next operator or, behind the tail, the task's result partitions. Operators never block, never read a clock and never touch a file: what is to be
-done outside (publish a sink's output, ask a coordinator for a split) goes through the `OperatorContext`, which turns it into commands.
+A task owns a chain of operators, head first. Records reach the head as Arrow batches; each operator hands what it
+makes to its `Output`, which is the next operator or, behind the tail, the task's result partitions. Operators never
+block, never read a clock and never touch a file: what is to be done outside (publish a sink's output, ask a
+coordinator for a split) goes through the `OperatorContext`, which turns it into commands.
 
-The life of an operator, in order: `setup` (context given), `initialize_state` (state restored: register descriptors), `open`, then batches, watermarks,
-timers and checkpoints, then `finish` (no more records; flush), later `close`. For a checkpoint: `prepare_snapshot_pre_barrier` head to tail, then the barrier goes
-out, then `snapshot_state` tail to head, then the backends copy their state; `notify_checkpoint_complete` or `..._aborted` follow later.
+The life of an operator, in order: `setup` (context given), `initialize_state` (state restored: register descriptors),
+`open`, then batches, watermarks, timers and checkpoints, then `finish` (no more records; flush), later `close`. For a
+checkpoint: `prepare_snapshot_pre_barrier` head to tail, then the barrier goes out, then `snapshot_state` tail to
+head, then the backends copy their state; `notify_checkpoint_complete` or `..._aborted` follow later.
 
 Follows Flink's `StreamOperator`, `AbstractStreamOperatorV2` and `StreamOperatorStateHandler`.
 """
@@ -23,7 +25,6 @@ from kit.protocol.snapshots import Effect
 from kit.state.handles import KeyGroupRange
 from kit.state.heap import HeapKeyedStateBackend
 from kit.state.operator_store import OperatorStateStore
-from kit.state.timers import TimerService
 
 
 class Output(Protocol):
@@ -52,11 +53,7 @@ class OperatorContext(Protocol):
 
     @property
     def keyed_state(self) -> HeapKeyedStateBackend:
-        """The keyed backend; only operators whose spec has a `key_type` have one."""
-
-    @property
-    def timers(self) -> TimerService:
-        """Event- and processing-time timers, snapshotted with the keyed state."""
+        """The keyed backend, with its timers; only operators whose spec has a `key_type` have one."""
 
     @property
     def processing_time_ms(self) -> int:
@@ -70,7 +67,10 @@ class OperatorContext(Protocol):
         """Write this output, still invisible, together with the snapshot being taken."""
 
     def commit(self, checkpoint_id: int, effects: Sequence[Effect]) -> None:
-        """Publish staged output; safe to repeat."""
+        """Publish staged output; safe to repeat. `Operator.effects_committed` follows."""
+
+    def drop(self, effects: Sequence[Effect]) -> None:
+        """Delete staged output that no checkpoint will publish; what is not there any more does not matter."""
 
     def send_to_coordinator(self, payload: dict[str, Any]) -> None:
         """Say something to this operator's coordinator."""
@@ -100,7 +100,11 @@ class Operator:
         self.context.output.emit_watermark(timestamp_ms)
 
     def on_processing_time(self, now_ms: int) -> None:
-        """Processing time has advanced to a timer of this operator."""
+        """Processing time has advanced; fire what is due."""
+
+    def next_processing_time_ms(self) -> int | None:
+        """When this operator's earliest processing-time timer is due; None when it has none."""
+        return None
 
     def finish(self) -> None:
         """All inputs ended: flush what is held back (`StreamOperator.finish`)."""
@@ -117,6 +121,9 @@ class Operator:
     def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
         """The checkpoint is stored for good: publish what it covers."""
 
+    def effects_committed(self, checkpoint_id: int) -> None:
+        """What `context.commit(checkpoint_id, ...)` asked for has been published."""
+
     def notify_checkpoint_aborted(self, checkpoint_id: int) -> None:
         """The checkpoint will not complete."""
 
@@ -128,8 +135,8 @@ class Operator:
 class OperatorSpec:
     """An operator as the graph holds it: a description, the same for all subtasks, from which each makes its own.
 
-    `input_schemas` (one per input; none for a source) and `output_schema` (None for a sink) are Arrow schemas, known before the job runs.
-    `key_type` is the Arrow type of the key for keyed operators.
+    `input_schemas` (one per input; none for a source) and `output_schema` (None for a sink) are Arrow schemas, known
+    before the job runs. `key_type` is the Arrow type of the key for keyed operators.
     """
 
     name: str

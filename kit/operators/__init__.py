@@ -1,0 +1,62 @@
+"""Operators: sources, transforms, aggregates, windows, process functions and sinks, all on Arrow batches."""
+
+from kit.operators.aggregate import KeyedAggregate
+from kit.operators.aggregates import Aggregate, avg, count, max_, min_, sum_
+from kit.operators.base import Operator, OperatorContext, OperatorSpec, Output
+from kit.operators.file_sources import CsvSource, ParquetSource
+from kit.operators.files import CommitError
+from kit.operators.memory_sources import CollectionSource, GeneratorSource
+from kit.operators.process import KeyedProcess, KeyedProcessFunction, ProcessContext
+from kit.operators.sink import CollectSink, MemoryOutput, ParquetSink, Sink, SinkSpec
+from kit.operators.source import ReadResult, Source, SourceSpec, Split, SplitReader
+from kit.operators.source_coordinator import SourceCoordinator
+from kit.operators.spec import SchemaError, UserFunctionError
+from kit.operators.transform import Filter, FlatMap, Map, MapBatches, Rename, Select, WithColumn
+from kit.operators.watermarks import TimestampsAndWatermarks
+from kit.operators.window import TumblingEventTimeWindows, WindowAggregate, WindowAssigner
+
+__all__ = [
+    "Aggregate",
+    "CollectSink",
+    "CollectionSource",
+    "CommitError",
+    "CsvSource",
+    "Filter",
+    "FlatMap",
+    "GeneratorSource",
+    "KeyedAggregate",
+    "KeyedProcess",
+    "KeyedProcessFunction",
+    "Map",
+    "MapBatches",
+    "MemoryOutput",
+    "Operator",
+    "OperatorContext",
+    "OperatorSpec",
+    "Output",
+    "ParquetSink",
+    "ParquetSource",
+    "ProcessContext",
+    "ReadResult",
+    "Rename",
+    "SchemaError",
+    "Select",
+    "Sink",
+    "SinkSpec",
+    "Source",
+    "SourceCoordinator",
+    "SourceSpec",
+    "Split",
+    "SplitReader",
+    "TimestampsAndWatermarks",
+    "TumblingEventTimeWindows",
+    "UserFunctionError",
+    "WindowAggregate",
+    "WindowAssigner",
+    "WithColumn",
+    "avg",
+    "count",
+    "max_",
+    "min_",
+    "sum_",
+]

@@ -1,0 +1,99 @@
+"""Running totals per key, a batch at a time.
+
+The totals lie in columns, one row a key; a batch is folded in with one look-up of its keys and one pass for each
+aggregate. What comes out are the new totals of the keys that the batch touched, in the order in which it first named
+them.
+
+Follows Flink's `KeyedStream.reduce` (`StreamGroupedReduceOperator`) and the SQL runtime's `GroupAggFunction`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kit.operators.aggregates import Aggregate, AggregateSet, as_tuple
+from kit.operators.base import Operator
+from kit.operators.spec import ResolvedSpec, key_columns, key_type_of, keys_of, unique_names
+
+Emit = Literal["updates", "final", "none"]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class KeyedAggregate(ResolvedSpec):
+    """Totals of `aggregates` for each key, the key being one or more columns.
+
+    `emit`: "updates" gives the new totals of the keys of each batch; "final" gives all totals once, by key, when the
+    input has ended; "none" only keeps them.
+    """
+
+    input_schema: pa.Schema
+    keys: tuple[str, ...]
+    aggregates: tuple[Aggregate, ...]
+    emit: Emit = "updates"
+
+    def _resolve(self) -> None:
+        self._set(keys=as_tuple(self.keys), aggregates=as_tuple(self.aggregates))
+        if self.emit not in get_args(Emit):
+            raise ValueError(f"{self.name}: emit is {self.emit!r}, but must be one of {', '.join(get_args(Emit))}")
+        key_type = key_type_of(self.input_schema, self.keys, self.name)
+        totals = AggregateSet(self.aggregates, self.input_schema, self.name)
+        fields = [self.input_schema.field(key) for key in self.keys] + totals.fields
+        unique_names((field.name for field in fields), self.name)
+        self._set(input_schemas=(self.input_schema,), output_schema=pa.schema(fields), key_type=key_type)
+
+    def create(self) -> KeyedAggregateOperator:
+        """One subtask's operator."""
+        return KeyedAggregateOperator(self)
+
+
+class KeyedAggregateOperator(Operator):
+    """Keeps the totals, and emits those that change."""
+
+    def __init__(self, spec: KeyedAggregate) -> None:
+        self._spec = spec
+        self._totals = AggregateSet(spec.aggregates, spec.input_schema, spec.name)
+        self._first_row = np.empty(0, np.int64)
+
+    def initialize_state(self) -> None:
+        """Register the totals."""
+        self._table = self.context.keyed_state.table(self._totals.descriptor("totals"))
+
+    def process_batch(self, batch: pa.RecordBatch, input_index: int = 0) -> None:
+        """Fold the rows in; emit the new totals of the keys among them."""
+        keys = keys_of(batch, self._spec.keys)
+        slots = self._table.slots(keys)
+        self._table.reduce(slots, *self._totals.inputs(batch))
+        if self._spec.emit == "updates" and batch.num_rows:
+            first = self._first_of_each(slots)
+            self._emit(keys.take(pa.array(first)), slots[first])
+
+    def finish(self) -> None:
+        """Emit all totals by key, where that was asked for."""
+        if self._spec.emit != "final":
+            return
+        slots = self._table.entries()
+        keys = self._table.keys(slots)
+        columns = key_columns(keys, len(self._spec.keys))
+        order = pc.sort_indices(
+            pa.table(columns, names=list(self._spec.keys)), sort_keys=[(key, "ascending") for key in self._spec.keys]
+        )
+        self._emit(keys.take(order), slots[order.to_numpy()])
+
+    def _emit(self, keys: pa.Array, slots: npt.NDArray[np.int64]) -> None:
+        columns = key_columns(keys, len(self._spec.keys)) + self._totals.results(self._table.get(slots))
+        self.context.output.emit(pa.RecordBatch.from_arrays(columns, schema=self._spec.output_schema))
+
+    def _first_of_each(self, slots: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """The rows at which each slot comes up first: written backwards, the first row is the one that stays."""
+        rows = np.arange(len(slots))
+        highest = int(slots.max())
+        if highest >= len(self._first_row):
+            self._first_row = np.empty(2 * highest + 2, np.int64)
+        self._first_row[slots[::-1]] = rows[::-1]
+        return rows[self._first_row[slots] == rows]

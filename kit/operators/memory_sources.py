@@ -1,0 +1,154 @@
+"""Sources without files: rows given by hand for lessons, and rows worked out from their number for measurements."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from kit.operators.source import ReadResult, Source, Split
+
+_SHORTEST_BLOCK_ROWS = 1 << 16
+_LONGEST_BLOCK_ROWS = 1 << 22
+_VALUES = 100
+_UINT32 = np.uint64(0xFFFFFFFF)
+
+
+@dataclass(frozen=True, eq=False)
+class _RangeSource(Source):
+    """Base of both: `splits` ranges of row numbers of about the same length; positions are rows of the split."""
+
+    splits: int = field(default=1, kw_only=True)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.splits < 1:
+            raise ValueError(f"{type(self).__name__}: splits is {self.splits}, but must be 1 or more")
+
+    @property
+    def row_count(self) -> int:
+        """Rows in all splits together."""
+        raise NotImplementedError
+
+    def slice(self, start: int, count: int) -> pa.RecordBatch:
+        """At least one and at most `count` rows from number `start` on."""
+        raise NotImplementedError
+
+    def enumerate_splits(self) -> list[Split]:
+        """Ranges of rows: `{"id", "start", "end"}`, the end excluded."""
+        edges = [self.row_count * number // self.splits for number in range(self.splits + 1)]
+        return [
+            {"id": f"rows-{number}", "start": start, "end": end} for number, (start, end) in enumerate(pairwise(edges))
+        ]
+
+    def read_split(self, split: Split, position: int, max_rows: int) -> ReadResult:
+        """The rows from `position` on."""
+        start = split["start"] + position
+        if start >= split["end"]:
+            return ReadResult(None, position, finished=True)
+        batch = self.slice(start, min(max_rows, split["end"] - start))
+        return ReadResult(batch, position + batch.num_rows, start + batch.num_rows >= split["end"])
+
+
+@dataclass(frozen=True, eq=False)
+class CollectionSource(_RangeSource):
+    """Rows given as dicts (or as an Arrow batch), for lessons; `columns` is their schema, inferred where it is None."""
+
+    rows: Sequence[Mapping[str, Any]] | pa.RecordBatch
+    columns: pa.Schema | None = None
+    _batch: pa.RecordBatch = field(init=False)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        batch = self.rows
+        if not isinstance(batch, pa.RecordBatch):
+            if self.columns is None and not batch:
+                raise ValueError("CollectionSource: there are no rows to infer a schema from; give it as `columns`")
+            batch = pa.RecordBatch.from_pylist(list(batch), schema=self.columns)
+        object.__setattr__(self, "_batch", batch)
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns of the rows."""
+        return self._batch.schema
+
+    @property
+    def row_count(self) -> int:
+        """Rows given."""
+        return int(self._batch.num_rows)
+
+    def slice(self, start: int, count: int) -> pa.RecordBatch:
+        """Rows by number."""
+        return self._batch.slice(start, count)
+
+    def __repr__(self) -> str:
+        return f"CollectionSource({self.row_count} rows)"
+
+
+@dataclass(frozen=True, eq=False)
+class GeneratorSource(_RangeSource):
+    """`rows` rows of `key` (int64, 0 to `key_count` - 1, in no order) and `value` (int64, 0 to 99), the same for the
+    same `seed`.
+
+    A row is a function of its number: keys and values repeat after a block of at least 65536 rows, and with more keys
+    than a block has rows the keys move on with each repetition, so all are seen. Reading cuts slices from the block
+    and costs next to nothing.
+    """
+
+    rows: int
+    key_count: int
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.rows < 0 or self.key_count < 1:
+            raise ValueError(f"{self!r}: rows must be 0 or more, key_count 1 or more")
+
+    @property
+    def schema(self) -> pa.Schema:
+        """`key` and `value`, neither ever null."""
+        return pa.schema([pa.field("key", pa.int64(), nullable=False), pa.field("value", pa.int64(), nullable=False)])
+
+    @property
+    def row_count(self) -> int:
+        """Rows to make."""
+        return self.rows
+
+    def slice(self, start: int, count: int) -> pa.RecordBatch:
+        """Rows by number, up to the end of the block."""
+        block = _block(self.key_count, self.seed)
+        repetition, offset = divmod(start, block.num_rows)
+        batch = block.slice(offset, min(count, block.num_rows - offset))
+        if self.key_count > block.num_rows and repetition:
+            keys = batch.column(0).to_numpy() + repetition * block.num_rows % self.key_count
+            keys = np.where(keys >= self.key_count, keys - self.key_count, keys)
+            batch = pa.RecordBatch.from_arrays([pa.array(keys), batch.column(1)], schema=block.schema)
+        return batch
+
+    def __repr__(self) -> str:
+        return f"GeneratorSource({self.rows} rows, {self.key_count} keys)"
+
+
+@lru_cache(maxsize=4)
+def _block(key_count: int, seed: int) -> pa.RecordBatch:
+    """The rows that repeat: as many as there are keys, within bounds."""
+    length = min(max(key_count, _SHORTEST_BLOCK_ROWS), _LONGEST_BLOCK_ROWS)
+    mixed = _mix(np.arange(length, dtype=np.uint64) + np.uint64((seed * 0x9E3779B9 << 24) % 2**63))
+    order = np.argsort(mixed, kind="stable")
+    keys = (order % key_count).astype(np.int64)
+    values = ((mixed >> np.uint64(32)) % np.uint64(_VALUES)).astype(np.int64)
+    fields = [pa.field("key", pa.int64(), nullable=False), pa.field("value", pa.int64(), nullable=False)]
+    return pa.RecordBatch.from_arrays([pa.array(keys), pa.array(values)], schema=pa.schema(fields))
+
+
+def _mix(numbers: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+    """Scatter numbers over 64 bits (the finalizer of splitmix64)."""
+    mixed = (numbers ^ (numbers >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return mixed ^ (mixed >> np.uint64(31))

@@ -1,0 +1,224 @@
+"""Sinks that publish in two phases: rows become visible when the checkpoint that covers them is complete.
+
+The rows between two barriers are a *part*; its file has a name of its own, after job, subtask and checkpoint. At a
+barrier the operator stages every part that no complete checkpoint covers yet, so a checkpoint refers to nothing but
+files that it staged itself:
+
+- the checkpoint completes: its parts are published, what others staged of them is dropped;
+- it is aborted: what it staged is dropped, and the rows, which the operator still has, go with the next one. Once no
+  checkpoint is under way all such parts become one;
+- the subtask fails: after the restore, the parts that the restored checkpoint refers to are published (again), the
+  rows after it are read again.
+
+A part is published under its own name, whichever checkpoint brings it, and publishing twice is publishing once: so no
+row is ever lost, and none comes twice. A published part stays in the state until the host has confirmed it, for the
+checkpoint after it might complete first.
+
+Follows Flink's `TwoPhaseCommittingSink`, `CommitterOperator` and `FileSink`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from kit.operators import files
+from kit.operators.base import Operator
+from kit.operators.spec import ResolvedSpec
+from kit.protocol.snapshots import Effect
+from kit.state.descriptors import ListStateDescriptor
+
+COMMITTABLES_STATE = ListStateDescriptor(
+    "committables",
+    pa.struct([pa.field("checkpoint_id", pa.int64()), pa.field("staged", pa.string()), pa.field("final", pa.string())]),
+)
+
+MEMORY = "memory://"
+
+
+@dataclass(frozen=True, eq=False)
+class Sink:
+    """Base of the sinks: where output is staged, and where it is published."""
+
+    path: str
+
+    def staged_path(self, job_id: str, subtask: int, part: int, checkpoint_id: int) -> str:
+        """The file in which checkpoint `checkpoint_id` stages the rows that end with the barrier of checkpoint
+        `part`.
+        """
+        again = "" if part == checkpoint_id else f"-in-{checkpoint_id}"
+        return f"{files.staging_directory(self.path, job_id)}/part-{subtask}-{part}{again}.parquet"
+
+    def final_path(self, job_id: str, subtask: int, part: int) -> str:
+        """The file in which these rows are published."""
+        return f"{self.path.rstrip('/')}/part-{files.file_safe(job_id)}-{subtask:05d}-{part:06d}.parquet"
+
+
+@dataclass(frozen=True, eq=False)
+class ParquetSink(Sink):
+    """Parquet files in the directory `path` (local, or a URI that Arrow knows); none is seen before its checkpoint is
+    complete.
+
+    Raises `kit.operators.files.CommitError`, naming the directory, when it is clear already that it cannot be
+    written.
+    """
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "path", files.absolute(self.path))
+        files.check_output_directory(self.path)
+
+
+@dataclass(frozen=True, eq=False)
+class CollectSink(Sink):
+    """Committed rows kept in the host's memory under the name `path`, for lessons (see `MemoryOutput`)."""
+
+    path: str = "collected"
+
+    def __post_init__(self) -> None:
+        if not self.path.startswith(MEMORY):
+            object.__setattr__(self, "path", MEMORY + self.path)
+
+
+class MemoryOutput:
+    """What a host keeps of effects whose paths are `memory://...`: the same four verbs that `kit.operators.files` has
+    for files.
+    """
+
+    def __init__(self) -> None:
+        self._staged: dict[str, pa.Table] = {}
+        self._published: dict[str, pa.Table] = {}
+
+    def stage(self, effect: Effect) -> None:
+        """Keep the rows, not yet visible."""
+        self._staged[effect.staged] = effect.table
+
+    def commit(self, effects: Iterable[Effect]) -> None:
+        """Make rows visible; twice is once. Raises CommitError for rows that are neither staged nor visible."""
+        for effect in effects:
+            table = self._staged.pop(effect.staged, None)
+            if table is None and effect.final not in self._published:
+                raise files.CommitError(f"{effect.final} cannot be published: it is not there, and was never staged")
+            if table is not None:
+                self._published.setdefault(effect.final, table)
+
+    def drop(self, effects: Iterable[Effect]) -> None:
+        """Forget rows that will never be visible."""
+        for effect in effects:
+            self._staged.pop(effect.staged, None)
+
+    def read(self, path: str) -> pa.Table | None:
+        """All visible rows of the sink at `path` in order of their files' names; None when there are none."""
+        directory = f"{MEMORY}{path.removeprefix(MEMORY).rstrip('/')}/"
+        tables = [table for final, table in sorted(self._published.items()) if final.startswith(directory)]
+        return pa.concat_tables(tables) if tables else None
+
+    def __repr__(self) -> str:
+        return f"MemoryOutput({len(self._published)} parts published, {len(self._staged)} staged)"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class SinkSpec(ResolvedSpec):
+    """A sink as the end of a job: `sink` says where rows go."""
+
+    input_schema: pa.Schema
+    sink: Sink
+
+    def _resolve(self) -> None:
+        self._set(input_schemas=(self.input_schema,))
+
+    def create(self) -> SinkOperator:
+        """One subtask's operator."""
+        return SinkOperator(self)
+
+
+class SinkOperator(Operator):
+    """Buffers rows, stages them with each checkpoint, publishes what a complete one covers."""
+
+    def __init__(self, spec: SinkSpec) -> None:
+        self._spec = spec
+        self._buffer: list[pa.RecordBatch] = []
+        self._parts: dict[int, pa.Table] = {}
+        """Rows that no complete checkpoint covers, by the checkpoint at whose barrier they ended."""
+        self._in_flight: dict[int, list[Effect]] = {}
+        """What each checkpoint staged of which it is not known how it ends."""
+        self._publishing: dict[int, list[Effect]] = {}
+        """What each complete checkpoint published, until the host has confirmed it."""
+
+    def initialize_state(self) -> None:
+        """Take over what the restored checkpoint staged."""
+        self._state = self.context.operator_state.list_state(COMMITTABLES_STATE)
+        restored = list(self._state.get())
+        if restored:
+            effects = [Effect(self.context.operator_id, entry["staged"], entry["final"]) for entry in restored]
+            self._publishing[max(entry["checkpoint_id"] for entry in restored)] = effects
+
+    def open(self) -> None:
+        """Publish again what was restored: nobody knows whether it was published before the failure."""
+        for checkpoint_id, effects in self._publishing.items():
+            self.context.commit(checkpoint_id, effects)
+
+    def process_batch(self, batch: pa.RecordBatch, input_index: int = 0) -> None:
+        """Keep the rows for the next barrier."""
+        if batch.num_rows:
+            self._buffer.append(batch)
+
+    def process_watermark(self, timestamp_ms: int) -> None:
+        """Event time ends here."""
+
+    def snapshot_state(self, checkpoint_id: int) -> None:
+        """Stage every part that no complete checkpoint covers, and note what this checkpoint will have to publish."""
+        self._end_part(checkpoint_id)
+        effects = [self._effect(part, checkpoint_id, table) for part, table in self._parts.items()]
+        if effects:
+            self._in_flight[checkpoint_id] = effects
+            self.context.stage(effects)
+        unconfirmed = [(number, effect) for number, publishing in self._publishing.items() for effect in publishing]
+        committables = unconfirmed + [(checkpoint_id, effect) for effect in effects]
+        self._state.update(
+            [
+                {"checkpoint_id": number, "staged": effect.staged, "final": effect.final}
+                for number, effect in committables
+            ]
+        )
+
+    def _end_part(self, checkpoint_id: int) -> None:
+        """The buffered rows become a part, with those of aborted checkpoints before them when none is under way."""
+        rows = self._buffer
+        if not self._in_flight:
+            rows = [batch for table in self._parts.values() for batch in table.to_batches()] + rows
+            self._parts = {}
+        if rows:
+            self._parts[checkpoint_id] = pa.Table.from_batches(rows, schema=self._spec.input_schema)
+        self._buffer = []
+
+    def _effect(self, part: int, checkpoint_id: int, table: pa.Table) -> Effect:
+        context, sink = self.context, self._spec.sink
+        return Effect(
+            context.operator_id,
+            sink.staged_path(context.job_id, context.subtask, part, checkpoint_id),
+            sink.final_path(context.job_id, context.subtask, part),
+            table,
+        )
+
+    def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
+        """Publish what the checkpoint staged; what older ones staged of the same rows is of no use any more."""
+        effects = self._in_flight.pop(checkpoint_id, [])
+        for older in sorted(number for number in self._in_flight if number < checkpoint_id):
+            self.context.drop(self._in_flight.pop(older))
+        self._parts = {part: table for part, table in self._parts.items() if part > checkpoint_id}
+        if effects:
+            published = [Effect(effect.operator_id, effect.staged, effect.final) for effect in effects]
+            self._publishing[checkpoint_id] = published
+            self.context.commit(checkpoint_id, published)
+
+    def notify_checkpoint_aborted(self, checkpoint_id: int) -> None:
+        """Drop what the checkpoint staged; the rows stay with the operator."""
+        effects = self._in_flight.pop(checkpoint_id, [])
+        if effects:
+            self.context.drop(effects)
+
+    def effects_committed(self, checkpoint_id: int) -> None:
+        """The host has published what was asked for at this checkpoint's completion."""
+        self._publishing.pop(checkpoint_id, None)

@@ -1,0 +1,109 @@
+"""Sources: what there is to read, cut into splits, and how a position in a split is found again.
+
+A `Source` is a description that travels with the job. Its host-side half (`enumerate_splits`, `open_reader`,
+`read_split`) may touch files; the operator in the task never does, it asks for reads and is handed batches
+(`kit.operators.source_operator`). A split is JSON-like and has an `"id"`; a *position* is an int that is 0 at the
+beginning of a split and otherwise means what its source likes, here the number of rows read. Reading again from a
+position gives the same rows again: exactly-once rests on that.
+
+To write a source of your own, derive from `Source` and define `schema`, `enumerate_splits` and `read_split` (and
+`open_reader` where something is worth keeping open between reads).
+
+Follows Flink's `Source`, `SplitEnumerator` and `SourceReader`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
+
+import pyarrow as pa
+
+from kit.operators.spec import ResolvedSpec
+
+if TYPE_CHECKING:
+    from kit.operators.source_operator import SourceOperator
+
+Split = dict[str, Any]
+
+DEFAULT_BATCH_ROWS = 1 << 16
+
+
+@dataclass(frozen=True, slots=True)
+class ReadResult:
+    """Rows read from a split, the position after them, and whether the split has no more."""
+
+    batch: pa.RecordBatch | None
+    position: int
+    finished: bool
+
+
+class SplitReader(Protocol):
+    """Reads splits one after the other, keeping open what it needs between reads."""
+
+    def read(self, split: Split, position: int, max_rows: int) -> ReadResult:
+        """At most `max_rows` rows of the split from `position` on."""
+
+    def close(self) -> None:
+        """Let go of files."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Source:
+    """Base of all sources.
+
+    `rows_per_second`: at most so many rows a second in each subtask; None is no limit. `batch_rows`: rows of a batch.
+    """
+
+    rows_per_second: float | None = field(default=None, repr=False)
+    batch_rows: int = field(default=DEFAULT_BATCH_ROWS, repr=False)
+
+    def __post_init__(self) -> None:
+        if self.rows_per_second is not None and not self.rows_per_second > 0:
+            raise ValueError(f"{self!r}: rows_per_second is {self.rows_per_second}, but must be above 0, or None")
+        if self.batch_rows < 1:
+            raise ValueError(f"{self!r}: batch_rows is {self.batch_rows}, but must be 1 or more")
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns of the rows."""
+        raise NotImplementedError(f"{type(self).__name__} does not say its schema")
+
+    def enumerate_splits(self) -> list[Split]:
+        """All splits in the order in which they are to be read; each is JSON-like and has an `"id"` of its own."""
+        raise NotImplementedError(f"{type(self).__name__} does not say what its splits are")
+
+    def read_split(self, split: Split, position: int, max_rows: int) -> ReadResult:
+        """At most `max_rows` rows of the split from `position` on (0 is its beginning)."""
+        raise NotImplementedError(f"{type(self).__name__} does not say how to read a split")
+
+    def open_reader(self) -> SplitReader:
+        """A reader for many reads in a row; for most sources `read_split` is all there is to it."""
+        return _StatelessReader(self.read_split)
+
+
+class _StatelessReader:
+    """A reader that has nothing to keep open."""
+
+    def __init__(self, read: Callable[[Split, int, int], ReadResult]) -> None:
+        self.read = read
+
+    def close(self) -> None:
+        """Nothing to let go of."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class SourceSpec(ResolvedSpec):
+    """A source as the head of a job: `source` says what to read."""
+
+    source: Source
+
+    def _resolve(self) -> None:
+        self._set(output_schema=self.source.schema)
+
+    def create(self) -> SourceOperator:
+        """One subtask's operator."""
+        from kit.operators.source_operator import SourceOperator
+
+        return SourceOperator(self)

@@ -1,0 +1,157 @@
+"""The operator at the head of a source's task: it knows what to read next, and asks for it.
+
+The operator never reads. The task asks it `next_read(now)`, carries out the answer (a read, a wait) and hands the
+rows to `on_split_read`, which emits them. Splits are read one at a time, in ascending order; when none is at hand the
+operator asks its coordinator. Its state, one entry for each split it holds with the position in it, is dealt out anew
+on a rescale.
+
+A limit on rows a second is kept by processing time alone: a batch is due when the batches before it have used up
+their time, counted from the first read; a reader that falls more than a second behind does not make up for it.
+
+Follows Flink's `SourceOperator` and `SourceReaderBase`.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from kit.operators.base import Operator
+from kit.operators.source import SourceSpec, Split
+from kit.operators.source_coordinator import ASSIGN_SPLIT, NO_MORE_SPLITS, REQUEST_SPLIT
+from kit.state.descriptors import ListStateDescriptor
+
+SPLITS_STATE = ListStateDescriptor(
+    "SourceReaderState", pa.struct([pa.field("split", pa.string()), pa.field("position", pa.int64())])
+)
+
+_MOST_LAG_MS = 1_000
+_LIMITED_BATCHES_PER_SECOND = 10
+
+
+@dataclass(frozen=True, slots=True)
+class ReadRequest:
+    """Read at most `max_rows` of `split` from `position` on, then call `on_split_read`."""
+
+    split: Split
+    position: int
+    max_rows: int
+
+
+@dataclass(frozen=True, slots=True)
+class WaitUntil:
+    """Nothing may be read before processing time `due_ms`."""
+
+    due_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """An answer is outstanding: of the coordinator, or of the last read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Exhausted:
+    """All splits have been read, and there will be no more."""
+
+
+NextRead = ReadRequest | WaitUntil | Waiting | Exhausted
+
+
+@dataclass(slots=True)
+class _HeldSplit:
+    """A split of this reader and how far it has been read."""
+
+    split: Split
+    position: int
+
+
+class SourceOperator(Operator):
+    """Reads the splits that its coordinator assigns, one after the other."""
+
+    def __init__(self, spec: SourceSpec) -> None:
+        self._spec = spec
+        self._held: list[_HeldSplit] = []
+        self._last_index = -1
+        self._asking = self._reading = self._exhausted = False
+        self._due_ms: float | None = None
+
+    def initialize_state(self) -> None:
+        """Take over the restored splits."""
+        self._state = self.context.operator_state.list_state(SPLITS_STATE)
+        self._held = [_HeldSplit(json.loads(entry["split"]), entry["position"]) for entry in self._state.get()]
+        self._held.sort(key=_index)
+
+    def open(self) -> None:
+        """Ask for the first split, or whether there is one before those restored."""
+        self._ask()
+
+    def next_read(self, now_ms: int) -> NextRead:
+        """What to do next, at processing time `now_ms`."""
+        if self._exhausted:
+            return Exhausted()
+        if self._asking or self._reading:
+            return Waiting()
+        if self._due_ms is not None and now_ms < self._due_ms:
+            return WaitUntil(math.ceil(self._due_ms))
+        if self._spec.source.rows_per_second is not None:
+            self._due_ms = now_ms if self._due_ms is None else max(self._due_ms, now_ms - _MOST_LAG_MS)
+        self._reading = True
+        current = self._held[0]
+        return ReadRequest(current.split, current.position, self._batch_rows())
+
+    def on_split_read(self, split_id: str, batch: pa.RecordBatch | None, position: int, finished: bool) -> None:
+        """Take the answer to the last `ReadRequest` and emit the rows."""
+        current = self._held[0] if self._reading else None
+        if current is None or current.split["id"] != split_id:
+            expected = "no read" if current is None else f"a read of {current.split['id']!r}"
+            raise RuntimeError(f"{self._spec.name}: rows of split {split_id!r} arrived, but {expected} was asked for")
+        self._reading = False
+        current.position = position
+        if batch is not None and batch.num_rows:
+            if self._due_ms is not None and self._spec.source.rows_per_second is not None:
+                self._due_ms += batch.num_rows * 1_000 / self._spec.source.rows_per_second
+            self.context.output.emit(batch)
+        if finished:
+            self._last_index = _index(current)
+            del self._held[0]
+            self._ask()
+
+    def handle_coordinator_event(self, payload: dict[str, Any]) -> None:
+        """Take a split, or learn that there are no more for this reader."""
+        self._asking = False
+        if payload["kind"] == ASSIGN_SPLIT:
+            self._held.insert(0, _HeldSplit(payload["split"], 0))
+        elif payload["kind"] != NO_MORE_SPLITS:
+            expected = f"{ASSIGN_SPLIT!r} or {NO_MORE_SPLITS!r}"
+            raise ValueError(f"{self._spec.name}: the coordinator sent {payload}, expected {expected}")
+        else:
+            self._exhausted = not self._held
+
+    def snapshot_state(self, checkpoint_id: int) -> None:
+        """Keep every split held and how far it has been read."""
+        self._state.update(
+            [
+                {"split": json.dumps(held.split, sort_keys=True, separators=(",", ":")), "position": held.position}
+                for held in self._held
+            ]
+        )
+
+    def _ask(self) -> None:
+        """Ask for the next split: any, or one that comes before the first of those held."""
+        self._asking = True
+        before = _index(self._held[0]) if self._held else None
+        self.context.send_to_coordinator({"kind": REQUEST_SPLIT, "after": self._last_index, "before": before})
+
+    def _batch_rows(self) -> int:
+        limit = self._spec.source.rows_per_second
+        rows = self._spec.source.batch_rows
+        return rows if limit is None else max(1, min(rows, int(limit // _LIMITED_BATCHES_PER_SECOND)))
+
+
+def _index(held: _HeldSplit) -> int:
+    return int(held.split.get("index", 0))

@@ -1,0 +1,112 @@
+"""What the specs of this package share: schemas worked out and checked when a spec is made, and errors that name the
+culprit.
+
+A spec takes the schema of its input and its own settings, and works out the schema of its output in `_resolve`;
+whatever is wrong with the columns ends there, before a job runs, in a `SchemaError`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from kit.operators.base import OperatorSpec
+
+_LONGEST_VALUE = 200
+
+
+class SchemaError(ValueError):
+    """A column that an operator needs is not there, or has a type that it cannot use."""
+
+
+class UserFunctionError(RuntimeError):
+    """A user's function raised, or returned what does not fit its output schema."""
+
+    @classmethod
+    def of(cls, operator: str, function: Callable[..., Any], at: str, error: BaseException) -> UserFunctionError:
+        """The error of `function`, which `operator` called with what `at` describes."""
+        said = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+        return cls(f"{operator}: function {function_name(function)} failed on {shorten(at)}: {said}")
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class ResolvedSpec(OperatorSpec):
+    """A spec that works out its schemas from its settings; `name` is the operator's kind unless given."""
+
+    name: str = ""
+    input_schemas: tuple[pa.Schema, ...] = field(init=False, default=())
+    output_schema: pa.Schema | None = field(init=False, default=None)
+    key_type: pa.DataType | None = field(init=False, default=None)
+
+    def __post_init__(self) -> None:
+        if not self.name:
+            self._set(name=type(self).__name__)
+        self._resolve()
+
+    def _resolve(self) -> None:
+        """Check the settings and set the schemas and the key type; raises SchemaError."""
+        raise NotImplementedError
+
+    def _set(self, **values: Any) -> None:
+        for attribute, value in values.items():
+            object.__setattr__(self, attribute, value)
+
+    def __repr__(self) -> str:
+        return type(self).__name__ + ("" if self.name == type(self).__name__ else f"({self.name!r})")
+
+
+def column_field(schema: pa.Schema, column: str, operator: str) -> pa.Field:
+    """The field of a column; raises SchemaError naming the column, the operator and the columns there are."""
+    if schema.get_field_index(column) < 0:
+        count = schema.names.count(column)
+        found = f"there are {count} columns {column!r}" if count else f"there is no column {column!r}"
+        raise SchemaError(f"{operator}: {found}; the columns are {', '.join(map(repr, schema.names)) or 'none'}")
+    return schema.field(column)
+
+
+def key_type_of(schema: pa.Schema, keys: Sequence[str], operator: str) -> pa.DataType:
+    """The Arrow type of a key: that of its one column, or a struct of several.
+
+    Raises SchemaError for a missing column, for no columns, and for one named twice.
+    """
+    fields = [column_field(schema, key, operator) for key in keys]
+    if not fields or len(set(keys)) < len(keys):
+        raise SchemaError(f"{operator}: a key needs one or more different columns, but these were given: {list(keys)}")
+    return fields[0].type if len(fields) == 1 else pa.struct(fields)
+
+
+def keys_of(batch: pa.RecordBatch, keys: Sequence[str]) -> pa.Array:
+    """The keys of the rows: one column as it is, several as a struct array of `key_type_of`'s type."""
+    if len(keys) == 1:
+        return batch.column(keys[0])
+    fields = [batch.schema.field(key) for key in keys]
+    return pa.StructArray.from_arrays([batch.column(key) for key in keys], fields=fields)
+
+
+def key_columns(keys: pa.Array, count: int) -> list[pa.Array]:
+    """The inverse of `keys_of`: the `count` columns that a key consists of."""
+    return [keys] if count == 1 else list(keys.flatten())
+
+
+def unique_names(names: Iterable[str], operator: str) -> None:
+    """Raise SchemaError when two output columns would have one name."""
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            raise SchemaError(f"{operator}: two output columns are named {name!r}; give one of them another name")
+        seen.add(name)
+
+
+def function_name(function: Callable[..., Any]) -> str:
+    """What to call a user's function in an error: its name, and its module unless that is the notebook."""
+    name = getattr(function, "__qualname__", type(function).__qualname__)
+    module = getattr(function, "__module__", None) or "__main__"
+    return name if module == "__main__" else f"{module}.{name}"
+
+
+def shorten(text: str) -> str:
+    """A text for an error message, cut where it would drown the message."""
+    return text if len(text) <= _LONGEST_VALUE else f"{text[:_LONGEST_VALUE]}..."

@@ -1,0 +1,278 @@
+"""Operators without state: map, filter, flat map, and columns picked, renamed and added.
+
+A function per row takes and returns dicts and is for lessons and odd cases; expressions (`pyarrow.compute`) and
+functions of whole batches are what is fast. A function that raises ends in a `UserFunctionError` that names operator,
+function and row.
+
+Follows Flink's `StreamMap`, `StreamFilter` and `StreamFlatMap`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import acero
+
+from kit.operators.base import Operator
+from kit.operators.spec import ResolvedSpec, SchemaError, UserFunctionError, column_field, shorten, unique_names
+
+Row = dict[str, Any]
+BatchFunction = Callable[[pa.RecordBatch], pa.RecordBatch]
+
+
+class BatchOperator(Operator):
+    """Emits what a function makes of each batch."""
+
+    def __init__(self, transform: BatchFunction) -> None:
+        self._transform = transform
+
+    def process_batch(self, batch: pa.RecordBatch, input_index: int = 0) -> None:
+        """Emit what becomes of the rows; nothing when none are left."""
+        result = self._transform(batch)
+        if result.num_rows:
+            self.context.output.emit(result)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class _Transform(ResolvedSpec):
+    """Base of the transforms: one input, and a function from batch to batch."""
+
+    input_schema: pa.Schema
+
+    def transform(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """What becomes of the rows of a batch."""
+        raise NotImplementedError
+
+    def create(self) -> BatchOperator:
+        """One subtask's operator."""
+        return BatchOperator(self.transform)
+
+    def _resolve(self) -> None:
+        self._set(input_schemas=(self.input_schema,), output_schema=self._output_schema())
+
+    def _output_schema(self) -> pa.Schema:
+        return self.input_schema
+
+    def _call(self, function: Callable[[Any], Any], row: Row) -> Any:
+        try:
+            return function(row)
+        except Exception as error:
+            raise UserFunctionError.of(self.name, function, f"row {row}", error) from error
+
+    def _call_batch(self, function: Callable[[Any], Any], batch: pa.RecordBatch) -> Any:
+        try:
+            return function(batch)
+        except Exception as error:
+            first = batch.slice(0, 1).to_pylist()
+            at = f"a batch of {batch.num_rows} rows, the first being {first[0]}" if first else "a batch of no rows"
+            raise UserFunctionError.of(self.name, function, at, error) from error
+
+
+# --- rows to rows ---------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Map(_Transform):
+    """`function` makes of each row (a dict) one row of the schema `returns`."""
+
+    function: Callable[[Row], Mapping[str, Any]]
+    returns: pa.Schema
+
+    def transform(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Call the function row by row."""
+        given = batch.to_pylist()
+        rows = [self._call(self.function, row) for row in given]
+        return rows_to_batch(rows, self.returns, self.name, self.function, given)
+
+    def _output_schema(self) -> pa.Schema:
+        return self.returns
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class FlatMap(_Transform):
+    """`function` makes of each row (a dict) any number of rows of the schema `returns`."""
+
+    function: Callable[[Row], Iterable[Mapping[str, Any]]]
+    returns: pa.Schema
+
+    def transform(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Call the function row by row."""
+        given: list[Row] = []
+        rows: list[Mapping[str, Any]] = []
+        for row in batch.to_pylist():
+            made = self._rows_of(row)
+            rows += made
+            given += [row] * len(made)
+        return rows_to_batch(rows, self.returns, self.name, self.function, given)
+
+    def _rows_of(self, row: Row) -> list[Mapping[str, Any]]:
+        try:
+            return list(self.function(row))
+        except Exception as error:
+            raise UserFunctionError.of(self.name, self.function, f"row {row}", error) from error
+
+    def _output_schema(self) -> pa.Schema:
+        return self.returns
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class MapBatches(_Transform):
+    """`function` makes of each record batch one of the schema `returns` (None: that of the input)."""
+
+    function: BatchFunction
+    returns: pa.Schema | None = None
+
+    def transform(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Call the function, and check what it returns."""
+        result = self._call_batch(self.function, batch)
+        if isinstance(result, pa.RecordBatch) and result.schema.equals(self.output_schema):
+            return result
+        found = _columns(result.schema) if isinstance(result, pa.RecordBatch) else type(result).__name__
+        wrong = TypeError(f"it returned {found}, expected a record batch of {_columns(self.output_schema)}")
+        raise UserFunctionError.of(self.name, self.function, f"a batch of {batch.num_rows} rows", wrong)
+
+    def _output_schema(self) -> pa.Schema:
+        return self.input_schema if self.returns is None else self.returns
+
+
+def rows_to_batch(
+    rows: list[Any], schema: pa.Schema, operator: str, function: Callable[..., Any], given: list[Row]
+) -> pa.RecordBatch:
+    """Rows that a user's function made, as a batch; raises UserFunctionError naming the row that does not fit."""
+    try:
+        return pa.RecordBatch.from_pylist(rows, schema=schema)
+    except (pa.ArrowException, TypeError, ValueError, AttributeError, OverflowError):
+        for row, source in zip(rows, given, strict=True):
+            try:
+                pa.RecordBatch.from_pylist([row], schema=schema)
+            except Exception as error:
+                at = f"row {source}, of which it made {shorten(repr(row))}"
+                raise UserFunctionError.of(operator, function, at, error) from error
+        raise
+
+
+# --- filter ---------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Filter(_Transform):
+    """Keep the rows for which `predicate` is true: an expression (`pyarrow.compute.field("delay") > 0`) or a function
+    of a row (a dict).
+
+    With `batched` the function takes a record batch and returns a boolean array. A null counts as false.
+    """
+
+    predicate: pc.Expression | Callable[[Any], Any]
+    batched: bool = False
+
+    def transform(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The rows that are kept."""
+        if isinstance(self.predicate, pc.Expression):
+            return batch.filter(self.predicate)
+        if not self.batched:
+            mask = pa.array([bool(self._call(self.predicate, row)) for row in batch.to_pylist()], pa.bool_())
+            return batch.filter(mask)
+        mask = self._call_batch(self.predicate, batch)
+        try:
+            return batch.filter(pa.array(mask, pa.bool_()))
+        except (pa.ArrowException, TypeError, ValueError) as error:
+            at = f"a batch of {batch.num_rows} rows, expected as many booleans"
+            raise UserFunctionError.of(self.name, self.predicate, at, error) from error
+
+    def _output_schema(self) -> pa.Schema:
+        if isinstance(self.predicate, pc.Expression):
+            try:
+                pa.RecordBatch.from_pylist([], schema=self.input_schema).filter(self.predicate)
+            except (pa.ArrowException, KeyError) as error:
+                raise _wrong_expression(self.name, self.predicate, self.input_schema, error) from error
+        return self.input_schema
+
+
+# --- columns --------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Select(_Transform):
+    """Only these columns, in this order."""
+
+    columns: tuple[str, ...]
+
+    def transform(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The columns picked."""
+        return batch.select(list(self.columns))
+
+    def _output_schema(self) -> pa.Schema:
+        unique_names(self.columns, self.name)
+        return pa.schema([column_field(self.input_schema, column, self.name) for column in self.columns])
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Rename(_Transform):
+    """Columns under new names, given as {old: new}; the others stay."""
+
+    names: Mapping[str, str]
+
+    def transform(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The same columns under their new names."""
+        return pa.RecordBatch.from_arrays(batch.columns, schema=self.output_schema)
+
+    def _output_schema(self) -> pa.Schema:
+        for old in self.names:
+            column_field(self.input_schema, old, self.name)
+        fields = [column.with_name(self.names.get(column.name, column.name)) for column in self.input_schema]
+        unique_names((column.name for column in fields), self.name)
+        return pa.schema(fields)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class WithColumn(_Transform):
+    """One column more, or another in place of one: `value` is an expression, or a function from record batch to array
+    of Arrow type `type`.
+    """
+
+    column: str
+    value: pc.Expression | Callable[[pa.RecordBatch], Any]
+    type: pa.DataType | None = None
+
+    def transform(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The batch with the column."""
+        if isinstance(self.value, pc.Expression):
+            added = evaluate(self.value, batch)
+        else:
+            function = self.value
+            added = self._call_batch(lambda batch: pa.array(function(batch), self.type), batch)
+        columns = dict(zip(batch.schema.names, batch.columns, strict=True)) | {self.column: added}
+        return pa.RecordBatch.from_arrays(list(columns.values()), schema=self.output_schema)
+
+    def _output_schema(self) -> pa.Schema:
+        if isinstance(self.value, pc.Expression):
+            try:
+                made = evaluate(self.value, pa.RecordBatch.from_pylist([], schema=self.input_schema)).type
+            except (pa.ArrowException, KeyError) as error:
+                raise _wrong_expression(self.name, self.value, self.input_schema, error) from error
+        elif self.type is None:
+            raise SchemaError(f"{self.name}: the type of column {self.column!r} is not known; give it as `type`")
+        else:
+            made = self.type
+        fields = {column.name: column for column in self.input_schema} | {self.column: pa.field(self.column, made)}
+        return pa.schema(list(fields.values()))
+
+
+def evaluate(expression: pc.Expression, batch: pa.RecordBatch) -> pa.Array:
+    """The values of an expression over the rows of a batch."""
+    source = acero.Declaration("table_source", acero.TableSourceNodeOptions(pa.Table.from_batches([batch])))
+    project = acero.Declaration("project", acero.ProjectNodeOptions([expression], ["value"]), [source])
+    return project.to_table(use_threads=False).column(0).combine_chunks()
+
+
+def _wrong_expression(operator: str, expression: pc.Expression, schema: pa.Schema, error: Exception) -> SchemaError:
+    said = str(error).splitlines()[0]
+    return SchemaError(f"{operator}: {expression} does not fit: {said}; the columns are {_columns(schema)}")
+
+
+def _columns(schema: pa.Schema) -> str:
+    return ", ".join(f"{column.name}: {column.type}" for column in schema)
