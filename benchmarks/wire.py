@@ -1,6 +1,6 @@
 """Speed of the data plane between two processes: million rows a second, and the time of a round trip.
 
-    python benchmarks/wire.py
+    python -m benchmarks.wire
 
 Two int64 columns; the sender keeps eight buffers of credit in flight, the receiver grants one for each it takes.
 """

@@ -225,10 +225,15 @@ class Connection:
 
     # ---- ending --------------------------------------------------------------------------------------------------
 
+    @property
+    def is_over(self) -> bool:
+        """Whether both directions have ended and the socket is closed."""
+        return not self._reader.is_alive()
+
     def wait(self, timeout_s: float) -> bool:
         """Waits until both directions have ended; False when they have not in time."""
         self._reader.join(timeout_s)
-        return not self._reader.is_alive()
+        return self.is_over
 
     def wait_written(self, timeout_s: float) -> bool:
         """After `end`: waits until END is written; False when it is not in time."""

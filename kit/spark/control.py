@@ -249,7 +249,7 @@ class ControlServer:
         with self._lock:
             if self._slots.get(slot.party.slot) is slot:
                 del self._slots[slot.party.slot]
-            self._leaving = {other for other in self._leaving if not other.connection.wait(0)} | {slot}
+            self._leaving = {other for other in self._leaving if not other.connection.is_over} | {slot}
         slot.connection.end()
         if slot.hello is not None:
             self.inbox.put(SlotLeft(slot.party.slot, slot.party.epoch, clean, reason))
@@ -318,9 +318,9 @@ class ControlClient:
         self.inbox.put(DriverLeft(clean, reason))
 
     def close(self, timeout_s: float = 2.0) -> None:
-        """Gives what is queued `timeout_s` to be written, ends in good order, and leaves no thread and no socket."""
+        """Ends in good order, for which the driver has `timeout_s`, and leaves no thread and no socket."""
         self._connection.end()
-        self._connection.wait_written(timeout_s)
+        self._connection.wait(timeout_s)
         self._connection.close()
 
     def __enter__(self) -> ControlClient:

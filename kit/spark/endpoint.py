@@ -144,7 +144,9 @@ class Listener:
                 self._handshakes[threading.current_thread()] = stream
             stream.negotiate(deadline)
             party = admit(stream, self._secret, self._purpose, self._me(), self._judge, deadline=deadline)
-            welcome = party is not None and not self._closed
+            with self._lock:  # from here on `close` must not touch the stream: it gets an owner
+                welcome = party is not None and not self._closed
+                self._handshakes[threading.current_thread()] = None
             if welcome and party is not None:
                 self._accepted(stream, party)
         except (OSError, EOFError):

@@ -130,7 +130,7 @@ def parse_header(header: memoryview | bytes, max_frame_bytes: int = MAX_FRAME_BY
         )
     if rule.payload_bytes is not None and length != rule.payload_bytes:
         raise WireError(f"a {kind.name} frame of {length} bytes, expected {rule.payload_bytes}")
-    if flags & ~rule.flags:
+    if flags & ~int(rule.flags):  # ~ of an IntFlag would forget the unknown bits
         raise WireError(f"a {kind.name} frame with flags {flags:#04x}, allowed are {rule.flags:#04x}")
     if channel and not rule.channel:
         raise WireError(f"a {kind.name} frame names channel {channel}, but its kind belongs to no channel")
@@ -150,7 +150,7 @@ class FrameReader:
         self,
         receive: Callable[[memoryview, bool], int],
         max_frame_bytes: int = MAX_FRAME_BYTES,
-        buffer_bytes: int = 16 << 10,
+        buffer_bytes: int = 64 << 10,
     ) -> None:
         self._receive = receive
         self._max_frame_bytes = max_frame_bytes
@@ -391,7 +391,7 @@ class BatchDecoder:
             else:
                 batch = pa.ipc.read_record_batch(payload, self._schema)
             batch.validate()
-        except (pa.ArrowException, OSError, StopIteration) as error:
+        except (pa.ArrowException, OSError, EOFError, StopIteration) as error:
             if isinstance(error, WireError):
                 raise
             raise WireError(f"channel {self.channel}: a {frame.kind.name} frame is not Arrow's: {error}") from None

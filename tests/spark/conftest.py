@@ -1,0 +1,35 @@
+"""What the socket tests share: the check that nothing is left behind."""
+
+from __future__ import annotations
+
+import os
+import stat
+import tempfile
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+
+@pytest.fixture
+def nothing_left(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Fails a test that leaves one of our threads, an open socket, or a private directory."""
+    sockets = _open_sockets()
+    with tempfile.TemporaryDirectory(prefix="t") as directory:  # short: the path of a Unix socket is limited
+        monkeypatch.setattr("tempfile.tempdir", directory)
+        yield
+        assert [thread.name for thread in threading.enumerate() if thread.name.startswith("kit-")] == []
+        assert _open_sockets() - sockets == set()
+        assert os.listdir(directory) == []
+
+
+def _open_sockets() -> set[str]:
+    found = set()
+    for number in os.listdir("/dev/fd"):
+        try:
+            status = os.fstat(int(number))
+        except OSError:
+            continue
+        if stat.S_ISSOCK(status.st_mode):
+            found.add(f"{number}:{status.st_ino}")
+    return found

@@ -1,0 +1,59 @@
+"""Ends to test against: an inbox with a deadline, and a peer that does only what the test says."""
+
+from __future__ import annotations
+
+import queue
+import time
+from typing import Any
+
+from kit.spark.auth import DRIVER, Party, Purpose
+from kit.spark.endpoint import WireSettings, dial
+from kit.spark.stream import Endpoint, Stream
+from kit.spark.wire import Frame, FrameReader
+
+SECRET = bytes(range(32))
+OTHER_SECRET = bytes(32)
+SETTINGS = WireSettings()
+IMPATIENT = WireSettings(heartbeat_interval_ms=20, heartbeat_timeout_ms=300, handshake_timeout_ms=300)
+"""For tests that wait for a limit to pass."""
+
+PATIENCE_S = 20.0
+
+
+class Inbox(queue.SimpleQueue[Any]):
+    """An inbox whose `next` fails the test instead of waiting for ever."""
+
+    def next(self, type_: type = object) -> Any:
+        item = self.get(timeout=PATIENCE_S)
+        assert isinstance(item, type_), f"expected {type_.__name__}, found {item!r}"
+        return item
+
+
+class RawPeer:
+    """An authenticated stream without threads or heartbeats."""
+
+    def __init__(
+        self, endpoint: Endpoint, purpose: Purpose, me: Party, expected_slot: int = DRIVER, secret: bytes = SECRET
+    ) -> None:
+        self.stream: Stream = dial([endpoint], secret, purpose, me, expected_slot, settings=SETTINGS)
+        self.stream.set_timeouts(PATIENCE_S, PATIENCE_S)
+        self._reader = FrameReader(self.stream.receive_into)
+
+    def write(self, *buffers: Any) -> None:
+        self.stream.send_buffers(buffers)
+
+    def read(self) -> Frame | None:
+        return self._reader.read()
+
+    def close(self) -> None:
+        self.stream.close()
+
+    def __enter__(self) -> RawPeer:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def deadline() -> float:
+    return time.monotonic() + PATIENCE_S
