@@ -1,1 +1,59 @@
 """The job as a graph: what the user writes, what is chained, and which subtasks and channels run."""
+
+from kit.graph.chaining import chaining_reason
+from kit.graph.datastream import DataStream, KeyedStream, OperatorStream, StreamSink, WindowedStream
+from kit.graph.environment import StreamEnvironment
+from kit.graph.execution_graph import Channel, ExecutionGraph, ExecutionVertex, ParallelismError
+from kit.graph.hashing import operator_id_of_uid
+from kit.graph.job_graph import ChainedOperator, JobEdge, JobGraph, JobVertex, create_job_graph
+from kit.graph.partitioners import Partitioner, PartitionerKind
+from kit.graph.settings import (
+    CheckpointConfig,
+    CheckpointCoordinatorConfiguration,
+    CheckpointingMode,
+    ExponentialDelay,
+    FailureRate,
+    FixedDelay,
+    JobSettings,
+    NoRestart,
+    RestartStrategy,
+    SettingError,
+)
+from kit.graph.stream_graph import DuplicateUidError, GraphError, StreamEdge, StreamGraph, StreamNode
+
+__all__ = [
+    "ChainedOperator",
+    "Channel",
+    "CheckpointConfig",
+    "CheckpointCoordinatorConfiguration",
+    "CheckpointingMode",
+    "DataStream",
+    "DuplicateUidError",
+    "ExecutionGraph",
+    "ExecutionVertex",
+    "ExponentialDelay",
+    "FailureRate",
+    "FixedDelay",
+    "GraphError",
+    "JobEdge",
+    "JobGraph",
+    "JobSettings",
+    "JobVertex",
+    "KeyedStream",
+    "NoRestart",
+    "OperatorStream",
+    "ParallelismError",
+    "Partitioner",
+    "PartitionerKind",
+    "RestartStrategy",
+    "SettingError",
+    "StreamEdge",
+    "StreamEnvironment",
+    "StreamGraph",
+    "StreamNode",
+    "StreamSink",
+    "WindowedStream",
+    "chaining_reason",
+    "create_job_graph",
+    "operator_id_of_uid",
+]

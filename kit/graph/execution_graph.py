@@ -2,8 +2,8 @@
 
 A *channel* joins one subpartition of a sending subtask's result partition with one input channel of a receiving
 subtask's gate. Channels are numbered through the whole job, edge by edge, within an edge by sender and then by
-receiver; so a number is turned into its channel, and a partition or gate into its channels, by arithmetic. Building the
-graph costs one object per edge; tasks and channels are made when asked for.
+receiver; so a number is turned into its channel, and a partition or gate into the range of its channels, by arithmetic.
+Building the graph costs one object per edge; tasks and channels are made when asked for.
 
 Follows Flink's `ExecutionGraph`, `ExecutionVertex`, `VertexInputInfoComputationUtils` (which subtasks are opposite
 each other), and `DefaultVertexParallelismInfo` (what may be rescaled).
@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from kit.graph.job_graph import JobEdge, JobGraph, JobVertex
-from kit.graph.partitioners import PartitionerKind
+from kit.graph.partitioners import Partitioner, PartitionerKind, create_partitioner
 from kit.graph.stream_graph import GraphError
 from kit.protocol.tasks import split_task_name, task_name
 from kit.state.handles import KeyGroupRange
@@ -48,16 +48,16 @@ class Channel:
 
 @dataclass(frozen=True, slots=True)
 class InputGate:
-    """The input channels of one edge in one receiving subtask, in order of their index."""
+    """The input channels of one edge in one receiving subtask: `channels[i]` is the number of input channel i."""
 
     index: int
     edge: JobEdge
-    channels: tuple[Channel, ...]
+    channels: range
 
 
 @dataclass(frozen=True, slots=True)
 class ResultPartition:
-    """The channels of one edge in one sending subtask, in order of subpartition.
+    """The subpartitions of one edge in one sending subtask: `channels[i]` is the number of subpartition i's channel.
 
     `partitioner` is the edge's, save that FORWARD turns into REBALANCE when the ends were rescaled to different
     parallelisms. `max_parallelism` is the receiver's.
@@ -65,9 +65,20 @@ class ResultPartition:
 
     index: int
     edge: JobEdge
-    channels: tuple[Channel, ...]
+    channels: range
+    subtask: int
     partitioner: PartitionerKind
     max_parallelism: int
+
+    def create_partitioner(self) -> Partitioner:
+        """What splits batches among the subpartitions, at its beginning."""
+        return create_partitioner(
+            self.partitioner,
+            subpartitions=len(self.channels),
+            subtask=self.subtask,
+            key_columns=self.edge.key_columns,
+            max_parallelism=self.max_parallelism,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,10 +129,6 @@ class Wiring:
         if self.senders >= self.receivers:
             return self._range(self._first_sender(receiver), self._first_sender(receiver + 1))
         return self._range(receiver, receiver + 1)
-
-    def channels(self, numbers: range) -> tuple[Channel, ...]:
-        """The channels with these numbers."""
-        return tuple(map(self.channel, numbers))
 
     def channel(self, number: int) -> Channel:
         """The channel with this number."""
@@ -245,9 +252,8 @@ class ExecutionGraph:
             max_parallelism=max_parallelism,
             key_group_range=key_group_range_for_operator_index(max_parallelism, parallelism, subtask),
             gates=tuple(
-                InputGate(edge.gate, edge, wiring.channels(wiring.of_receiver(subtask)))
+                InputGate(edge.gate, edge, self._wiring_of[edge.target, edge.gate].of_receiver(subtask))
                 for edge in vertex.inputs
-                for wiring in [self._wiring_of[edge.target, edge.gate]]
             ),
             partitions=tuple(self._partition(edge, subtask) for edge in vertex.outputs),
         )
@@ -258,7 +264,8 @@ class ExecutionGraph:
         return ResultPartition(
             index=edge.partition,
             edge=edge,
-            channels=wiring.channels(wiring.of_sender(subtask)),
+            channels=wiring.of_sender(subtask),
+            subtask=subtask,
             partitioner=PartitionerKind.REBALANCE if rescaled else edge.partitioner,
             max_parallelism=self.max_parallelism[edge.target],
         )

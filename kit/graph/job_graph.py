@@ -29,18 +29,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ChainedOperator:
-    """An operator in its chain.
-
-    Its records go to `chained_outputs`, indices of operators of the chain, by a call, and to `partitions`, indices of
-    the vertex's outputs, over channels.
-    """
+    """An operator in its chain; `input_operator` is the id of the one that calls it, None for the head."""
 
     operator_id: str
     uid: str | None
     name: str
     spec: OperatorSpec
-    chained_outputs: tuple[int, ...] = ()
-    partitions: tuple[int, ...] = ()
+    input_operator: str | None = None
 
     def __repr__(self) -> str:
         return f"ChainedOperator({self.name!r}, {self.operator_id[:8]})"
@@ -124,18 +119,22 @@ class JobVertex:
         """The operator ids in Flink's order, each after those it calls: the head is last (`getOperatorIDs`)."""
         return tuple(operator.operator_id for operator in self._calls_first(self.head))
 
-    def chained_after(self, operator: ChainedOperator) -> tuple[ChainedOperator, ...]:
+    def chained_after(self, operator_id: str) -> tuple[ChainedOperator, ...]:
         """The operators of the chain that this one calls."""
-        return tuple(self.operators[index] for index in operator.chained_outputs)
+        return tuple(operator for operator in self.operators if operator.input_operator == operator_id)
+
+    def outputs_of(self, operator_id: str) -> tuple[JobEdge, ...]:
+        """The edges that carry this operator's records out of the task."""
+        return tuple(edge for edge in self.outputs if edge.source_operator == operator_id)
 
     def _chain_from(self, operator: ChainedOperator) -> str:
-        after = [self._chain_from(called) for called in self.chained_after(operator)]
+        after = [self._chain_from(called) for called in self.chained_after(operator.operator_id)]
         if len(after) > 1:
             return f"{operator.name} -> ({', '.join(after)})"
         return " -> ".join([operator.name, *after])
 
     def _calls_first(self, operator: ChainedOperator) -> Iterator[ChainedOperator]:
-        for called in self.chained_after(operator):
+        for called in self.chained_after(operator.operator_id):
             yield from self._calls_first(called)
         yield operator
 
@@ -256,7 +255,7 @@ class _JobGraphBuilder:
         return JobVertex(
             vertex_id=self.ids[head],
             name=self.name_of_head[head],
-            operators=tuple(self.chained_operator(member, head) for member in self.chains[head]),
+            operators=tuple(self.chained_operator(member) for member in self.chains[head]),
             parallelism=node.parallelism,
             max_parallelism=node.max_parallelism or default_max_parallelism(node.parallelism),
             max_parallelism_configured=node.max_parallelism is not None,
@@ -264,15 +263,14 @@ class _JobGraphBuilder:
             outputs=tuple(edges[id(edge)] for edge in self.unchained[head]),
         )
 
-    def chained_operator(self, node: StreamNode, head: int) -> ChainedOperator:
-        positions = {member.node_id: index for index, member in enumerate(self.chains[head])}
+    def chained_operator(self, node: StreamNode) -> ChainedOperator:
+        callers = [edge.source for edge in self.graph.inputs(node) if self.is_chained(edge)]
         return ChainedOperator(
             operator_id=self.ids[node.node_id],
             uid=node.uid,
             name=node.name,
             spec=node.spec,
-            chained_outputs=tuple(positions[edge.target] for edge in self.graph.outputs(node) if self.is_chained(edge)),
-            partitions=tuple(index for index, edge in enumerate(self.unchained[head]) if edge.source == node.node_id),
+            input_operator=self.ids[callers[0]] if callers else None,
         )
 
 

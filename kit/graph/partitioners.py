@@ -10,19 +10,14 @@ subtask's own number, so that two runs are alike and small inputs spread.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from enum import Enum
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from kit.state.key_groups import key_groups, operator_indexes
-
-if TYPE_CHECKING:
-    from kit.graph.execution_graph import ExecutionVertex, ResultPartition
-    from kit.graph.job_graph import JobEdge
 
 
 class PartitionerKind(Enum):
@@ -144,19 +139,16 @@ def split_by_owner(batch: pa.RecordBatch, owners: npt.NDArray[Any]) -> Split:
     return [(owner, sorted_batch.slice(start, end - start)) for owner, start, end in bounds if end > start]
 
 
-def create_partitioner(edge: JobEdge, vertex: ExecutionVertex) -> Partitioner:
-    """What splits the batches that subtask `vertex` sends along `edge`, at its beginning."""
-    partition = vertex.partitions[edge.partition]
-    return _CREATE[partition.partitioner](partition, vertex.subtask_index)
-
-
-_CREATE: dict[PartitionerKind, Callable[[ResultPartition, int], Partitioner]] = {
-    PartitionerKind.FORWARD: lambda partition, subtask: ForwardPartitioner(),
-    PartitionerKind.GLOBAL: lambda partition, subtask: ForwardPartitioner(),
-    PartitionerKind.BROADCAST: lambda partition, subtask: BroadcastPartitioner(len(partition.channels)),
-    PartitionerKind.RESCALE: lambda partition, subtask: RebalancePartitioner(len(partition.channels)),
-    PartitionerKind.REBALANCE: lambda partition, subtask: RebalancePartitioner(len(partition.channels), first=subtask),
-    PartitionerKind.HASH: lambda partition, subtask: HashPartitioner(
-        partition.edge.key_columns, partition.max_parallelism, len(partition.channels)
-    ),
-}
+def create_partitioner(
+    kind: PartitionerKind, *, subpartitions: int, subtask: int, key_columns: tuple[str, ...], max_parallelism: int
+) -> Partitioner:
+    """The partitioner of subtask `subtask` for `subpartitions` receivers of the given maximum parallelism."""
+    if kind is PartitionerKind.HASH:
+        return HashPartitioner(key_columns, max_parallelism, subpartitions)
+    if kind is PartitionerKind.REBALANCE:
+        return RebalancePartitioner(subpartitions, first=subtask)
+    if kind is PartitionerKind.RESCALE:
+        return RebalancePartitioner(subpartitions)
+    if kind is PartitionerKind.BROADCAST:
+        return BroadcastPartitioner(subpartitions)
+    return ForwardPartitioner()

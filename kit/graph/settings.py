@@ -237,6 +237,13 @@ class FailureRate:
 RestartStrategy = NoRestart | FixedDelay | ExponentialDelay | FailureRate
 
 
+def default_restart_strategy(checkpoint: CheckpointConfig) -> RestartStrategy:
+    """What a job does that says nothing: with periodic checkpoints it restarts, ever more slowly (1.11: after a fixed
+    second), else it does not.
+    """
+    return NoRestart() if checkpoint.interval_ms is None else ExponentialDelay()
+
+
 # ---- the job ----------------------------------------------------------------------------------------------------
 
 
@@ -244,8 +251,8 @@ RestartStrategy = NoRestart | FixedDelay | ExponentialDelay | FailureRate
 class JobSettings:
     """All settings of a job that are not of one operator (with Flink's `JobCheckpointingSettings` in it).
 
-    A source hands on at most `buffer_rows` rows at once; a sender may have `channel_credits` buffers under way on a
-    channel before the receiver has taken one.
+    A source hands on at most `buffer_rows` rows at once; a sender may have `channel_credits` buffers
+    under way on a channel before the receiver has taken one.
     """
 
     checkpoint: CheckpointConfig = field(default_factory=CheckpointConfig)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from kit.graph.execution_graph import ExecutionGraph, ParallelismError
 from kit.graph.job_graph import create_job_graph
-from kit.graph.partitioners import PartitionerKind, RebalancePartitioner, create_partitioner
+from kit.graph.partitioners import PartitionerKind, RebalancePartitioner
 from tests.graph.graphs import edge, node, pipeline, stream_graph, unchained
 
 KINDS = ["hash", "rebalance", "broadcast", "global", "rescale"]
@@ -43,23 +43,23 @@ def test_numbers_run_on_from_edge_to_edge() -> None:
     graph = ExecutionGraph(job)
     assert [c.number for c in graph.channels] == list(range(graph.channel_count)) == list(range(10))
     gates = graph.task("c/1").gates
-    assert [[c.number for c in gate.channels] for gate in gates] == [[1, 3], [5], [7, 9]]
-    assert [[c.number for c in part.channels] for part in graph.task("a/1").partitions] == [[2, 3], [8, 9]]
+    assert [list(gate.channels) for gate in gates] == [[1, 3], [5], [7, 9]]
+    assert [list(part.channels) for part in graph.task("a/1").partitions] == [[2, 3], [8, 9]]
 
 
 @given(st.sampled_from(KINDS), st.integers(1, 17), st.integers(1, 17))
 def test_both_ends_see_each_channel_once(kind: str, senders: int, receivers: int) -> None:
     graph = execution(kind, senders, receivers)
     for sees in ("gates", "partitions"):
-        seen = Counter(c.number for task in graph.tasks for end in getattr(task, sees) for c in end.channels)
+        seen = Counter(number for task in graph.tasks for end in getattr(task, sees) for number in end.channels)
         assert seen == Counter(range(graph.channel_count))
     for task in graph.tasks:
         for gate in task.gates:
-            assert [(c.target_task, c.gate, c.index) for c in gate.channels] == [
+            assert [(c.target_task, c.gate, c.index) for c in map(graph.channel, gate.channels)] == [
                 (task.task, gate.index, i) for i in range(len(gate.channels))
             ]
         for partition in task.partitions:
-            assert [(c.source_task, c.partition, c.subpartition) for c in partition.channels] == [
+            assert [(c.source_task, c.partition, c.subpartition) for c in map(graph.channel, partition.channels)] == [
                 (task.task, partition.index, i) for i in range(len(partition.channels))
             ]
     assert tuple(graph.channel(number) for number in range(graph.channel_count)) == graph.channels
@@ -101,7 +101,7 @@ def test_forward_becomes_rebalance_when_the_ends_are_rescaled_apart() -> None:
     apart = ExecutionGraph(job, {"sums": 5}).task("source/0")
     assert [p.partitioner for p in same.partitions] == [PartitionerKind.FORWARD]
     assert [p.partitioner for p in apart.partitions] == [PartitionerKind.REBALANCE]
-    partitioner = create_partitioner(apart.partitions[0].edge, apart)
+    partitioner = apart.partitions[0].create_partitioner()
     assert isinstance(partitioner, RebalancePartitioner)
     assert partitioner.subpartitions == 3  # of the receivers opposite only
 

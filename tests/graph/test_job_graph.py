@@ -36,7 +36,12 @@ def names(operators: object) -> list[str]:
 def test_a_chain_is_a_tree_head_first() -> None:
     vertex = flights().vertex("flights")
     assert names(vertex.operators) == ["flights", "parse", "late", "log"]
-    assert [operator.chained_outputs for operator in vertex.operators] == [(1,), (2, 3), (), ()]
+    assert [names(vertex.chained_after(operator.operator_id)) for operator in vertex.operators] == [
+        ["parse"],
+        ["late", "log"],
+        [],
+        [],
+    ]
     assert vertex.chain == "flights -> parse -> (late, log)"
     assert vertex.head.name == "flights"
 
@@ -52,8 +57,8 @@ def test_edges_leave_from_operators_of_the_chain() -> None:
     vertex = job.vertex("flights")
     # those of operators further down the chain come first
     assert [job.operator(out.source_operator).name for out in vertex.outputs] == ["late", "parse"]
-    assert [operator.partitions for operator in vertex.operators] == [(), (1,), (0,), ()]
     assert [out.partition for out in vertex.outputs] == [0, 1]
+    assert vertex.outputs_of(vertex.operators[1].operator_id) == vertex.outputs[1:]
 
 
 def test_gates_follow_the_order_of_the_inputs() -> None:

@@ -16,7 +16,6 @@ from kit.graph.partitioners import (
     PartitionerKind,
     RebalancePartitioner,
     Split,
-    create_partitioner,
 )
 from kit.state.key_groups import assign_key_to_parallel_operator
 from tests.graph.graphs import pipeline
@@ -99,8 +98,7 @@ def test_broadcast_gives_everyone_the_batch_itself() -> None:
 @pytest.mark.parametrize("kind", ["hash", "rebalance", "broadcast", "global", "rescale"])
 def test_no_rows_no_batches(kind: str) -> None:
     task = ExecutionGraph(create_job_graph(pipeline(kind))).task("source/0")
-    partition = task.partitions[0]
-    assert create_partitioner(partition.edge, task).split(EMPTY) == []
+    assert task.partitions[0].create_partitioner().split(EMPTY) == []
 
 
 CREATED = [
@@ -115,7 +113,7 @@ CREATED = [
 @pytest.mark.parametrize(("kind", "cls", "attributes"), CREATED, ids=[kind for kind, *_ in CREATED])
 def test_each_subtask_has_the_partitioner_of_its_edge(kind: str, cls: type, attributes: dict) -> None:
     task = ExecutionGraph(create_job_graph(pipeline(kind, 2, 3, max_parallelism=77))).task("source/1")
-    partitioner = create_partitioner(task.partitions[0].edge, task)
+    partitioner = task.partitions[0].create_partitioner()
     assert type(partitioner) is cls
     assert {name: getattr(partitioner, name) for name in attributes} == attributes
 
