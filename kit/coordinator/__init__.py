@@ -1,0 +1,36 @@
+"""The CheckpointCoordinator and its parts."""
+
+from kit.coordinator.completed_checkpoint import CompletedCheckpoint
+from kit.coordinator.context import CoordinatorContext
+from kit.coordinator.coordinator import EVENTS, NOTES, CheckpointCoordinator
+from kit.coordinator.failure_manager import CheckpointFailureManager
+from kit.coordinator.master_hooks import MasterHook, MasterHooks, MasterStateSerializer
+from kit.coordinator.pending_checkpoint import PendingCheckpoint, TaskAcknowledgeResult
+from kit.coordinator.plan import CheckpointPlan, CheckpointPlanCalculator
+from kit.coordinator.request_decider import CheckpointRequestDecider, CheckpointTriggerRequest
+from kit.coordinator.shared_state_registry import RecoveryClaimMode, SharedStateRegistry
+from kit.coordinator.statistics import CheckpointStats, CheckpointStatsTracker
+from kit.coordinator.store import CompletedCheckpointStore
+
+__all__ = [
+    "EVENTS",
+    "NOTES",
+    "CheckpointCoordinator",
+    "CheckpointFailureManager",
+    "CheckpointPlan",
+    "CheckpointPlanCalculator",
+    "CheckpointRequestDecider",
+    "CheckpointStats",
+    "CheckpointStatsTracker",
+    "CheckpointTriggerRequest",
+    "CompletedCheckpoint",
+    "CompletedCheckpointStore",
+    "CoordinatorContext",
+    "MasterHook",
+    "MasterHooks",
+    "MasterStateSerializer",
+    "PendingCheckpoint",
+    "RecoveryClaimMode",
+    "SharedStateRegistry",
+    "TaskAcknowledgeResult",
+]

@@ -1,0 +1,106 @@
+"""When failing checkpoints fail the job: more than the tolerable number in a row, each checkpoint counted once.
+
+Only reasons in `COUNTED` count: those where the checkpoint itself went wrong, not where the job was in its way. A
+success of a newer checkpoint than any before begins the count anew, and so does failing the job.
+
+Follows Flink 2.3's `CheckpointFailureManager`. In 1.11 IO_EXCEPTION and FINALIZE_CHECKPOINT_FAILURE do not count, every
+success clears, and neither savepoints nor failures of older checkpoints are treated apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from kit.protocol.properties import CheckpointProperties
+from kit.protocol.reasons import CheckpointException, CheckpointFailureReason
+
+UNLIMITED_TOLERABLE_FAILURES = 2**31 - 1
+UNKNOWN_CHECKPOINT_ID = -1
+"""A failure before there was a checkpoint: counts every time."""
+
+COUNTED = frozenset(
+    {
+        CheckpointFailureReason.IO_EXCEPTION,
+        CheckpointFailureReason.CHECKPOINT_ASYNC_EXCEPTION,
+        CheckpointFailureReason.CHECKPOINT_DECLINED,
+        CheckpointFailureReason.CHECKPOINT_EXPIRED,
+        CheckpointFailureReason.FINALIZE_CHECKPOINT_FAILURE,
+    }
+)
+
+FailJob = Callable[[str, int], None]
+FailJobDueToTask = Callable[[str, str], None]
+
+
+class CheckpointFailureManager:
+    """Counts failures in a row and fails the job above `tolerable` of them.
+
+    `fail_job(error, checkpoint_id)` and `fail_job_due_to_task_failure(error, task)` are called at most once a failure.
+    Raises ValueError when `tolerable` is negative; `UNLIMITED_TOLERABLE_FAILURES` never fails the job for its count.
+    """
+
+    def __init__(self, tolerable: int, fail_job: FailJob, fail_job_due_to_task_failure: FailJobDueToTask) -> None:
+        if tolerable < 0:
+            raise ValueError(f"the tolerable number of checkpoint failures is {tolerable}, expected 0 or more")
+        self.tolerable = tolerable
+        self.counter = 0
+        self.counted_ids: set[int] = set()
+        self._last_succeeded_id: int | None = None
+        self._fail_job = fail_job
+        self._fail_job_due_to_task_failure = fail_job_due_to_task_failure
+
+    def handle_failure(
+        self,
+        properties: CheckpointProperties,
+        why: CheckpointException,
+        checkpoint_id: int = UNKNOWN_CHECKPOINT_ID,
+        task: str | None = None,
+    ) -> None:
+        """Take note that a checkpoint failed; `task` is to blame unless None (`handleCheckpointException`)."""
+        if task is None or why.reason.pre_flight:
+            if not properties.is_savepoint:
+                self._count(why, checkpoint_id, lambda error: self._fail_job(error, checkpoint_id))
+        elif properties.is_synchronous:
+            self._fail_job(str(why), checkpoint_id)
+        else:
+            blamed = task
+            self._count(why, checkpoint_id, lambda error: self._fail_job_due_to_task_failure(error, blamed))
+
+    def handle_success(self, checkpoint_id: int) -> None:
+        """Take note that a checkpoint completed; only one newer than any before it clears the count."""
+        if self._last_succeeded_id is None or checkpoint_id > self._last_succeeded_id:
+            self._last_succeeded_id = checkpoint_id
+            self._clear()
+
+    def _count(self, why: CheckpointException, checkpoint_id: int, fail: Callable[[str], None]) -> None:
+        if not self._is_relevant(checkpoint_id):
+            return
+        if self.tolerable != UNLIMITED_TOLERABLE_FAILURES and why.reason in COUNTED:
+            if checkpoint_id == UNKNOWN_CHECKPOINT_ID:
+                self.counter += 1
+            elif checkpoint_id not in self.counted_ids:
+                self.counted_ids.add(checkpoint_id)
+                self.counter += 1
+        if self.counter > self.tolerable:
+            failures = self.counter
+            self._clear()
+            fail(
+                f"{failures} checkpoint(s) failed in a row, {self.tolerable} may. The last one: {why} "
+                "`coordinator.statistics.to_pandas()` lists them all; `tolerable_failures` sets how many may fail."
+            )
+
+    def _is_relevant(self, checkpoint_id: int) -> bool:
+        newest = self._last_succeeded_id
+        return checkpoint_id == UNKNOWN_CHECKPOINT_ID or newest is None or checkpoint_id > newest
+
+    def _clear(self) -> None:
+        self.counter = 0
+        self.counted_ids.clear()
+
+    def validate(self) -> None:
+        """Check that the count covers the counted checkpoints and is tolerable; raises AssertionError."""
+        assert len(self.counted_ids) <= self.counter, f"{self.counter} counted, but ids {sorted(self.counted_ids)}"
+        assert self.counter <= self.tolerable, f"{self.counter} failures in a row and the job runs on"
+
+    def __repr__(self) -> str:
+        return f"CheckpointFailureManager({self.counter} of {self.tolerable} tolerable failures)"

@@ -1,0 +1,205 @@
+"""A checkpoint under way: who has acked, who has not, and the state collected so far.
+
+It is fully acknowledged when every task, operator coordinator and master hook has. Then it is finalized into a
+`CompletedCheckpoint`; or it is aborted, and what it collected is discarded. Either way it is disposed: nothing is
+acknowledged any more.
+
+Follows Flink's `PendingCheckpoint`. An ack costs the same however many tasks there are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from enum import Enum
+
+from kit.coordinator.completed_checkpoint import CompletedCheckpoint
+from kit.coordinator.plan import CheckpointPlan, OperatorStateBuilder
+from kit.coordinator.request_decider import CheckpointTriggerRequest
+from kit.coordinator.shared_state_registry import private_files
+from kit.coordinator.statistics import CheckpointStats
+from kit.graph.execution_graph import ExecutionVertex
+from kit.metadata import CheckpointMetadata
+from kit.protocol.properties import CheckpointProperties
+from kit.protocol.reasons import CheckpointException
+from kit.state.handles import ByteStreamStateHandle
+from kit.state.operator_state import MasterState, OperatorState, TaskStateSnapshot
+
+
+class TaskAcknowledgeResult(Enum):
+    """What became of an ack (`PendingCheckpoint.TaskAcknowledgeResult`)."""
+
+    SUCCESS = "SUCCESS"
+    DUPLICATE = "DUPLICATE"
+    UNKNOWN = "UNKNOWN"
+    """Nobody asked this task, or this attempt of it."""
+    DISCARDED = "DISCARDED"
+    """The checkpoint has come to its end already."""
+
+
+class PendingCheckpoint:
+    """One checkpoint from its creation to its end.
+
+    `coordinators` gives for each operator coordinator to ack a task of its operator (for the parallelism); `hooks` the
+    master hooks to ack. Raises ValueError for a plan without a task to wait for.
+    """
+
+    def __init__(
+        self,
+        checkpoint_id: int,
+        timestamp_ms: int,
+        plan: CheckpointPlan,
+        request: CheckpointTriggerRequest,
+        coordinators: Mapping[str, ExecutionVertex],
+        hooks: Iterable[str],
+        stats: CheckpointStats,
+    ) -> None:
+        if not plan.tasks_to_wait_for:
+            raise ValueError(f"chk-{checkpoint_id} waits for no task: at least one must take part")
+        self.checkpoint_id = checkpoint_id
+        self.timestamp_ms = timestamp_ms
+        self.plan = plan
+        self.request = request
+        self.stats = stats
+        self.location: str | None = None
+        self.states: dict[str, OperatorStateBuilder] = {}
+        self.master_states: list[MasterState] = []
+        self.not_yet_acked_tasks: dict[str, ExecutionVertex] = {task.task: task for task in plan.tasks_to_wait_for}
+        self.not_yet_acked_coordinators: dict[str, ExecutionVertex] = dict(coordinators)
+        self.not_yet_acked_hooks: set[str] = set(hooks)
+        self.acked_tasks: set[str] = set()
+        self.is_disposed = False
+        self.failure: CheckpointException | None = None
+
+    @property
+    def properties(self) -> CheckpointProperties:
+        """How it was asked for."""
+        return self.request.properties
+
+    @property
+    def tasks(self) -> int:
+        """How many tasks there are to ack."""
+        return len(self.plan.tasks_to_wait_for)
+
+    @property
+    def can_be_subsumed(self) -> bool:
+        """Whether a newer checkpoint makes this one pointless; never so for a savepoint: somebody wants it."""
+        return not self.properties.is_savepoint
+
+    @property
+    def is_fully_acknowledged(self) -> bool:
+        """Whether tasks, operator coordinators and master hooks have all acked."""
+        return not (
+            self.is_disposed or self.not_yet_acked_tasks or self.not_yet_acked_coordinators or self.not_yet_acked_hooks
+        )
+
+    def acknowledge_task(self, task: str, attempt: int, snapshot: TaskStateSnapshot | None) -> TaskAcknowledgeResult:
+        """A task is done; `snapshot` is None when it has no state."""
+        if self.is_disposed:
+            return TaskAcknowledgeResult.DISCARDED
+        if attempt != self.plan.attempt:
+            return TaskAcknowledgeResult.UNKNOWN
+        vertex = self.not_yet_acked_tasks.pop(task, None)
+        if vertex is None:
+            return TaskAcknowledgeResult.DUPLICATE if task in self.acked_tasks else TaskAcknowledgeResult.UNKNOWN
+        self.acked_tasks.add(task)
+        if snapshot is not None and snapshot.is_task_deployed_as_finished:
+            self.plan.report_task_finished_on_restore(vertex)
+            return TaskAcknowledgeResult.SUCCESS
+        self._collect(vertex, snapshot)
+        if snapshot is not None and snapshot.is_task_finished:
+            self.plan.report_task_has_finished_operators(vertex)
+        return TaskAcknowledgeResult.SUCCESS
+
+    def _collect(self, task: ExecutionVertex, snapshot: TaskStateSnapshot | None) -> None:
+        for operator in task.vertex.operators:
+            operator_id = operator.operator_id
+            builder = self.states.get(operator_id)
+            if builder is None:
+                builder = self.states[operator_id] = OperatorStateBuilder.of(task, operator)
+            elif builder.name is None:
+                builder.name, builder.uid = operator.name, operator.uid
+            state = None if snapshot is None else snapshot.subtask_states.get(operator_id)
+            if state is not None:
+                builder.subtask_states[task.subtask_index] = state
+
+    def acknowledge_coordinator(self, operator_id: str, state: bytes | None) -> TaskAcknowledgeResult:
+        """An operator coordinator is done; `state` is None when it has none."""
+        if self.is_disposed:
+            return TaskAcknowledgeResult.DISCARDED
+        task = self.not_yet_acked_coordinators.pop(operator_id, None)
+        if task is None:
+            known = operator_id in self.states and self.states[operator_id].coordinator_state is not None
+            return TaskAcknowledgeResult.DUPLICATE if known else TaskAcknowledgeResult.UNKNOWN
+        if operator_id not in self.states:
+            self.states[operator_id] = OperatorStateBuilder(operator_id, task.parallelism, task.max_parallelism)
+        if state is not None:
+            self.states[operator_id].coordinator_state = ByteStreamStateHandle(operator_id, state)
+        return TaskAcknowledgeResult.SUCCESS
+
+    def acknowledge_hook(self, hook: str, state: MasterState | None) -> TaskAcknowledgeResult:
+        """A master hook is done; `state` is None when it has none."""
+        if self.is_disposed:
+            return TaskAcknowledgeResult.DISCARDED
+        if hook not in self.not_yet_acked_hooks:
+            return TaskAcknowledgeResult.UNKNOWN
+        self.not_yet_acked_hooks.discard(hook)
+        if state is not None:
+            self.master_states.append(state)
+        return TaskAcknowledgeResult.SUCCESS
+
+    def finalize(self, order: Iterable[str]) -> CheckpointMetadata:
+        """What belongs into `_metadata`: operators in the given order of ids, whatever order the acks came in.
+
+        Raises PartialFinishingNotSupportedByState, and ValueError before everybody has acked.
+        """
+        if not self.is_fully_acknowledged:
+            raise ValueError(f"{self!r} cannot be finalized: it is not fully acknowledged, or disposed")
+        self.plan.fulfill_finished_task_status(self.states)
+        return CheckpointMetadata(
+            self.checkpoint_id,
+            tuple(self.states[operator_id].build() for operator_id in order if operator_id in self.states),
+            tuple(sorted(self.master_states, key=lambda state: state.name)),
+            self.properties,
+        )
+
+    def complete(self, job_id: str, metadata: CheckpointMetadata, path: str, at_ms: int) -> CompletedCheckpoint:
+        """Its metadata stands at `path`: become a completed checkpoint, and be disposed."""
+        assert self.location is not None
+        self.is_disposed = True
+        return CompletedCheckpoint(
+            job_id,
+            self.checkpoint_id,
+            self.timestamp_ms,
+            at_ms,
+            {state.operator_id: state for state in metadata.operator_states},
+            metadata.master_states,
+            self.properties,
+            self.location,
+            path,
+        )
+
+    def abort(self, why: CheckpointException) -> None:
+        """Come to an end without completing; the state collected is for `files_to_discard` to tell."""
+        self.failure = why
+        self.is_disposed = True
+
+    def files_to_discard(self) -> tuple[str, ...]:
+        """Every file that the acks so far refer to and that no other checkpoint may use; all of a savepoint's."""
+        states: Iterable[OperatorState] = [builder.build() for builder in self.states.values()]
+        if self.properties.is_savepoint:
+            return tuple(dict.fromkeys(file for state in states for file in state.files()))
+        return tuple(dict.fromkeys(file for state in states for file in private_files(state)))
+
+    def validate(self) -> None:
+        """Check that every task has either acked or not; raises AssertionError."""
+        if self.is_disposed:
+            return
+        waiting = set(self.not_yet_acked_tasks)
+        assert not waiting & self.acked_tasks, f"{self!r}: {sorted(waiting & self.acked_tasks)} acked and did not"
+        assert len(waiting) + len(self.acked_tasks) == self.tasks, f"{self!r}: of {self.tasks} tasks some got lost"
+        for builder in self.states.values():
+            assert len(builder.subtask_states) <= builder.parallelism, f"{self!r}: too many subtasks of {builder.name}"
+
+    def __repr__(self) -> str:
+        kind = self.properties.snapshot_type.name
+        return f"PendingCheckpoint({self.checkpoint_id}, {kind}, {len(self.acked_tasks)} of {self.tasks} acked)"

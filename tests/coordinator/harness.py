@@ -1,0 +1,349 @@
+"""A job around a CheckpointCoordinator that answers nothing by itself: tests see each command and choose the answer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
+from typing import Any, TypeVar
+
+from kit.coordinator import CheckpointCoordinator, CompletedCheckpoint, CompletedCheckpointStore
+from kit.graph.execution_graph import ExecutionGraph
+from kit.graph.job_graph import ChainedOperator, JobEdge, JobGraph, JobVertex
+from kit.graph.partitioners import PartitionerKind
+from kit.graph.settings import CheckpointConfig, JobSettings
+from kit.protocol import commands, events
+from kit.protocol.messages import (
+    AcknowledgeCheckpoint,
+    CheckpointMetrics,
+    DeclineCheckpoint,
+    NotifyCheckpointAborted,
+    NotifyCheckpointComplete,
+    TriggerTaskCheckpoint,
+)
+from kit.protocol.reasons import CheckpointFailureReason
+from kit.protocol.tasks import ExecutionState, split_task_name
+from kit.protocol.words import Word
+from kit.state.handles import FileStateHandle, KeyGroupRange, KeyGroupsStateHandle
+from kit.state.operator_state import OperatorSubtaskState, TaskStateSnapshot
+
+JOB = "0" * 32
+W = TypeVar("W", bound=Word)
+
+
+def graph(
+    vertices: dict[str, int] | None = None,
+    edges: Iterable[tuple[str, str, str]] | None = None,
+    *,
+    chains: dict[str, int] | None = None,
+    **checkpoint: Any,
+) -> ExecutionGraph:
+    """Give a graph of vertices with parallelisms, by default `source` x2 -hash-> `sums` x2.
+
+    An edge is (from, to, partitioner), by default a line of hash edges; `chains` gives vertices more operators than 1.
+    """
+    vertices = vertices or {"source": 2, "sums": 2}
+    names = list(vertices)
+    wires = list(edges) if edges is not None else [(a, b, "hash") for a, b in pairwise(names)]
+    found: dict[str, tuple[list[JobEdge], list[JobEdge]]] = {name: ([], []) for name in names}
+    for source, target, kind in wires:
+        outputs, inputs = found[source][1], found[target][0]
+        wire = JobEdge(
+            source,
+            target,
+            PartitionerKind(kind),
+            ("key",) if kind == "hash" else (),
+            partition=len(outputs),
+            gate=len(inputs),
+            source_operator=operator_id(source),
+            target_operator=operator_id(target),
+            input_index=len(inputs),
+            supports_unaligned=True,
+            reason="",
+        )
+        outputs.append(wire)
+        inputs.append(wire)
+    job = JobGraph(
+        JOB,
+        "job",
+        tuple(
+            JobVertex(
+                operator_id(name),
+                name,
+                _chain(name, (chains or {}).get(name, 1)),
+                parallelism,
+                128,
+                False,
+                tuple(found[name][0]),
+                tuple(found[name][1]),
+            )
+            for name, parallelism in vertices.items()
+        ),
+        JobSettings(checkpoint=CheckpointConfig(**checkpoint)),
+    )
+    return ExecutionGraph(job)
+
+
+def operator_id(vertex: str, number: int = 0) -> str:
+    """Give the id of the operator of this number in the chain of a vertex, head first."""
+    return f"{vertex}-{number}".encode().hex().ljust(32, "0")
+
+
+def _chain(vertex: str, operators: int) -> tuple[ChainedOperator, ...]:
+    spec: Any = None
+    return tuple(
+        ChainedOperator(
+            operator_id(vertex, number),
+            f"{vertex}-{number}",
+            f"{vertex}-{number}",
+            spec,
+            operator_id(vertex, number - 1) if number else None,
+        )
+        for number in range(operators)
+    )
+
+
+def keyed_state(path: str, size: int = 10) -> OperatorSubtaskState:
+    """Give the state of a subtask that lies in one file."""
+    handle = KeyGroupsStateHandle(KeyGroupRange(0, 0), (0,), FileStateHandle(path, size))
+    return OperatorSubtaskState(managed_keyed_state=(handle,))
+
+
+class Harness:
+    """The coordinator's context and host; `emitted` are the commands since the last `take`."""
+
+    def __init__(
+        self,
+        execution_graph: ExecutionGraph | None = None,
+        *,
+        hooks: Sequence[str] = (),
+        coordinators: Sequence[str] = (),
+        store: CompletedCheckpointStore | None = None,
+        **checkpoint: Any,
+    ) -> None:
+        self.graph = execution_graph or graph(**checkpoint)
+        self.at = 1_000
+        self.epoch = 1
+        self.next_id = 1
+        self.states = {task.task: ExecutionState.RUNNING for task in self.graph.tasks}
+        self.emitted: list[Word] = []
+        self.calls: list[tuple[Any, ...]] = []
+        self.timers: dict[str, int] = {}
+        ids = [operator_id(name) for name in coordinators]
+        self.coordinator = CheckpointCoordinator(
+            JOB, self.graph, self, hooks=hooks, operator_coordinators=ids, store=store
+        )
+        self._requests = 0
+
+    # --- the context ----------------------------------------------------------------------------------------------
+
+    def emit(self, word: Word) -> None:
+        self.emitted.append(word)
+        if isinstance(word, commands.ScheduleTimer):
+            self.timers[word.timer] = word.due_ms
+        if isinstance(word, commands.CancelTimer):
+            self.timers.pop(word.timer, None)
+
+    def execution_state(self, task: str) -> ExecutionState:
+        return self.states[task]
+
+    def fail_job(self, error: str, checkpoint_id: int | None) -> None:
+        self.calls.append(("fail_job", error, checkpoint_id))
+
+    def fail_job_due_to_task_failure(self, error: str, task: str) -> None:
+        self.calls.append(("fail_job_due_to_task_failure", error, task))
+
+    def notify_coordinators_complete(self, checkpoint_id: int) -> None:
+        self.calls.append(("complete", checkpoint_id))
+
+    def notify_coordinators_aborted(self, checkpoint_id: int) -> None:
+        self.calls.append(("aborted", checkpoint_id))
+
+    def abort_coordinators_triggering(self) -> None:
+        self.calls.append(("abort_triggering",))
+
+    # --- what came out --------------------------------------------------------------------------------------------
+
+    def take(self, kind: type[W]) -> list[W]:
+        """Give the commands of this kind that have not been taken yet."""
+        found = [word for word in self.emitted if isinstance(word, kind)]
+        self.emitted = [word for word in self.emitted if not isinstance(word, kind)]
+        return found
+
+    def notes(self, kind: str) -> list[commands.Note]:
+        """Give the notes of this kind, without taking them."""
+        return [word for word in self.emitted if isinstance(word, commands.Note) and word.kind == kind]
+
+    def errors(self) -> dict[int, str]:
+        """Take the answers to requests that failed, by request id."""
+        return {word.request_id: word.error for word in self.take(commands.CompleteRequest) if word.error}
+
+    def pending(self) -> list[int]:
+        """Give the ids of the pending checkpoints."""
+        return list(self.coordinator.pending)
+
+    def retained(self) -> list[CompletedCheckpoint]:
+        """Give the retained checkpoints."""
+        return self.coordinator.store.checkpoints
+
+    def retained_ids(self) -> list[int]:
+        """Give their ids."""
+        return [checkpoint.checkpoint_id for checkpoint in self.retained()]
+
+    def discarded(self) -> set[str]:
+        """Take the files that were discarded."""
+        return {path for word in self.take(commands.DiscardState) for path in word.paths}
+
+    # --- what goes in ---------------------------------------------------------------------------------------------
+
+    def give(self, event: Word) -> None:
+        """Hand an event to the coordinator, which must be sound afterwards."""
+        self.coordinator.handle(event)
+        self.coordinator.validate()
+
+    def wait(self, ms: int) -> None:
+        """Let time pass; timers fire as they become due."""
+        end = self.at + ms
+        while self.timers and min(self.timers.values()) <= end:
+            timer = min(self.timers, key=lambda name: (self.timers[name], name))
+            self.at = max(self.at, self.timers.pop(timer))
+            self.give(events.TimerFired(timer=timer))
+            self.answer_triggering()
+        self.at = end
+
+    def request(self, *, full: bool = False) -> int:
+        """Ask for a checkpoint; returns the request's id."""
+        self._requests += 1
+        self.give(events.RequestCheckpoint(request_id=self._requests, full=full))
+        return self._requests
+
+    def request_savepoint(self, target: str | None = "savepoints") -> int:
+        """Ask for a savepoint; returns the request's id."""
+        self._requests += 1
+        self.give(events.RequestSavepoint(request_id=self._requests, target=target))
+        return self._requests
+
+    def request_stop(self, *, drain: bool = False) -> int:
+        """Ask for stop-with-savepoint; returns the request's id."""
+        self._requests += 1
+        self.give(events.RequestStop(request_id=self._requests, target="savepoints", drain=drain))
+        return self._requests
+
+    def answer(self, kind: type[Word]) -> bool:
+        """Answer all commands of this kind favourably; False when there are none."""
+        found = self.take(kind)
+        for command in found:
+            self._answer(command)
+        return bool(found)
+
+    def _answer(self, command: Any) -> None:
+        match command:
+            case commands.AllocateCheckpointId():
+                self.next_id += 1
+                self.give(events.CheckpointIdAllocated(checkpoint_id=self.next_id - 1))
+            case commands.InitializeLocation(checkpoint_id=checkpoint_id):
+                self.give(events.LocationInitialized(checkpoint_id=checkpoint_id, location=f"chk-{checkpoint_id}"))
+            case commands.ScheduleCoordinatorCheckpoint(checkpoint_id=checkpoint_id, operator_id=operator_id):
+                if self.coordinator.expects_coordinator_snapshot(checkpoint_id, operator_id):
+                    self.coordinator.on_coordinator_snapshot(checkpoint_id, operator_id, b"coordinator")
+            case commands.TriggerMasterHook(checkpoint_id=checkpoint_id, hook=hook):
+                self.give(
+                    events.MasterHookTriggered(checkpoint_id=checkpoint_id, hook=hook, version=3, state=hook.encode())
+                )
+            case commands.WriteMetadata(checkpoint_id=checkpoint_id, location=location, data=data):
+                path = f"{location}/_metadata"
+                self.give(events.MetadataWritten(checkpoint_id=checkpoint_id, path=path, size_bytes=len(data)))
+            case commands.StoreCheckpoint(checkpoint_id=checkpoint_id):
+                self.give(events.CheckpointStored(checkpoint_id=checkpoint_id))
+
+    def answer_triggering(self) -> None:
+        """Answer every step up to the triggering of tasks, for as many checkpoints as want to start."""
+        while any(
+            self.answer(kind)
+            for kind in (
+                commands.AllocateCheckpointId,
+                commands.InitializeLocation,
+                commands.ScheduleCoordinatorCheckpoint,
+                commands.TriggerMasterHook,
+            )
+        ):
+            pass
+
+    def answer_completing(self) -> None:
+        """Answer the steps after the last ack."""
+        while self.answer(commands.WriteMetadata) or self.answer(commands.StoreCheckpoint):
+            pass
+
+    def trigger(self, **facts: Any) -> int:
+        """Ask for a checkpoint and bring it to the tasks; returns the checkpoint's id."""
+        self.request(**facts)
+        self.answer_triggering()
+        return self.next_id - 1
+
+    def trigger_savepoint(self) -> int:
+        """Ask for a savepoint and bring it to the tasks; returns its id."""
+        self.request_savepoint()
+        self.answer_triggering()
+        return self.next_id - 1
+
+    def ack(
+        self,
+        checkpoint_id: int,
+        task: str,
+        state: OperatorSubtaskState | TaskStateSnapshot | None = None,
+        *,
+        attempt: int | None = None,
+        job_id: str = JOB,
+        **metrics: Any,
+    ) -> None:
+        """Let a task ack; a state without an operator is that of the vertex's operator."""
+        if isinstance(state, OperatorSubtaskState):
+            state = TaskStateSnapshot({operator_id(split_task_name(task)[0]): state})
+        self.give(
+            AcknowledgeCheckpoint(
+                task=task,
+                attempt=self.epoch if attempt is None else attempt,
+                job_id=job_id,
+                checkpoint_id=checkpoint_id,
+                metrics=CheckpointMetrics(**metrics),
+                state=state,
+            )
+        )
+
+    def ack_all(self, checkpoint_id: int, *, but: Iterable[str] = (), files: bool = False) -> None:
+        """Let every task ack that has not; with `files` each brings `<task>-<id>`."""
+        for task in list(self.coordinator.pending[checkpoint_id].not_yet_acked_tasks):
+            if task not in but:
+                self.ack(checkpoint_id, task, keyed_state(f"{task}-{checkpoint_id}") if files else None)
+
+    def complete(self, checkpoint_id: int, *, files: bool = False) -> None:
+        """Bring a triggered checkpoint to its good end."""
+        self.ack_all(checkpoint_id, files=files)
+        self.answer_completing()
+
+    def decline(
+        self,
+        checkpoint_id: int,
+        task: str,
+        reason: CheckpointFailureReason = CheckpointFailureReason.CHECKPOINT_DECLINED,
+        *,
+        job_id: str = JOB,
+    ) -> None:
+        """Let a task decline."""
+        self.give(
+            DeclineCheckpoint(task=task, attempt=self.epoch, job_id=job_id, checkpoint_id=checkpoint_id, reason=reason)
+        )
+
+    # --- what the tasks were told -----------------------------------------------------------------------------------
+
+    def triggered(self) -> list[tuple[str, int]]:
+        """Take who was triggered for which checkpoint."""
+        return [(word.task, word.checkpoint_id) for word in self.take(TriggerTaskCheckpoint)]
+
+    def confirmed(self) -> list[tuple[str, int, int]]:
+        """Take who was told of which completed checkpoint, and the last subsumed id."""
+        words = self.take(NotifyCheckpointComplete)
+        return [(word.task, word.checkpoint_id, word.last_subsumed_id) for word in words]
+
+    def aborted(self) -> list[tuple[str, int]]:
+        """Take who was told of which aborted checkpoint."""
+        return [(word.task, word.checkpoint_id) for word in self.take(NotifyCheckpointAborted)]
