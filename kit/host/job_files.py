@@ -107,7 +107,7 @@ class JobFiles:
         return MetadataWritten(checkpoint_id=command.checkpoint_id, path=path, size_bytes=len(command.data))
 
     def _store(self, command: StoreCheckpoint) -> Word:
-        """The store in the JobMaster's memory is all there is: `_metadata` on disk is how others find the checkpoint."""
+        """The store in the JobMaster's memory is all there is; others find the checkpoint by its `_metadata`."""
         return CheckpointStored(checkpoint_id=command.checkpoint_id)
 
     def _discard(self, command: DiscardState) -> None:

@@ -15,6 +15,7 @@ Follows Flink's `JobMaster`, `SchedulerBase`, `DefaultScheduler` and `StopWithSa
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from kit.coordinator.completed_checkpoint import CompletedCheckpoint
@@ -32,14 +33,29 @@ from kit.protocol.commands import (
     JobStatusChanged,
     Note,
     ResolveSnapshot,
+    RestoreMasterHooks,
     ScheduleTimer,
     StartEpoch,
     StopEpoch,
 )
 from kit.protocol.events import (
+    CheckpointIdAllocated,
+    CheckpointIdFailed,
     CheckpointOperatorCoordinator,
+    CheckpointStored,
+    CheckpointStoreFailed,
     EpochEnded,
+    LocationFailed,
+    LocationInitialized,
+    MasterHookFailed,
+    MasterHooksRestored,
+    MasterHookTriggered,
+    MetadataFailed,
+    MetadataWritten,
     RequestCancel,
+    RequestCheckpoint,
+    RequestSavepoint,
+    RequestStop,
     SlotLost,
     SnapshotResolved,
     SplitsEnumerated,
@@ -48,13 +64,16 @@ from kit.protocol.events import (
     TimerFired,
 )
 from kit.protocol.messages import (
+    AcknowledgeCheckpoint,
+    DeclineCheckpoint,
     DeployTask,
     OperatorEventToCoordinator,
     OperatorEventToTask,
+    ReportCheckpointMetrics,
     TaskStateChanged,
 )
 from kit.protocol.reasons import CheckpointFailureReason
-from kit.protocol.tasks import ExecutionState, split_task_name, task_name
+from kit.protocol.tasks import ExecutionState, TaskRestore, split_task_name, task_name
 from kit.protocol.words import Machine, ProtocolError, Word, handles
 
 RESTART_TIMER = "restart"
@@ -71,7 +90,7 @@ class TaskRecord:
 class JobMaster(Machine):
     """The master of one job."""
 
-    def __init__(self, job: JobGraph, name: str = "job") -> None:
+    def __init__(self, job: JobGraph, hooks: Sequence[str] = (), name: str = "job") -> None:
         super().__init__(name)
         self.job = job
         self.graph = ExecutionGraph(job)
@@ -79,17 +98,21 @@ class JobMaster(Machine):
         self.error = ""
         self.epoch = 0
         self.tasks: dict[str, TaskRecord] = {}
-        self.checkpoints = CheckpointCoordinator(job, self)
         self.coordinators = {
             operator.operator_id: OperatorCoordinatorHolder(operator, vertex, self._deliver)
             for vertex in job.vertices
             for operator in vertex.operators
             if has_coordinator(operator)
         }
+        self.checkpoints = CheckpointCoordinator(
+            job.job_id, self.graph, self, operator_coordinators=tuple(self.coordinators), hooks=hooks
+        )
         self._restarts = create_restarts(job.settings.restart)
         self._start: StartJob | None = None
         self._awaited: set[str] = set()
         self._ending_as: JobStatus | None = None
+        self._restoring: CompletedCheckpoint | None = None
+        self._resume_checkpoints = False
         self._stop_request: int | None = None
         self._stop_answer: CompleteRequest | None = None
 
@@ -119,8 +142,8 @@ class JobMaster(Machine):
         assert self._start is not None
         try:
             metadata = read_metadata(event.metadata, event.location)[0]
-            self.checkpoints.restore_savepoint(
-                metadata, event.location, event.path, allow_non_restored_state=self._start.allow_non_restored_state
+            self.checkpoints.restore.add_savepoint(
+                metadata, location=event.location, path=f"{event.location}/_metadata"
             )
         except ValueError as error:
             self._fail_before_start(f"{event.path}: {error}")
@@ -135,36 +158,61 @@ class JobMaster(Machine):
     def _fail_before_start(self, error: str) -> None:
         if self.status is JobStatus.CREATED:
             self._awaited.clear()
-            self.checkpoints.shutdown(JobStatus.FAILED.name)
+            self.checkpoints.shut_down(JobStatus.FAILED.name)
             self._become(JobStatus.FAILED, error)
 
     def _deploy_when_ready(self) -> None:
         if not self._awaited and self.status is JobStatus.CREATED:
             self._become(JobStatus.RUNNING)
-            self._restore_and_deploy()
+            self._begin_restore()
 
     # --- deploying ------------------------------------------------------------------------------------------------
 
-    def _restore_and_deploy(self) -> None:
-        latest = self.checkpoints.latest
+    def _begin_restore(self) -> None:
+        """Go back to the latest checkpoint, or to nothing: hooks first, then the tasks."""
+        assert self._start is not None
         try:
-            restores = {} if latest is None else self._restore(latest)
+            self._restoring = self.checkpoints.restore.latest(
+                allow_non_restored_state=self._start.allow_non_restored_state
+            )
+        except ValueError as error:
+            self._end_epoch(JobStatus.FAILING, str(error))
+            return
+        if not any(isinstance(command, RestoreMasterHooks) for command in self._commands):
+            self._deploy()
+
+    @handles(MasterHooksRestored)
+    def _hooks_restored(self, event: MasterHooksRestored) -> None:
+        if self._restoring is not None and event.checkpoint_id == self._restoring.checkpoint_id:
+            self._deploy()
+
+    @handles(MasterHookFailed)
+    def _hook_failed(self, event: MasterHookFailed) -> None:
+        if self._restoring is not None and event.checkpoint_id == self._restoring.checkpoint_id:
+            self._end_epoch(JobStatus.FAILING, event.error)
+        else:
+            self.checkpoints.handle(event)
+
+    def _deploy(self) -> None:
+        latest, self._restoring = self._restoring, None
+        try:
+            restores = {} if latest is None else self._assign_states(latest)
         except ValueError as error:
             self._end_epoch(JobStatus.FAILING, str(error))
             return
         self.epoch += 1
         self.tasks = {task.task: TaskRecord() for task in self.graph.tasks}
+        self.checkpoints.use_graph(self.graph)
         for holder in self.coordinators.values():
             state = None if latest is None else _coordinator_state(latest, holder.operator_id)
             holder.reset(state, self.graph.parallelism[holder.vertex])
-        self.checkpoints.restored(latest)
         self.emit(
             StartEpoch(epoch=self.epoch, parallelism=self.graph.parallelism, max_parallelism=self.graph.max_parallelism)
         )
         for task in self.tasks:
             self.emit(DeployTask(task=task, attempt=self.epoch, restore=restores.get(task)))
 
-    def _restore(self, latest: CompletedCheckpoint) -> dict[str, object]:
+    def _assign_states(self, latest: CompletedCheckpoint) -> dict[str, TaskRestore | None]:
         assert self._start is not None
         restored = restore_job(
             self.graph,
@@ -202,14 +250,18 @@ class JobMaster(Machine):
             record.state in (ExecutionState.RUNNING, ExecutionState.FINISHED) for record in self.tasks.values()
         ):
             self.emit(Note(kind="AllTasksRunning", data={"epoch": self.epoch}))
-            self.checkpoints.start_scheduler()
+            self._start_scheduler()
+
+    def _start_scheduler(self) -> None:
+        if self.checkpoints.config.is_periodic and not self.checkpoints.is_periodic_scheduling:
+            self.checkpoints.start_checkpoint_scheduler()
 
     def _finish_when_done(self) -> None:
         if self.status is JobStatus.RUNNING and all(
             record.state is ExecutionState.FINISHED for record in self.tasks.values()
         ):
             self._ending_as = JobStatus.FINISHED
-            self.checkpoints.stop_scheduler()
+            self.checkpoints.stop_checkpoint_scheduler()
             self.emit(StopEpoch(epoch=self.epoch))
 
     @handles(SlotLost)
@@ -232,9 +284,9 @@ class JobMaster(Machine):
     def _on_failure(self, error: str) -> None:
         if self.status is not JobStatus.RUNNING:
             return
-        self.checkpoints.stop_scheduler()
         self.checkpoints.abort_pending_checkpoints(CheckpointFailureReason.JOB_FAILOVER_REGION, error)
-        self._answer_stop(CompleteRequest(request_id=-1, error=f"the job failed meanwhile: {error}"))
+        self.checkpoints.stop_checkpoint_scheduler()
+        self._give_up_stopping(error)
         delay_ms = self._restarts.next_delay_ms(self.at)
         if delay_ms is None:
             self._end_epoch(JobStatus.FAILING, error)
@@ -260,16 +312,16 @@ class JobMaster(Machine):
             self._restart_when_ready()
 
     def _restart_when_ready(self) -> None:
-        if not self._awaited and self.status is JobStatus.RESTARTING:
+        if not self._awaited and self.status is JobStatus.RESTARTING and not self.checkpoints.is_storing:
             self._become(JobStatus.RUNNING)
-            self._restore_and_deploy()
+            self._begin_restore()
 
     def _end(self, status: JobStatus) -> None:
-        self.checkpoints.shutdown(status.name)
+        self.checkpoints.shut_down(status.name)
         self._become(status, self.error)
-        if self._stop_answer is not None and self._stop_request is not None:
-            self.emit(self._stop_answer)
-            self._stop_request = None
+        if self._stop_answer is not None:
+            super().emit(self._stop_answer)
+            self._stop_request = self._stop_answer = None
 
     @handles(RequestCancel)
     def _cancel(self, event: RequestCancel) -> None:
@@ -277,7 +329,7 @@ class JobMaster(Machine):
             self._awaited.clear()
             self._become(JobStatus.CANCELED)
         elif self.status in (JobStatus.RUNNING, JobStatus.RESTARTING) and self._ending_as is None:
-            self.checkpoints.stop_scheduler()
+            self.checkpoints.stop_checkpoint_scheduler()
             self.checkpoints.abort_pending_checkpoints(
                 CheckpointFailureReason.CHECKPOINT_COORDINATOR_SUSPEND, "the job is cancelled"
             )
@@ -296,23 +348,105 @@ class JobMaster(Machine):
             self._awaited.discard(RESTART_TIMER)
             self._restart_when_ready()
         else:
-            self.checkpoints.on_timer(event)
+            self.checkpoints.handle(event)
 
-    # --- checkpoints: every event of the pipeline goes to the coordinator -----------------------------------------
+    # --- stopping with a savepoint --------------------------------------------------------------------------------
+
+    @handles(RequestStop)
+    def _stop(self, event: RequestStop) -> None:
+        if self.status is not JobStatus.RUNNING or self._stop_request is not None:
+            why = "it is being stopped already" if self._stop_request is not None else f"it is {self.status.name}"
+            self.emit(CompleteRequest(request_id=event.request_id, error=f"the job cannot be stopped: {why}"))
+            return
+        self._stop_request = event.request_id
+        self.checkpoints.stop_checkpoint_scheduler()
+        self.checkpoints.handle(event)
+
+    def emit(self, word: Word) -> None:
+        """Give a command; the answer to a stop request waits until the job has finished."""
+        if isinstance(word, CompleteRequest) and word.request_id == self._stop_request:
+            if not word.error:
+                self._stop_answer = word
+                return
+            self._stop_request = None
+            self._resume_checkpoints = True
+        super().emit(word)
+
+    def _give_up_stopping(self, error: str) -> None:
+        answer = self._stop_answer
+        if answer is not None:
+            self._stop_request = self._stop_answer = None
+            text = f"the savepoint stands at {answer.path}, but the job failed before it had stopped: {error}"
+            self.emit(CompleteRequest(request_id=answer.request_id, error=text))
+
+    # --- checkpoints ----------------------------------------------------------------------------------------------
 
     def handle(self, event: Word, at: int) -> list[Word]:
-        """Take one event; afterwards the operator coordinators' gates open unless a checkpoint is being triggered."""
+        """Take one event; what was waiting for its end goes on afterwards.
+
+        The operator coordinators' gates open unless a checkpoint is being triggered; a restart begins when no
+        checkpoint is being stored any more; periodic checkpoints go on after a stop that failed.
+        """
         super().handle(event, at)
-        if not self.checkpoints.is_triggering:
+        if not self.checkpoints.trigger.is_triggering:
             for holder in self.coordinators.values():
                 holder.open_gate()
+        self._restart_when_ready()
+        if self._resume_checkpoints:
+            self._resume_checkpoints = False
+            self._start_checkpoints_when_running()
         return self._commands
+
+    @handles(
+        RequestCheckpoint,
+        RequestSavepoint,
+        CheckpointIdAllocated,
+        CheckpointIdFailed,
+        LocationInitialized,
+        LocationFailed,
+        MasterHookTriggered,
+        MetadataWritten,
+        MetadataFailed,
+        CheckpointStored,
+        CheckpointStoreFailed,
+        AcknowledgeCheckpoint,
+        DeclineCheckpoint,
+        ReportCheckpointMetrics,
+    )
+    def _to_checkpoint_coordinator(self, event: Word) -> None:
+        self.checkpoints.handle(event)
 
     @handles(CheckpointOperatorCoordinator)
     def _checkpoint_operator_coordinator(self, event: CheckpointOperatorCoordinator) -> None:
-        if self.checkpoints.awaits_coordinator(event.checkpoint_id, event.operator_id):
+        if self.checkpoints.expects_coordinator_snapshot(event.checkpoint_id, event.operator_id):
             state = self.coordinators[event.operator_id].checkpoint(event.checkpoint_id)
             self.checkpoints.on_coordinator_snapshot(event.checkpoint_id, event.operator_id, state)
+
+    # --- what the checkpoint coordinator asks of its job (CoordinatorContext) -------------------------------------
+
+    def execution_state(self, task: str) -> ExecutionState:
+        """Where the current attempt of a task stands."""
+        record = self.tasks.get(task)
+        return ExecutionState.CREATED if record is None else record.state
+
+    def fail_job(self, error: str, checkpoint_id: int | None) -> None:
+        """Too many checkpoints failed, or a stop-with-savepoint did."""
+        self._on_failure(error)
+
+    def fail_job_due_to_task_failure(self, error: str, task: str) -> None:
+        """The same where one task is to blame."""
+        self._on_failure(f"{task}: {error}")
+
+    def notify_coordinators_complete(self, checkpoint_id: int) -> None:
+        """Source coordinators have nothing to publish."""
+
+    def notify_coordinators_aborted(self, checkpoint_id: int) -> None:
+        """Source coordinators keep nothing for a checkpoint."""
+
+    def abort_coordinators_triggering(self) -> None:
+        """Let held events go: the barriers will not come."""
+        for holder in self.coordinators.values():
+            holder.open_gate()
 
     def validate(self) -> None:
         """Check the invariants of the job and its parts."""

@@ -60,7 +60,7 @@ def restore_job(
 
 
 def assignment_vertices(graph: ExecutionGraph) -> list[AssignmentVertex]:
-    """The job's vertices as state assignment sees them: operators tail first, maximum parallelism only if configured."""
+    """The job's vertices as state assignment sees them: operators tail first, maximum parallelism if configured."""
     return [
         AssignmentVertex(
             name=vertex.name,

@@ -21,6 +21,7 @@ import pyarrow as pa
 from kit.graph.execution_graph import ExecutionVertex
 from kit.graph.job_graph import ChainedOperator, JobVertex
 from kit.operators.base import Operator
+from kit.protocol.commands import DropEffects
 from kit.protocol.elements import MIN_WATERMARK_MS
 from kit.protocol.messages import OperatorEventToCoordinator
 from kit.protocol.snapshots import Effect, RestoredPart, SnapshotPart
@@ -29,7 +30,6 @@ from kit.state.handles import KeyGroupRange
 from kit.state.heap import HeapKeyedStateBackend
 from kit.state.operator_store import OperatorStateStore
 from kit.state.storage import state_file_name
-from kit.state.timers import TimerService
 
 MANAGED_KEYED = "managed_keyed"
 MANAGED_OPERATOR = "managed_operator"
@@ -123,16 +123,16 @@ class ChainLink:
         self.operator: Operator = chained.spec.create()
 
     @property
+    def is_keyed(self) -> bool:
+        """Whether the operator works on a keyed stream."""
+        return self._keyed is not None
+
+    @property
     def keyed_state(self) -> HeapKeyedStateBackend:
         """The keyed backend of an operator on a keyed stream."""
         if self._keyed is None:
             raise RuntimeError(f"{self.name} has no keyed state: use key_by() before it")
         return self._keyed
-
-    @property
-    def timers(self) -> TimerService:
-        """The timers of an operator on a keyed stream."""
-        return self.keyed_state.timers
 
     @property
     def processing_time_ms(self) -> int:
@@ -151,6 +151,10 @@ class ChainLink:
     def commit(self, checkpoint_id: int, effects: Sequence[Effect]) -> None:
         """Publish staged output."""
         self._owner.commit_effects(self.operator_id, checkpoint_id, tuple(effects))
+
+    def drop(self, effects: Sequence[Effect]) -> None:
+        """Delete staged output that no checkpoint will publish."""
+        self._owner.emit(DropEffects(operator_id=self.operator_id, effects=tuple(effects)))
 
     def send_to_coordinator(self, payload: dict[str, Any]) -> None:
         """Say something to this operator's coordinator."""
@@ -229,6 +233,16 @@ class OperatorChain:
     def process_watermark(self, timestamp_ms: int) -> None:
         """Event time for the head."""
         self.links[0].process_watermark(timestamp_ms)
+
+    def on_processing_time(self, now_ms: int) -> None:
+        """Processing time has come to a timer of some operator."""
+        for link in self.links:
+            link.operator.on_processing_time(now_ms)
+
+    def next_processing_time_ms(self) -> int | None:
+        """When the earliest processing-time timer of any operator is due."""
+        due = [link.operator.next_processing_time_ms() for link in self.links if link.is_keyed]
+        return min((each for each in due if each is not None), default=None)
 
     def prepare_snapshot_pre_barrier(self, checkpoint_id: int) -> None:
         """Let every operator emit what must come before the barrier, head to tails."""

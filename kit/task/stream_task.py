@@ -111,6 +111,7 @@ class StreamTask(Machine):
         self._source = self.chain.head if isinstance(self.chain.head, SourceOperator) else None
         self._reading = False
         self._source_waits = False
+        self._processing_timer_ms: int | None = None
         self._deployed_as_finished = False
         self._operators_finished = False
         self._data_ended: set[int] = set()
@@ -167,6 +168,7 @@ class StreamTask(Machine):
     def _initialize(self, event: StateRead) -> None:
         self.chain.restore(event.parts)
         self._run()
+        self._arm_processing_timer()
 
     @handles(StateReadFailed)
     def _state_read_failed(self, event: StateReadFailed) -> None:
@@ -227,6 +229,7 @@ class StreamTask(Machine):
             channel.credits_granted += 1
             self.emit(GrantCredit(channel=channel.number, credits=1))
             self.chain.process_batch(element.batch, self._input_indexes[channel.info.gate_idx])
+            self._arm_processing_timer()
         else:
             self._EVENTS[type(element)](self, channel, element)
 
@@ -325,6 +328,7 @@ class StreamTask(Machine):
             raise ProtocolError(f"{self.name} has no source, yet a split was read for it")
         if self.state is ExecutionState.RUNNING and not self._operators_finished:
             self._source.on_split_read(event.split_id, event.batch, event.position, event.finished)
+            self._arm_processing_timer()
 
     @handles(SplitReadFailed)
     def _split_read_failed(self, event: SplitReadFailed) -> None:
@@ -342,7 +346,16 @@ class StreamTask(Machine):
         if event.timer == SOURCE_TIMER:
             self._source_waits = False
         elif event.timer == PROCESSING_TIME_TIMER and self.state is ExecutionState.RUNNING:
+            self._processing_timer_ms = None
             self.chain.on_processing_time(self.at)
+            self._arm_processing_timer()
+
+    def _arm_processing_timer(self) -> None:
+        """Have the host wake the task for its earliest processing-time timer."""
+        due_ms = self.chain.next_processing_time_ms()
+        if due_ms is not None and (self._processing_timer_ms is None or due_ms < self._processing_timer_ms):
+            self._processing_timer_ms = due_ms
+            self.emit(ScheduleTimer(timer=PROCESSING_TIME_TIMER, due_ms=due_ms))
 
     # --- checkpoints ----------------------------------------------------------------------------------------------
 
