@@ -74,7 +74,7 @@ class CheckpointRequestDecider:
     def add(self, request: CheckpointTriggerRequest) -> bool:
         """Put a request into the queue; the least important one leaves when the queue is too long.
 
-        Returns False when that was this request.
+        Returns False when there was no room even for a look at this one: then none is to be chosen either.
         """
         too_many = CheckpointException(CheckpointFailureReason.TOO_MANY_CHECKPOINT_REQUESTS)
         if len(self.queue) >= self.max_queued and not self.queue[-1].periodic:
@@ -82,9 +82,7 @@ class CheckpointRequestDecider:
             return False
         insort(self.queue, request, key=lambda queued: queued.rank)
         if len(self.queue) > self.max_queued:
-            dropped = self.queue.pop()
-            self.refuse(dropped, too_many)
-            return dropped is not request
+            self.refuse(self.queue.pop(), too_many)
         return True
 
     def choose(
