@@ -1,16 +1,15 @@
 """A connection: an authenticated stream with a writer thread, a reader thread and heartbeats.
 
-Theory of operation. `send` appends to a queue, so no caller ever waits for a peer. The *writer* takes what
-is there, packs it and gathers it into one write; with nothing to write it sends a heartbeat each interval. When the
-writer has nothing to do, a small item skips it: the caller writes what the socket takes at once, which halves the time
-of a round trip, and leaves the rest to the writer. The
-*reader* hands every frame to `deliver`, which must not wait; so two connections can never wait for each other, whatever
-the credits. Urgent items have a queue of their own, written first and in their order.
+Theory of operation. `send` never waits for a peer: it appends to a queue. The *writer* takes what is there, packs it
+and gathers it into one write; with nothing to write it sends a heartbeat each interval. A small item skips an idle
+writer: the caller itself writes what the socket takes at once and leaves the rest to the writer, which spares two
+thread switches. The *reader* hands every frame to `deliver`, which must not wait; so two connections can never wait
+for each other, whatever the credits. Urgent items have a queue of their own, written first and in their order.
 
-An end in good order: `end()` flushes, writes END and shuts its direction down; the other direction is drained until
-the peer's END. Everything else is a loss: end-of-file without END, a malformed frame, silence, a peer that takes
-nothing. `gone(clean, reason)` is called once for either, unless `close()` came first.
-The reader is the last to leave: it waits for the writer and closes the socket.
+An end in good order: `end()` flushes, writes END and shuts its direction down; the other direction is drained until the
+peer's END. Everything else is a loss: end-of-file without END, a malformed frame, silence, a peer that takes nothing.
+`gone(clean, reason)` is called once for either, unless `close()` came first. The reader is the last to leave: it waits
+for the writer and closes the socket.
 """
 
 from __future__ import annotations
@@ -30,10 +29,9 @@ _BYTES_A_WRITE = 256 << 10
 """A write gathers small items up to about this many bytes. What is not taken yet can still be overtaken."""
 _BYTES_DIRECT = 32 << 10
 """An item up to about this long may be packed and written by its sender."""
+
 _HEARTBEAT = pack_frame(FrameKind.HEARTBEAT)
 _END = pack_frame(FrameKind.END)
-
-_HEARTBEAT_TICK: list[Any] = []
 
 
 class _State(Enum):
@@ -160,7 +158,7 @@ class Connection:
         return item.buffers if isinstance(item, _Leftover) else self._pack(item)
 
     def _take(self) -> list[Any] | None:
-        """The items of the next write; none of them for a heartbeat; None at the end."""
+        """The items of the next write; an empty list when a heartbeat is due; None at the end."""
         with self._ready:
             while not (self._urgent or self._ordinary) or self._state is _State.STOPPED:
                 if self._state is not _State.OPEN:
@@ -169,7 +167,7 @@ class Connection:
                 notified = self._ready.wait(self._interval_s)
                 self._writer_idle = False
                 if not notified:
-                    return _HEARTBEAT_TICK
+                    return []
             items, taken_bytes = [], 0
             while (queue := self._urgent or self._ordinary) and taken_bytes < _BYTES_A_WRITE:
                 item, size_bytes = queue.popleft()
