@@ -15,6 +15,7 @@ import gc
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import repeat
+from operator import attrgetter
 from typing import Any
 
 from kit.protocol.tasks import TaskRestore
@@ -26,7 +27,7 @@ from kit.restore.repartition import repartition
 from kit.restore.rescale_mappings import NO_RESCALE
 from kit.restore.restored import NOTHING_RESTORED, RestoredSubtaskState, StateAssignment, VertexParallelism
 from kit.restore.subtask_state_mapper import SubtaskStateMapper
-from kit.restore.task_state_assignment import AssignedOperator, TaskStateAssignment, by_subtask
+from kit.restore.task_state_assignment import AssignedOperator, TaskStateAssignment
 from kit.restore.topology import AssignmentEdge, AssignmentVertex, OperatorIDPair
 from kit.state.key_groups import key_group_partitions
 from kit.state.operator_state import FINISHED_ON_RESTORE, OperatorState, TaskStateSnapshot
@@ -103,23 +104,21 @@ def _find_states(
 ) -> list[TaskStateAssignment]:
     left = dict(operator_states)
     assignments = []
-    for index, vertex in enumerate(vertices):
+    for vertex in vertices:
         states = {pair.generated_id: _take_state(left, pair, vertex) for pair in vertex.operators}
         in_javas_order = put_order(states, operator_id_hash, capacity_for(len(vertex.operators)))
-        inputs = sorted((e for e in edges if e.target == index), key=lambda e: e.input_index)
-        outputs = sorted((e for e in edges if e.source == index), key=lambda e: e.output_index)
-        ordered = {operator_id: states[operator_id] for operator_id in in_javas_order}
-        assignments.append(TaskStateAssignment(vertex, ordered, inputs, outputs))
-    for assignment in assignments:
-        assignment.upstream = [assignments[edge.source] for edge in assignment.inputs]
-        assignment.downstream = [assignments[edge.target] for edge in assignment.outputs]
+        assignments.append(TaskStateAssignment(vertex, {key: states[key] for key in in_javas_order}))
+    for edge in sorted(edges, key=lambda edge: edge.input_index):
+        assignments[edge.target].read_from(edge, assignments[edge.source])
+    for edge in sorted(edges, key=lambda edge: edge.output_index):
+        assignments[edge.source].write_to(edge, assignments[edge.target])
     return assignments
 
 
 def _take_state(left: dict[str, OperatorState], pair: OperatorIDPair, vertex: AssignmentVertex) -> OperatorState:
-    user_defined = pair.user_defined_id
-    operator_id = user_defined if user_defined in left else pair.generated_id
-    assert operator_id is not None
+    operator_id = pair.user_defined_id
+    if operator_id is None or operator_id not in left:
+        operator_id = pair.generated_id
     state = left.pop(operator_id, None)
     return state or OperatorState(operator_id, vertex.parallelism, vertex.current_max_parallelism)
 
@@ -131,24 +130,29 @@ def _deal_out(assignment: TaskStateAssignment) -> None:
     _settle_max_parallelism(assignment)
     new = assignment.parallelism
     for operator_id, state in assignment.states.items():
-        assigned = assignment.assigned[operator_id] = AssignedOperator()
-        if state.subtask_states:
-            old = by_subtask(state)
-            managed = [subtask.managed_operator_state if subtask else () for subtask in old]
-            raw = [subtask.raw_operator_state if subtask else () for subtask in old]
-            assigned.managed_operator = repartition(managed, state.parallelism, new) if any(managed) else None
-            assigned.raw_operator = repartition(raw, state.parallelism, new) if any(raw) else None
+        managed = _by_subtask(state, "managed_operator_state")
+        raw = _by_subtask(state, "raw_operator_state")
+        assignment.assigned[operator_id] = AssignedOperator(
+            managed_operator=repartition(managed, state.parallelism, new) if any(managed) else None,
+            raw_operator=repartition(raw, state.parallelism, new) if any(raw) else None,
+        )
     _deal_out_inputs(assignment)
     _deal_out_outputs(assignment)
     _deal_out_keyed(assignment)
 
 
+def _by_subtask(state: OperatorState, kind: str) -> list[Any]:
+    """The handles of one kind of each old subtask, none where it reported nothing."""
+    handles = attrgetter(kind)
+    reported = state.subtask_states
+    return [handles(reported[index]) if index in reported else () for index in range(state.parallelism)]
+
+
 def _deal_out_keyed(assignment: TaskStateAssignment) -> None:
     ranges = None
     for operator_id, state in assignment.states.items():
-        old = by_subtask(state)
-        managed = [subtask.managed_keyed_state if subtask else () for subtask in old]
-        raw = [subtask.raw_keyed_state if subtask else () for subtask in old]
+        managed = _by_subtask(state, "managed_keyed_state")
+        raw = _by_subtask(state, "raw_keyed_state")
         if state.parallelism != assignment.parallelism and (any(managed) or any(raw)):
             ranges = ranges or key_group_partitions(assignment.max_parallelism, assignment.parallelism)
             managed = redistribute_keyed(managed, assignment.max_parallelism, ranges)
@@ -162,7 +166,7 @@ def _deal_out_inputs(assignment: TaskStateAssignment) -> None:
         return
     _check_not_chained(assignment, assignment.vertex.input_operator, "input_channel_state")
     state, new = assignment.input_state, assignment.parallelism
-    old = [subtask.input_channel_state if subtask else () for subtask in by_subtask(state)]
+    old = _by_subtask(state, "input_channel_state")
     has_full_mapper = any(edge.downstream_mapper is SubtaskStateMapper.FULL for edge in assignment.inputs)
     upstream_changed = any(upstream.parallelism != state.parallelism for upstream in assignment.upstream)
     if state.parallelism == new and not (has_full_mapper and upstream_changed):
@@ -183,7 +187,7 @@ def _deal_out_outputs(assignment: TaskStateAssignment) -> None:
         return
     _check_not_chained(assignment, assignment.vertex.output_operator, "result_subpartition_state")
     state, new = assignment.output_state, assignment.parallelism
-    old = [subtask.result_subpartition_state if subtask else () for subtask in by_subtask(state)]
+    old = _by_subtask(state, "result_subpartition_state")
     if state.parallelism == new:
         assignment.output_channels = old
         return

@@ -30,7 +30,7 @@ from kit.state.handles import (
     OperatorStreamStateHandle,
     OutputStateHandle,
 )
-from kit.state.operator_state import OperatorState, OperatorSubtaskState
+from kit.state.operator_state import OperatorState
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,21 +57,15 @@ class TaskStateAssignment:
     Raises FinishedOperatorsError where only some of the operators had finished.
     """
 
-    def __init__(
-        self,
-        vertex: AssignmentVertex,
-        states: dict[str, OperatorState],
-        inputs: Sequence[AssignmentEdge],
-        outputs: Sequence[AssignmentEdge],
-    ) -> None:
+    def __init__(self, vertex: AssignmentVertex, states: dict[str, OperatorState]) -> None:
         self.vertex = vertex
         self.states = states
-        self.inputs = inputs
-        self.outputs = outputs
         self.parallelism = vertex.parallelism
         self.max_parallelism = vertex.current_max_parallelism
         self.is_fully_finished = _is_fully_finished(vertex, states)
         self.has_non_finished_state = any(state.subtask_states for state in states.values())
+        self.inputs: list[AssignmentEdge] = []
+        self.outputs: list[AssignmentEdge] = []
         self.upstream: list[TaskStateAssignment] = []
         self.downstream: list[TaskStateAssignment] = []
         self.assigned: dict[str, AssignedOperator] = {}
@@ -80,6 +74,16 @@ class TaskStateAssignment:
         self.upstream_output_buffers: dict[int, list[InputChannelStateHandle]] = {}
         self._input_mappings: dict[int, SubtasksRescaleMapping] = {}
         self._output_mappings: dict[int, SubtasksRescaleMapping] = {}
+
+    def read_from(self, edge: AssignmentEdge, upstream: TaskStateAssignment) -> None:
+        """Join the next gate to the vertex it reads from."""
+        self.inputs.append(edge)
+        self.upstream.append(upstream)
+
+    def write_to(self, edge: AssignmentEdge, downstream: TaskStateAssignment) -> None:
+        """Join the next partition to the vertex it writes to."""
+        self.outputs.append(edge)
+        self.downstream.append(downstream)
 
     @property
     def input_state(self) -> OperatorState:
@@ -267,8 +271,3 @@ def _gate_descriptor(
         return GateOrPartitionRescalingDescriptor(old, far.mapping, own.ambiguous, kind)
 
     return make
-
-
-def by_subtask(state: OperatorState) -> list[OperatorSubtaskState | None]:
-    """The state of each old subtask, None where it reported none."""
-    return [state.subtask_states.get(index) for index in range(state.parallelism)]
