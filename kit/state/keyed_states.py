@@ -212,7 +212,11 @@ def _folded(reduce: Any, before: Any, value: Any) -> Any:
     if isinstance(reduce, Mapping):
         fields = value if isinstance(value, Mapping) else dict(zip(reduce, value, strict=True))
         old = before or {}
-        return {name: _folded(word, old.get(name), fields.get(name)) for name, word in reduce.items()}
+        # A field that is only counted need not be given.
+        return {
+            name: _folded(word, old.get(name), fields.get(name, 1 if word == "count" else None))
+            for name, word in reduce.items()
+        }
     if reduce == "count":
         return (before or 0) + (value is not None)
     if before is None or value is None:

@@ -5,8 +5,8 @@ and nothing else. ``KeyedSnapshot.encode()`` is the asynchronous part: a pure fu
 
 The file, integers little endian, everything padded to 8 bytes:
 
-    header    magic "KEYSTATE" | u32 crc | u32 states | u64 length | length bytes: an Arrow IPC schema message a state
-    section   u32 key group | u32 frames | u64 length | u32 crc | u32 0 | length bytes: frame, frame, ...
+    header    magic "KEYSTATE" | u32 states | u64 length | u32 crc | length bytes: an Arrow IPC schema message a state
+    section   u32 key group | u32 frames | u32 0 | u64 length | u32 crc | length bytes: frame, frame, ...
     frame     u32 state | u32 0 | an Arrow IPC record batch message
 
 There is a section for each key group that has rows, in order, and in it a frame for each state that has rows there. A
@@ -41,9 +41,12 @@ from kit.state.value_columns import FrozenColumn
 MAGIC = b"KEYSTATE"
 EVENT_TIMERS, PROCESSING_TIMERS = "event-time timers", "processing-time timers"
 
-_HEADER = struct.Struct("<8sIIQ")
-_SECTION = struct.Struct("<IIQII")
+_HEADER = struct.Struct("<8sIQ")
+_SECTION = struct.Struct("<IIIQ")
+_CRC = struct.Struct("<I")  # of the header or section before it, and all that follows it
 _FRAME = struct.Struct("<II")
+_PREFIX_BYTES = _HEADER.size + _CRC.size
+assert _HEADER.size == _SECTION.size
 
 
 # ---- writing ----------------------------------------------------------------------------------------------------
@@ -108,25 +111,22 @@ class KeyedSnapshot:
         position = sum(map(len, parts))
         offsets = [NO_OFFSET_SET] * len(self.key_group_range)
         for key_group, section in sorted(frames.items()):
-            length, crc = _length_and_crc(section)
+            length = sum(map(len, section))
             offsets[key_group - self.key_group_range.start] = position
-            parts.append(_SECTION.pack(key_group, len(section) // 2, length, crc, 0))
-            parts.extend(section)
-            position += _SECTION.size + length
+            parts.extend(_sealed(_SECTION.pack(key_group, len(section) // 2, 0, length), section))
+            position += _PREFIX_BYTES + length
         return b"".join(parts), tuple(offsets)
 
     def _header(self) -> list[pa.Buffer | bytes]:
         schemas: list[pa.Buffer | bytes] = [state.schema(self.max_parallelism).serialize() for state in self.states]
-        length, crc = _length_and_crc(schemas)
-        return [_HEADER.pack(MAGIC, crc, len(schemas), length), *schemas]
+        return _sealed(_HEADER.pack(MAGIC, len(schemas), sum(map(len, schemas))), schemas)
 
 
-def _length_and_crc(parts: list[pa.Buffer | bytes]) -> tuple[int, int]:
-    length = crc = 0
+def _sealed(prefix: bytes, parts: list[pa.Buffer | bytes]) -> list[pa.Buffer | bytes]:
+    crc = zlib.crc32(prefix)
     for part in parts:
-        length += len(part)
         crc = zlib.crc32(part, crc)
-    return length, crc
+    return [prefix, _CRC.pack(crc), *parts]
 
 
 # ---- reading ----------------------------------------------------------------------------------------------------
@@ -148,25 +148,22 @@ class KeyedStateFile:
     @cached_property
     def schemas(self) -> tuple[pa.Schema, ...]:
         """The schema of each state; its metadata holds the state's name, kind and maximum parallelism."""
-        if self._data.size < _HEADER.size:
-            raise self._damaged("the header", f"{self._data.size} bytes, expected at least {_HEADER.size}")
-        magic, crc, states, length = _HEADER.unpack(self._data[: _HEADER.size])
+        where = "the header"
+        magic, states, length = self._prefix(where, 0, _HEADER)
         if magic != MAGIC:
-            raise self._damaged("the header", f"starts with {magic!r}, keyed state starts with {MAGIC!r}")
-        body = self._checked("the header", _HEADER.size, length, crc)
+            raise self._damaged(where, f"it starts with {magic!r}, keyed state starts with {MAGIC!r}")
+        body = self._body(where, 0, length)
         reader = pa.BufferReader(body)
-        return tuple(self._arrow("the header", pa.ipc.read_schema, reader) for _ in range(states))
+        return tuple(self._arrow(where, pa.ipc.read_schema, reader) for _ in range(states))
 
     def key_group(self, key_group: int, offset: int) -> Iterator[tuple[int, pa.RecordBatch]]:
         """The number of each state with rows in the key group whose section is at ``offset``, and these rows."""
         where = f"key group {key_group} at offset {offset}"
         schemas = self.schemas
-        if offset < 0 or offset + _SECTION.size > self._data.size:
-            raise self._damaged(where, f"outside the file's {self._data.size} bytes")
-        found, frames, length, crc, _ = _SECTION.unpack(self._data[offset : offset + _SECTION.size])
+        found, frames, _, length = self._prefix(where, offset, _SECTION)
         if found != key_group:
             raise self._damaged(where, f"another key group is there: {found}")
-        reader = pa.BufferReader(self._checked(where, offset + _SECTION.size, length, crc))
+        reader = pa.BufferReader(self._body(where, offset, length))
         for _ in range(frames):
             number, _ = _FRAME.unpack(reader.read(_FRAME.size))
             if number >= len(schemas):
@@ -177,11 +174,18 @@ class KeyedStateFile:
                 self._arrow(f"{where}, state {state_name(schemas[number])!r}", _read_batch, message, schemas[number]),
             )
 
-    def _checked(self, where: str, start: int, length: int, crc: int) -> pa.Buffer:
+    def _prefix(self, where: str, offset: int, layout: struct.Struct) -> tuple[Any, ...]:
+        if not 0 <= offset <= self._data.size - _PREFIX_BYTES:
+            raise self._damaged(where, f"the file has only {self._data.size} bytes: it was cut off")
+        return layout.unpack(self._data[offset : offset + layout.size])
+
+    def _body(self, where: str, offset: int, length: int) -> pa.Buffer:
+        start = offset + _PREFIX_BYTES
         if start + length > self._data.size:
-            raise self._damaged(where, f"ends at byte {start + length}, the file has {self._data.size}: it was cut off")
+            raise self._damaged(where, f"it ends at byte {start + length} of {self._data.size}: the file was cut off")
         body = self._data.slice(start, length)
-        if zlib.crc32(body) != crc:
+        (crc,) = _CRC.unpack(self._data[start - _CRC.size : start])
+        if zlib.crc32(body, zlib.crc32(self._data[offset : start - _CRC.size])) != crc:
             raise self._damaged(where, "its checksum does not match: bytes were changed")
         return body
 
