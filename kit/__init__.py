@@ -1,0 +1,78 @@
+"""The checkpoint kit: Apache Flink's checkpointing in Python, to step through in a notebook and to run on Spark.
+
+The names that a job is written with are here; `kit.Lab` steps through a job in this process, `kit.SparkJob` runs it
+on Spark. Importing `kit` needs neither Spark nor Java.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from kit.graph import (
+    CheckpointConfig,
+    CheckpointingMode,
+    ExponentialDelay,
+    FailureRate,
+    FixedDelay,
+    NoRestart,
+    StreamEnvironment,
+)
+from kit.operators import (
+    CollectionSource,
+    CollectSink,
+    CsvSource,
+    GeneratorSource,
+    KeyedProcessFunction,
+    ParquetSink,
+    ParquetSource,
+    TumblingEventTimeWindows,
+    avg,
+    count,
+    max_,
+    min_,
+    sum_,
+)
+from kit.protocol.properties import RetentionPolicy
+
+if TYPE_CHECKING:
+    from kit.lab import Lab
+    from kit.spark import SparkJob, create_session
+
+_LAZY = {"Lab": "kit.lab", "SparkJob": "kit.spark", "create_session": "kit.spark"}
+
+
+def __getattr__(name: str) -> Any:
+    """The two hosts are imported when they are first asked for."""
+    if name in _LAZY:
+        from importlib import import_module
+
+        return getattr(import_module(_LAZY[name]), name)
+    raise AttributeError(f"module 'kit' has no attribute {name!r}")
+
+
+__all__ = [
+    "CheckpointConfig",
+    "CheckpointingMode",
+    "CollectSink",
+    "CollectionSource",
+    "CsvSource",
+    "ExponentialDelay",
+    "FailureRate",
+    "FixedDelay",
+    "GeneratorSource",
+    "KeyedProcessFunction",
+    "Lab",
+    "NoRestart",
+    "ParquetSink",
+    "ParquetSource",
+    "RetentionPolicy",
+    "SparkJob",
+    "StreamEnvironment",
+    "TumblingEventTimeWindows",
+    "avg",
+    "count",
+    "create_session",
+    "max_",
+    "min_",
+    "sum_",
+]

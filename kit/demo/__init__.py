@@ -1,0 +1,1 @@
+"""The demonstration: a keyed job over real flights, checkpointed, killed, restored and rescaled."""
