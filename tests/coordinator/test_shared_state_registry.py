@@ -86,7 +86,7 @@ def test_registers_and_lets_go_as_flink_does() -> None:
         played = Played()
         for step in row["steps"]:
             if step.get("error"):
-                with pytest.raises(ValueError, match="which no earlier checkpoint registered|calls it|is closed"):
+                with pytest.raises(ValueError, match=r"which no earlier checkpoint registered|calls it|is closed"):
                     played.take(step)
             else:
                 assert played.take(step) == (step.get("returned")), (row["id"], step)
