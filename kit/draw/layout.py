@@ -1,0 +1,255 @@
+"""Where each part of a stage is drawn.
+
+The layout is made once, by Graphviz in this process: vertices become fixed-size nodes in ranks from source to sink,
+dot says where they go, and the subtasks stand inside in order. A moment never moves anything; it only fills places.
+
+A *place* is a subtask's box, or the box of a whole vertex when it has too many subtasks. A *lane* is what is drawn
+between two places: one channel, or a bundle of channels when an end is aggregated. Both ends of a lane are straight:
+there the sender's and the receiver's queue lie; the wire between them bends.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import pairwise
+
+import pygraphviz
+
+from kit.draw.stage import Stage
+
+TASK_WIDTH, TASK_HEIGHT, TASK_GAP, HEADER = 168, 58, 20, 46
+PITCH, CELL, BEND_HEIGHT = 16.0, 14, 40
+OUT_LENGTH, WIRE_LENGTH, IN_LENGTH = 50, 120, 100
+MARGIN = 64
+
+Point = tuple[float, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Box:
+    """A rectangle: top left corner, width, height."""
+
+    x: float
+    y: float
+    width: float
+    height: float
+
+
+@dataclass(frozen=True, slots=True)
+class Lane:
+    """What is drawn between two places. `path` is SVG's; `start` and `end` are its ends at the boxes' edges."""
+
+    name: str
+    source: str
+    target: str
+    channels: tuple[int, ...]
+    pitch: float
+    corners: tuple[Point, ...]
+
+    @property
+    def start(self) -> Point:
+        """Where the lane leaves its sender."""
+        return self.corners[0]
+
+    @property
+    def end(self) -> Point:
+        """Where the lane reaches its receiver."""
+        return self.corners[-1]
+
+    @property
+    def path(self) -> str:
+        """The lane as an SVG path: straight stretches between corner pairs, Bezier curves in between."""
+        parts = [f"M{_n(self.corners[0][0])} {_n(self.corners[0][1])}"]
+        for index, (x, y) in enumerate(self.corners[1:], 1):
+            if index % 2:
+                parts.append(f"L{_n(x)} {_n(y)}")
+            else:
+                (x1, y1), (x2, y2) = _controls(self.corners[index - 1], (x, y))
+                parts.append(f"C{_n(x1)} {_n(y1)} {_n(x2)} {_n(y2)} {_n(x)} {_n(y)}")
+        return "".join(parts)
+
+    def on_wire(self, t: float) -> Point:
+        """The point at `t` in 0..1 of the wire, from the sender's queue to the receiver's."""
+        stretches = len(self.corners) - 3
+        position = min(max(t, 0.0), 1.0) * stretches
+        index = min(int(position), stretches - 1)
+        a, b, u = self.corners[1 + index], self.corners[2 + index], position - index
+        if index % 2:
+            return a[0] + (b[0] - a[0]) * u, a[1] + (b[1] - a[1]) * u
+        (x1, y1), (x2, y2) = _controls(a, b)
+        v = 1 - u
+        c0, c1, c2, c3 = v * v * v, 3 * v * v * u, 3 * v * u * u, u * u * u
+        return c0 * a[0] + c1 * x1 + c2 * x2 + c3 * b[0], c0 * a[1] + c1 * y1 + c2 * y2 + c3 * b[1]
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Where everything of a stage stands; `top` is the height kept for the coordinator above the graph."""
+
+    stage: Stage
+    width: float
+    height: float
+    vertices: Mapping[str, Box]
+    places: Mapping[str, Box]
+    lanes: tuple[Lane, ...]
+
+
+def place_of(stage: Stage, task: str) -> str:
+    """The place where a task is drawn."""
+    vertex = stage.vertex_of(task)
+    return vertex.name if vertex.aggregated else task
+
+
+@lru_cache(maxsize=64)
+def lay_out(stage: Stage, top: float = 0.0, least_width: float = 0.0) -> Layout:
+    """Lay a stage out below `top`; the same stage always gets the same layout."""
+    bundles = _bundles(stage)
+    heights = _place_heights(stage, bundles)
+    vertices = _vertex_boxes(stage, heights)
+    right = max(box.x + box.width for box in vertices.values())
+    shift = MARGIN + max(0.0, least_width - right - 2 * MARGIN) / 2
+    vertices = {name: Box(box.x + shift, box.y + top, box.width, box.height) for name, box in vertices.items()}
+    places = _place_boxes(stage, vertices, heights)
+    lanes = _lanes(stage, bundles, vertices, places)
+    width = max(least_width, right + 2 * MARGIN)
+    height = max(box.y + box.height for box in vertices.values()) + MARGIN
+    real = {name: box for name, box in vertices.items() if not name.startswith("\0")}
+    return Layout(stage, width, height, real, places, lanes)
+
+
+def _n(value: float) -> str:
+    return f"{value:.1f}".rstrip("0").rstrip(".")
+
+
+def _controls(a: Point, b: Point) -> tuple[Point, Point]:
+    middle = (b[0] - a[0]) * 0.5
+    return (a[0] + middle, a[1]), (b[0] - middle, b[1])
+
+
+Bundles = dict[tuple[str, str], list[int]]
+
+
+def _bundles(stage: Stage) -> Bundles:
+    bundles: Bundles = {}
+    for channel in stage.channels:
+        key = (place_of(stage, channel.source), place_of(stage, channel.target))
+        bundles.setdefault(key, []).append(channel.number)
+    return bundles
+
+
+def _vertex_of_place(place: str) -> str:
+    return place.rpartition("/")[0] or place
+
+
+def _place_heights(stage: Stage, bundles: Bundles) -> dict[str, float]:
+    """A box's height: room for its text, and for the lanes on its busier side."""
+    heights: dict[str, float] = {}
+    for vertex in stage.vertices:
+        names = [vertex.name] if vertex.aggregated else [f"{vertex.name}/{i}" for i in range(vertex.parallelism)]
+        least = TASK_HEIGHT
+        if vertex.aggregated:
+            least = 58 + math.ceil(vertex.parallelism / (TASK_WIDTH // CELL)) * CELL
+        busiest = max(max(sum(pair[side] == name for pair in bundles) for side in (0, 1)) for name in names)
+        height = max(least, busiest * _pitch(busiest) + 8)
+        heights.update(dict.fromkeys(names, height))
+    return heights
+
+
+def _pitch(lanes: int) -> float:
+    return PITCH if lanes <= 4 else max(8.0, PITCH * 4 / lanes)
+
+
+def _ranks(stage: Stage) -> dict[str, int]:
+    """Each vertex as far right as its longest way from a source."""
+    edges = {(_vertex_of_place(c.source), _vertex_of_place(c.target)) for c in stage.channels}
+    ranks = {vertex.name: 0 for vertex in stage.vertices}
+    for _ in stage.vertices:
+        for source, target in edges:
+            ranks[target] = max(ranks[target], ranks[source] + 1)
+    return ranks
+
+
+def _vertex_boxes(stage: Stage, heights: Mapping[str, float]) -> dict[str, Box]:
+    """Let dot place the vertices; an edge over several ranks gets a bend in each rank between (see `_bend`)."""
+    graph = pygraphviz.AGraph(directed=True, strict=True)
+    gap = OUT_LENGTH + WIRE_LENGTH + IN_LENGTH
+    graph.graph_attr.update(rankdir="LR", ranksep=str(gap / 72), nodesep=str(34 / 72))
+    graph.node_attr.update(shape="box", fixedsize="true", label="")
+    sizes = {}
+    for vertex in stage.vertices:
+        column = [heights[name] for name in heights if _vertex_of_place(name) == vertex.name]
+        sizes[vertex.name] = (float(TASK_WIDTH), HEADER + sum(column) + TASK_GAP * (len(column) - 1))
+    ranks = _ranks(stage)
+    pairs = dict.fromkeys((_vertex_of_place(c.source), _vertex_of_place(c.target)) for c in stage.channels)
+    chains = []
+    for source, target in pairs:
+        bends = [_bend(source, target, rank) for rank in range(ranks[source] + 1, ranks[target])]
+        sizes.update(dict.fromkeys(bends, (float(TASK_WIDTH), float(BEND_HEIGHT))))
+        chains.append([source, *bends, target])
+    keys = {name: f"n{index}" for index, name in enumerate(sizes)}
+    for name, (width, height) in sizes.items():
+        graph.add_node(keys[name], width=str(width / 72), height=str(height / 72))
+    for chain in chains:
+        for a, b in pairwise(chain):
+            graph.add_edge(keys[a], keys[b])
+    graph.layout(prog="dot")
+    centres = {name: tuple(map(float, graph.get_node(keys[name]).attr["pos"].split(","))) for name in sizes}
+    graph.close()
+    top = max(centres[name][1] + sizes[name][1] / 2 for name in sizes)
+    left = min(centres[name][0] - sizes[name][0] / 2 for name in sizes)
+    return {
+        name: Box(round(x - width / 2 - left, 1), round(top - y - height / 2, 1), width, height)
+        for name, (width, height) in sizes.items()
+        for x, y in [centres[name]]
+    }
+
+
+def _bend(source: str, target: str, rank: object) -> str:
+    """The name of the place where an edge passes a rank that it does not stop in."""
+    return f"\0{source}\0{target}\0{rank}"
+
+
+def _place_boxes(stage: Stage, vertices: Mapping[str, Box], heights: Mapping[str, float]) -> dict[str, Box]:
+    places = {}
+    for vertex in stage.vertices:
+        box = vertices[vertex.name]
+        y = box.y + HEADER
+        for name in (name for name in heights if _vertex_of_place(name) == vertex.name):
+            places[name] = Box(box.x, y, box.width, heights[name])
+            y += heights[name] + TASK_GAP
+    return places
+
+
+def _lanes(stage: Stage, bundles: Bundles, vertices: Mapping[str, Box], places: Mapping[str, Box]) -> tuple[Lane, ...]:
+    """One lane a bundle; its port on each box follows the order of the boxes at the other end."""
+    order = {name: (box.x, box.y) for name, box in places.items()}
+    leaving: dict[str, list[str]] = {}
+    reaching: dict[str, list[str]] = {}
+    for source, target in bundles:
+        leaving.setdefault(source, []).append(target)
+        reaching.setdefault(target, []).append(source)
+    for others in (*leaving.values(), *reaching.values()):
+        others.sort(key=lambda name: (order[name][1], -order[name][0]))
+    lanes = []
+    for number, ((source, target), channels) in enumerate(bundles.items()):
+        start = _port(places[source], leaving[source], target, right=True)
+        end = _port(places[target], reaching[target], source, right=False)
+        corners: list[Point] = [start, (start[0] + OUT_LENGTH, start[1])]
+        between = _bend(_vertex_of_place(source), _vertex_of_place(target), "")
+        bends = [box for name, box in vertices.items() if name.startswith(between)]
+        for box in sorted(bends, key=lambda box: box.x):
+            y = box.y + (end[1] - places[target].y) * 0.3
+            corners += [(box.x, y), (box.x + box.width, y)]
+        corners += [(end[0] - IN_LENGTH, end[1]), end]
+        pitch = min(_pitch(len(leaving[source])), _pitch(len(reaching[target])))
+        lanes.append(Lane(f"l{number}", source, target, tuple(channels), pitch, tuple(corners)))
+    return tuple(lanes)
+
+
+def _port(box: Box, others: list[str], other: str, *, right: bool) -> Point:
+    pitch = _pitch(len(others))
+    offset = (others.index(other) - (len(others) - 1) / 2) * pitch
+    return round(box.x + (box.width if right else 0.0), 1), round(box.y + box.height / 2 + offset, 1)
