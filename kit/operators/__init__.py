@@ -7,7 +7,7 @@ from kit.operators.file_sources import CsvSource, ParquetSource
 from kit.operators.files import CommitError
 from kit.operators.memory_sources import CollectionSource, GeneratorSource
 from kit.operators.process import KeyedProcess, KeyedProcessFunction, ProcessContext
-from kit.operators.sink import CollectSink, MemoryOutput, ParquetSink, Sink, SinkSpec
+from kit.operators.sink import CollectSink, ParquetSink, Sink, SinkSpec
 from kit.operators.source import ReadResult, Source, SourceSpec, Split, SplitReader
 from kit.operators.source_coordinator import SourceCoordinator
 from kit.operators.spec import SchemaError, UserFunctionError
@@ -29,7 +29,6 @@ __all__ = [
     "KeyedProcessFunction",
     "Map",
     "MapBatches",
-    "MemoryOutput",
     "Operator",
     "OperatorContext",
     "OperatorSpec",

@@ -17,7 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kit.operators.aggregates import Aggregate, AggregateSet, as_tuple
+from kit.operators.aggregates import Aggregate, AggregateSet, FirstRows, as_tuple
 from kit.operators.base import Operator
 from kit.operators.spec import ResolvedSpec, key_columns, key_type_of, keys_of, unique_names
 
@@ -58,7 +58,7 @@ class KeyedAggregateOperator(Operator):
     def __init__(self, spec: KeyedAggregate) -> None:
         self._spec = spec
         self._totals = AggregateSet(spec.aggregates, spec.input_schema, spec.name)
-        self._first_row = np.empty(0, np.int64)
+        self._first_rows = FirstRows()
 
     def initialize_state(self) -> None:
         """Register the totals."""
@@ -70,7 +70,7 @@ class KeyedAggregateOperator(Operator):
         slots = self._table.slots(keys)
         self._table.reduce(slots, *self._totals.inputs(batch))
         if self._spec.emit == "updates" and batch.num_rows:
-            first = self._first_of_each(slots)
+            first = self._first_rows.of(slots)
             self._emit(keys.take(pa.array(first)), slots[first])
 
     def finish(self) -> None:
@@ -88,12 +88,3 @@ class KeyedAggregateOperator(Operator):
     def _emit(self, keys: pa.Array, slots: npt.NDArray[np.int64]) -> None:
         columns = key_columns(keys, len(self._spec.keys)) + self._totals.results(self._table.get(slots))
         self.context.output.emit(pa.RecordBatch.from_arrays(columns, schema=self._spec.output_schema))
-
-    def _first_of_each(self, slots: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-        """The rows at which each slot comes up first: written backwards, the first row is the one that stays."""
-        rows = np.arange(len(slots))
-        highest = int(slots.max())
-        if highest >= len(self._first_row):
-            self._first_row = np.empty(2 * highest + 2, np.int64)
-        self._first_row[slots[::-1]] = rows[::-1]
-        return rows[self._first_row[slots] == rows]

@@ -177,6 +177,22 @@ def _parts_of(aggregate: Aggregate, schema: pa.Schema, operator: str) -> Sequenc
     return parts
 
 
+class FirstRows:
+    """Finds, without sorting, the rows of a batch at which each slot comes up first."""
+
+    def __init__(self) -> None:
+        self._row_of = np.empty(0, np.int64)
+
+    def of(self, slots: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """The first row of each slot, ascending. Written backwards, the first row is the one that stays."""
+        rows = np.arange(len(slots))
+        highest = int(slots.max(initial=-1))
+        if highest >= len(self._row_of):
+            self._row_of = np.empty(2 * highest + 2, np.int64)
+        self._row_of[slots[::-1]] = rows[::-1]
+        return rows[self._row_of[slots] == rows]
+
+
 def as_tuple(value: Any) -> tuple[Any, ...]:
     """One thing or several, as a tuple."""
     return (value,) if isinstance(value, str | Aggregate) else tuple(value)

@@ -13,6 +13,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from posixpath import basename, dirname
 from typing import Any
 from urllib.parse import quote
@@ -29,6 +30,7 @@ from kit.protocol.snapshots import Effect
 STAGING = ".staging"
 
 _READ_ROWS = 1 << 16
+_MOST_OPEN_SPLITS = 16
 _BAD_VALUE = re.compile(
     r"In CSV column #(\d+): (?:Row #(\d+): )?CSV conversion error to (\S+): invalid value '(.*)'", re.DOTALL
 )
@@ -119,38 +121,48 @@ def _columns(schema: pa.Schema) -> str:
     return ", ".join(f"{column.name}: {column.type}" for column in schema)
 
 
+@dataclass(slots=True)
+class _OpenSplit:
+    """A split being read: where it stands, what was read ahead of that, and what is still to come."""
+
+    position: int
+    ahead: pa.RecordBatch | None
+    stream: Iterator[pa.RecordBatch]
+
+    def advance(self) -> None:
+        self.ahead = next((batch for batch in self.stream if batch.num_rows), None)
+
+
 class _StreamReader:
-    """A reader that keeps a stream of batches open, and opens it anew only when asked to read elsewhere."""
+    """A reader that keeps the splits open that it reads, and seeks only when asked for another position."""
 
     def __init__(self) -> None:
-        self._at: tuple[str, int] | None = None
-        self._stream: Iterator[pa.RecordBatch] = iter(())
-        self._pending: pa.RecordBatch | None = None
+        self._open_splits: dict[str, _OpenSplit] = {}
 
     def read(self, split: Split, position: int, max_rows: int) -> ReadResult:
         """At most `max_rows` rows of the split from `position` on."""
-        if self._at != (split["id"], position):
-            self.close()
-            self._stream = self._open(split, position)
-            self._advance()
-        if self._pending is None:
+        opened = self._open_splits.pop(split["id"], None)
+        if opened is None or opened.position != position:
+            opened = _OpenSplit(position, None, self._stream(split, position))
+            opened.advance()
+        if opened.ahead is None:
             return ReadResult(None, position, finished=True)
-        batch = self._pending.slice(0, max_rows)
-        position += batch.num_rows
-        self._at = (split["id"], position)
-        self._pending = self._pending.slice(batch.num_rows)
-        if self._pending.num_rows == 0:
-            self._advance()
-        return ReadResult(batch, position, finished=self._pending is None)
+        batch = opened.ahead.slice(0, max_rows)
+        opened.position += batch.num_rows
+        opened.ahead = opened.ahead.slice(batch.num_rows)
+        if opened.ahead.num_rows == 0:
+            opened.advance()
+        if opened.ahead is not None:
+            self._open_splits[split["id"]] = opened
+            if len(self._open_splits) > _MOST_OPEN_SPLITS:
+                del self._open_splits[next(iter(self._open_splits))]
+        return ReadResult(batch, opened.position, finished=opened.ahead is None)
 
     def close(self) -> None:
-        """Let go of the file."""
-        self._at, self._stream, self._pending = None, iter(()), None
+        """Let go of the files."""
+        self._open_splits.clear()
 
-    def _advance(self) -> None:
-        self._pending = next((batch for batch in self._stream if batch.num_rows), None)
-
-    def _open(self, split: Split, position: int) -> Iterator[pa.RecordBatch]:
+    def _stream(self, split: Split, position: int) -> Iterator[pa.RecordBatch]:
         raise NotImplementedError
 
 
@@ -161,7 +173,7 @@ class ParquetReader(_StreamReader):
         super().__init__()
         self._schema = schema
 
-    def _open(self, split: Split, position: int) -> Iterator[pa.RecordBatch]:
+    def _stream(self, split: Split, position: int) -> Iterator[pa.RecordBatch]:
         start, end = split["start"] + position, split["end"]
         file = _parquet_file(split["path"])
         groups: list[int] = []
@@ -214,7 +226,7 @@ class CsvReader(_StreamReader):
         self._delimiter = delimiter
         self._null_values = list(null_values)
 
-    def _open(self, split: Split, position: int) -> Iterator[pa.RecordBatch]:
+    def _stream(self, split: Split, position: int) -> Iterator[pa.RecordBatch]:
         read = pa_csv.ReadOptions(use_threads=False, skip_rows_after_names=position)
         convert = pa_csv.ConvertOptions(
             column_types=self._schema,
@@ -237,7 +249,8 @@ def _csv_error(path: str, delimiter: str, message: str) -> str:
     """Arrow's message, with the names of file and column in it."""
     if bad := _BAD_VALUE.search(message):
         column, line, wanted, value = bad.groups()
-        return f"{path}, line {line}, column {csv_header(path, delimiter)[int(column)]!r}: {value!r} is not of type {wanted}"
+        name = csv_header(path, delimiter)[int(column)]
+        return f"{path}, line {line}, column {name!r}: {value!r} is not of type {wanted}"
     if bad := _BAD_ROW.search(message):
         line, wanted, found, text = bad.groups()
         return f"{path}, line {line}: {found} values where the header has {wanted} columns: {text!r}"

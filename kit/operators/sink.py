@@ -19,7 +19,6 @@ Follows Flink's `TwoPhaseCommittingSink`, `CommitterOperator` and `FileSink`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -43,6 +42,10 @@ class Sink:
     """Base of the sinks: where output is staged, and where it is published."""
 
     path: str
+
+    def __deepcopy__(self, memo: dict[int, object]) -> Sink:
+        """Itself: it never changes."""
+        return self
 
     def staged_path(self, job_id: str, subtask: int, part: int, checkpoint_id: int) -> str:
         """The file in which checkpoint `checkpoint_id` stages the rows that end with the barrier of checkpoint
@@ -72,50 +75,13 @@ class ParquetSink(Sink):
 
 @dataclass(frozen=True, eq=False)
 class CollectSink(Sink):
-    """Committed rows kept in the host's memory under the name `path`, for lessons (see `MemoryOutput`)."""
+    """Committed rows kept in the host's memory under the name `path`, for lessons."""
 
     path: str = "collected"
 
     def __post_init__(self) -> None:
         if not self.path.startswith(MEMORY):
             object.__setattr__(self, "path", MEMORY + self.path)
-
-
-class MemoryOutput:
-    """What a host keeps of effects whose paths are `memory://...`: the same four verbs that `kit.operators.files` has
-    for files.
-    """
-
-    def __init__(self) -> None:
-        self._staged: dict[str, pa.Table] = {}
-        self._published: dict[str, pa.Table] = {}
-
-    def stage(self, effect: Effect) -> None:
-        """Keep the rows, not yet visible."""
-        self._staged[effect.staged] = effect.table
-
-    def commit(self, effects: Iterable[Effect]) -> None:
-        """Make rows visible; twice is once. Raises CommitError for rows that are neither staged nor visible."""
-        for effect in effects:
-            table = self._staged.pop(effect.staged, None)
-            if table is None and effect.final not in self._published:
-                raise files.CommitError(f"{effect.final} cannot be published: it is not there, and was never staged")
-            if table is not None:
-                self._published.setdefault(effect.final, table)
-
-    def drop(self, effects: Iterable[Effect]) -> None:
-        """Forget rows that will never be visible."""
-        for effect in effects:
-            self._staged.pop(effect.staged, None)
-
-    def read(self, path: str) -> pa.Table | None:
-        """All visible rows of the sink at `path` in order of their files' names; None when there are none."""
-        directory = f"{MEMORY}{path.removeprefix(MEMORY).rstrip('/')}/"
-        tables = [table for final, table in sorted(self._published.items()) if final.startswith(directory)]
-        return pa.concat_tables(tables) if tables else None
-
-    def __repr__(self) -> str:
-        return f"MemoryOutput({len(self._published)} parts published, {len(self._staged)} staged)"
 
 
 @dataclass(frozen=True, eq=False, repr=False)

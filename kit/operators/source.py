@@ -65,6 +65,10 @@ class Source:
         if self.batch_rows < 1:
             raise ValueError(f"{self!r}: batch_rows is {self.batch_rows}, but must be 1 or more")
 
+    def __deepcopy__(self, memo: dict[int, object]) -> Source:
+        """Itself: it never changes."""
+        return self
+
     @property
     def schema(self) -> pa.Schema:
         """The columns of the rows."""

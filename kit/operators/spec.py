@@ -54,6 +54,10 @@ class ResolvedSpec(OperatorSpec):
         for attribute, value in values.items():
             object.__setattr__(self, attribute, value)
 
+    def __deepcopy__(self, memo: dict[int, object]) -> ResolvedSpec:
+        """Itself: it never changes."""
+        return self
+
     def __repr__(self) -> str:
         return type(self).__name__ + ("" if self.name == type(self).__name__ else f"({self.name!r})")
 

@@ -240,13 +240,21 @@ class WithColumn(_Transform):
 
     def transform(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The batch with the column."""
-        if isinstance(self.value, pc.Expression):
-            added = evaluate(self.value, batch)
-        else:
-            function = self.value
-            added = self._call_batch(lambda batch: pa.array(function(batch), self.type), batch)
+        added = evaluate(self.value, batch) if isinstance(self.value, pc.Expression) else self._made(batch)
         columns = dict(zip(batch.schema.names, batch.columns, strict=True)) | {self.column: added}
         return pa.RecordBatch.from_arrays(list(columns.values()), schema=self.output_schema)
+
+    def _made(self, batch: pa.RecordBatch) -> pa.Array:
+        """What the function makes of a batch, checked."""
+        made = self._call_batch(self.value, batch)
+        try:
+            column = pa.array(made, self.type)
+            if len(column) != batch.num_rows:
+                raise ValueError(f"it returned {len(column)} values")
+        except (pa.ArrowException, TypeError, ValueError) as error:
+            at = f"a batch of {batch.num_rows} rows, expected as many values of type {self.type}"
+            raise UserFunctionError.of(self.name, self.value, at, error) from error
+        return column
 
     def _output_schema(self) -> pa.Schema:
         if isinstance(self.value, pc.Expression):

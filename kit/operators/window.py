@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from kit.operators.aggregates import Aggregate, AggregateSet, as_tuple
+from kit.operators.aggregates import Aggregate, AggregateSet, FirstRows, as_tuple
 from kit.operators.base import Operator
 from kit.operators.spec import ResolvedSpec, column_field, key_columns, key_type_of, keys_of, unique_names
 from kit.operators.watermarks import check_time_column, event_times_ms
@@ -98,6 +98,7 @@ class WindowAggregateOperator(Operator):
     def __init__(self, spec: WindowAggregate) -> None:
         self._spec = spec
         self._totals = AggregateSet(spec.aggregates, spec.input_schema, spec.name)
+        self._first_rows = FirstRows()
         self.late_rows_dropped = 0
 
     def initialize_state(self) -> None:
@@ -122,7 +123,7 @@ class WindowAggregateOperator(Operator):
         keys = keys_of(batch, spec.keys)
         slots = self._table.slots(keys, starts)
         self._table.reduce(slots, *self._totals.inputs(batch))
-        _, first = np.unique(slots, return_index=True)
+        first = self._first_rows.of(slots)
         self._timers.register_event_time(keys.take(pa.array(first)), last_ms[first], starts[first])
 
     def process_watermark(self, timestamp_ms: int) -> None:

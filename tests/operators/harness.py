@@ -1,0 +1,191 @@
+"""An operator run by hand: its context, the real state backends behind it, and a memory of all it did.
+
+`Harness(spec)` is one subtask. `snapshot()` takes the way of a real checkpoint, bytes included; `restored(spec, snapshots, parallelism)` gives
+the subtasks that begin from them, dealt out by the real restore.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from kit.operators.base import OperatorSpec
+from kit.operators.source_operator import ReadRequest, SourceOperator
+from kit.protocol.elements import MIN_WATERMARK_MS
+from kit.protocol.snapshots import Effect
+from kit.restore.repartition import repartition
+from kit.state.handles import ByteStreamStateHandle, KeyGroupsStateHandle, OperatorStreamStateHandle
+from kit.state.heap import HeapKeyedStateBackend
+from kit.state.key_groups import key_group_range_for_operator_index
+from kit.state.operator_store import OperatorStateStore
+
+MAX_PARALLELISM = 128
+
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """What one subtask leaves behind."""
+
+    keyed: KeyGroupsStateHandle | None
+    operator: OperatorStreamStateHandle | None
+    staged: tuple[Effect, ...]
+
+
+class Recorder:
+    """Takes what an operator emits: `elements` are batches and watermarks in order."""
+
+    def __init__(self) -> None:
+        self.elements: list[pa.RecordBatch | int] = []
+
+    def emit(self, batch: pa.RecordBatch) -> None:
+        self.elements.append(batch)
+
+    def emit_watermark(self, timestamp_ms: int) -> None:
+        self.elements.append(timestamp_ms)
+
+
+class Harness:
+    """One subtask of an operator, and its `OperatorContext`."""
+
+    def __init__(
+        self, spec: OperatorSpec, *, subtask: int = 0, parallelism: int = 1, job_id: str = "job", start: bool = True
+    ) -> None:
+        self.spec = spec
+        self.operator_id = "0" * 32
+        self.name = spec.name
+        self.task = f"vertex/{subtask}"
+        self.subtask = subtask
+        self.parallelism = parallelism
+        self.max_parallelism = MAX_PARALLELISM
+        self.key_group_range = key_group_range_for_operator_index(MAX_PARALLELISM, parallelism, subtask)
+        self.job_id = job_id
+        self.output = Recorder()
+        self.operator_state = OperatorStateStore()
+        self.processing_time_ms = 0
+        self.current_watermark_ms = MIN_WATERMARK_MS
+        self.staged: list[Effect] = []
+        self.committed: list[tuple[int, tuple[Effect, ...]]] = []
+        self.dropped: list[Effect] = []
+        self.said: list[dict[str, Any]] = []
+        self._backend = None
+        if spec.key_type is not None:
+            self._backend = HeapKeyedStateBackend(spec.key_type, self.key_group_range, MAX_PARALLELISM)
+        self.operator = spec.create()
+        self.operator.setup(self)
+        if start:
+            self.start()
+
+    # --- the context ----------------------------------------------------------------------------------------------
+
+    @property
+    def keyed_state(self) -> HeapKeyedStateBackend:
+        assert self._backend is not None
+        return self._backend
+
+    def stage(self, effects: Sequence[Effect]) -> None:
+        self.staged.extend(effects)
+
+    def commit(self, checkpoint_id: int, effects: Sequence[Effect]) -> None:
+        self.committed.append((checkpoint_id, tuple(effects)))
+
+    def drop(self, effects: Sequence[Effect]) -> None:
+        self.dropped.extend(effects)
+
+    def send_to_coordinator(self, payload: dict[str, Any]) -> None:
+        self.said.append(payload)
+
+    # --- what a task does -----------------------------------------------------------------------------------------
+
+    def start(self) -> Harness:
+        self.operator.initialize_state()
+        self.operator.open()
+        return self
+
+    def process(self, rows: pa.RecordBatch | Iterable[Row]) -> list[Row]:
+        """Give it rows; returns the rows that came of it."""
+        if not isinstance(rows, pa.RecordBatch):
+            rows = pa.RecordBatch.from_pylist(list(rows), schema=self.spec.input_schemas[0])
+        before = len(self.output.elements)
+        self.operator.process_batch(rows)
+        return self.rows(before)
+
+    def watermark(self, timestamp_ms: int) -> list[Row]:
+        """Let event time advance; returns the rows that came of it."""
+        before = len(self.output.elements)
+        self.current_watermark_ms = timestamp_ms
+        self.operator.process_watermark(timestamp_ms)
+        return self.rows(before)
+
+    def rows(self, since: int = 0) -> list[Row]:
+        """All rows emitted."""
+        batches = [element for element in self.output.elements[since:] if isinstance(element, pa.RecordBatch)]
+        assert all(batch.schema.equals(self.spec.output_schema) for batch in batches)
+        for batch in batches:
+            batch.validate(full=True)
+        return [row for batch in batches for row in batch.to_pylist()]
+
+    @property
+    def watermarks(self) -> list[int]:
+        """All watermarks emitted."""
+        return [element for element in self.output.elements if isinstance(element, int)]
+
+    def snapshot(self, checkpoint_id: int = 1) -> Snapshot:
+        """What a checkpoint keeps of it, written out."""
+        self.staged = []
+        self.operator.prepare_snapshot_pre_barrier(checkpoint_id)
+        self.operator.snapshot_state(checkpoint_id)
+        keyed = operator = None
+        if self._backend is not None and (keyed_snapshot := self._backend.snapshot()) is not None:
+            data, offsets = keyed_snapshot.encode()
+            keyed = KeyGroupsStateHandle(self.key_group_range, tuple(offsets), self._stream("keyed", data))
+        if (operator_snapshot := self.operator_state.snapshot()) is not None:
+            data, infos = operator_snapshot.encode()
+            operator = OperatorStreamStateHandle(infos, self._stream("operator", data))
+        return Snapshot(keyed, operator, tuple(self.staged))
+
+    def _stream(self, kind: str, data: bytes) -> ByteStreamStateHandle:
+        return ByteStreamStateHandle(f"{kind}-{self.subtask}", bytes(data))
+
+
+def restored(spec: OperatorSpec, snapshots: Sequence[Snapshot], parallelism: int = 1) -> list[Harness]:
+    """All subtasks of `spec`, at `parallelism`, begun from the snapshots of all subtasks before."""
+    previous = [() if snapshot.operator is None else (snapshot.operator,) for snapshot in snapshots]
+    dealt = repartition(previous, len(snapshots), parallelism)
+    harnesses = []
+    for subtask in range(parallelism):
+        harness = Harness(spec, subtask=subtask, parallelism=parallelism, start=False)
+        operator_parts = [(handle, handle.delegate.data) for handle in dealt[subtask]]
+        if operator_parts:
+            harness.operator_state.restore(operator_parts)
+        keyed = [snapshot.keyed.intersection(harness.key_group_range) for snapshot in snapshots if snapshot.keyed]
+        keyed_parts = [(handle, handle.delegate.data) for handle in keyed if handle is not None]
+        if keyed_parts:
+            harness.keyed_state.restore(keyed_parts)
+        harnesses.append(harness.start())
+    return harnesses
+
+
+class SourceHarness(Harness):
+    """A source's subtask, whose reads are carried out."""
+
+    operator: SourceOperator
+
+    def answer(self, coordinator: Any) -> None:
+        """Let the coordinator answer all that was asked."""
+        while self.said:
+            for subtask, payload in coordinator.handle_event(self.subtask, self.said.pop(0)):
+                assert subtask == self.subtask
+                self.operator.handle_coordinator_event(payload)
+
+    def turn(self, now_ms: int = 0) -> Any:
+        """One step: what the operator wants next, carried out when it is a read."""
+        step = self.operator.next_read(now_ms)
+        if isinstance(step, ReadRequest):
+            result = self.spec.source.read_split(step.split, step.position, step.max_rows)
+            self.operator.on_split_read(step.split["id"], result.batch, result.position, result.finished)
+        return step
