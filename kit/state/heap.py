@@ -33,6 +33,7 @@ from kit.state.descriptors import (
     ValueStateDescriptor,
 )
 from kit.state.errors import StateDescriptorError, StateRestoreError
+from kit.state.framing import file_name, state_kind, state_name
 from kit.state.handles import NO_OFFSET_SET, KeyGroupRange
 from kit.state.key_context import KeyContext
 from kit.state.key_groups import infer_key_type, key_groups
@@ -51,8 +52,6 @@ from kit.state.snapshot import (
     FrozenState,
     KeyedSnapshot,
     KeyedStateFile,
-    state_kind,
-    state_name,
 )
 from kit.state.tables import StateTable
 from kit.state.timers import TimerQueue, TimerService
@@ -206,7 +205,7 @@ class HeapKeyedStateBackend:
         stored: dict[tuple[str, str], list[_StoredRows]] = defaultdict(list)
         seen: dict[int, str] = {}
         for handle, data in parts:
-            file = KeyedStateFile(data, _file_name(handle))
+            file = KeyedStateFile(data, file_name(handle))
             for key_group, offset in self._own_sections(handle):
                 if key_group in seen:
                     raise StateRestoreError(f"Key group {key_group} is in {seen[key_group]!r} and in {file.name!r}")
@@ -289,11 +288,6 @@ class HeapKeyedStateBackend:
                 f"State {name!r} in {row.file!r}: key {keys[wrong[0]].as_py()!r} is stored under key group "
                 f"{row.key_group} and belongs to {groups[wrong[0]]}"
             )
-
-
-def _file_name(handle: Any) -> str:
-    delegate = getattr(handle, "delegate", None)
-    return getattr(delegate, "path", None) or getattr(delegate, "physical_id", None) or repr(handle)
 
 
 def _columns(schema: pa.Schema) -> str:
