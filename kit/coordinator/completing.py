@@ -192,6 +192,8 @@ class CheckpointCompletion:
         checkpoint = self._pop()
         why = _finalize_failure(event.error)
         checkpoint.failure = why
+        owner.note_aborted(checkpoint, why)
+        owner.answer_with_error(checkpoint.request, why)
         if not event.possibly_inconsistent:
             owner.discard([completed.discard()])
         owner.report_failure(checkpoint, why)

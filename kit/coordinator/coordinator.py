@@ -405,18 +405,9 @@ class CheckpointCoordinator:
         if checkpoint.is_disposed:
             return
         checkpoint_id = checkpoint.checkpoint_id
-        acked = len(checkpoint.acked_tasks)
         checkpoint.abort(why)
         del self.pending[checkpoint_id]
-        self.note(
-            "CheckpointAborted",
-            checkpoint_id,
-            reason=why.reason.name,
-            detail=str(why),
-            task=task,
-            acked=acked,
-            tasks=checkpoint.tasks,
-        )
+        self.note_aborted(checkpoint, why, task)
         self.context.emit(CancelTimer(timer=timeout_timer(checkpoint_id)))
         self.answer_with_error(checkpoint.request, why)
         if not self.completion.forget(checkpoint):
@@ -430,6 +421,18 @@ class CheckpointCoordinator:
         self.trigger.forget(checkpoint)
         self._later.append(self.completion.begin_next)
         self.execute_queued_request_later()
+
+    def note_aborted(self, checkpoint: PendingCheckpoint, why: CheckpointException, task: str | None = None) -> None:
+        """Tell the trace."""
+        self.note(
+            "CheckpointAborted",
+            checkpoint.checkpoint_id,
+            reason=why.reason.name,
+            detail=str(why),
+            task=task,
+            acked=len(checkpoint.acked_tasks),
+            tasks=checkpoint.tasks,
+        )
 
     def report_failure(self, checkpoint: PendingCheckpoint, why: CheckpointException, task: str | None = None) -> None:
         """Tell statistics and failure manager."""
