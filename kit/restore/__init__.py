@@ -14,7 +14,7 @@ from kit.restore.errors import (
     RestoreError,
 )
 from kit.restore.keyed import redistribute_keyed
-from kit.restore.repartition import repartition
+from kit.restore.repartition import repartition_state
 from kit.restore.rescale_mappings import (
     NO_RESCALE,
     NO_STATE,
@@ -58,5 +58,5 @@ __all__ = [
     "assign_states",
     "load_and_validate",
     "redistribute_keyed",
-    "repartition",
+    "repartition_state",
 ]

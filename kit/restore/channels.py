@@ -1,8 +1,9 @@
 """Dealing out in-flight data: the buffers that a checkpoint found in channels.
 
 A new subtask recovers all buffers of the old subtasks that the exchange's mapper names, gate by gate. Where mappings
-overlap, several subtasks are given the same handle and filter its records. Follows `MappingBasedRepartitioner`,
-`ResultSubpartitionDistributor` and the channel part of `StateAssignmentOperation`.
+overlap, several subtasks are given the same handle and filter its records. A *port* is a gate or a partition: one
+exchange, seen from one of its ends. Follows `MappingBasedRepartitioner` and the channel part of
+`StateAssignmentOperation`.
 """
 
 from __future__ import annotations
@@ -22,6 +23,11 @@ from kit.state.handles import (
 )
 
 T = TypeVar("T")
+ChannelHandle = InputChannelStateHandle | ResultSubpartitionStateHandle
+"""The buffers of one channel."""
+ChannelsHandle = InputStateHandle | OutputStateHandle
+"""The buffers of one channel or, merged, of several."""
+_MERGED = (MergedInputChannelStateHandle, MergedResultSubpartitionStateHandle)
 
 
 def redistribute(old: Sequence[Sequence[T]], mapping: RescaleMappings, new_parallelism: int) -> list[tuple[T, ...]]:
@@ -37,62 +43,31 @@ def redistribute(old: Sequence[Sequence[T]], mapping: RescaleMappings, new_paral
     return dealt
 
 
-def single_inputs(handles: Iterable[InputStateHandle]) -> Iterator[InputChannelStateHandle]:
+def unmerged(handles: Iterable[ChannelsHandle]) -> Iterator[ChannelHandle]:
     """The handles, with those of several channels taken apart."""
     for handle in handles:
-        if isinstance(handle, MergedInputChannelStateHandle):
+        if isinstance(handle, _MERGED):
             yield from handle.unmerge()
         else:
             yield handle
 
 
-def single_outputs(handles: Iterable[OutputStateHandle]) -> Iterator[ResultSubpartitionStateHandle]:
-    """The handles, with those of several subpartitions taken apart."""
-    for handle in handles:
-        if isinstance(handle, MergedResultSubpartitionStateHandle):
-            yield from handle.unmerge()
-        else:
-            yield handle
+def port_of(handle: ChannelHandle) -> int:
+    """The gate or partition whose buffers these are."""
+    info = handle.info
+    return info.gate_idx if isinstance(info, InputChannelInfo) else info.partition_idx
 
 
-def inputs_by_gate(old: Sequence[Iterable[InputStateHandle]], gates: int) -> list[list[list[InputChannelStateHandle]]]:
-    """For each gate, the handles of each old subtask; handles of gates that are no more are left out."""
-    sorted_out: list[list[list[InputChannelStateHandle]]] = [[[] for _ in old] for _ in range(gates)]
+def sort_by_port(old: Sequence[Iterable[ChannelsHandle]], ports: int) -> list[list[list[ChannelHandle]]]:
+    """For each port, the handles of each old subtask; handles of ports that are no more are left out."""
+    sorted_out: list[list[list[ChannelHandle]]] = [[[] for _ in old] for _ in range(ports)]
     for subtask, handles in enumerate(old):
-        for handle in single_inputs(handles):
-            if handle.info.gate_idx < gates:
-                sorted_out[handle.info.gate_idx][subtask].append(handle)
+        for handle in unmerged(handles):
+            if port_of(handle) < ports:
+                sorted_out[port_of(handle)][subtask].append(handle)
     return sorted_out
 
 
-def outputs_by_partition(
-    old: Sequence[Iterable[OutputStateHandle]], partitions: int
-) -> list[list[list[ResultSubpartitionStateHandle]]]:
-    """For each partition, the handles of each old subtask; handles of partitions that are no more are left out."""
-    sorted_out: list[list[list[ResultSubpartitionStateHandle]]] = [[[] for _ in old] for _ in range(partitions)]
-    for subtask, handles in enumerate(old):
-        for handle in single_outputs(handles):
-            if handle.info.partition_idx < partitions:
-                sorted_out[handle.info.partition_idx][subtask].append(handle)
-    return sorted_out
-
-
-def as_downstream_input(handle: ResultSubpartitionStateHandle, gate: int) -> InputChannelStateHandle:
-    """Output buffers as the subtask that they were meant for would have stored them as its input."""
-    return InputChannelStateHandle(
-        subtask_index=handle.info.subpartition_idx,
-        info=InputChannelInfo(gate, handle.subtask_index),
-        offsets=handle.offsets,
-        size=handle.size,
-        delegate=handle.delegate,
-    )
-
-
-def has_buffers(handles: Iterable[InputStateHandle | OutputStateHandle]) -> bool:
+def has_buffers(handles: Iterable[ChannelsHandle]) -> bool:
     """Whether any buffer is stored at all."""
-    return any(
-        any(part.offsets for part in handle.contents)
-        if isinstance(handle, MergedInputChannelStateHandle | MergedResultSubpartitionStateHandle)
-        else handle.offsets
-        for handle in handles
-    )
+    return any(handle.offsets for handle in unmerged(handles))

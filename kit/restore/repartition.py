@@ -111,7 +111,7 @@ def _cut(entries: _Entries, first_taker: int, parallelism: int) -> Iterator[_Ent
         yield run
 
 
-def repartition(previous: Sequence[Handles], old_parallelism: int, new_parallelism: int) -> Sequence[Handles]:
+def repartition_state(previous: Sequence[Handles], old_parallelism: int, new_parallelism: int) -> Sequence[Handles]:
     """Deal the handles of each old subtask out to the new subtasks: one sequence of handles for each of them.
 
     A handle's names are walked in the order of its mapping. Raises RepartitionError where `previous` has not

@@ -19,14 +19,15 @@ from operator import attrgetter
 from typing import Any
 
 from kit.protocol.tasks import TaskRestore
-from kit.restore.channels import has_buffers, inputs_by_gate, outputs_by_partition, redistribute
+from kit.restore.channels import has_buffers
 from kit.restore.errors import ChainedChannelStateError, MaxParallelismError, NonRestoredStateError, described
+from kit.restore.exchange_end import ExchangeEnd, handles_by_subtask
 from kit.restore.java_hashmap_order import capacity_for, operator_id_hash, put_order
 from kit.restore.keyed import redistribute_keyed
-from kit.restore.repartition import repartition
+from kit.restore.output_recovery import Recovered, recover_downstream
+from kit.restore.repartition import repartition_state
 from kit.restore.rescale_mappings import NO_RESCALE
 from kit.restore.restored import NOTHING_RESTORED, RestoredSubtaskState, StateAssignment, VertexParallelism
-from kit.restore.subtask_state_mapper import SubtaskStateMapper
 from kit.restore.task_state_assignment import AssignedOperator, TaskStateAssignment
 from kit.restore.topology import AssignmentEdge, AssignmentVertex, OperatorIDPair
 from kit.state.key_groups import key_group_partitions
@@ -55,11 +56,9 @@ def assign_states(
         for assignment in assignments:
             if assignment.is_affected:
                 _deal_out(assignment)
-        if recover_output_on_downstream:
-            for assignment in assignments:
-                assignment.distribute_output_buffers_to_downstream()
-        restores = [_restores(assignment, checkpoint_id, recover_output_on_downstream) for assignment in assignments]
-        settled = tuple(VertexParallelism(a.parallelism, a.max_parallelism) for a in assignments)
+        recovered = _recovered_downstream(assignments) if recover_output_on_downstream else None
+        restores = [_restores(assignment, checkpoint_id, recovered) for assignment in assignments]
+        settled = tuple(VertexParallelism(a.vertex.parallelism, a.max_parallelism) for a in assignments)
         return StateAssignment(settled, tuple(restores))
 
 
@@ -109,9 +108,9 @@ def _find_states(
         in_javas_order = put_order(states, operator_id_hash, capacity_for(len(vertex.operators)))
         assignments.append(TaskStateAssignment(vertex, {key: states[key] for key in in_javas_order}))
     for edge in sorted(edges, key=lambda edge: edge.input_index):
-        assignments[edge.target].read_from(edge, assignments[edge.source])
+        assignments[edge.target].inputs.join(edge, assignments[edge.source].outputs)
     for edge in sorted(edges, key=lambda edge: edge.output_index):
-        assignments[edge.source].write_to(edge, assignments[edge.target])
+        assignments[edge.source].outputs.join(edge, assignments[edge.target].inputs)
     return assignments
 
 
@@ -128,95 +127,43 @@ def _take_state(left: dict[str, OperatorState], pair: OperatorIDPair, vertex: As
 
 def _deal_out(assignment: TaskStateAssignment) -> None:
     _settle_max_parallelism(assignment)
-    new = assignment.parallelism
+    new = assignment.vertex.parallelism
     for operator_id, state in assignment.states.items():
-        managed = _by_subtask(state, "managed_operator_state")
-        raw = _by_subtask(state, "raw_operator_state")
+        managed = handles_by_subtask(state, "managed_operator_state")
+        raw = handles_by_subtask(state, "raw_operator_state")
         assignment.assigned[operator_id] = AssignedOperator(
-            managed_operator=repartition(managed, state.parallelism, new) if any(managed) else None,
-            raw_operator=repartition(raw, state.parallelism, new) if any(raw) else None,
+            managed_operator=repartition_state(managed, state.parallelism, new) if any(managed) else None,
+            raw_operator=repartition_state(raw, state.parallelism, new) if any(raw) else None,
         )
-    _deal_out_inputs(assignment)
-    _deal_out_outputs(assignment)
+    for end in (assignment.inputs, assignment.outputs):
+        if end.is_affected:
+            _check_not_chained(assignment, end)
+            end.deal_out()
     _deal_out_keyed(assignment)
 
 
-def _by_subtask(state: OperatorState, kind: str) -> list[Any]:
-    """The handles of one kind of each old subtask, none where it reported nothing."""
-    handles = attrgetter(kind)
-    reported = state.subtask_states
-    return [handles(reported[index]) if index in reported else () for index in range(state.parallelism)]
-
-
 def _deal_out_keyed(assignment: TaskStateAssignment) -> None:
+    new, max_parallelism = assignment.vertex.parallelism, assignment.max_parallelism
     ranges = None
     for operator_id, state in assignment.states.items():
-        managed = _by_subtask(state, "managed_keyed_state")
-        raw = _by_subtask(state, "raw_keyed_state")
-        if state.parallelism != assignment.parallelism and (any(managed) or any(raw)):
-            ranges = ranges or key_group_partitions(assignment.max_parallelism, assignment.parallelism)
-            managed = redistribute_keyed(managed, assignment.max_parallelism, ranges)
-            raw = redistribute_keyed(raw, assignment.max_parallelism, ranges)
+        managed = handles_by_subtask(state, "managed_keyed_state")
+        raw = handles_by_subtask(state, "raw_keyed_state")
+        if state.parallelism != new and (any(managed) or any(raw)):
+            ranges = ranges or key_group_partitions(max_parallelism, new)
+            managed = redistribute_keyed(managed, max_parallelism, ranges)
+            raw = redistribute_keyed(raw, max_parallelism, ranges)
         assignment.assigned[operator_id].managed_keyed = managed if any(managed) else None
         assignment.assigned[operator_id].raw_keyed = raw if any(raw) else None
 
 
-def _deal_out_inputs(assignment: TaskStateAssignment) -> None:
-    if not assignment.input_state_gates and not assignment.has_upstream_output_states:
-        return
-    _check_not_chained(assignment, assignment.vertex.input_operator, "input_channel_state")
-    state, new = assignment.input_state, assignment.parallelism
-    old = _by_subtask(state, "input_channel_state")
-    has_full_mapper = any(edge.downstream_mapper is SubtaskStateMapper.FULL for edge in assignment.inputs)
-    upstream_changed = any(upstream.parallelism != state.parallelism for upstream in assignment.upstream)
-    if state.parallelism == new and not (has_full_mapper and upstream_changed):
-        assignment.input_channels = old
-        return
-    gates = len(assignment.inputs)
-    by_gate: Sequence[Sequence[Sequence[Any]]] = [old] if gates == 1 else inputs_by_gate(old, gates)
-    dealt = [
-        redistribute(by_gate[gate], assignment.input_mapping(gate).mapping, new)
-        for gate in range(gates)
-        if assignment.has_in_flight_data_for_gate(gate)
-    ]
-    assignment.input_channels = _one_after_the_other(dealt)
-
-
-def _deal_out_outputs(assignment: TaskStateAssignment) -> None:
-    if not assignment.output_state_partitions and not assignment.has_downstream_input_states:
-        return
-    _check_not_chained(assignment, assignment.vertex.output_operator, "result_subpartition_state")
-    state, new = assignment.output_state, assignment.parallelism
-    old = _by_subtask(state, "result_subpartition_state")
-    if state.parallelism == new:
-        assignment.output_channels = old
-        return
-    partitions = len(assignment.outputs)
-    by_partition: Sequence[Sequence[Sequence[Any]]] = (
-        [old] if partitions == 1 else outputs_by_partition(old, partitions)
-    )
-    dealt = [
-        redistribute(by_partition[partition], assignment.output_mapping(partition).mapping, new)
-        for partition in range(partitions)
-        if assignment.has_in_flight_data_for_partition(partition)
-    ]
-    assignment.output_channels = _one_after_the_other(dealt)
-
-
-def _one_after_the_other(dealt: list[list[tuple[Any, ...]]]) -> list[tuple[Any, ...]] | None:
-    """The handles of each subtask, of one gate after the other."""
-    if len(dealt) <= 1:
-        return dealt[0] if dealt else None
-    return [tuple(handle for handles in of_gates for handle in handles) for of_gates in zip(*dealt, strict=True)]
-
-
-def _check_not_chained(assignment: TaskStateAssignment, expected: OperatorIDPair, kind: str) -> None:
+def _check_not_chained(assignment: TaskStateAssignment, end: ExchangeEnd) -> None:
     """Raise ChainedChannelStateError where an operator inside the chain has in-flight data."""
+    handles = attrgetter(end.kind)
     unexpected = [
         operator_id
         for operator_id, state in assignment.states.items()
-        if operator_id != expected.generated_id
-        and any(has_buffers(getattr(subtask, kind)) for subtask in state.subtask_states.values())
+        if operator_id != end.operator.generated_id
+        and any(has_buffers(handles(subtask)) for subtask in state.subtask_states.values())
     ]
     if unexpected:
         labels = {pair.generated_id: pair.label for pair in assignment.vertex.operators}
@@ -225,7 +172,7 @@ def _check_not_chained(assignment: TaskStateAssignment, expected: OperatorIDPair
             "Cannot recover from unaligned checkpoint when topology changes, such that data exchanges with persisted "
             f"data are now chained.\nThe following operators contain channel state: [{', '.join(unexpected)}]",
             f"In '{assignment.vertex.name}' in-flight data was stored with {named}, expected it only with "
-            f"{expected.label}; start a new chain there, or restore from an aligned checkpoint or a savepoint.",
+            f"{end.operator.label}; start a new chain there, or restore from an aligned checkpoint or a savepoint.",
         )
 
 
@@ -256,15 +203,23 @@ def _settle_max_parallelism(assignment: TaskStateAssignment) -> None:
 # ---- third pass: what each subtask begins with ----------------------------------------------------------------------
 
 
+def _recovered_downstream(assignments: Sequence[TaskStateAssignment]) -> Recovered:
+    recovered: Recovered = {}
+    for assignment in assignments:
+        recover_downstream(assignment.outputs, recovered)
+    return recovered
+
+
 def _restores(
-    assignment: TaskStateAssignment, checkpoint_id: int, recover_output_on_downstream: bool
+    assignment: TaskStateAssignment, checkpoint_id: int, recovered: Recovered | None
 ) -> tuple[TaskRestore | None, ...]:
+    vertex = assignment.vertex
     if assignment.is_fully_finished:
-        return (TaskRestore(checkpoint_id, FINISHED_ON_RESTORE),) * assignment.parallelism
+        return (TaskRestore(checkpoint_id, FINISHED_ON_RESTORE),) * vertex.parallelism
     if not assignment.is_affected:
-        return (None,) * assignment.parallelism
-    operators = [pair.generated_id for pair in assignment.vertex.operators]
-    columns = [_subtask_states(assignment, pair, recover_output_on_downstream) for pair in assignment.vertex.operators]
+        return (None,) * vertex.parallelism
+    operators = [pair.generated_id for pair in vertex.operators]
+    columns = [_subtask_states(assignment, pair, recovered) for pair in vertex.operators]
     return tuple(
         [
             TaskRestore(checkpoint_id, TaskStateSnapshot(dict(zip(operators, states, strict=True))))
@@ -274,46 +229,32 @@ def _restores(
 
 
 def _subtask_states(
-    assignment: TaskStateAssignment, pair: OperatorIDPair, recover_output_on_downstream: bool
+    assignment: TaskStateAssignment, pair: OperatorIDPair, recovered: Recovered | None
 ) -> list[RestoredSubtaskState]:
-    """The state of one operator, subtask by subtask."""
+    """The state of one operator, subtask by subtask. `recovered`: the output that is recovered downstream, if it is."""
     assigned = assignment.assigned[pair.generated_id]
-    new = assignment.parallelism
-    columns: list[Sequence[Any] | None] = [
-        assigned.managed_operator,
-        assigned.raw_operator,
-        assigned.managed_keyed,
-        assigned.raw_keyed,
-        *_channel_columns(assignment, pair, recover_output_on_downstream),
-    ]
-    if not any(columns):
-        return [NOTHING_RESTORED] * new
-    filled = [repeat(default, new) if column is None else column for column, default in zip(columns, _DEFAULTS)]
-    return [
-        RestoredSubtaskState(
-            operator, raw_operator, keyed, raw_keyed, inputs, outputs, False, upstream, input_rescale, output_rescale
-        )
-        for (operator, raw_operator, keyed, raw_keyed, inputs, outputs, upstream, input_rescale, output_rescale) in zip(
-            *filled, strict=True
-        )
-    ]
-
-
-_DEFAULTS: tuple[Any, ...] = ((), (), (), (), (), (), (), NO_RESCALE, NO_RESCALE)
-
-
-def _channel_columns(
-    assignment: TaskStateAssignment, pair: OperatorIDPair, recover_output_on_downstream: bool
-) -> list[Sequence[Any] | None]:
-    """In-flight data, output buffers of others, and descriptors, at the ends of the chain."""
+    new = assignment.vertex.parallelism
     inputs = outputs = upstream = input_descriptors = output_descriptors = None
-    if pair == assignment.vertex.input_operator:
-        inputs = assignment.input_channels
-        input_descriptors = assignment.input_descriptors
-        buffers = assignment.upstream_output_buffers
-        if buffers:
-            upstream = [tuple(buffers.get(subtask, ())) for subtask in range(assignment.parallelism)]
-    if pair == assignment.vertex.output_operator:
-        outputs = None if recover_output_on_downstream else assignment.output_channels
-        output_descriptors = assignment.output_descriptors
-    return [inputs, outputs, upstream, input_descriptors, output_descriptors]
+    if pair == assignment.inputs.operator:
+        inputs, input_descriptors = assignment.inputs.channels, assignment.inputs.descriptors
+        received = (recovered or {}).get(assignment.inputs)
+        upstream = [tuple(received.get(subtask, ())) for subtask in range(new)] if received else None
+    if pair == assignment.outputs.operator:
+        outputs = assignment.outputs.channels if recovered is None else None
+        output_descriptors = assignment.outputs.descriptors
+    columns: list[tuple[Sequence[Any] | None, Any]] = [
+        (assigned.managed_operator, ()),
+        (assigned.raw_operator, ()),
+        (assigned.managed_keyed, ()),
+        (assigned.raw_keyed, ()),
+        (inputs, ()),
+        (outputs, ()),
+        (None, False),
+        (upstream, ()),
+        (input_descriptors, NO_RESCALE),
+        (output_descriptors, NO_RESCALE),
+    ]
+    if not any(column for column, _ in columns):
+        return [NOTHING_RESTORED] * new
+    filled = [repeat(default, new) if column is None else column for column, default in columns]
+    return list(map(RestoredSubtaskState, *filled))

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from kit.restore.errors import RepartitionError
 from kit.restore.java_hashmap_order import compute_if_absent_order
-from kit.restore.repartition import repartition
+from kit.restore.repartition import repartition_state
 from kit.restore.shared_handles import SharedHandles
 from kit.state.handles import OperatorStateMode, OperatorStreamStateHandle, StateMetaInfo
 from tests.flink_data import vectors
@@ -36,11 +36,11 @@ def test_every_vector(kind: str) -> None:
         asked = previous, row["old_parallelism"], row["new_parallelism"]
         if row["error"]:
             with pytest.raises(RepartitionError) as caught:
-                repartition(*asked)
+                repartition_state(*asked)
             assert caught.value.flink_class == row["error"]["class"]
             assert caught.value.flink_message == row["error"]["message"]
         else:
-            found = [operator_set(handles) for handles in repartition(*asked)]
+            found = [operator_set(handles) for handles in repartition_state(*asked)]
             assert found == [as_operator_set(handles) for handles in row["result"]], row["id"]
 
 
@@ -84,7 +84,7 @@ def one_stream_each(lengths: list[dict[str, int]], mode: OperatorStateMode) -> l
 @given(st.lists(LENGTHS, min_size=1, max_size=7), st.integers(1, 9))
 def test_split_loses_nothing_deals_nothing_twice_and_is_fair(lengths: list[dict[str, int]], new: int) -> None:
     previous = one_stream_each(lengths, SPLIT)
-    dealt = repartition(previous, len(previous), new)
+    dealt = repartition_state(previous, len(previous), new)
     before = sum((offsets_by_name(handle) for handles in previous for handle in handles), Counter())
     after = sum((offsets_by_name(handle) for handles in dealt for handle in handles), Counter())
     assert after == before
@@ -105,13 +105,13 @@ def test_split_loses_nothing_deals_nothing_twice_and_is_fair(lengths: list[dict[
 def test_union_reaches_every_subtask_whole(lengths: list[dict[str, int]], new: int) -> None:
     previous = one_stream_each(lengths, UNION)
     before = sum((offsets_by_name(handle) for handles in previous for handle in handles), Counter())
-    for handles in repartition(previous, len(previous), new):
+    for handles in repartition_state(previous, len(previous), new):
         assert sum((offsets_by_name(handle) for handle in handles), Counter()) == before
 
 
 def test_a_union_list_is_shared_not_copied() -> None:
     lengths = [{"a": 2}, {"a": 1}, {"a": 3}]
-    first, second, *_ = repartition(one_stream_each(lengths, UNION), 3, 5)
+    first, second, *_ = repartition_state(one_stream_each(lengths, UNION), 3, 5)
     assert isinstance(first, SharedHandles)
     assert isinstance(second, SharedHandles)
     assert first.shared is second.shared
@@ -126,22 +126,22 @@ def test_a_union_list_is_shared_not_copied() -> None:
 def test_a_name_twice_in_one_stream_loses_the_first_as_flink_does() -> None:
     one = OperatorStreamStateHandle({"a": StateMetaInfo((0, 1), SPLIT)}, stream("s"))
     two = OperatorStreamStateHandle({"a": StateMetaInfo((7,), SPLIT)}, stream("s"))
-    (kept,) = repartition([(one,), (two,)], 2, 1)
+    (kept,) = repartition_state([(one,), (two,)], 2, 1)
     assert [handle.state_name_to_partition_offsets["a"].offsets for handle in kept] == [(7,)]
 
 
 def test_unchanged_parallelism_passes_handles_through() -> None:
     previous = one_stream_each([{"a": 3}, {"a": 1}], SPLIT)
-    assert repartition(previous, 2, 2) is previous
+    assert repartition_state(previous, 2, 2) is previous
 
 
 def test_two_handles_of_one_stream_at_unchanged_parallelism_are_refused() -> None:
     one = OperatorStreamStateHandle({"a": StateMetaInfo((0,), UNION)}, stream("s"))
     with pytest.raises(RepartitionError, match="two operator state handles of subtask 1 in one stream"):
-        repartition([(), (one, one)], 2, 2)
+        repartition_state([(), (one, one)], 2, 2)
 
 
 def test_broadcast_that_some_did_not_report_reaches_all() -> None:
     copy = OperatorStreamStateHandle({"a": StateMetaInfo((0, 5), BROADCAST)}, stream("s1"))
-    dealt = repartition([(), (copy,), ()], 3, 3)
+    dealt = repartition_state([(), (copy,), ()], 3, 3)
     assert [operator_set(handles) for handles in dealt] == [operator_set([copy])] * 3
