@@ -255,12 +255,6 @@ class CheckpointStorage:
             "already: give another directory, or remove some"
         )
 
-    # Reading needs no job, so these are functions of the module too.
-    exists = staticmethod(exists)
-    read = staticmethod(read)
-    read_range = staticmethod(read_range)
-    resolve = staticmethod(resolve)
-
     # ---- writing ------------------------------------------------------------------------------------------------
 
     def to_handle(self, data: bytes | pa.Buffer, location: CheckpointLocation, name: str) -> StreamStateHandle:
