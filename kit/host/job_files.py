@@ -21,6 +21,7 @@ from kit.protocol.commands import (
     ResetMasterHooks,
     ResolveSnapshot,
     RestoreMasterHooks,
+    ScheduleCoordinatorCheckpoint,
     SetCheckpointIdCounter,
     StoreCheckpoint,
     TriggerMasterHook,
@@ -28,6 +29,7 @@ from kit.protocol.commands import (
 )
 from kit.protocol.events import (
     CheckpointIdAllocated,
+    CheckpointOperatorCoordinator,
     CheckpointStored,
     LocationFailed,
     LocationInitialized,
@@ -38,25 +40,18 @@ from kit.protocol.events import (
     StartFailed,
 )
 from kit.protocol.words import Word
-from kit.state.storage import CheckpointStorage
+from kit.state.storage import CheckpointLocation, CheckpointStorage
 
 FIRST_CHECKPOINT_ID = 1
 
 
 class JobFiles:
-    """The JobMaster's half of a host's input and output.
+    """The JobMaster's half of a host's input and output; `storage` is where checkpoints lie."""
 
-    `storage` is where checkpoints lie; `new_name()` gives the random part of a savepoint directory's name, twelve hex
-    digits.
-    """
-
-    def __init__(
-        self, job: JobGraph, storage: CheckpointStorage, hooks: MasterHooks, new_name: Callable[[], str]
-    ) -> None:
+    def __init__(self, job: JobGraph, storage: CheckpointStorage, hooks: MasterHooks) -> None:
         self._job = job
         self._storage = storage
         self._hooks = hooks
-        self._new_name = new_name
         self.next_id = FIRST_CHECKPOINT_ID
 
     def carry_out(self, command: Word) -> Word | None:
@@ -77,7 +72,7 @@ class JobFiles:
             resolved = self._storage.resolve(command.path)
         except (OSError, ValueError) as error:
             return StartFailed(error=str(error))
-        return SnapshotResolved(path=command.path, location=resolved.location, metadata=resolved.data)
+        return SnapshotResolved(path=command.path, location=resolved.location.directory, metadata=resolved.metadata)
 
     def _allocate_id(self, command: AllocateCheckpointId) -> Word:
         self.next_id += 1
@@ -87,21 +82,21 @@ class JobFiles:
         self.next_id = max(self.next_id, command.next_id)
 
     def _initialize_location(self, command: InitializeLocation) -> Word:
+        checkpoint_id = command.checkpoint_id
         try:
+            if command.initialize_base:
+                self._storage.init_base_locations()
             if command.properties.is_savepoint:
-                base = command.target or self._job.settings.checkpoint.savepoint_directory
-                location = self._storage.location_for_savepoint(base, self._new_name())
+                location = self._storage.initialize_location_for_savepoint(checkpoint_id, command.target)
             else:
-                if command.initialize_base:
-                    self._storage.init_base_locations()
-                location = self._storage.location_for_checkpoint(command.checkpoint_id)
+                location = self._storage.initialize_location_for_checkpoint(checkpoint_id)
         except (OSError, ValueError) as error:
-            return LocationFailed(checkpoint_id=command.checkpoint_id, error=str(error))
-        return LocationInitialized(checkpoint_id=command.checkpoint_id, location=location)
+            return LocationFailed(checkpoint_id=checkpoint_id, error=str(error))
+        return LocationInitialized(checkpoint_id=checkpoint_id, location=location.directory)
 
     def _write_metadata(self, command: WriteMetadata) -> Word:
         try:
-            path = self._storage.write_metadata(command.location, command.data)
+            path = self._storage.write_metadata(CheckpointLocation(command.location), command.data)
         except OSError as error:
             return MetadataFailed(checkpoint_id=command.checkpoint_id, error=str(error))
         return MetadataWritten(checkpoint_id=command.checkpoint_id, path=path, size_bytes=len(command.data))
@@ -113,7 +108,11 @@ class JobFiles:
     def _discard(self, command: DiscardState) -> None:
         self._storage.discard(command.paths)
         if command.location is not None:
-            self._storage.discard_location(command.location)
+            self._storage.discard_location(CheckpointLocation(command.location))
+
+    def _coordinator_turn(self, command: ScheduleCoordinatorCheckpoint) -> Word:
+        """Operator coordinators live in the JobMaster: their turn comes back to it as an event of its own."""
+        return CheckpointOperatorCoordinator(checkpoint_id=command.checkpoint_id, operator_id=command.operator_id)
 
     def _trigger_hook(self, command: TriggerMasterHook) -> Word:
         return self._hooks.trigger(command)
@@ -133,6 +132,7 @@ class JobFiles:
         WriteMetadata: _write_metadata,
         StoreCheckpoint: _store,
         DiscardState: _discard,
+        ScheduleCoordinatorCheckpoint: _coordinator_turn,
         TriggerMasterHook: _trigger_hook,
         RestoreMasterHooks: _restore_hooks,
         ResetMasterHooks: _reset_hooks,

@@ -30,7 +30,7 @@ from kit.protocol.snapshots import RestoredPart, SnapshotPart
 from kit.protocol.words import Word
 from kit.state.handles import KeyGroupsStateHandle, OperatorStreamStateHandle
 from kit.state.operator_state import OperatorSubtaskState, TaskStateSnapshot
-from kit.state.storage import CheckpointStorage
+from kit.state.storage import CheckpointLocation, CheckpointStorage
 from kit.task.chain import MANAGED_KEYED, MANAGED_OPERATOR
 
 
@@ -77,10 +77,7 @@ class TaskFiles:
                     (MANAGED_OPERATOR, state.managed_operator_state),
                     (MANAGED_KEYED, state.managed_keyed_state),
                 ):
-                    parts += [
-                        RestoredPart(operator_id, kind, handle, self._storage.read(handle.delegate))
-                        for handle in handles
-                    ]
+                    parts += [RestoredPart(operator_id, kind, handle, self._storage.read(handle)) for handle in handles]
         except (OSError, ValueError) as error:
             return StateReadFailed(error=f"checkpoint {command.restore.checkpoint_id} cannot be read: {error}")
         return StateRead(parts=tuple(parts))
@@ -108,8 +105,7 @@ class TaskFiles:
 
     def _write_part(self, command: WriteSnapshot, part: SnapshotPart) -> Any:
         data, where = part.encode()
-        threshold = self._job.settings.checkpoint.memory_threshold_bytes
-        stream = self._storage.to_handle(data, command.location, part.file_name, threshold)
+        stream = self._storage.to_handle(data, CheckpointLocation(command.location), part.file_name)
         if part.kind == MANAGED_KEYED:
             assert part.key_group_range is not None
             return KeyGroupsStateHandle(part.key_group_range, tuple(where), stream, part.file_name)

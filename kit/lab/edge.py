@@ -25,21 +25,20 @@ class LabEdge:
         self.output = output
         self.hooks = hooks
         self._job = job
-        self._names = 0
+        settings = job.settings.checkpoint
         storage = CheckpointStorage(
-            job.settings.checkpoint.directory or CHECKPOINTS, job.job_id, filesystem=files.filesystem
+            settings.directory or CHECKPOINTS,
+            job.job_id,
+            settings.savepoint_directory,
+            settings.memory_threshold_bytes,
+            files.filesystem,
         )
-        self.for_job = JobFiles(job, storage, hooks, self._new_name)
+        self.for_job = JobFiles(job, storage, hooks)
         self.for_tasks = TaskFiles(job, storage, output)
-
-    def _new_name(self) -> str:
-        self._names += 1
-        return f"{self._names:012x}"
 
     def __deepcopy__(self, memo: dict[int, object]) -> LabEdge:
         """A lab that is forked or rewound gets files of its own; the hooks, being the user's, are shared."""
         other = LabEdge(self._job, self.hooks, self.files.copy(), self.output.copy())
-        other._names = self._names
         other.for_job.next_id = self.for_job.next_id
         return other
 

@@ -196,7 +196,7 @@ class Lab:
         if until is not None:
             conditions.append(lambda step: until(self))
         if checkpoint is not None:
-            conditions.append(lambda step: self.master.checkpoints.latest_id >= checkpoint)
+            conditions.append(lambda step: self.master.checkpoints.store.latest_id >= checkpoint)
         if record is not None:
             conditions.append(lambda step: any(each.kind == record for each in step.records))
         if at_ms is not None:

@@ -151,8 +151,8 @@ class StreamTask(Machine):
 
     @handles(DeployTask)
     def _deploy(self, message: DeployTask) -> None:
-        self._become(ExecutionState.DEPLOYING)
-        self._become(ExecutionState.INITIALIZING)
+        self._become(ExecutionState.DEPLOYING, report=False)
+        self._become(ExecutionState.INITIALIZING, report=message.restore is not None)
         for channel in self.inputs:
             channel.credits_granted = self._settings.channel_credits
             self.emit(GrantCredit(channel=channel.number, credits=self._settings.channel_credits))
@@ -195,10 +195,12 @@ class StreamTask(Machine):
         self.checkpoints.cancel_all()
         self._become(ExecutionState.FAILED, "".join(traceback.format_exception(error)))
 
-    def _become(self, state: ExecutionState, trace: str = "") -> None:
+    def _become(self, state: ExecutionState, trace: str = "", *, report: bool = True) -> None:
         if not self.state.may_become(state):
             raise ProtocolError(f"{self.name} is {self.state.name} and cannot become {state.name}")
         self.state = state
+        if not report:
+            return
         self.emit(
             TaskStateChanged(task=self.name, attempt=self.attempt, state=state, error=self.error, traceback=trace)
         )
