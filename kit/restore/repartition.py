@@ -42,6 +42,7 @@ class _Grouped:
     def __init__(self, previous: Sequence[Handles]) -> None:
         numbers: dict[StreamStateHandle, int] = {}
         by_mode: list[dict[str, _Entries]] = [{} for _ in OperatorStateMode]
+        last_met = [""] * len(by_mode)
         for handles in previous:
             for handle in handles:
                 number = numbers.setdefault(handle.delegate, len(numbers))
@@ -51,9 +52,11 @@ class _Grouped:
                     if entries is None:
                         entries = states[name] = []
                     entries.append((number, info))
+                    last_met[info.mode] = name
         self.numbers = numbers
         self.streams = list(numbers)
         self.split = by_mode[OperatorStateMode.SPLIT_DISTRIBUTE]
+        self.last_split = last_met[OperatorStateMode.SPLIT_DISTRIBUTE]
         self.broadcast = by_mode[OperatorStateMode.BROADCAST]
         self.union: _Pieces = {}
         for name, entries in by_mode[OperatorStateMode.UNION].items():
@@ -69,7 +72,7 @@ class _Grouped:
 
         States are dealt in Java's order, and each begins with the subtask where the one before left off.
         """
-        names = compute_if_absent_order(self.split)
+        names = self._split_names_in_javas_order()
         first_taker = 0
         runs = []
         for name in names:
@@ -85,6 +88,16 @@ class _Grouped:
                     else:
                         states[name] = info
             yield mine
+
+    def _split_names_in_javas_order(self) -> list[str]:
+        """The walk order of a map that was asked for each name once an entry.
+
+        Names met again matter only in that the map may double before it finds them, so one such call stands for all.
+        """
+        is_met_again = bool(self.split) and (
+            self.last_split != next(reversed(self.split)) or len(self.split[self.last_split]) > 1
+        )
+        return compute_if_absent_order([*self.split, self.last_split] if is_met_again else self.split)
 
 
 def _cut(entries: _Entries, first_taker: int, parallelism: int) -> Iterator[_Entries]:

@@ -58,6 +58,27 @@ def test_names_are_walked_in_the_order_flink_walks_them() -> None:
         assert compute_if_absent_order(met) == row["split_name_order"]
 
 
+@given(st.lists(st.lists(st.sampled_from([f"n{i}" for i in range(40)]), unique=True), min_size=1, max_size=4))
+def test_names_met_again_count_too(names: list[list[str]]) -> None:
+    """Each name has one entry, in the first stream that has the name: subtask k gets the k-th name that is walked."""
+    met = [name for of_subtask in names for name in of_subtask]
+    first = {name: subtask for subtask, of_subtask in reversed(list(enumerate(names))) for name in of_subtask}
+    previous = [
+        (
+            OperatorStreamStateHandle(
+                {name: StateMetaInfo((7,) if first[name] == subtask else (), SPLIT) for name in of_subtask},
+                stream(f"s{subtask}"),
+            ),
+        )
+        for subtask, of_subtask in enumerate(names)
+    ]
+    dealt = repartition_state(previous, len(names), 50)
+    got = [
+        name for handles in dealt for h in handles for name, i in h.state_name_to_partition_offsets.items() if i.offsets
+    ]
+    assert got == compute_if_absent_order(met)
+
+
 def offsets_by_name(handles: OperatorStreamStateHandle) -> Counter[tuple[str, str, int]]:
     return Counter(
         (str(handles.delegate.path), name, offset)
