@@ -103,6 +103,11 @@ class TaskFiles:
             checkpoint_id=command.checkpoint_id, state=snapshot, bytes_written=snapshot.checkpointed_size
         )
 
+    def undo(self, command: WriteSnapshot, written: SnapshotWritten) -> None:
+        """Remove what was written of a snapshot that nobody wants any more."""
+        self._storage.discard(written.state.files())
+        self._output.drop(command.effects)
+
     def _write_part(self, command: WriteSnapshot, part: SnapshotPart) -> Any:
         data, where = part.encode()
         stream = self._storage.to_handle(data, CheckpointLocation(command.location), part.file_name)

@@ -1,0 +1,296 @@
+"""The tasks of one slot, hosted: events handed to their machines, and what they ask for carried out.
+
+Theory of operation. Everything happens on the slot's main thread. An event for a task goes into the *ready* queue;
+`work` empties it, so a task's commands are all carried out before the next event is handled, whatever they lead to.
+What a task sends to a task of this slot goes into the same queue, without a socket; so do credits. Tasks take their
+turns from the last vertex to the first: what is under way is finished before more is read.
+
+A read of the source is done at once. Snapshots are written, state is read and output is published by one background
+thread, in the order in which it was asked for; the answers come through the slot's inbox.
+
+The trace gets all but what is about single buffers; words about them pass through here at full speed.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from kit.graph.execution_graph import ExecutionGraph
+from kit.host.task_files import TaskFiles
+from kit.protocol.commands import (
+    CancelSnapshot,
+    CancelTimer,
+    CommitEffects,
+    DropEffects,
+    GrantCredit,
+    Note,
+    ReadSplit,
+    ReadState,
+    ScheduleTimer,
+    SendElement,
+    WriteSnapshot,
+)
+from kit.protocol.elements import Buffer, Element
+from kit.protocol.events import (
+    CreditReceived,
+    EffectsFailed,
+    ElementReceived,
+    ProcessInput,
+    SnapshotFailed,
+    SnapshotWritten,
+    SplitReadFailed,
+    StateReadFailed,
+    TimerFired,
+)
+from kit.protocol.messages import JobMessage, TaskMessage
+from kit.protocol.tasks import ExecutionState
+from kit.protocol.trace import TraceRecord, keeps, records_of
+from kit.protocol.words import Word
+from kit.spark.background import Background
+from kit.spark.channels import Route
+from kit.spark.codec import encode_element
+from kit.task.stream_task import StreamTask
+
+TURNS_A_ROUND = 4
+"""A task with plenty to do takes so many turns before the others get theirs."""
+
+_TURN = ProcessInput()
+
+
+class Wires(Protocol):
+    """The data plane, as seen from here."""
+
+    def send(self, channel: int, element: Any) -> Any:
+        """Send a batch, or the bytes of another element."""
+
+    def grant(self, channel: int, credits: int) -> None:
+        """Give the sender credits."""
+
+
+@dataclass(frozen=True, slots=True)
+class TaskAnswer:
+    """What the background found out for a task; it comes through the slot's inbox."""
+
+    task: StreamTask
+    event: Word
+
+
+class TaskHost:
+    """The tasks with subtask index `slot` of one epoch.
+
+    `say` takes messages for the JobMaster, `records` gathers what the trace keeps until the slot sends it off.
+    """
+
+    def __init__(
+        self,
+        graph: ExecutionGraph,
+        slot: int,
+        epoch: int,
+        files: TaskFiles,
+        wires: Wires,
+        say: Callable[[JobMessage], None],
+        background: Background,
+        now: Callable[[], int],
+    ) -> None:
+        self.records: list[TraceRecord] = []
+        mine = [vertex.task for vertex in graph.tasks if vertex.subtask_index == slot]
+        self.tasks = {name: StreamTask(graph, name, epoch) for name in mine}
+        self.routes = [
+            Route(channel.number, _slot_of(channel.source_task), _slot_of(channel.target_task))
+            for channel in graph.channels
+        ]
+        self._receivers = {c.number: self.tasks[c.target_task] for c in graph.channels if c.target_task in self.tasks}
+        self._senders = {c.number: self.tasks[c.source_task] for c in graph.channels if c.source_task in self.tasks}
+        self._turns = tuple(reversed(self.tasks.values()))
+        self._epoch = epoch
+        self._files = files
+        self._wires = wires
+        self._say = say
+        self._background = background
+        self._now = now
+        self._ready: deque[tuple[StreamTask, Word]] = deque()
+        self._timers: dict[tuple[str, str], ScheduleTimer] = {}
+        self._cancelled: set[tuple[str, int]] = set()
+        self.next_timer_ms: int | None = None
+        self._handled_in_s = 0.0
+
+    def __repr__(self) -> str:
+        return f"TaskHost({', '.join(self.tasks)})"
+
+    # --- what comes in --------------------------------------------------------------------------------------------
+
+    def message(self, message: TaskMessage) -> None:
+        """From the JobMaster; what is meant for another attempt is dropped."""
+        if message.attempt == self._epoch:
+            self._ready.append((self.tasks[message.task], message))
+
+    def element(self, channel: int, element: Element, cause: str = "") -> None:
+        """From a task of another slot."""
+        event = ElementReceived(channel=channel, element=element, cause=cause)
+        self._ready.append((self._receivers[channel], event))
+
+    def credit(self, channel: int, credits: int) -> None:
+        """From a task of another slot."""
+        self._ready.append((self._senders[channel], CreditReceived(channel=channel, credits=credits)))
+
+    def answer(self, answer: TaskAnswer) -> None:
+        """From the background."""
+        self._ready.append((answer.task, answer.event))
+
+    def fire_timers(self) -> None:
+        """Let every timer fire that is due."""
+        if self.next_timer_ms is None or self.next_timer_ms > (now := self._now()):
+            return
+        for (task, _), timer in sorted(self._timers.items(), key=lambda item: item[1].due_ms):
+            if timer.due_ms <= now:
+                del self._timers[task, timer.timer]
+                self._ready.append((self.tasks[task], TimerFired(timer=timer.timer, cause=timer.cause)))
+        self._find_next_timer()
+
+    # --- work -----------------------------------------------------------------------------------------------------
+
+    def work(self) -> bool:
+        """Handle what is ready, then give each task its turns; False when there was nothing to do."""
+        worked = bool(self._ready)
+        self._handle_ready()
+        for task in self._turns:
+            turns = TURNS_A_ROUND
+            while turns and task.available:
+                self._handle(task, _TURN)
+                self._handle_ready()
+                turns -= 1
+                worked = True
+        return worked
+
+    def _handle_ready(self) -> None:
+        ready = self._ready
+        while ready:
+            self._handle(*ready.popleft())
+
+    def _handle(self, task: StreamTask, event: Word) -> None:
+        if task.state.is_terminal and isinstance(event, ElementReceived):
+            return  # it has ended; its credits may still set free what it sent last
+        started_s = time.perf_counter()
+        commands = task.handle(event, self._now())
+        self._handled_in_s = time.perf_counter() - started_s
+        if keeps(event, False) or any(keeps(command, False) for command in commands):
+            self.records += records_of(task, event, commands, detailed=False)
+        for command in commands:
+            self._CARRY_OUT.get(type(command), TaskHost._tell_master)(self, task, command)
+
+    # --- commands -------------------------------------------------------------------------------------------------
+
+    def _send(self, task: StreamTask, command: SendElement) -> None:
+        # `priority` stays with the machines: what a channel's credits let onto the wire arrives before the event, and
+        # is the receiver's to keep. Overtaking it here would put it in neither snapshot.
+        channel, element = command.channel, command.element
+        receiver = self._receivers.get(channel)
+        if receiver is not None:
+            self._ready.append((receiver, ElementReceived(channel=channel, element=element, cause=command.cause)))
+        elif isinstance(element, Buffer):
+            self._wires.send(channel, element.batch)
+        else:
+            self._wires.send(channel, encode_element(element, command.cause))
+
+    def _grant(self, task: StreamTask, command: GrantCredit) -> None:
+        sender = self._senders.get(command.channel)
+        if sender is not None:
+            self._ready.append((sender, CreditReceived(channel=command.channel, credits=command.credits)))
+        else:
+            self._wires.grant(command.channel, command.credits)
+
+    def _read_split(self, task: StreamTask, command: ReadSplit) -> None:
+        self._ready.append((task, self._answer_to(command)))
+
+    def _start(self, task: StreamTask, command: Word) -> None:
+        self._background.submit(lambda: _task_answer(task, self._answer_to(command)))
+
+    def _write_snapshot(self, task: StreamTask, command: WriteSnapshot) -> None:
+        sync_ms = round(self._handled_in_s * 1000)
+        self._background.submit(lambda: _task_answer(task, self._write(task, command, sync_ms)))
+
+    def _write(self, task: StreamTask, command: WriteSnapshot, sync_ms: int) -> Word | None:
+        """On the background thread."""
+        key = (task.name, command.checkpoint_id)
+        if key in self._cancelled:
+            return None
+        answer = self._answer_to(command)
+        if isinstance(answer, SnapshotWritten):
+            object.__setattr__(answer, "sync_ms", sync_ms)
+            if key in self._cancelled:
+                self._files.undo(command, answer)
+                return None
+        return answer
+
+    def _cancel_snapshot(self, task: StreamTask, command: CancelSnapshot) -> None:
+        self._cancelled.add((task.name, command.checkpoint_id))
+
+    def _answer_to(self, command: Word) -> Word | None:
+        try:
+            answer = self._files.carry_out(command)
+        except Exception as error:
+            answer = _FAILURES[type(command)](command, f"{type(error).__name__}: {error}")
+        if answer is not None:
+            object.__setattr__(answer, "cause", command.cause)
+        return answer
+
+    def _schedule(self, task: StreamTask, command: ScheduleTimer) -> None:
+        self._timers[task.name, command.timer] = command
+        self._find_next_timer()
+
+    def _cancel_timer(self, task: StreamTask, command: CancelTimer) -> None:
+        self._timers.pop((task.name, command.timer), None)
+        self._find_next_timer()
+
+    def _find_next_timer(self) -> None:
+        self.next_timer_ms = min((timer.due_ms for timer in self._timers.values()), default=None)
+
+    def _tell_master(self, task: StreamTask, command: Word) -> None:
+        if not isinstance(command, JobMessage):
+            raise TypeError(f"{task.name} asked for {command!r}, which this host cannot carry out")
+        self._say(command)
+
+    def _nothing(self, task: StreamTask, command: Note) -> None:
+        """The trace has it."""
+
+    _CARRY_OUT: dict[type[Word], Callable[[TaskHost, StreamTask, Any], None]] = {
+        SendElement: _send,
+        GrantCredit: _grant,
+        ReadSplit: _read_split,
+        ReadState: _start,
+        CommitEffects: _start,
+        DropEffects: _start,
+        WriteSnapshot: _write_snapshot,
+        CancelSnapshot: _cancel_snapshot,
+        ScheduleTimer: _schedule,
+        CancelTimer: _cancel_timer,
+        Note: _nothing,
+    }
+
+    def states(self) -> dict[str, ExecutionState]:
+        """Where each task stands."""
+        return {name: task.state for name, task in self.tasks.items()}
+
+
+def _slot_of(task: str) -> int:
+    return int(task.rpartition("/")[2])
+
+
+def _task_answer(task: StreamTask, event: Word | None) -> TaskAnswer | None:
+    return None if event is None else TaskAnswer(task, event)
+
+
+_FAILURES: dict[type[Word], Callable[[Any, str], Word | None]] = {
+    ReadSplit: lambda command, error: SplitReadFailed(split_id=str(command.split["id"]), error=error),
+    ReadState: lambda command, error: StateReadFailed(error=error),
+    WriteSnapshot: lambda command, error: SnapshotFailed(checkpoint_id=command.checkpoint_id, error=error),
+    CommitEffects: lambda command, error: EffectsFailed(
+        operator_id=command.operator_id, checkpoint_id=command.checkpoint_id, error=error
+    ),
+    DropEffects: lambda command, error: None,
+}
+"""What to answer when carrying out raised what `TaskFiles` does not expect, such as an error of a user's source."""
