@@ -101,7 +101,7 @@ def test_metadata_is_never_overwritten(storage: CheckpointStorage, monkeypatch: 
     with pytest.raises(StorageError, match="chk-1/_metadata' exists already"):
         storage.write_metadata(location, b"second")
     # The same when somebody else is faster, between the look and the write.
-    monkeypatch.setattr("kit.state.storage.exists", lambda path: False)
+    monkeypatch.setattr(storage, "exists", lambda path: False)
     with pytest.raises(StorageError, match="chk-1/_metadata' exists already"):
         storage.write_metadata(location, b"second")
     assert read(location.metadata_path).to_pybytes() == b"first"
@@ -226,20 +226,18 @@ def test_what_is_not_found_is_explained(storage: CheckpointStorage, tmp_path: Pa
         resolve("nosuch://x/y")
 
 
-def test_any_file_system_will_do(monkeypatch: pytest.MonkeyPatch) -> None:
-    remote = fs._MockFileSystem()
-    monkeypatch.setattr("kit.state.storage._opened", lambda path: (remote, path.removeprefix("mock:///")))
-    storage = CheckpointStorage("mock:///checkpoints", JOB, memory_threshold_bytes=0)
+def test_any_file_system_will_do() -> None:
+    storage = CheckpointStorage("/checkpoints", JOB, memory_threshold_bytes=0, file_system=fs._MockFileSystem())
     location = storage.initialize_location_for_checkpoint(1)
-    assert location.directory == f"mock:///checkpoints/{JOB}/chk-1"
     handle = storage.to_handle(b"0123", location, "state")
-    assert read_range(handle, 1, 2).to_pybytes() == b"12"
+    assert storage.read_range(handle, 1, 2).to_pybytes() == b"12"
     storage.write_metadata(location, b"meta")
     with pytest.raises(StorageError, match="exists already"):
         storage.write_metadata(location, b"more")
-    assert resolve(location.directory).metadata == b"meta"
+    assert storage.resolve(location.directory).metadata == b"meta"
     storage.discard([location.metadata_path, *handle.files()])
     assert storage.discard_location(location)
+    assert not exists(location.directory)
 
 
 @pytest.mark.parametrize(
