@@ -19,7 +19,7 @@ import hashlib
 import os
 import posixpath
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -42,10 +42,6 @@ MAX_MEMORY_THRESHOLD_BYTES = 1024 * 1024
 
 _SAVEPOINT_ATTEMPTS = 10
 _ATOMIC_ON_CLOSE = ("s3", "gcs", "abfs")  # an object appears when it is complete; renaming would copy it
-
-
-OpenPath = Callable[[str], tuple[fs.FileSystem, str]]
-"""Gives the file system of a path or URI, and the path in it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,103 +73,101 @@ def state_file_name(operator_id: str, subtask: int, checkpoint_id: int, part: st
     return f"{operator_id}-{subtask}-{checkpoint_id}-{part}"
 
 
-# ---- reading: needs no job ----------------------------------------------------------------------------------------
+class StateFiles:
+    """Reads state and metadata wherever they lie; needs no job. With `file_system` all paths are paths in that."""
+
+    def __init__(self, file_system: fs.FileSystem | None = None) -> None:
+        self._file_system = file_system
+
+    def exists(self, path: str) -> bool:
+        """Whether there is a file or directory."""
+        file_system, inner = self._open(path)
+        return file_system.get_file_info(inner).type is not fs.FileType.NotFound
+
+    def read(self, handle: StreamStateHandle | str) -> pa.Buffer:
+        """All bytes of a handle, or of a file. StorageError names the path when they cannot be read."""
+        if isinstance(handle, str):
+            return self._read_file(handle, 0, None)
+        delegate = _stream_of(handle)
+        if isinstance(delegate, ByteStreamStateHandle):
+            return pa.py_buffer(delegate.data)
+        return self.read_range(delegate, 0, delegate.state_size)
+
+    def read_range(self, handle: StreamStateHandle, offset: int, length: int) -> pa.Buffer:
+        """`length` bytes of a handle from `offset` on, without reading the others.
+
+        Raises StorageError when there are fewer.
+        """
+        delegate = _stream_of(handle)
+        if isinstance(delegate, ByteStreamStateHandle):
+            data = pa.py_buffer(delegate.data)
+            if offset + length > data.size:
+                raise _too_short(delegate.handle_name, data.size, offset, length)
+            return data.slice(offset, length)
+        if delegate.path is None:
+            raise StorageError(f"{handle!r} refers to no bytes that could be read")
+        start = delegate.start_pos if isinstance(delegate, SegmentFileStateHandle) else 0
+        return self._read_file(delegate.path, start + offset, length)
+
+    def resolve(self, pointer: str | os.PathLike[str]) -> ResolvedCheckpoint:
+        """Find a checkpoint or savepoint by its directory or its `_metadata` file, and read its metadata.
+
+        Raises SavepointNotFoundError, which says what was looked for and what is there instead.
+        """
+        if not os.fspath(pointer):
+            raise ValueError(
+                "Empty checkpoint path: give the directory of a checkpoint or savepoint, or its _metadata file"
+            )
+        path = _qualified(pointer)
+        file_system, inner = self._open(path)
+        kind = file_system.get_file_info(inner).type
+        if kind is fs.FileType.NotFound:
+            raise SavepointNotFoundError(
+                f"Cannot find checkpoint or savepoint {path!r} on file system {file_system.type_name!r}: give a "
+                f"{CHECKPOINT_DIR_PREFIX}<id> or savepoint directory, or its {METADATA_FILE_NAME} file"
+            )
+        metadata_path = f"{path}/{METADATA_FILE_NAME}" if kind is fs.FileType.Directory else path
+        if not self.exists(metadata_path):
+            raise SavepointNotFoundError(
+                f"Cannot find {METADATA_FILE_NAME!r} in directory {path!r}: {self._what_is_in(path)}"
+            )
+        location = CheckpointLocation(posixpath.dirname(metadata_path))
+        return ResolvedCheckpoint(location, metadata_path, self.read(metadata_path).to_pybytes())
+
+    def _open(self, path: str) -> tuple[fs.FileSystem, str]:
+        """The file system of a path or URI, and the path in it."""
+        return _opened(path) if self._file_system is None else (self._file_system, path)
+
+    def _read_file(self, path: str, offset: int, length: int | None) -> pa.Buffer:
+        try:
+            file_system, inner = self._open(path)
+            with file_system.open_input_file(inner) as stream:
+                wanted = stream.size() - offset if length is None else length
+                stream.seek(offset)
+                data = stream.read_buffer(wanted)
+        except (OSError, pa.ArrowException) as error:
+            raise _failed("read", path, error) from error
+        if data.size < wanted:
+            raise _too_short(path, offset + data.size, offset, wanted)
+        return data
+
+    def _what_is_in(self, directory: str) -> str:
+        file_system, inner = self._open(directory)
+        names = [info.base_name for info in file_system.get_file_info(fs.FileSelector(inner))]
+        completed = [name for name in names if self.exists(f"{directory}/{name}/{METADATA_FILE_NAME}")]
+        if completed:
+            newest_last = sorted(completed, key=lambda name: [int(number) for number in re.findall(r"\d+", name)])
+            return f"it holds {', '.join(newest_last)}; give one of these, such as the last"
+        if names:
+            return "the checkpoint in it was never completed, or its metadata was moved; give the metadata file itself"
+        return "it is empty"
 
 
-def exists(path: str, open_path: OpenPath | None = None) -> bool:
-    """Whether there is a file or directory."""
-    file_system, inner = (open_path or _opened)(path)
-    return file_system.get_file_info(inner).type is not fs.FileType.NotFound
+_ANYWHERE = StateFiles()
+exists, read, read_range, resolve = _ANYWHERE.exists, _ANYWHERE.read, _ANYWHERE.read_range, _ANYWHERE.resolve
 
 
-def read(handle: StreamStateHandle | str, open_path: OpenPath | None = None) -> pa.Buffer:
-    """All bytes of a handle, or of a file. StorageError names the path when they cannot be read."""
-    if isinstance(handle, str):
-        return _read_file(handle, 0, None, open_path)
-    delegate = _stream_of(handle)
-    if isinstance(delegate, ByteStreamStateHandle):
-        return pa.py_buffer(delegate.data)
-    return read_range(delegate, 0, delegate.state_size, open_path)
-
-
-def read_range(handle: StreamStateHandle, offset: int, length: int, open_path: OpenPath | None = None) -> pa.Buffer:
-    """`length` bytes of a handle from `offset` on, without reading the others. StorageError when there are fewer."""
-    delegate = _stream_of(handle)
-    if isinstance(delegate, ByteStreamStateHandle):
-        data = pa.py_buffer(delegate.data)
-        if offset + length > data.size:
-            raise _too_short(delegate.handle_name, data.size, offset, length)
-        return data.slice(offset, length)
-    if delegate.path is None:
-        raise StorageError(f"{handle!r} refers to no bytes that could be read")
-    start = delegate.start_pos if isinstance(delegate, SegmentFileStateHandle) else 0
-    return _read_file(delegate.path, start + offset, length, open_path)
-
-
-def resolve(pointer: str | os.PathLike[str], open_path: OpenPath | None = None) -> ResolvedCheckpoint:
-    """Find a checkpoint or savepoint by its directory or its `_metadata` file, and read its metadata.
-
-    Raises SavepointNotFoundError, which says what was looked for and what is there instead.
-    """
-    if not os.fspath(pointer):
-        raise ValueError(
-            "Empty checkpoint path: give the directory of a checkpoint or savepoint, or its _metadata file"
-        )
-    path = _qualified(pointer)
-    file_system, inner = (open_path or _opened)(path)
-    kind = file_system.get_file_info(inner).type
-    if kind is fs.FileType.NotFound:
-        raise SavepointNotFoundError(
-            f"Cannot find checkpoint or savepoint {path!r} on file system {file_system.type_name!r}: give a "
-            f"{CHECKPOINT_DIR_PREFIX}<id> or savepoint directory, or its {METADATA_FILE_NAME} file"
-        )
-    metadata_path = f"{path}/{METADATA_FILE_NAME}" if kind is fs.FileType.Directory else path
-    if not exists(metadata_path, open_path):
-        raise SavepointNotFoundError(
-            f"Cannot find {METADATA_FILE_NAME!r} in directory {path!r}: {_what_is_in(file_system, inner)}"
-        )
-    location = CheckpointLocation(posixpath.dirname(metadata_path))
-    return ResolvedCheckpoint(location, metadata_path, read(metadata_path, open_path).to_pybytes())
-
-
-def _what_is_in(file_system: fs.FileSystem, directory: str) -> str:
-    names = [info.base_name for info in file_system.get_file_info(fs.FileSelector(directory))]
-    completed = [name for name in names if exists_in(file_system, f"{directory}/{name}/{METADATA_FILE_NAME}")]
-    if completed:
-        newest = sorted(completed, key=lambda name: [int(n) for n in re.findall(r"\d+", name)])
-        return f"it holds {', '.join(newest)}; give one of these, such as the last"
-    if names:
-        return "the checkpoint in it was never completed, or its metadata was moved; give the metadata file itself"
-    return "it is empty"
-
-
-def exists_in(file_system: fs.FileSystem, inner: str) -> bool:
-    """Whether a file system has a file or directory of this name."""
-    return file_system.get_file_info(inner).type is not fs.FileType.NotFound
-
-
-def _stream_of(handle: StreamStateHandle) -> StreamStateHandle:
-    return getattr(handle, "delegate", handle)
-
-
-def _read_file(path: str, offset: int, length: int | None, open_path: OpenPath | None) -> pa.Buffer:
-    try:
-        file_system, inner = (open_path or _opened)(path)
-        with file_system.open_input_file(inner) as stream:
-            wanted = stream.size() - offset if length is None else length
-            stream.seek(offset)
-            data = stream.read_buffer(wanted)
-    except (OSError, pa.ArrowException) as error:
-        raise _failed("read", path, error) from error
-    if data.size < wanted:
-        raise _too_short(path, offset + data.size, offset, wanted)
-    return data
-
-
-# ---- a job's checkpoints -----------------------------------------------------------------------------------------
-
-
-class CheckpointStorage:
+class CheckpointStorage(StateFiles):
     """The checkpoint directory of one job. `base` and `savepoint_directory` are paths or URIs (`s3://bucket/path`).
 
     With `file_system` all paths are taken as paths in that, for instance one in memory.
@@ -187,6 +181,7 @@ class CheckpointStorage:
         memory_threshold_bytes: int = DEFAULT_MEMORY_THRESHOLD_BYTES,
         file_system: fs.FileSystem | None = None,
     ) -> None:
+        super().__init__(file_system)
         if not re.fullmatch(r"[0-9a-f]{32}", job_id):
             raise ValueError(f"A job id is 32 hex digits, not {job_id!r}")
         if not 0 <= memory_threshold_bytes <= MAX_MEMORY_THRESHOLD_BYTES:
@@ -199,7 +194,6 @@ class CheckpointStorage:
         self.job_directory = f"{_qualified(base)}/{job_id}"
         self.savepoint_directory = None if savepoint_directory is None else _qualified(savepoint_directory)
         self._made: set[str] = set()
-        self._open: OpenPath = _opened if file_system is None else lambda path: (file_system, path)
 
     def __repr__(self) -> str:
         return f"CheckpointStorage({self.job_directory!r})"
@@ -355,22 +349,12 @@ class CheckpointStorage:
         except (OSError, pa.ArrowException) as error:
             raise _failed("remove", location.directory, error) from error
 
-    # ---- reading ------------------------------------------------------------------------------------------------
-
-    def exists(self, path: str) -> bool:
-        """Whether there is a file or directory."""
-        return exists(path, self._open)
-
-    def read(self, handle: StreamStateHandle) -> pa.Buffer:
-        """All bytes of a handle."""
-        return read(handle, self._open)
-
-    def resolve(self, pointer: str | os.PathLike[str]) -> ResolvedCheckpoint:
-        """Find a checkpoint or savepoint, of this job or any other."""
-        return resolve(pointer, self._open)
-
 
 # ---- paths ------------------------------------------------------------------------------------------------------
+
+
+def _stream_of(handle: StreamStateHandle) -> StreamStateHandle:
+    return getattr(handle, "delegate", handle)
 
 
 def _qualified(path: str | os.PathLike[str]) -> str:
