@@ -1,0 +1,139 @@
+"""The coordinator's side of a restore: who owns the snapshot, what is full afterwards, what hooks are told."""
+
+from __future__ import annotations
+
+import pytest
+
+from kit.coordinator.shared_state_registry import RecoveryClaimMode
+from kit.metadata import CheckpointMetadata
+from kit.protocol import commands
+from kit.protocol.messages import TriggerTaskCheckpoint
+from kit.protocol.properties import CHECKPOINT, FULL_CHECKPOINT, CheckpointProperties, RetentionPolicy
+from kit.protocol.words import ProtocolError
+from kit.state.operator_state import MasterState, OperatorState
+from tests.coordinator.harness import Harness, operator_id
+from tests.coordinator.test_completing import snapshot_of
+from tests.coordinator.test_shared_state_registry import incremental
+
+RETAINED = CheckpointProperties.for_checkpoint(RetentionPolicy.RETAIN_ON_CANCELLATION)
+
+
+def snapshot(
+    *shared: str, properties: CheckpointProperties = RETAINED, hooks: tuple[str, ...] = ()
+) -> CheckpointMetadata:
+    """Give what a `_metadata` of checkpoint 7 held: one subtask of `sums` with these shared files, and hook states."""
+    state = incremental(7, *shared).subtask_states["op"]
+    operator = OperatorState(operator_id("sums"), 2, 128, {0: state})
+    return CheckpointMetadata(7, (operator,), tuple(MasterState(hook, 3, b"x") for hook in hooks), properties)
+
+
+def restored(job: Harness, metadata: CheckpointMetadata, mode: RecoveryClaimMode = RecoveryClaimMode.NO_CLAIM) -> None:
+    """Restore the job from it."""
+    job.coordinator.restore.add_savepoint(metadata, location="old/chk-7", path="old/chk-7/_metadata", claim_mode=mode)
+    assert [word.next_id for word in job.take(commands.SetCheckpointIdCounter)] == [8]
+    job.next_id = 8
+    latest = job.coordinator.restore.latest()
+    assert latest is not None
+    assert latest.checkpoint_id == 7
+
+
+def types(job: Harness) -> list[object]:
+    """Take the snapshot types that tasks were triggered with, one a checkpoint."""
+    words = job.take(TriggerTaskCheckpoint)
+    return [word.options.snapshot_type for word in words if word.task == "source/0"]
+
+
+@pytest.mark.flink(
+    "CheckpointCoordinatorTriggeringTest.testTriggeringFullCheckpoints",
+    "CheckpointCoordinatorTriggeringTest.testTriggeringFullSnapshotAfterJobmasterFailover",
+    "CheckpointCoordinatorTriggeringTest.testTriggeringCheckpointsWithCheckpointTypeAfterNoClaimSavepoint",
+)
+def test_after_a_snapshot_that_is_not_claimed_the_first_checkpoint_is_full() -> None:
+    job = Harness(tolerable_failures=9)
+    restored(job, snapshot("a"))
+    job.decline(job.trigger(), "sums/0")
+    savepoint = job.trigger_savepoint()
+    job.complete(savepoint)
+    job.complete(job.trigger())
+    job.complete(job.trigger())
+    kinds = types(job)
+    assert [kinds[0], kinds[2], kinds[3]] == [FULL_CHECKPOINT, FULL_CHECKPOINT, CHECKPOINT]
+    assert kinds[1].is_savepoint  # type: ignore[attr-defined]
+
+
+def test_a_claimed_snapshot_needs_no_full_checkpoint() -> None:
+    job = Harness()
+    restored(job, snapshot("a"), RecoveryClaimMode.CLAIM)
+    job.trigger()
+    assert types(job) == [CHECKPOINT]
+
+
+@pytest.mark.flink("CheckpointCoordinatorTest.testSharedStateRegistrationOnRestore")
+@pytest.mark.parametrize("mode", list(RecoveryClaimMode))
+def test_only_a_claimed_snapshot_is_ever_deleted(mode: RecoveryClaimMode) -> None:
+    job = Harness()
+    restored(job, snapshot("a", "b"), mode)
+    for shared in (("b", "c"), ("c",)):
+        checkpoint_id = job.trigger()
+        job.ack(checkpoint_id, "sums/0", snapshot_of("sums/0", checkpoint_id, *shared))
+        job.complete(checkpoint_id)
+    gone = job.discarded()
+    own = {"chk-8/_metadata", "meta-8", "private-8"}
+    claimed = {"old/chk-7/_metadata", "meta-7", "private-7", "a", "b"}
+    if mode is RecoveryClaimMode.NO_CLAIM:
+        # The files were never registered as the snapshot's: "b" is the job's, which uploaded it again.
+        assert gone == own | {"b"}
+    else:
+        assert gone == own | (claimed if mode is RecoveryClaimMode.CLAIM else set())
+
+
+@pytest.mark.flink("CheckpointCoordinatorTest.testCheckpointStatsTrackerRestoreCallback")
+def test_statistics_take_note() -> None:
+    job = Harness()
+    restored(job, snapshot("a"))
+    stats = job.coordinator.statistics
+    assert stats.counts.restored == 1
+    assert stats.restored is not None
+    assert (stats.restored.checkpoint_id, stats.restored.path) == (7, "old/chk-7")
+
+
+@pytest.mark.flink(
+    "CheckpointCoordinatorTest.testResetCalledInRegionRecovery",
+    "CheckpointCoordinatorMasterHooksTest.testHookReset",
+)
+def test_without_a_checkpoint_hooks_are_reset() -> None:
+    job = Harness(hooks=["mail"])
+    assert job.coordinator.restore.latest() is None
+    assert len(job.take(commands.ResetMasterHooks)) == 1
+
+
+@pytest.mark.flink("CheckpointCoordinatorMasterHooksTest.testHooksAreCalledOnRestore")
+def test_hooks_get_their_state_back_and_none_when_there_is_none() -> None:
+    job = Harness(hooks=["ledger", "mail"])
+    restored(job, snapshot("a", hooks=("mail",)))
+    [command] = job.take(commands.RestoreMasterHooks)
+    assert command.checkpoint_id == 7
+    assert command.states == (("mail", 3, b"x"), ("ledger", 0, None))
+
+
+@pytest.mark.flink("CheckpointCoordinatorMasterHooksTest.checkUnMatchedStateOnRestore")
+def test_state_of_a_hook_that_is_gone_is_refused_unless_allowed() -> None:
+    job = Harness(hooks=["ledger"])
+    restored(job, snapshot("a", hooks=("mail",)))
+    with pytest.raises(ValueError, match=r"state of the master hook\(s\) \['mail'\], but the job has \['ledger'\]"):
+        job.coordinator.restore.latest(allow_non_restored_state=False)
+    assert job.coordinator.restore.latest(allow_non_restored_state=True) is not None
+
+
+def test_nothing_is_restored_after_shutdown_or_while_it_is_open_what_stands() -> None:
+    job = Harness()
+    job.trigger()
+    job.ack_all(1)
+    job.answer(commands.WriteMetadata)
+    with pytest.raises(ProtocolError, match="is being stored"):
+        job.coordinator.restore.latest()
+    job.answer(commands.StoreCheckpoint)
+    assert job.coordinator.restore.latest() is job.retained()[0]
+    job.coordinator.shut_down("CANCELED")
+    with pytest.raises(ProtocolError, match="is shut down"):
+        job.coordinator.restore.latest()
