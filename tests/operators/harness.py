@@ -16,7 +16,7 @@ from kit.operators.base import OperatorSpec
 from kit.operators.source_operator import ReadRequest, SourceOperator
 from kit.protocol.elements import MIN_WATERMARK_MS
 from kit.protocol.snapshots import Effect
-from kit.restore.repartition import repartition
+from kit.restore.repartition import repartition_state
 from kit.state.handles import ByteStreamStateHandle, KeyGroupsStateHandle, OperatorStreamStateHandle
 from kit.state.heap import HeapKeyedStateBackend
 from kit.state.key_groups import key_group_range_for_operator_index
@@ -155,7 +155,7 @@ class Harness:
 def restored(spec: OperatorSpec, snapshots: Sequence[Snapshot], parallelism: int = 1) -> list[Harness]:
     """All subtasks of `spec`, at `parallelism`, begun from the snapshots of all subtasks before."""
     previous = [() if snapshot.operator is None else (snapshot.operator,) for snapshot in snapshots]
-    dealt = repartition(previous, len(snapshots), parallelism)
+    dealt = repartition_state(previous, len(snapshots), parallelism)
     harnesses = []
     for subtask in range(parallelism):
         harness = Harness(spec, subtask=subtask, parallelism=parallelism, start=False)
