@@ -1,0 +1,222 @@
+"""What is known of each checkpoint: counts, history, and the tables."""
+
+from __future__ import annotations
+
+import pickle
+
+import pytest
+
+from kit.coordinator.statistics import (
+    CheckpointStats,
+    CheckpointStatsCounts,
+    CheckpointStatsTracker,
+    CheckpointStatus,
+)
+from kit.protocol.messages import CheckpointMetrics
+from kit.protocol.properties import CheckpointProperties, RetentionPolicy
+from kit.protocol.reasons import CheckpointFailureReason
+from tests.coordinator.harness import Harness
+
+CHECKPOINT = CheckpointProperties.for_checkpoint(RetentionPolicy.NEVER_RETAIN_AFTER_TERMINATION)
+SAVEPOINT = CheckpointProperties.for_savepoint(forced=True)
+
+
+def begin(
+    tracker: CheckpointStatsTracker, checkpoint_id: int, kind: CheckpointProperties = CHECKPOINT
+) -> CheckpointStats:
+    """Begin a checkpoint of two vertices, of 2 and 1 subtasks, at 100 ms."""
+    return tracker.begin(checkpoint_id, 100, kind, {"source": 2, "sums": 1})
+
+
+def known(tracker: CheckpointStatsTracker) -> list[tuple[int, str]]:
+    """Give id and status of the remembered checkpoints."""
+    return [(stats.checkpoint_id, stats.status.name) for stats in tracker.snapshot().checkpoints]
+
+
+@pytest.mark.flink("CheckpointStatsCountsTest.testCounts")
+def test_counts() -> None:
+    counts = CheckpointStatsCounts()
+    counts.begin()
+    counts.begin()
+    counts.complete()
+    counts.fail()
+    counts.fail_before_start()
+    assert (counts.total, counts.in_progress, counts.completed, counts.failed) == (3, 0, 1, 2)
+
+
+@pytest.mark.flink("CheckpointStatsCountsTest.testCompleteOrFailWithoutInProgressCheckpoint")
+def test_ends_without_a_beginning_do_no_harm() -> None:
+    counts = CheckpointStatsCounts()
+    counts.complete()
+    counts.fail()
+    assert (counts.in_progress, counts.completed, counts.failed) == (0, 1, 1)
+
+
+@pytest.mark.flink(
+    "CheckpointStatsCountsTest.testCreateSnapshot",
+    "CheckpointStatsHistoryTest.testModifySnapshot",
+    "DefaultCheckpointStatsTrackerTest.testCreateSnapshot",
+)
+def test_a_snapshot_stays_as_it_is_and_is_new_only_when_something_changed() -> None:
+    tracker = CheckpointStatsTracker()
+    stats = begin(tracker, 1)
+    first = tracker.snapshot()
+    assert tracker.snapshot() is first
+    stats.report("source", 0, 150, CheckpointMetrics())
+    second = tracker.snapshot()
+    assert second is not first
+    tracker.completed(stats, 200, "chk-1", 9)
+    assert first.counts.in_progress == 1
+    assert [(each.checkpoints[0].acked, each.checkpoints[0].status.name) for each in (first, second)] == [
+        (0, "IN_PROGRESS"),
+        (1, "IN_PROGRESS"),
+    ]
+    with pytest.raises(AttributeError):
+        first.counts = second.counts  # type: ignore[misc]
+
+
+@pytest.mark.flink(
+    "CheckpointStatsHistoryTest.testZeroMaxSizeHistory", "DefaultCheckpointStatsTrackerTest.testTrackerWithoutHistory"
+)
+def test_without_history_the_latest_of_each_end_are_known_all_the_same() -> None:
+    tracker = CheckpointStatsTracker(0)
+    tracker.completed(begin(tracker, 1), 200, "chk-1", 9)
+    tracker.failed(begin(tracker, 2), 200, "why")
+    begin(tracker, 3)
+    assert known(tracker) == [(2, "FAILED"), (1, "COMPLETED")]
+    assert tracker.counts.total == 3
+
+
+@pytest.mark.flink("CheckpointStatsHistoryTest.testSizeOneHistory")
+def test_a_history_of_one() -> None:
+    tracker = CheckpointStatsTracker(1)
+    first, second = begin(tracker, 1), begin(tracker, 2)
+    assert known(tracker) == [(2, "IN_PROGRESS")]
+    tracker.completed(first, 200, "chk-1", 9)
+    tracker.completed(second, 200, "chk-2", 9)
+    assert known(tracker) == [(2, "COMPLETED")]
+
+
+@pytest.mark.flink(
+    "CheckpointStatsHistoryTest.testCheckpointHistory", "DefaultCheckpointStatsTrackerTest.testCheckpointTracking"
+)
+def test_the_history_is_bounded_newest_first_and_keeps_the_latest_of_each_kind() -> None:
+    tracker = CheckpointStatsTracker(2)
+    tracker.completed(begin(tracker, 1, SAVEPOINT), 200, "savepoint", 9)
+    tracker.failed(begin(tracker, 2), 200, "why")
+    tracker.completed(begin(tracker, 3), 200, "chk-3", 9)
+    for checkpoint_id in (4, 5):
+        begin(tracker, checkpoint_id)
+    assert known(tracker) == [
+        (5, "IN_PROGRESS"),
+        (4, "IN_PROGRESS"),
+        (3, "COMPLETED"),
+        (2, "FAILED"),
+        (1, "COMPLETED"),
+    ]
+    assert tracker.history.find(1) is tracker.history.latest_savepoint
+
+
+@pytest.mark.flink("PendingCheckpointStatsTest.testReportSubtaskStats")
+def test_reports_add_up_and_count_once() -> None:
+    stats = begin(CheckpointStatsTracker(), 1)
+    metrics = CheckpointMetrics(
+        bytes_persisted=1,
+        total_bytes_persisted=10,
+        bytes_processed_during_alignment=100,
+        bytes_persisted_during_alignment=1000,
+        unaligned=True,
+    )
+    assert stats.report("source", 0, 150, metrics)
+    assert not stats.report("source", 0, 160, metrics)
+    assert not stats.report("nobody", 0, 160, metrics)
+    assert not stats.report("sums", 1, 160, metrics)
+    assert stats.report("sums", 0, 170, CheckpointMetrics())
+    assert (stats.acked, stats.total) == (2, 3)
+    assert (stats.checkpointed_size, stats.state_size, stats.processed_data, stats.persisted_data) == (1, 10, 100, 1000)
+    assert (stats.duration_ms, stats.unaligned) == (70, True)
+
+
+@pytest.mark.flink("PendingCheckpointStatsTest.testReportCompletedCheckpoint")
+def test_completing() -> None:
+    tracker = CheckpointStatsTracker()
+    stats = begin(tracker, 1)
+    stats.report("sums", 0, 170, CheckpointMetrics())
+    tracker.completed(stats, 200, "chk-1", 9)
+    assert (stats.status, stats.path, stats.metadata_size) == (CheckpointStatus.COMPLETED, "chk-1", 9)
+    assert stats.duration_ms == 70
+    assert tracker.history.latest_completed is stats
+
+
+@pytest.mark.flink("PendingCheckpointStatsTest.testReportFailedCheckpoint")
+def test_failing() -> None:
+    tracker = CheckpointStatsTracker()
+    stats = begin(tracker, 1)
+    tracker.failed(stats, 210, "why")
+    assert (stats.status, stats.failure, stats.duration_ms) == (CheckpointStatus.FAILED, "why", 110)
+    assert tracker.history.latest_failed is stats
+
+
+@pytest.mark.flink(
+    "PendingCheckpointStatsTest.testIsJavaSerializable", "CompletedCheckpointTest.testIsJavaSerializable"
+)
+def test_snapshots_can_be_sent_elsewhere() -> None:
+    tracker = CheckpointStatsTracker()
+    tracker.completed(begin(tracker, 1), 200, "chk-1", 9)
+    snapshot = tracker.snapshot()
+    assert pickle.loads(pickle.dumps(snapshot)).to_pandas().equals(snapshot.to_pandas())
+
+
+@pytest.mark.flink("CheckpointCoordinatorTest.testCheckpointStatsTrackerPendingCheckpointCallback")
+def test_a_pending_checkpoint_is_reported_once() -> None:
+    job = Harness()
+    job.trigger()
+    assert known(job.coordinator.statistics) == [(1, "IN_PROGRESS")]
+    assert job.coordinator.statistics.counts.total == 1
+
+
+@pytest.mark.flink("CompletedCheckpointTest.testCompletedCheckpointStatsCallbacks")
+def test_discarding_is_seen() -> None:
+    job = Harness()
+    job.complete(job.trigger())
+    assert not job.coordinator.statistics.to_pandas().discarded.any()
+    job.complete(job.trigger())
+    table = job.coordinator.statistics.to_pandas().set_index("id")
+    assert table.discarded.to_dict() == {2: False, 1: True}
+
+
+@pytest.mark.flink("DefaultCheckpointStatsTrackerTest.testMetricsAreUpdated")
+def test_the_table_of_checkpoints() -> None:
+    job = Harness(tolerable_failures=9)
+    job.trigger()
+    job.at += 30
+    job.ack(1, "sums/0", bytes_persisted=5, total_bytes_persisted=50, sync_ms=2, async_ms=3)
+    job.at += 20
+    job.complete(1)
+    job.decline(job.trigger_savepoint(), "sums/1")
+    job.trigger()
+    columns = ["id", "kind", "status", "duration_ms", "acked", "total", "checkpointed_size", "state_size", "path"]
+    assert job.coordinator.statistics.to_pandas()[columns].to_numpy().tolist() == [
+        [3, "Checkpoint", "IN_PROGRESS", -1, 0, 4, 0, 0, ""],
+        [2, "Savepoint", "FAILED", 0, 0, 4, 0, 0, ""],
+        [1, "Checkpoint", "COMPLETED", 50, 4, 4, 5, 50, "chk-1"],
+    ]
+    assert CheckpointFailureReason.CHECKPOINT_DECLINED.message in job.coordinator.statistics.to_pandas().failure[1]
+
+
+def test_the_table_of_subtasks_has_those_that_have_not_acked_too() -> None:
+    job = Harness()
+    job.trigger()
+    job.at += 30
+    job.ack(1, "sums/0", sync_ms=2, async_ms=3, alignment_ms=4)
+    table = job.coordinator.statistics.subtasks(1).set_index("task")
+    assert table.status.to_dict() == {
+        "source/0": "waiting",
+        "source/1": "waiting",
+        "sums/0": "acked",
+        "sums/1": "waiting",
+    }
+    assert table.loc["sums/0", ["end_to_end_ms", "sync_ms", "async_ms", "alignment_ms"]].tolist() == [30, 2, 3, 4]
+    assert table.loc["sums/1", "end_to_end_ms"] == -1
+    with pytest.raises(KeyError, match=r"no statistics of checkpoint 9; there are \[1\]"):
+        job.coordinator.statistics.subtasks(9)
