@@ -314,11 +314,11 @@ class CheckpointCoordinator:
             self._note_ignored(event, "WRONG_JOB", 0)
             return
         checkpoint = self.pending.get(event.checkpoint_id)
-        registers = checkpoint is None or not checkpoint.properties.is_savepoint
-        snapshot = event.state
-        if self.is_completed(event.checkpoint_id):
+        if checkpoint is None and self.is_completed(event.checkpoint_id):
             self._note_ignored(event, "COMPLETED", 0)
             return
+        registers = checkpoint is None or not checkpoint.properties.is_savepoint
+        snapshot = event.state
         if snapshot is not None and registers:
             try:
                 snapshot = register_shared_state(self.store.registry, snapshot, event.checkpoint_id)

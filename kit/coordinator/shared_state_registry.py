@@ -170,10 +170,11 @@ def register_shared_state(
     registry: SharedStateRegistry[StreamStateHandle], snapshot: TaskStateSnapshot, checkpoint_id: int
 ) -> TaskStateSnapshot:
     """Register what a task's ack shares; returns the snapshot with the registry's handles in place of its own."""
-    states: dict[str, OperatorSubtaskState] = {}
-    for operator_id, state in snapshot.subtask_states.items():
-        if any(isinstance(handle, IncrementalRemoteKeyedStateHandle) for handle in state.managed_keyed_state):
-            states[operator_id] = _with_registered(registry, state, checkpoint_id)
+    states = {
+        operator_id: _with_registered(registry, state, checkpoint_id)
+        for operator_id, state in snapshot.subtask_states.items()
+        if any(isinstance(handle, IncrementalRemoteKeyedStateHandle) for handle in state.managed_keyed_state)
+    }
     return replace(snapshot, subtask_states={**snapshot.subtask_states, **states}) if states else snapshot
 
 
