@@ -66,10 +66,10 @@ class Step:
 class Lab:
     """A job in one process. `job` is a StreamEnvironment or a JobGraph; `seed` decides between equals.
 
-    `restore_path` begins from a savepoint or retained checkpoint found in `files`, the lab's file system (by default
-    an empty one in memory, so that a run leaves nothing behind and can be rewound); `Lab(..., files=other.files)`
-    goes on where another lab stopped. `order` chooses the next action when `step` is not told one: "random" (by the
-    seed) or "first".
+    `restore_path` begins from a savepoint or retained checkpoint. Files that the job reads are real ones; what it
+    writes stays in the lab's memory, so that a run leaves nothing behind and can be rewound. `after` is a lab that
+    ran before this one: what it wrote (savepoints, output) is there at the start. `hooks` are master hooks. `order`
+    chooses the next action when `step` is not told one: "random" (by the seed) or "first".
     """
 
     def __init__(
@@ -79,7 +79,7 @@ class Lab:
         seed: int = 0,
         restore_path: str | None = None,
         allow_non_restored_state: bool = False,
-        files: MemoryFiles | None = None,
+        after: Lab | None = None,
         hooks: Sequence[MasterHook] = (),
         order: str = "random",
     ) -> None:
@@ -88,7 +88,9 @@ class Lab:
         if order not in ("random", "first"):
             raise LabError(f"order is {order!r}, but must be 'random' or 'first'")
         self._order = order
-        edge = LabEdge(self.job, MasterHooks(hooks), MemoryFiles() if files is None else files.copy(), MemoryOutput())
+        files = MemoryFiles() if after is None else after._world.edge.files.copy()
+        output = MemoryOutput() if after is None else after._world.edge.output.copy()
+        edge = LabEdge(self.job, MasterHooks(hooks), files, output)
         self._world = World(self.job, edge)
         self._random = Random(seed)
         self._done: list[Action | Word] = []
