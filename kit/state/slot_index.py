@@ -19,7 +19,7 @@ written again only after the columns were copied.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -38,16 +38,28 @@ _UINT64 = 0xFFFFFFFFFFFFFFFF
 _REBUILD_ROWS = 1 << 16
 
 
-@dataclass(frozen=True, slots=True)
 class FrozenIndex:
-    """What an index held at one moment: ``slots`` in use, ascending, and the code columns to look them up in."""
+    """What an index held at one moment. Which slots were in use is worked out when somebody asks, not at that moment."""
 
-    slots: Slots
-    columns: tuple[Codes, ...]
+    def __init__(self, columns: tuple[Codes, ...], unused: Slots) -> None:
+        self.columns = columns
+        self._unused = unused
+
+    def __len__(self) -> int:
+        return len(self.columns[0]) - len(self._unused)
+
+    @cached_property
+    def slots(self) -> Slots:
+        """The slots in use, ascending."""
+        if not len(self._unused):
+            return np.arange(len(self.columns[0]))
+        in_use = np.ones(len(self.columns[0]), np.bool_)
+        in_use[self._unused] = False
+        return np.flatnonzero(in_use)
 
     def codes(self, column: int) -> Codes:
         """The codes of one column for all slots in use."""
-        return self.columns[column].take(self.slots)
+        return self.columns[column].take(self.slots) if len(self._unused) else self.columns[column]
 
 
 class SlotIndex:
@@ -110,10 +122,11 @@ class SlotIndex:
         self.live[slots] = False
         self._free = np.concatenate((self._free, slots))
 
-    def freeze(self) -> FrozenIndex:
-        """The slots in use and their codes, safe from later changes."""
+    def freeze(self, unset: Slots | None = None) -> FrozenIndex:
+        """The slots in use, but for those in `unset`, and their codes, safe from later changes."""
         self._frozen_size = self.size
-        return FrozenIndex(self.slots_in_use(), tuple(column[: self.size] for column in self.columns))
+        unused = self._free if unset is None else np.concatenate((self._free, unset))
+        return FrozenIndex(tuple(column[: self.size] for column in self.columns), unused)
 
     def validate(self) -> None:
         """Check that live slots, free slots and places agree; raise AssertionError otherwise."""

@@ -83,7 +83,7 @@ class KeyedSnapshot:
     states: tuple[FrozenState, ...]
 
     def __repr__(self) -> str:
-        rows = ", ".join(f"{state.name} {len(state.index.slots)} rows" for state in self.states)
+        rows = ", ".join(f"{state.name} {len(state.index)} rows" for state in self.states)
         return f"KeyedSnapshot(key groups {self.key_group_range.start}-{self.key_group_range.end}: {rows})"
 
     def encode(self) -> tuple[bytes, tuple[int, ...]]:

@@ -92,9 +92,7 @@ class StateTable:
 
     def freeze(self) -> tuple[FrozenIndex, FrozenColumn]:
         """The entries at this moment, safe from later changes: the synchronous part of a snapshot."""
-        index = self.index.freeze()
-        if len(self._unset_slots):
-            index = FrozenIndex(self.entries(), index.columns)
+        index = self.index.freeze(self._unset_slots)
         return index, self.column.freeze(self.index.size)
 
     # ---- slots --------------------------------------------------------------------------------------------------
