@@ -156,10 +156,10 @@ def _record(record_id: str, cause: str, machine: Machine, role: str, word: Word)
 
 def loggable(value: Any) -> Any:
     """A small JSON-like description of a value: columns and bytes are counted, not kept."""
-    if value is None or isinstance(value, bool | int | float | str):
-        return value
     if isinstance(value, Enum):
         return value.name
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
     if isinstance(value, bytes | bytearray | memoryview | pa.Buffer):
         return {"bytes": len(value)}
     if isinstance(value, pa.RecordBatch | pa.Table):
