@@ -339,8 +339,8 @@ class CheckpointCoordinator:
             self._ignore(event, result.name, snapshot, shared_is_registered=registers)
 
     def _acknowledged(self, checkpoint: PendingCheckpoint, event: AcknowledgeCheckpoint) -> None:
-        vertex, subtask = split_task_name(event.task)
-        checkpoint.stats.report(vertex, subtask, self.context.at, event.metrics)
+        task = checkpoint.acked_tasks[event.task]
+        checkpoint.stats.report(task.vertex.name, task.subtask_index, self.context.at, event.metrics)
         self.note(
             "TaskAcknowledged",
             event.checkpoint_id,

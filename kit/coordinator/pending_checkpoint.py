@@ -66,7 +66,7 @@ class PendingCheckpoint:
         self.not_yet_acked_tasks: dict[str, ExecutionVertex] = {task.task: task for task in plan.tasks_to_wait_for}
         self.not_yet_acked_coordinators: dict[str, ExecutionVertex] = dict(coordinators)
         self.not_yet_acked_hooks: set[str] = set(hooks)
-        self.acked_tasks: set[str] = set()
+        self.acked_tasks: dict[str, ExecutionVertex] = {}
         self.is_disposed = False
         self.failure: CheckpointException | None = None
 
@@ -101,7 +101,7 @@ class PendingCheckpoint:
         vertex = self.not_yet_acked_tasks.pop(task, None)
         if vertex is None:
             return TaskAcknowledgeResult.DUPLICATE if task in self.acked_tasks else TaskAcknowledgeResult.UNKNOWN
-        self.acked_tasks.add(task)
+        self.acked_tasks[task] = vertex
         if snapshot is not None and snapshot.is_task_deployed_as_finished:
             self.plan.report_task_finished_on_restore(vertex)
             return TaskAcknowledgeResult.SUCCESS
@@ -195,7 +195,8 @@ class PendingCheckpoint:
         if self.is_disposed:
             return
         waiting = set(self.not_yet_acked_tasks)
-        assert not waiting & self.acked_tasks, f"{self!r}: {sorted(waiting & self.acked_tasks)} acked and did not"
+        both = sorted(waiting & self.acked_tasks.keys())
+        assert not both, f"{self!r}: {both} acked and did not"
         assert len(waiting) + len(self.acked_tasks) == self.tasks, f"{self!r}: of {self.tasks} tasks some got lost"
         for builder in self.states.values():
             assert len(builder.subtask_states) <= builder.parallelism, f"{self!r}: too many subtasks of {builder.name}"

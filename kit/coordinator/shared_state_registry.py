@@ -170,12 +170,18 @@ def register_shared_state(
     registry: SharedStateRegistry[StreamStateHandle], snapshot: TaskStateSnapshot, checkpoint_id: int
 ) -> TaskStateSnapshot:
     """Register what a task's ack shares; returns the snapshot with the registry's handles in place of its own."""
-    states = {
+    registered = {
         operator_id: _with_registered(registry, state, checkpoint_id)
         for operator_id, state in snapshot.subtask_states.items()
-        if any(isinstance(handle, IncrementalRemoteKeyedStateHandle) for handle in state.managed_keyed_state)
+        if state.managed_keyed_state and _is_incremental(state)
     }
-    return replace(snapshot, subtask_states={**snapshot.subtask_states, **states}) if states else snapshot
+    if not registered:
+        return snapshot
+    return replace(snapshot, subtask_states={**snapshot.subtask_states, **registered})
+
+
+def _is_incremental(state: OperatorSubtaskState) -> bool:
+    return any(isinstance(handle, IncrementalRemoteKeyedStateHandle) for handle in state.managed_keyed_state)
 
 
 def _with_registered(

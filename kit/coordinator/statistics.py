@@ -93,8 +93,8 @@ class CheckpointStats:
         self, vertex: str, subtask: int, at_ms: int, metrics: CheckpointMetrics, *, completed: bool = True
     ) -> bool:
         """Take a subtask's report; False when there was one already, or there is no such subtask."""
-        reports = self.subtasks.get(vertex, [])
-        if not 0 <= subtask < len(reports) or reports[subtask] is not None:
+        reports = self.subtasks.get(vertex)
+        if reports is None or not 0 <= subtask < len(reports) or reports[subtask] is not None:
             return False
         reports[subtask] = SubtaskStats(at_ms, metrics, completed)
         if completed:
