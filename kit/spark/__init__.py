@@ -1,1 +1,33 @@
-"""Host 2: the protocol's machines in Spark's barrier tasks, joined by our own sockets."""
+"""Host 2: the protocol's machines in Spark's barrier tasks, joined by our own sockets.
+
+    from kit.spark import SparkJob, create_session
+
+Importing this package needs no Spark; using these names does.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from kit.spark.driver import DriverSettings, JobFailedError
+    from kit.spark.job import SparkJob
+    from kit.spark.session import create_session
+
+_HOMES = {
+    "DriverSettings": "kit.spark.driver",
+    "JobFailedError": "kit.spark.driver",
+    "SparkJob": "kit.spark.job",
+    "create_session": "kit.spark.session",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOMES:
+        from importlib import import_module
+
+        return getattr(import_module(_HOMES[name]), name)
+    raise AttributeError(f"module 'kit.spark' has no attribute {name!r}")
+
+
+__all__ = ["DriverSettings", "JobFailedError", "SparkJob", "create_session"]

@@ -27,7 +27,6 @@ import pyarrow as pa
 
 from kit.graph.execution_graph import ExecutionGraph
 from kit.graph.job_graph import JobGraph
-from kit.host.output import Output
 from kit.host.task_files import TaskFiles
 from kit.protocol.elements import Buffer
 from kit.protocol.messages import JobMessage, TaskMessage
@@ -35,11 +34,11 @@ from kit.spark.background import Background, HostClock
 from kit.spark.channels import CreditArrived, DataPlane, ElementArrived, PeerEnded, PeerLost
 from kit.spark.codec import decode_element, pack_words, unpack_words
 from kit.spark.control import LEAVE, ControlClient, DriverLeft, DriverMessage
+from kit.spark.edge import SparkOutput, open_storage
 from kit.spark.endpoint import WireSettings
 from kit.spark.stream import Endpoint
 from kit.spark.task_host import TaskAnswer, TaskHost
 from kit.spark.wire import ControlMessage
-from kit.state.storage import CheckpointStorage
 
 CONNECT = "connect"
 CONNECTED = "connected"
@@ -64,8 +63,8 @@ class SlotTicket:
     max_parallelism: Mapping[str, int]
     driver: Endpoint
     secret: bytes
-    storage: CheckpointStorage
-    output: Output
+    checkpoints: str
+    output: SparkOutput
     wire: WireSettings
     host: str = "127.0.0.1"
 
@@ -110,7 +109,7 @@ class Slot:
         """
         ticket = self._ticket
         with contextlib.ExitStack() as stack:
-            self._files = TaskFiles(ticket.job, ticket.storage, ticket.output)
+            self._files = TaskFiles(ticket.job, open_storage(ticket.job, ticket.checkpoints), ticket.output)
             stack.callback(self._files.close)
             self._background = Background(f"kit-files-{self.number}", self._inbox.put, _BackgroundFailed)
             stack.callback(self._background.close, FINISH_WRITING_S)

@@ -1,0 +1,485 @@
+"""The driver: the JobMaster machine at work, in a thread of the process that started the job.
+
+Theory of operation. Everything that happens arrives in one inbox: slots that join, speak and leave (`ControlServer`),
+answers of the background thread that reads and writes files, the end of a gang, the user's requests. The thread takes
+one item at a time, has the machine handle it, and carries out what it asks for. It never waits for anything else.
+
+`StartEpoch` submits a gang of slots (`kit.spark.epoch`); `StopEpoch` tells them to leave, and is answered when every
+slot has ended its connection and the gang is gone. A slot that is lost fails the epoch; the JobMaster decides what
+follows. Spark's own retries play no part. When the job has ended for good, what its sinks staged is removed.
+"""
+
+from __future__ import annotations
+
+import logging
+import queue
+import threading
+import traceback
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+from kit.coordinator.master_hooks import MasterHook, MasterHooks
+from kit.graph.execution_graph import ExecutionGraph
+from kit.graph.job_graph import JobGraph
+from kit.host.job_files import JobFiles
+from kit.job.job_master import JobMaster
+from kit.job.status import JobStatus
+from kit.protocol.commands import (
+    CancelTimer,
+    CompleteRequest,
+    JobStatusChanged,
+    Note,
+    ScheduleCoordinatorCheckpoint,
+    ScheduleTimer,
+    StartEpoch,
+    StopEpoch,
+)
+from kit.protocol.events import CheckpointOperatorCoordinator, EpochEnded, SlotLost, TimerFired
+from kit.protocol.messages import JobMessage, TaskMessage, TaskStateChanged
+from kit.protocol.tasks import ExecutionState, split_task_name
+from kit.protocol.trace import Trace
+from kit.protocol.words import Word
+from kit.spark.auth import new_secret
+from kit.spark.background import Background, HostClock
+from kit.spark.codec import pack_words, unpack_words
+from kit.spark.control import ControlServer, SlotJoined, SlotLeft, SlotMessage
+from kit.spark.edge import SparkOutput, clean_staging, open_storage
+from kit.spark.endpoint import WireSettings
+from kit.spark.epoch import Epoch, GangEnded, Launch
+from kit.spark.slot import CONNECTED, DELIVER, SAID, TROUBLE, SlotTicket, connect_message
+
+logger = logging.getLogger("kit.spark")
+
+
+class JobFailedError(Exception):
+    """The job ended without having done its work; the text says why. `traceback` is the worker's, where it has one."""
+
+    def __init__(self, error: str, worker_traceback: str = "") -> None:
+        super().__init__(error)
+        self.worker_traceback = worker_traceback
+        if worker_traceback:
+            self.add_note(worker_traceback.rstrip())
+
+
+@dataclass(frozen=True, slots=True)
+class DriverSettings:
+    """Time limits of the driver, and the address on which slots reach it."""
+
+    host: str = "127.0.0.1"
+    start_timeout_s: float = 60.0
+    """All slots of an epoch must have connected in this time."""
+    leave_ms: int = 300
+    """Slots that were told to leave are cancelled through Spark after this time,"""
+    kill_ms: int = 3_000
+    """killed, where they run on this machine, after this time,"""
+    abandon_ms: int = 15_000
+    """and given up, fenced by the epoch, after this time."""
+    wire: WireSettings = field(default_factory=WireSettings)
+
+
+@dataclass(frozen=True, slots=True)
+class _Answered:
+    event: Word
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    make: Callable[[int], Word]
+    answer: Future[CompleteRequest] | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Failed:
+    error: Exception
+
+
+@dataclass(frozen=True, slots=True)
+class _CleanedUp:
+    pass
+
+
+class JobDriver:
+    """One job, from `start` to its end. `launch` starts gangs of slots: on Spark, or in a test on something simpler."""
+
+    def __init__(
+        self,
+        job: JobGraph,
+        launch: Launch,
+        *,
+        checkpoints: str,
+        output: SparkOutput,
+        hooks: Sequence[MasterHook] = (),
+        settings: DriverSettings | None = None,
+    ) -> None:
+        self.job = job
+        self.settings = settings or DriverSettings()
+        self.lock = threading.Lock()
+        """Held while the machine works and the trace grows; whoever looks at them takes it."""
+        master_hooks = MasterHooks(hooks)
+        self.master = JobMaster(job, tuple(master_hooks))
+        self.trace = Trace()
+        self.stages: list[tuple[int, ExecutionGraph]] = []
+        self.ended = threading.Event()
+        self.error: JobFailedError | None = None
+        self.secret = new_secret()
+        self._hooks = master_hooks
+        self.launch = launch
+        self._checkpoints = checkpoints
+        self._output = output
+        self._files = JobFiles(job, open_storage(job, checkpoints), master_hooks)
+        self._now = HostClock()
+        self._inbox: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        self._timers: dict[str, tuple[int, Callable[[], None]]] = {}
+        self._requests: dict[int, Future[CompleteRequest]] = {}
+        self._request_count = 0
+        self._epoch: Epoch | None = None
+        self._worker_traceback = ""
+        self._thread = threading.Thread(target=self._run, name=f"kit-driver-{job.name}", daemon=True)
+
+    def __repr__(self) -> str:
+        return f"JobDriver({self.job.name}, {self.master.status.name}, {self._epoch or 'no epoch'})"
+
+    # --- the user's side, on any thread ---------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Open the control socket and begin to take events."""
+        self._server = ControlServer(self.secret, 1, self._inbox, host=self.settings.host, settings=self.settings.wire)
+        self._background = Background("kit-files-driver", self._inbox.put, _Failed)
+        self._thread.start()
+
+    def tell(self, event: Word) -> None:
+        """Hand the JobMaster an event."""
+        self._inbox.put(_Asked(lambda number: event, None))
+
+    def ask(self, make: Callable[[int], Word]) -> Future[CompleteRequest]:
+        """Hand the JobMaster a request, made with the number it is given; the answer comes later."""
+        answer: Future[CompleteRequest] = Future()
+        self._inbox.put(_Asked(make, answer))
+        if self.ended.is_set() and not answer.done():
+            answer.set_exception(self._is_over())
+        return answer
+
+    def workers(self) -> dict[int, int]:
+        """The process id of each slot that is connected."""
+        with self.lock:
+            return {} if self._epoch is None else self._epoch.pids()
+
+    def hosts(self) -> dict[int, str]:
+        """The machine of each slot that is connected."""
+        with self.lock:
+            return {} if self._epoch is None else {slot: hello.host for slot, hello in self._epoch.joined.items()}
+
+    def wait(self, timeout_s: float | None = None) -> bool:
+        """Wait until the job has ended and nothing of it is left; False when it has not in time."""
+        ended = self.ended.wait(timeout_s)
+        if ended:
+            self._thread.join()
+        return ended
+
+    # --- the loop -------------------------------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        try:
+            while not self.ended.is_set():
+                self._take_next()
+        except Exception as error:
+            logger.exception("the driver of job %s failed", self.job.name)
+            self.error = JobFailedError(
+                f"the driver of job {self.job.name} failed: {type(error).__name__}: {error}", traceback.format_exc()
+            )
+        finally:
+            self._close()
+
+    def _take_next(self) -> None:
+        due_ms = min((due for due, _ in self._timers.values()), default=None)
+        try:
+            timeout_s = None if due_ms is None else max(0.0, (due_ms - self._now()) / 1000)
+            item = self._inbox.get(timeout=timeout_s)
+        except queue.Empty:
+            item = None
+        if item is not None:
+            self._TAKE[type(item)](self, item)
+        now_ms = self._now()
+        for name, (due, fire) in sorted(self._timers.items(), key=lambda timer: timer[1][0]):
+            if due <= now_ms and name in self._timers:
+                del self._timers[name]
+                fire()
+
+    def _close(self) -> None:
+        epoch = self._epoch
+        if epoch is not None and not epoch.is_over:
+            self._server.fence(epoch.number + 1)
+            epoch.cancel()
+            epoch.kill_stragglers()
+        self._server.close()
+        self._background.close(self.settings.kill_ms / 1000)
+        self._hooks.close()
+        self.ended.set()
+        for answer in self._requests.values():
+            answer.set_exception(self._is_over())
+        while not self._inbox.empty():
+            item = self._inbox.get()
+            if isinstance(item, _Asked) and item.answer is not None and not item.answer.done():
+                item.answer.set_exception(self._is_over())
+
+    def _is_over(self) -> JobFailedError:
+        return self.error or JobFailedError(f"job {self.job.name} has ended: it is {self.master.status.name}")
+
+    def _handle(self, event: Word) -> None:
+        with self.lock:
+            commands = self.master.handle(event, self._now())
+            self.trace.record(self.master, event, commands)
+        messages: dict[int, list[TaskMessage]] = {}
+        for command in commands:
+            if isinstance(command, TaskMessage):
+                messages.setdefault(split_task_name(command.task)[1], []).append(command)
+            else:
+                self._CARRY_OUT.get(type(command), JobDriver._begin)(self, command)
+        for slot, words in messages.items():
+            self._send(slot, words)
+
+    # --- what arrives ---------------------------------------------------------------------------------------------
+
+    def _asked(self, item: _Asked) -> None:
+        self._request_count += 1
+        if item.answer is not None:
+            self._requests[self._request_count] = item.answer
+        self._handle(item.make(self._request_count))
+
+    def _answered(self, item: _Answered) -> None:
+        self._handle(item.event)
+
+    def _background_failed(self, item: _Failed) -> None:
+        raise item.error
+
+    def _slot_joined(self, item: SlotJoined) -> None:
+        epoch = self._epoch_of(item)
+        if epoch is None:
+            return
+        with self.lock:
+            epoch.joined[item.slot] = item.hello
+        if len(epoch.joined) == epoch.slots:
+            endpoints = {slot: hello.endpoints for slot, hello in epoch.joined.items()}
+            for slot in endpoints:
+                self._server.send(slot, connect_message(endpoints))
+
+    def _slot_spoke(self, item: SlotMessage) -> None:
+        epoch = self._epoch_of(item)
+        if epoch is None:
+            return
+        message = item.message
+        if message.kind == SAID:
+            words, records = unpack_words(message, JobMessage)
+            with self.lock:
+                self.trace.extend(records)
+            for word in words:
+                if isinstance(word, TaskStateChanged) and word.state is ExecutionState.FAILED:
+                    self._worker_traceback = word.traceback
+                self._handle(word)
+        elif message.kind == CONNECTED:
+            self._slot_connected(epoch, item.slot)
+        elif message.kind == TROUBLE:
+            self._worker_traceback = str(message.fields["traceback"])
+            self._lose(epoch, item.slot, str(message.fields["error"]))
+
+    def _slot_connected(self, epoch: Epoch, slot: int) -> None:
+        epoch.connected.add(slot)
+        if len(epoch.connected) == epoch.slots:
+            self._timers.pop(_START_TIMER, None)
+            for receiver, words in epoch.take_waiting():
+                self._send(receiver, words)
+
+    def _slot_left(self, item: SlotLeft) -> None:
+        epoch = self._epoch
+        if epoch is None or item.epoch != epoch.number:
+            return
+        with self.lock:
+            epoch.left.add(item.slot)
+        if epoch.stop is None:
+            self._lose(epoch, item.slot, item.reason)
+        self._end_epoch_when_over(epoch)
+
+    def _gang_ended(self, item: GangEnded) -> None:
+        epoch = self._epoch
+        if epoch is None or item.epoch != epoch.number:
+            return
+        epoch.gang_ended = True
+        if epoch.stop is None:
+            missing = [slot for slot in range(epoch.slots) if slot not in epoch.joined]
+            self._lose(epoch, missing[0] if missing else 0, item.error or "its Spark task ended before the job")
+        self._end_epoch_when_over(epoch)
+
+    def _cleaned_up(self, item: _CleanedUp) -> None:
+        self.ended.set()
+
+    _TAKE: ClassVar[dict[type, Callable[[JobDriver, Any], None]]] = {
+        _Asked: _asked,
+        _Answered: _answered,
+        _Failed: _background_failed,
+        _CleanedUp: _cleaned_up,
+        SlotJoined: _slot_joined,
+        SlotMessage: _slot_spoke,
+        SlotLeft: _slot_left,
+        GangEnded: _gang_ended,
+    }
+
+    def _epoch_of(self, item: SlotJoined | SlotMessage) -> Epoch | None:
+        """The current epoch if that is the item's and it still goes on."""
+        epoch = self._epoch
+        if epoch is None or item.epoch != epoch.number or epoch.stop is not None:
+            return None
+        return epoch
+
+    def _lose(self, epoch: Epoch, slot: int, error: str) -> None:
+        if not epoch.lost:
+            epoch.lost = True
+            self._handle(SlotLost(epoch=epoch.number, slot=slot, error=error))
+
+    # --- commands -------------------------------------------------------------------------------------------------
+
+    def _send(self, slot: int, words: list[TaskMessage]) -> None:
+        epoch = self._epoch
+        words = [word for word in words if epoch is not None and word.attempt == epoch.number]
+        if epoch is None or not words or epoch.stop is not None:
+            return
+        if len(epoch.connected) < epoch.slots:
+            epoch.waiting.setdefault(slot, []).extend(words)
+        else:
+            self._server.send(slot, pack_words(DELIVER, words))
+
+    def _begin(self, command: Word) -> None:
+        """What reads or writes goes to the background."""
+        self._background.submit(lambda: self._carry_out(command))
+
+    def _carry_out(self, command: Word) -> _Answered | None:
+        answer = self._files.carry_out(command)
+        if answer is None:
+            return None
+        object.__setattr__(answer, "cause", command.cause)
+        return _Answered(answer)
+
+    def _schedule(self, command: ScheduleTimer) -> None:
+        name = command.timer
+        self._timers[name] = (
+            command.due_ms,
+            lambda: self._handle(TimerFired(timer=name, cause=command.cause)),
+        )
+
+    def _cancel_timer(self, command: CancelTimer) -> None:
+        self._timers.pop(command.timer, None)
+
+    def _coordinator_turn(self, command: ScheduleCoordinatorCheckpoint) -> None:
+        self._inbox.put(
+            _Answered(
+                CheckpointOperatorCoordinator(
+                    checkpoint_id=command.checkpoint_id, operator_id=command.operator_id, cause=command.cause
+                )
+            )
+        )
+
+    def _start_epoch(self, command: StartEpoch) -> None:
+        ticket = SlotTicket(
+            job=self.job,
+            epoch=command.epoch,
+            parallelism=dict(command.parallelism),
+            max_parallelism=dict(command.max_parallelism),
+            driver=self._server.endpoint,
+            secret=self.secret,
+            checkpoints=self._checkpoints,
+            output=self._output,
+            wire=self.settings.wire,
+            host=self.settings.host,
+        )
+        epoch = Epoch(command.epoch, ticket.slots)
+        with self.lock:
+            self._epoch = epoch
+            graph = ExecutionGraph(self.job, command.parallelism, command.max_parallelism)
+            self.stages.append((len(self.trace), graph))
+        self._worker_traceback = ""
+        self._in(_START_TIMER, int(self.settings.start_timeout_s * 1000), lambda: self._start_timed_out(epoch))
+        epoch.gang = self.launch(ticket, lambda error: self._inbox.put(GangEnded(epoch.number, error)))
+
+    def _start_timed_out(self, epoch: Epoch) -> None:
+        missing = [slot for slot in range(epoch.slots) if slot not in epoch.connected]
+        self._lose(
+            epoch,
+            missing[0],
+            f"only {epoch.slots - len(missing)} of {epoch.slots} slots connected within "
+            f"{self.settings.start_timeout_s:g} s: are Spark's slots taken by other work?",
+        )
+
+    def _stop_epoch(self, command: StopEpoch) -> None:
+        epoch = self._epoch
+        if epoch is None or epoch.number != command.epoch:
+            self._inbox.put(_Answered(EpochEnded(epoch=command.epoch, cause=command.cause)))
+            return
+        epoch.stop = command
+        self._timers.pop(_START_TIMER, None)
+        self._server.fence(command.epoch + 1)
+        settings = self.settings
+        for name, delay_ms, act in (
+            (_CANCEL_TIMER, settings.leave_ms, epoch.cancel),
+            (_KILL_TIMER, settings.kill_ms, epoch.kill_stragglers),
+            (_ABANDON_TIMER, settings.abandon_ms, lambda: self._epoch_over(epoch)),
+        ):
+            self._in(name, delay_ms, act)
+        self._end_epoch_when_over(epoch)
+
+    def _in(self, name: str, delay_ms: int, act: Callable[[], None]) -> None:
+        self._timers[name] = (self._now() + delay_ms, act)
+
+    def _end_epoch_when_over(self, epoch: Epoch) -> None:
+        if epoch.stop is not None and epoch.is_over:
+            self._epoch_over(epoch)
+
+    def _epoch_over(self, epoch: Epoch) -> None:
+        for name in (_CANCEL_TIMER, _KILL_TIMER, _ABANDON_TIMER):
+            self._timers.pop(name, None)
+        assert epoch.stop is not None
+        with self.lock:
+            self._epoch = None
+        self._handle(EpochEnded(epoch=epoch.number, cause=epoch.stop.cause))
+
+    def _answer(self, command: CompleteRequest) -> None:
+        answer = self._requests.pop(command.request_id, None)
+        if answer is not None:
+            answer.set_result(command)
+
+    def _status_changed(self, command: JobStatusChanged) -> None:
+        status = JobStatus[command.status]
+        if status is JobStatus.RESTARTING:
+            logger.warning("job %s restarts: %s", self.job.name, command.error)
+        if status.is_terminal:
+            if status is JobStatus.FAILED:
+                self.error = JobFailedError(command.error, self._worker_traceback)
+            self._background.submit(self._clean_up)
+
+    def _clean_up(self) -> _CleanedUp:
+        try:
+            clean_staging(self.job, self._output)
+        except OSError as error:
+            logger.warning("job %s: staged output is left behind: %s", self.job.name, error)
+        return _CleanedUp()
+
+    def _nothing(self, command: Note) -> None:
+        """The trace has it."""
+
+    _CARRY_OUT: ClassVar[dict[type[Word], Callable[[JobDriver, Any], None]]] = {
+        ScheduleTimer: _schedule,
+        CancelTimer: _cancel_timer,
+        ScheduleCoordinatorCheckpoint: _coordinator_turn,
+        StartEpoch: _start_epoch,
+        StopEpoch: _stop_epoch,
+        CompleteRequest: _answer,
+        JobStatusChanged: _status_changed,
+        Note: _nothing,
+    }
+
+
+# Names that no machine gives its timers.
+_START_TIMER = "driver: all slots connected"
+_CANCEL_TIMER = "driver: cancel the gang"
+_KILL_TIMER = "driver: kill stragglers"
+_ABANDON_TIMER = "driver: give stragglers up"

@@ -1,0 +1,135 @@
+"""What lies outside a job on Spark: its checkpoint directory and where its sinks put their rows.
+
+Both are directories that every slot and the driver reach: on one machine any, on several a shared one. Rows of a
+`CollectSink` go below a directory of this process, which `collected` reads and which is gone when the process ends.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import shutil
+import tempfile
+import uuid
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from pathlib import Path
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from kit.graph.job_graph import JobGraph
+from kit.operators import files
+from kit.operators.sink import MEMORY, Sink, SinkSpec
+from kit.protocol.snapshots import Effect
+from kit.state.storage import CheckpointStorage
+
+
+@dataclass(frozen=True, slots=True)
+class SparkOutput:
+    """Where sinks stage and publish: the files they name, or below `collected` for those that only collect."""
+
+    collected: str
+
+    def stage(self, effect: Effect) -> None:
+        """Write the rows, not yet visible."""
+        files.stage(self._placed(effect))
+
+    def commit(self, effects: Iterable[Effect]) -> None:
+        """Make staged rows visible; twice is once."""
+        files.commit(map(self._placed, effects))
+
+    def drop(self, effects: Iterable[Effect]) -> None:
+        """Delete rows that will never be visible."""
+        files.drop(map(self._placed, effects))
+
+    def place(self, path: str) -> str:
+        """The real path behind a sink's."""
+        return f"{self.collected}/{path.removeprefix(MEMORY)}" if path.startswith(MEMORY) else path
+
+    def _placed(self, effect: Effect) -> Effect:
+        if not effect.final.startswith(MEMORY):
+            return effect
+        return replace(effect, staged=self.place(effect.staged), final=self.place(effect.final))
+
+
+def open_storage(job: JobGraph, directory: str) -> CheckpointStorage:
+    """The job's checkpoint storage below `directory`."""
+    settings = job.settings.checkpoint
+    return CheckpointStorage(directory, job.job_id, settings.savepoint_directory, settings.memory_threshold_bytes)
+
+
+def sinks(job: JobGraph) -> Iterator[Sink]:
+    """The sinks of a job."""
+    for vertex in job.vertices:
+        for operator in vertex.operators:
+            if isinstance(operator.spec, SinkSpec):
+                yield operator.spec.sink
+
+
+def collects(job: JobGraph) -> bool:
+    """Whether a sink of the job keeps its rows in memory."""
+    return any(sink.path.startswith(MEMORY) for sink in sinks(job))
+
+
+def forget_collected(job: JobGraph, output: SparkOutput) -> None:
+    """Delete what an earlier run of the job collected: this one begins anew."""
+    for sink in sinks(job):
+        if sink.path.startswith(MEMORY):
+            shutil.rmtree(output.place(sink.path), ignore_errors=True)
+
+
+def clean_staging(job: JobGraph, output: SparkOutput) -> None:
+    """Delete what the job has staged and will not publish."""
+    for sink in sinks(job):
+        files.clean_staging(output.place(sink.path), job.job_id)
+
+
+def read_output(job: JobGraph, output: SparkOutput, name: str) -> pd.DataFrame:
+    """All visible rows of the sink whose path ends in `name`, in order of their files' names.
+
+    Raises ValueError, with the paths there are, when none or several end so.
+    """
+    paths = [sink.path for sink in sinks(job)]
+    found = [path for path in paths if path.rstrip("/").endswith(name)]
+    if len(found) != 1:
+        raise ValueError(f"{len(found)} sinks end in {name!r}; the job has {', '.join(paths) or 'none'}")
+    parts = sorted(Path(output.place(found[0])).glob("part-*.parquet"))
+    tables = [pq.read_table(part) for part in parts]
+    return pa.concat_tables(tables).to_pandas() if tables else pd.DataFrame()
+
+
+def check_writable(directory: str) -> None:
+    """Raise OSError naming the directory and what to do when nothing can be written below it."""
+    system, inner = files.open_path(directory)
+    probe = f"{inner}/.kit-{uuid.uuid4().hex}"
+    try:
+        system.create_dir(inner, recursive=True)
+        with system.open_output_stream(probe) as stream:
+            stream.write(b"")
+        system.delete_file(probe)
+    except OSError as error:
+        raise OSError(
+            f"checkpoint directory {directory!r} cannot be written: {error}; make it writable, or set another "
+            "CheckpointConfig(directory=...)"
+        ) from error
+
+
+def temporary_directory(prefix: str) -> str:
+    """A directory of this process's own, which is removed when it ends."""
+    return tempfile.mkdtemp(prefix=prefix, dir=_process_directory())
+
+
+@lru_cache
+def _process_directory() -> str:
+    directory = tempfile.mkdtemp(prefix=f"kit-{os.getpid()}-")
+    atexit.register(shutil.rmtree, directory, ignore_errors=True)
+    return directory
+
+
+@lru_cache
+def collected_directory() -> str:
+    """Where this process's jobs collect."""
+    return temporary_directory("collected-")

@@ -1,0 +1,84 @@
+"""One epoch as the driver sees it: the gang of slots that was started, and who has joined, connected and left."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import socket
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from kit.protocol.commands import StopEpoch
+from kit.protocol.messages import TaskMessage
+from kit.spark.control import SlotHello
+from kit.spark.slot import SlotTicket
+
+
+class Gang(Protocol):
+    """All slots of an epoch, started together."""
+
+    def cancel(self) -> None:
+        """End all slots that still run; may be called again."""
+
+
+Launch = Callable[[SlotTicket, Callable[[str], None]], Gang]
+"""Starts the gang for a ticket. The function it is given is called once when the gang is gone, with what went wrong
+("" if nothing).
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class GangEnded:
+    """No slot of the epoch runs any more."""
+
+    epoch: int
+    error: str
+
+
+@dataclass(slots=True)
+class Epoch:
+    """Epoch `number` with its slots."""
+
+    number: int
+    slots: int
+    gang: Gang | None = None
+    joined: dict[int, SlotHello] = field(default_factory=dict)
+    connected: set[int] = field(default_factory=set)
+    left: set[int] = field(default_factory=set)
+    waiting: dict[int, list[TaskMessage]] = field(default_factory=dict)
+    """Messages for slots, until all slots have connected."""
+    stop: StopEpoch | None = None
+    lost: bool = False
+    gang_ended: bool = False
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing of the epoch runs any more."""
+        return self.gang_ended and self.left >= self.joined.keys()
+
+    def take_waiting(self) -> list[tuple[int, list[TaskMessage]]]:
+        """The messages that waited, each slot's once."""
+        waiting, self.waiting = self.waiting, {}
+        return list(waiting.items())
+
+    def pids(self) -> dict[int, int]:
+        """The process of each slot that is there."""
+        return {slot: hello.pid for slot, hello in sorted(self.joined.items()) if slot not in self.left}
+
+    def cancel(self) -> None:
+        """End the slots through whoever started them."""
+        if self.gang is not None and not self.gang_ended:
+            self.gang.cancel()
+
+    def kill_stragglers(self) -> None:
+        """Kill the processes that have not left, where they run on this machine."""
+        for slot, pid in self.pids().items():
+            if self.joined[slot].host == socket.gethostname() and pid != os.getpid():
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+
+    def __repr__(self) -> str:
+        state = "over" if self.is_over else "stopping" if self.stop else f"{len(self.connected)} connected"
+        return f"Epoch({self.number}, {self.slots} slots, {state})"

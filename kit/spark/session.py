@@ -1,0 +1,59 @@
+"""A Spark session with the settings that a streaming job wants, on this machine unless told otherwise."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+# Large batches come and go: without these glibc gives their memory back to the system each time, and takes it anew.
+WORKER_ENVIRONMENT = {
+    "MALLOC_MMAP_THRESHOLD_": str(1 << 30),
+    "MALLOC_TRIM_THRESHOLD_": str(1 << 32),
+    "OMP_NUM_THREADS": "1",
+}
+SPARE_CORES = 2
+"""A running job holds its slots: so many cores are left for other queries."""
+
+LOCAL = {
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.ui.enabled": "false",
+}
+QUIET = {
+    "spark.ui.showConsoleProgress": "false",
+    "spark.log.level": "ERROR",
+}
+FAILING_FAST = {
+    "spark.python.worker.reuse": "true",
+    "spark.python.task.killTimeout": "500ms",
+    "spark.scheduler.barrier.maxConcurrentTasksCheck.interval": "1s",
+    "spark.scheduler.barrier.maxConcurrentTasksCheck.maxFailures": "3",
+    "spark.task.maxFailures": "1",
+}
+
+
+def create_session(app_name: str = "checkpoint-kit", slots: int = 4, master: str | None = None) -> SparkSession:
+    """A Spark session that can run a job of parallelism `slots`, or the one that runs already.
+
+    Without `master` it runs on this machine. `spark.stop()` ends it.
+    """
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+    settings = QUIET | FAILING_FAST
+    settings |= {f"spark.executorEnv.{name}": value for name, value in WORKER_ENVIRONMENT.items()}
+    if master is None or master.startswith("local"):
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+        settings |= LOCAL | {"spark.executorEnv.PYTHONPATH": os.pathsep.join(_import_path())}
+    builder = SparkSession.builder.appName(app_name).master(master or f"local[{slots + SPARE_CORES}]")
+    for name, value in settings.items():
+        builder = builder.config(name, value)
+    return builder.getOrCreate()
+
+
+def _import_path() -> list[str]:
+    """Where this process imports from: workers shall find the same."""
+    kit = str(Path(__file__).parents[2])
+    return list(dict.fromkeys([kit, *(os.path.abspath(entry) for entry in sys.path)]))
