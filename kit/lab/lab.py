@@ -18,12 +18,16 @@ import copy
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pandas as pd
 
 from kit.coordinator.master_hooks import MasterHook, MasterHooks
+from kit.draw.moment import Moment, moment_at
+from kit.draw.stage import Stage
+from kit.draw.svg import moment_svg
 from kit.graph.environment import StreamEnvironment
+from kit.graph.execution_graph import ExecutionGraph
 from kit.graph.job_graph import JobGraph
 from kit.host.memory import MemoryFiles
 from kit.host.output import MemoryOutput
@@ -34,9 +38,6 @@ from kit.lab.world import World
 from kit.protocol.events import RequestCancel, RequestCheckpoint, RequestSavepoint, RequestStop, StartJob
 from kit.protocol.trace import Trace, TraceRecord
 from kit.protocol.words import Word
-
-if TYPE_CHECKING:
-    from kit.draw.moment import Moment
 
 KEYFRAME_EVERY = 100
 MOST_STEPS = 1_000_000
@@ -183,8 +184,11 @@ class Lab:
         raise LabError(f"not reached within {MOST_STEPS} steps")
 
     def run(self) -> Step:
-        """Step until the job has ended."""
-        return self.run_until(finished=True)
+        """Step until the job has ended and nothing is left to be done."""
+        step = self.run_until(finished=True)
+        while self.enabled():
+            step = self.step()
+        return step
 
     def _conditions(
         self,
@@ -311,17 +315,19 @@ class Lab:
 
     # --- pictures -------------------------------------------------------------------------------------------------
 
+    @property
+    def stages(self) -> list[tuple[int, ExecutionGraph]]:
+        """Each epoch's execution graph, with the number of trace records before it began."""
+        return self._world.stages
+
     def moment(self) -> Moment:
         """The present moment as pictures see it."""
-        from kit.draw.moment import moment_of
-
-        return moment_of(self.trace, self._world.stages)
+        return moment_at(self.trace, len(self.trace))
 
     def svg(self) -> str:
         """The present moment as a picture."""
-        from kit.draw.svg import moment_svg
-
-        return moment_svg(self.moment())
+        graph = self.stages[-1][1] if self.stages else self.master.graph
+        return moment_svg(Stage.of(graph, self.master.epoch), self.moment())
 
     def _repr_svg_(self) -> str:
         return self.svg()
