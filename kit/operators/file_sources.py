@@ -120,7 +120,7 @@ class CsvSource(_FileSource):
     file. Raises while reading: ValueError naming file, line, column and value where a row does not parse.
     """
 
-    columns: pa.Schema
+    columns: pa.Schema = field(repr=False)
     delimiter: str = ","
     null_values: tuple[str, ...] = ("", "NA", "null")
 

@@ -14,8 +14,8 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from posixpath import basename, dirname
-from typing import Any
+from itertools import accumulate
+from posixpath import dirname
 from urllib.parse import quote
 
 import pyarrow as pa
@@ -176,45 +176,42 @@ class ParquetReader(_StreamReader):
     def _stream(self, split: Split, position: int) -> Iterator[pa.RecordBatch]:
         start, end = split["start"] + position, split["end"]
         file = _parquet_file(split["path"])
-        groups: list[int] = []
-        first = 0
-        for group in range(file.metadata.num_row_groups):
-            last = first + file.metadata.row_group(group).num_rows
-            if last > start and first < end:
-                if not groups:
-                    start, end = start - first, end - first
-                groups.append(group)
-            first = last
-        row = 0
+        groups, row = _groups_of(file.metadata, start, end)
         for batch in file.iter_batches(_READ_ROWS, row_groups=groups, columns=self._schema.names):
-            skip, take = max(start - row, 0), min(end - row, batch.num_rows)
+            skip, stop = max(start - row, 0), min(end - row, batch.num_rows)
             row += batch.num_rows
-            if skip < take:
+            if skip < stop:
                 columns = [batch.column(name) for name in self._schema.names]
-                yield pa.RecordBatch.from_arrays(columns, schema=self._schema).slice(skip, take - skip)
-            if row >= end:
-                return
+                yield pa.RecordBatch.from_arrays(columns, schema=self._schema).slice(skip, stop - skip)
+
+
+def _groups_of(metadata: pq.FileMetaData, start: int, end: int) -> tuple[list[int], int]:
+    """The row groups that hold the rows `start` to `end`, and the number of their first row."""
+    ends = list(accumulate(metadata.row_group(group).num_rows for group in range(metadata.num_row_groups)))
+    starts = [0, *ends[:-1]]
+    groups = [group for group in range(len(ends)) if ends[group] > start and starts[group] < end]
+    return groups, starts[groups[0]] if groups else start
 
 
 # --- CSV ------------------------------------------------------------------------------------------------------------
 
 
 def csv_header(path: str, delimiter: str) -> list[str]:
-    """The column names in the first line of a CSV file."""
-    options = pa_csv.ConvertOptions(check_utf8=False)
-    with _csv_stream(path, delimiter, pa_csv.ReadOptions(use_threads=False), options) as stream:
+    """The column names in the first line of a CSV file; the lines after it may be wrong."""
+    parse = pa_csv.ParseOptions(delimiter=delimiter, invalid_row_handler=lambda _: "skip")
+    with _csv_stream(path, parse, pa_csv.ReadOptions(), pa_csv.ConvertOptions(check_utf8=False)) as stream:
         return list(stream.schema.names)
 
 
 def _csv_stream(
-    path: str, delimiter: str, read: pa_csv.ReadOptions, convert: pa_csv.ConvertOptions
+    path: str, parse: pa_csv.ParseOptions, read: pa_csv.ReadOptions, convert: pa_csv.ConvertOptions
 ) -> pa_csv.CSVStreamingReader:
     system, inner = open_path(path)
-    parse = pa_csv.ParseOptions(delimiter=delimiter)
+    read.use_threads = False
     try:
         return pa_csv.open_csv(system.open_input_stream(inner), read, parse, convert)
     except pa.ArrowInvalid as error:
-        raise ValueError(_csv_error(path, delimiter, str(error))) from error
+        raise ValueError(_csv_error(path, parse.delimiter, str(error))) from error
 
 
 class CsvReader(_StreamReader):
@@ -227,14 +224,14 @@ class CsvReader(_StreamReader):
         self._null_values = list(null_values)
 
     def _stream(self, split: Split, position: int) -> Iterator[pa.RecordBatch]:
-        read = pa_csv.ReadOptions(use_threads=False, skip_rows_after_names=position)
+        read = pa_csv.ReadOptions(skip_rows_after_names=position)
         convert = pa_csv.ConvertOptions(
             column_types=self._schema,
             include_columns=self._schema.names,
             null_values=self._null_values,
             strings_can_be_null=True,
         )
-        stream = _csv_stream(split["path"], self._delimiter, read, convert)
+        stream = _csv_stream(split["path"], pa_csv.ParseOptions(delimiter=self._delimiter), read, convert)
         while True:
             try:
                 batch = stream.read_next_batch()
@@ -354,11 +351,5 @@ def clean_staging(path: str, job_id: str) -> None:
     if system.get_file_info(inner).type == fs.FileType.Directory:
         system.delete_dir(inner)
     parent = dirname(inner)
-    if basename(parent) == STAGING and not _entries(system, parent):
+    if system.get_file_info(parent).type == fs.FileType.Directory and not system.get_file_info(fs.FileSelector(parent)):
         system.delete_dir(parent)
-
-
-def _entries(system: fs.FileSystem, directory: str) -> list[Any]:
-    if system.get_file_info(directory).type != fs.FileType.Directory:
-        return []
-    return list(system.get_file_info(fs.FileSelector(directory)))

@@ -108,7 +108,7 @@ class GeneratorSource(_RangeSource):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.rows < 0 or self.key_count < 1:
-            raise ValueError(f"{self!r}: rows must be 0 or more, key_count 1 or more")
+            raise ValueError(f"{self!r}: rows must be 0 or more, and key_count 1 or more")
 
     @property
     def schema(self) -> pa.Schema:

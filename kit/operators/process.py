@@ -111,9 +111,7 @@ class KeyedProcess(ResolvedSpec):
     def _resolve(self) -> None:
         self._set(keys=as_tuple(self.keys))
         if not callable(self.function):
-            raise TypeError(
-                f"{self.name}: give the class {type(self.function).__name__} itself: each subtask makes its own"
-            )
+            raise TypeError(f"{self.name}: give the class {type(self.function).__name__} itself, not an object of it")
         if self.time_column is not None:
             check_time_column(self.input_schema, self.time_column, self.name)
         key_type = key_type_of(self.input_schema, self.keys, self.name)

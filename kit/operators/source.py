@@ -61,9 +61,11 @@ class Source:
 
     def __post_init__(self) -> None:
         if self.rows_per_second is not None and not self.rows_per_second > 0:
-            raise ValueError(f"{self!r}: rows_per_second is {self.rows_per_second}, but must be above 0, or None")
+            raise ValueError(
+                f"{type(self).__name__}: rows_per_second is {self.rows_per_second}, but must be above 0, or None"
+            )
         if self.batch_rows < 1:
-            raise ValueError(f"{self!r}: batch_rows is {self.batch_rows}, but must be 1 or more")
+            raise ValueError(f"{type(self).__name__}: batch_rows is {self.batch_rows}, but must be 1 or more")
 
     def __deepcopy__(self, memo: dict[int, object]) -> Source:
         """Itself: it never changes."""

@@ -1,7 +1,7 @@
 """An operator run by hand: its context, the real state backends behind it, and a memory of all it did.
 
-`Harness(spec)` is one subtask. `snapshot()` takes the way of a real checkpoint, bytes included; `restored(spec, snapshots, parallelism)` gives
-the subtasks that begin from them, dealt out by the real restore.
+`Harness(spec)` is one subtask. `snapshot()` takes the way of a real checkpoint, bytes included; `restored(spec,
+snapshots, parallelism)` gives the subtasks that begin from them, dealt out by the real restore.
 """
 
 from __future__ import annotations
@@ -152,13 +152,15 @@ class Harness:
         return ByteStreamStateHandle(f"{kind}-{self.subtask}", bytes(data))
 
 
-def restored(spec: OperatorSpec, snapshots: Sequence[Snapshot], parallelism: int = 1) -> list[Harness]:
+def restored(
+    spec: OperatorSpec, snapshots: Sequence[Snapshot], parallelism: int = 1, kind: type[Harness] = Harness
+) -> list[Any]:
     """All subtasks of `spec`, at `parallelism`, begun from the snapshots of all subtasks before."""
     previous = [() if snapshot.operator is None else (snapshot.operator,) for snapshot in snapshots]
     dealt = repartition_state(previous, len(snapshots), parallelism)
     harnesses = []
     for subtask in range(parallelism):
-        harness = Harness(spec, subtask=subtask, parallelism=parallelism, start=False)
+        harness = kind(spec, subtask=subtask, parallelism=parallelism, start=False)
         operator_parts = [(handle, handle.delegate.data) for handle in dealt[subtask]]
         if operator_parts:
             harness.operator_state.restore(operator_parts)
@@ -189,3 +191,8 @@ class SourceHarness(Harness):
             result = self.spec.source.read_split(step.split, step.position, step.max_rows)
             self.operator.on_split_read(step.split["id"], result.batch, result.position, result.finished)
         return step
+
+
+def restored_sources(spec: OperatorSpec, snapshots: Sequence[Snapshot], parallelism: int) -> list[SourceHarness]:
+    """The same for a source."""
+    return restored(spec, snapshots, parallelism, SourceHarness)

@@ -14,7 +14,9 @@ from hypothesis import strategies as st
 from kit.operators import KeyedAggregate, SchemaError, avg, count, max_, min_, sum_
 from tests.operators.harness import Harness, Row, restored
 
-FLIGHTS = pa.schema([("carrier", pa.string()), ("number", pa.int32()), ("delay", pa.int64()), ("distance", pa.float64())])
+FLIGHTS = pa.schema(
+    [("carrier", pa.string()), ("number", pa.int32()), ("delay", pa.int64()), ("distance", pa.float64())]
+)
 TOTALS = (
     count().as_("flights"),
     count("delay").as_("known"),

@@ -38,8 +38,8 @@ def test_only_the_end_of_event_time_is_handed_on() -> None:
 
 @pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
 def test_timestamps_of_any_unit_are_rounded_down_to_ms(unit) -> None:
-    harness = Harness(TimestampsAndWatermarks(pa.schema([("at", pa.timestamp(unit))]), "at"))
-    harness.process([{"at": dt.datetime(1970, 1, 1, 0, 0, 2)}])
+    harness = Harness(TimestampsAndWatermarks(pa.schema([("at", pa.timestamp(unit, tz="UTC"))]), "at"))
+    harness.process([{"at": dt.datetime(1970, 1, 1, 0, 0, 2, tzinfo=dt.UTC)}])
     assert harness.watermarks == [1_999]
 
 
