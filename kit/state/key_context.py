@@ -33,6 +33,7 @@ class KeyContext:
         self._batch: Any = None
         self._batch_codes = np.empty(0, np.int64)
         self._batch_created = True
+        self.turn = 0  # counts the current keys, so that a table can tell whether it has looked this one up
         self._key: Any = _NO_KEY
         self._code = UNKNOWN
         self._code_known = False
@@ -48,6 +49,7 @@ class KeyContext:
         """Let the states that work on one key at a time work on this one."""
         self._key = key
         self._code_known = False
+        self.turn += 1
 
     def current_code(self, create: bool) -> int:
         """The code of the current key."""

@@ -39,7 +39,7 @@ _REBUILD_ROWS = 1 << 16
 
 
 class FrozenIndex:
-    """What an index held at one moment. Which slots were in use is worked out when somebody asks, not at that moment."""
+    """What an index held at one moment. Which slots were in use is worked out when somebody asks, not before."""
 
     def __init__(self, columns: tuple[Codes, ...], unused: Slots) -> None:
         self.columns = columns
@@ -211,7 +211,7 @@ class _DirectPlaces:
 
     def find_one(self, codes: Sequence[int]) -> int:
         offset = codes[0] - self._base
-        return int(self._slot_at[offset]) if 0 <= offset < len(self._slot_at) else ABSENT
+        return self._slot_at.item(offset) if 0 <= offset < len(self._slot_at) else ABSENT
 
     def has_room_for(self, codes: Sequence[Codes]) -> bool:
         return self._covers(codes[0] - self._base)
@@ -252,27 +252,24 @@ class _HashedPlaces:
     def find(self, codes: Sequence[Codes]) -> Slots:
         at = self._home(codes)
         slots = self._table.take(at).astype(np.int64)
-        unresolved = np.flatnonzero(~self._matches(slots, codes) & (slots != _EMPTY))
-        slots_left, at = slots[unresolved], at[unresolved]
-        codes_left = [column[unresolved] for column in codes]
+        unresolved = self._elsewhere(slots, codes)
+        at, codes = at[unresolved], [column[unresolved] for column in codes]
         while len(unresolved):
             at = (at + 1) & self._mask
-            slots_left = self._table.take(at).astype(np.int64)
-            slots[unresolved] = slots_left
-            keep = np.flatnonzero(~self._matches(slots_left, codes_left) & (slots_left != _EMPTY))
-            unresolved, at = unresolved[keep], at[keep]
-            codes_left = [column[keep] for column in codes_left]
+            found = self._table.take(at).astype(np.int64)
+            slots[unresolved] = found
+            keep = self._elsewhere(found, codes)
+            unresolved, at, codes = unresolved[keep], at[keep], [column[keep] for column in codes]
         return slots
 
     def find_one(self, codes: Sequence[int]) -> int:
         at = self._home_of_one(codes)
+        columns = self._index.columns
         while True:
-            slot = int(self._table[at])
+            slot = self._table.item(at)
             if slot == _EMPTY:
                 return ABSENT
-            if slot >= 0 and all(
-                int(column[slot]) == code for column, code in zip(self._index.columns, codes, strict=True)
-            ):
+            if slot >= 0 and all(column.item(slot) == code for column, code in zip(columns, codes)):
                 return slot
             at = (at + 1) & self._mask
 
@@ -332,6 +329,18 @@ class _HashedPlaces:
         for column, wanted in zip(self._index.columns, codes, strict=True):
             matches &= column.take(slots, mode="wrap") == wanted
         return matches
+
+    def _elsewhere(self, slots: Slots, codes: Sequence[Codes]) -> Slots:
+        """The rows that must look at the next place: another tuple is at this one, or one was removed from it."""
+        if not self._index.size or not len(slots):
+            return slots[:0]
+        other = self._index.columns[0].take(slots) != codes[0]  # -1 and -2 take whatever is last, and are set below
+        for column, wanted in zip(self._index.columns[1:], codes[1:], strict=True):
+            other |= column.take(slots) != wanted
+        if slots.min() < 0:
+            other |= slots == _REMOVED
+            other &= slots != _EMPTY
+        return np.flatnonzero(other)
 
     def _home(self, codes: Sequence[Codes]) -> Slots:
         mixed = codes[0].view(np.uint64) >> np.uint64(32)

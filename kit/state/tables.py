@@ -63,6 +63,8 @@ class StateTable:
         self.convert = converter(stored_type)
         self._unset = np.zeros(0, np.bool_)  # slots handed out whose entry was not written yet
         self._unset_slots = np.empty(0, np.int64)
+        self._looked_up = -1  # the turn of the key context at which `_current_slot` was right
+        self._current_slot = ABSENT
 
     def __len__(self) -> int:
         return len(self.index) - len(self._unset_slots)
@@ -140,6 +142,7 @@ class StateTable:
         slots = slots[self.index.live[slots]]
         if not len(slots):
             return
+        self._looked_up = -1
         codes = [column.take(slots) for column in self.index.columns]
         self.column.clear(slots)
         if len(self._unset_slots):
@@ -217,6 +220,9 @@ class StateTable:
 
     def current_slot(self, namespace: Any, create: bool) -> int:
         """The slot of the current key, or -1."""
+        plain = self.namespace_codec is None
+        if plain and self._looked_up == self.context.turn and (self._current_slot >= 0 or not create):
+            return self._current_slot
         codes = [self.context.current_code(create)]
         if self.namespace_codec is not None:
             codes.append(self.namespace_codec.encode_one(namespace, create))
@@ -224,11 +230,13 @@ class StateTable:
         if slot == ABSENT and create:
             slot = self.index.add_one(codes)
             self._take_in(np.array([slot]))
+        if plain:
+            self._looked_up, self._current_slot = self.context.turn, slot
         return slot
 
     def read(self, slot: int) -> Any:
         """The entry of a slot as a Python value; None where there is none."""
-        if slot < 0 or self._unset[slot]:
+        if slot < 0 or self._unset.item(slot):
             return None
         return self.column.get_one(slot)
 
@@ -261,6 +269,7 @@ class StateTable:
 
     def _take_in(self, added: Slots) -> None:
         """Make new slots ready: room for their entries, their codes counted, their keys ours."""
+        self._looked_up = -1
         codes = [column.take(added) for column in self.index.columns]
         misplaced = self.context.misplaced(codes[0])
         self.context.codec.retain(codes[0])

@@ -91,6 +91,7 @@ class NumberColumn:
         self.initial = initial
         self.values = np.empty(0, _storage_dtype(arrow_type))
         self.nulls: Mask | None = None
+        self._temporal = pa.types.is_temporal(arrow_type)
 
     def ensure(self, capacity: int) -> None:
         """Have room for slots below ``capacity``."""
@@ -105,7 +106,7 @@ class NumberColumn:
         nulls = None if self.nulls is None else self.nulls.take(slots)
         if nulls is not None:
             values[nulls] = 0  # equal state makes equal bytes, also where nobody looks
-        if pa.types.is_temporal(self.type):
+        if self._temporal:
             return pa.array(values, mask=nulls).view(self.type)
         return pa.array(values, self.type, mask=nulls)
 
@@ -120,9 +121,9 @@ class NumberColumn:
         """One entry as a Python value."""
         if self.nulls is not None and self.nulls[slot]:
             return None
-        if pa.types.is_temporal(self.type):
+        if self._temporal:
             return self.get(np.array([slot]))[0].as_py()
-        return self.values[slot].item()
+        return self.values.item(slot)
 
     def put_one(self, slot: int, value: Any) -> None:
         """Set one entry from a converted Python value."""
@@ -130,7 +131,7 @@ class NumberColumn:
             self._null_mask()[slot] = value is None
         if value is None:
             self.values[slot] = 0
-        elif pa.types.is_temporal(self.type):
+        elif self._temporal:
             self.values[slot] = as_numbers(pa.array([value], self.type))[0]
         else:
             self.values[slot] = value
@@ -307,5 +308,3 @@ def _extended(column: npt.NDArray[Any], capacity: int, initial: Any) -> npt.NDAr
     if initial:
         longer[len(column) :] = initial
     return longer
-
-
