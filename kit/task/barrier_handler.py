@@ -63,9 +63,10 @@ class BarrierHandler(Protocol):
 class AlignedBarrierHandler:
     """Exactly once by alignment: a channel that delivered its barrier waits for the others."""
 
-    def __init__(self, gates: InputGates, actions: BarrierActions) -> None:
+    def __init__(self, gates: InputGates, actions: BarrierActions, *, checkpoints_after_tasks_finish: bool) -> None:
         self._gates = gates
         self._actions = actions
+        self._after_finish = checkpoints_after_tasks_finish
         self.current_checkpoint_id = NO_CHECKPOINT
         self._barrier: CheckpointBarrier | None = None
         self._aligned: dict[int, InputChannel] = {}
@@ -123,8 +124,12 @@ class AlignedBarrierHandler:
         )
 
     def process_end_of_partition(self, channel: InputChannel) -> None:
-        """A channel that ended is no longer waited for."""
+        """A channel that ended is no longer waited for; without checkpoints after the end the alignment is given up."""
         self._aligned.pop(channel.number, None)
+        if self._barrier is not None and not self._after_finish:
+            self._abort(
+                CheckpointFailureReason.CHECKPOINT_DECLINED_INPUT_END_OF_STREAM, f"{channel.source_task} has ended"
+            )
         self._trigger_when_aligned()
 
     def _begin(self, barrier: CheckpointBarrier) -> None:

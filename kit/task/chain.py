@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from kit.graph.execution_graph import ExecutionVertex
 from kit.graph.job_graph import ChainedOperator, JobVertex
-from kit.operators.base import Operator
+from kit.operators.base import Operator, Output
 from kit.protocol.commands import DropEffects
 from kit.protocol.elements import MIN_WATERMARK_MS
 from kit.protocol.messages import OperatorEventToCoordinator
@@ -113,7 +113,7 @@ class ChainLink:
         self.job_id = owner.job_id
         self.current_watermark_ms = MIN_WATERMARK_MS
         self.operator_state = OperatorStateStore()
-        self.output: ChainOutput
+        self.output: Output
         self._owner = owner
         self._staged: list[Effect] = []
         key_type = chained.spec.key_type

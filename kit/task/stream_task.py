@@ -69,6 +69,7 @@ from kit.protocol.snapshots import Effect
 from kit.protocol.tasks import ExecutionState
 from kit.protocol.words import Machine, ProtocolError, Word, handles
 from kit.task.barrier_handler import AlignedBarrierHandler, BarrierHandler
+from kit.task.barrier_tracker import CheckpointBarrierTracker
 from kit.task.chain import OperatorChain
 from kit.task.subtask_coordinator import Finished, SubtaskCheckpointCoordinator
 from kit.task.watermark_valve import WatermarkValve
@@ -106,7 +107,7 @@ class StreamTask(Machine):
         self._input_indexes = tuple(gate.edge.input_index for gate in vertex.gates)
         self._valve = WatermarkValve(channel.number for channel in self.inputs)
         self.checkpoints = SubtaskCheckpointCoordinator(self)
-        self.barriers: BarrierHandler = AlignedBarrierHandler(self.inputs, self)
+        self.barriers = self._create_barrier_handler()
         self.chain = OperatorChain(vertex.vertex, self)
         self._source = self.chain.head if isinstance(self.chain.head, SourceOperator) else None
         self._reading = False
@@ -132,6 +133,11 @@ class StreamTask(Machine):
         except Exception as error:
             self._fail(error)
             return self._commands
+
+    def _create_barrier_handler(self) -> BarrierHandler:
+        settings = self._settings.checkpoint
+        handler = AlignedBarrierHandler if settings.is_exactly_once else CheckpointBarrierTracker
+        return handler(self.inputs, self, checkpoints_after_tasks_finish=settings.checkpoints_after_tasks_finish)
 
     @property
     def available(self) -> bool:
