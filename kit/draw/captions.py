@@ -72,7 +72,32 @@ CAPTIONS: dict[tuple[str, str], str] = {
     ("command", "NotifyCheckpointAborted"): "{who} tells {task} that checkpoint {cp} is aborted",
     ("event", "NotifyCheckpointAborted"): "{who} learns that checkpoint {cp} is aborted",
     ("command", "DiscardState"): "Files that no checkpoint needs any more are deleted",
+    ("*", "EnumerateSplits"): "{who} asks what a source has to read",
+    ("*", "SplitsEnumerated"): "{who} knows what a source has to read",
+    ("*", "ResolveSnapshot"): "{who} looks for the checkpoint at {path}",
+    ("*", "SnapshotResolved"): "The checkpoint at {path} is found",
+    ("*", "StartFailed"): "The job cannot begin: {error}",
+    ("*", "CheckpointIdFailed"): "There is no number for the next checkpoint: {error}",
+    ("*", "SetCheckpointIdCounter"): "The next checkpoint will have number {next_id}",
+    ("*", "LocationFailed"): "The directory of checkpoint {cp} cannot be made: {error}",
+    ("command", "ScheduleCoordinatorCheckpoint"): "{who} asks an operator coordinator for its part of checkpoint {cp}",
+    ("event", "CheckpointOperatorCoordinator"): "An operator coordinator takes its part of checkpoint {cp}",
+    ("*", "TriggerMasterHook"): "{who} asks the hook {hook} for its part of checkpoint {cp}",
+    ("*", "MasterHookTriggered"): "The hook {hook} answers for checkpoint {cp}",
+    ("*", "MasterHookFailed"): "The hook {hook} failed: {error}",
+    ("*", "RestoreMasterHooks"): "The hooks are given their state of checkpoint {cp}",
+    ("*", "MasterHooksRestored"): "The hooks have their state of checkpoint {cp}",
+    ("*", "ResetMasterHooks"): "The hooks are told that the job begins again",
+    ("*", "OperatorEventToTask"): "An operator coordinator speaks to {task}",
+    ("command", "OperatorEventToCoordinator"): "{who} speaks to its operator coordinator",
+    ("event", "OperatorEventToCoordinator"): "{task} is heard by its operator coordinator",
+    ("*", "ReportCheckpointMetrics"): "{task} reports what it measured of checkpoint {cp}, which was aborted",
+    ("*", "CompleteRequest"): "The user has an answer: {answer}",
     # a task and its snapshot
+    ("*", "StateReadFailed"): "{who} could not read its state: {error}",
+    ("*", "SplitReadFailed"): "{who} could not read its input: {error}",
+    ("*", "EffectsFailed"): "{who} could not publish its output: {error}",
+    ("*", "DropEffects"): "{who} drops output that no checkpoint will publish",
     (
         "command",
         "WriteSnapshot",
@@ -96,6 +121,7 @@ CAPTIONS: dict[tuple[str, str], str] = {
     ("*", "BarrierAligned"): "{who} takes barrier {cp} from {source}{and_waits}",
     ("*", "BarrierIgnored"): "{who} drops barrier {cp} from {source}: that checkpoint is over for it",
     ("command", "ScheduleTimer"): "{who} sets its clock: {timer} at {due_ms} ms",
+    ("command", "CancelTimer"): "{who} forgets its timer {timer}",
     ("event", "TimerFired"): "{who}'s clock rings: {timer}",
 }
 """By role ("*": either) and kind."""
@@ -141,6 +167,7 @@ def _fields(record: TraceRecord, ends: Ends) -> _Fields:
         "to": to,
         "who": _who(record),
         "cp": checkpoint_id,
+        "answer": error or data.get("path") or "done",
         "because_error": f": {error}" if error else "",
         "why": _reason(data),
         "sources": _names(data.get("tasks")),
@@ -190,11 +217,16 @@ def _and_waits(awaited: object, ends: Ends) -> str:
     if not awaited:
         return ": it was the last one"
     others = " and ".join(ends[number][0] if number in ends else f"channel {number}" for number in awaited)
-    return f", blocks that channel and waits for the barrier from {others}"
+    return f", blocks that channel and waits for {others}"
 
 
 def _spelled(kind: str) -> str:
     return re.sub(r"(?<!^)([A-Z])", lambda match: " " + match[1].lower(), kind)
+
+
+def lower_first(text: str) -> str:
+    """The same caption in the middle of a sentence."""
+    return text[:1].lower() + text[1:]
 
 
 def _upper_first(text: str) -> str:

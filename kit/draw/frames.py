@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from kit.draw.captions import Ends, caption_of
+from kit.draw.captions import Ends, caption_of, lower_first
 from kit.draw.moment import Moment, advance
 from kit.draw.scene import Scene, Sprite, Words, scene
 from kit.draw.stage import Stage, stage_for
@@ -20,7 +20,7 @@ from kit.draw.svg import LEGEND_HEIGHT, backdrop, picture_layout
 from kit.protocol.trace import TraceRecord
 
 BULK, PLUMBING, DETAIL, MAIN, MILESTONE = range(5)
-STORY_LENGTH, MOST_FRAMES = 300, 2000
+STORY_LENGTH, MOST_FRAMES = 300, 1500
 """A story has at most about so many frames, a film at most so many."""
 
 _KINDS = {
@@ -135,8 +135,8 @@ def _words(group: Sequence[TraceRecord], cause: TraceRecord | None, ends: Ends) 
         captions[0] if len(captions) == 1 else f"{captions[0]} (and {len(captions) - 1} more)"
         for captions in told.values()
     ]
-    because = "" if cause is None else caption_of(cause, ends)
-    return Words(caption_of(first, ends), "; ".join(then), because)
+    because = "" if cause is None else lower_first(caption_of(cause, ends))
+    return Words(caption_of(first, ends), "; ".join([then[0], *map(lower_first, then[1:])]) if then else "", because)
 
 
 def story_level(made: Sequence[Frame], length: int = STORY_LENGTH) -> int:
@@ -154,7 +154,8 @@ def film(trace: Iterable[TraceRecord], stages: Sequence[Stage]) -> dict[str, Any
     """The run as JSON-like data for `stage.js`: backdrops, and frames as differences.
 
     A frame is `{"stage", "level", "mark", "at", "n", "set"}`: `set` maps a sprite's name to the attributes that
-    changed, or to None when it is gone. The first frame of a stage sets everything.
+    changed, or to None when it is gone. The first frame of a stage sets everything. A new sprite refers to what it
+    has in common with others by `look`, its number in `looks`.
     """
     made = frames(trace, stages)
     story = story_level(made)
@@ -162,6 +163,7 @@ def film(trace: Iterable[TraceRecord], stages: Sequence[Stage]) -> dict[str, Any
         made = [frame for frame in made if frame.level >= min(story, DETAIL)]
     shapes: dict[tuple[Any, ...], int] = {}
     backdrops, packed = [], []
+    looks = _Looks()
     before: Scene = {}
     shown = -1
     for frame in made:
@@ -173,16 +175,46 @@ def film(trace: Iterable[TraceRecord], stages: Sequence[Stage]) -> dict[str, Any
         now = frame.scene()
         if shapes[shape] != shown:
             before = {}
-        changes = difference(before, now)
+        changes = looks.shortened(difference(before, now), before)
         head = {"stage": shapes[shape], "level": frame.level, "at": frame.moment.at_ms, "n": frame.moment.n}
         packed.append(head | ({"mark": frame.mark} if frame.mark else {}) | {"set": changes})
         before, shown = now, shapes[shape]
-    return {"stages": backdrops, "frames": packed, "story": story}
+    return {"stages": backdrops, "frames": packed, "story": story, "looks": list(looks.all)}
 
 
-def difference(before: Scene, now: Scene) -> dict[str, dict[str, str | float | None] | None]:
+Changes = dict[str, dict[str, str | float | None] | None]
+
+
+class _Looks:
+    """What sprites have in common: all their attributes but the place and the text."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[tuple[tuple[str, str | float | None], ...], int] = {}
+
+    @property
+    def all(self) -> Iterator[dict[str, str | float | None]]:
+        """The looks in order of their numbers."""
+        return (dict(look) for look in self._numbers)
+
+    def shortened(self, changes: Changes, before: Scene) -> Changes:
+        """The same changes, with a `look` for every sprite that was not there before."""
+        return {
+            name: sprite if sprite is None or name in before else self._shortened(sprite)
+            for name, sprite in changes.items()
+        }
+
+    def _shortened(self, sprite: dict[str, str | float | None]) -> dict[str, str | float | None]:
+        own = ("x", "y", "d", "text", "transform")
+        if "transform" in sprite:
+            own = ("text", "transform")
+        look = tuple((key, value) for key, value in sprite.items() if key not in own)
+        number = self._numbers.setdefault(look, len(self._numbers))
+        return {"look": number} | {key: value for key, value in sprite.items() if key in own}
+
+
+def difference(before: Scene, now: Scene) -> Changes:
     """What changes one scene into the other: per sprite the new values (None: attribute gone), or None: sprite gone."""
-    changes: dict[str, dict[str, str | float | None] | None] = {name: None for name in before if name not in now}
+    changes: Changes = {name: None for name in before if name not in now}
     for name, sprite in now.items():
         old: Sprite = before.get(name, {})
         if old == sprite:

@@ -21,7 +21,7 @@ import pygraphviz
 from kit.draw.stage import Stage
 
 TASK_WIDTH, TASK_HEIGHT, TASK_GAP, HEADER = 168, 58, 20, 46
-PITCH, CELL, BEND_HEIGHT = 16.0, 14, 40
+PITCH, DENSE_PITCH, CELL, BEND_HEIGHT = 16.0, 13.0, 14, 40
 OUT_LENGTH, WIRE_LENGTH, IN_LENGTH = 50, 120, 100
 MARGIN = 64
 
@@ -159,7 +159,7 @@ def _place_heights(stage: Stage, bundles: Bundles) -> dict[str, float]:
 
 
 def _pitch(lanes: int) -> float:
-    return PITCH if lanes <= 4 else max(8.0, PITCH * 4 / lanes)
+    return PITCH if lanes <= 4 else DENSE_PITCH
 
 
 def _ranks(stage: Stage) -> dict[str, int]:

@@ -12,6 +12,7 @@ A `Moment` shares what did not change with the one before it, so all moments of 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -122,6 +123,7 @@ class CheckpointMoment:
     size_bytes: int | None = None
     reason: str = ""
     savepoint: bool = False
+    parallelism: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def missing(self) -> tuple[str, ...]:
@@ -136,11 +138,15 @@ class CheckpointMoment:
 
 @dataclass(frozen=True, slots=True)
 class RestoreMoment:
-    """The tasks of `epoch` were given state of this checkpoint; `assignments` are the trace's `StateAssigned` rows."""
+    """The tasks of `epoch` were given state of this checkpoint; `assignments` are the trace's `StateAssigned` rows.
+
+    `before` is the parallelism of each vertex when the checkpoint was taken; empty when that was in another run.
+    """
 
     epoch: int
     checkpoint_id: int
     assignments: tuple[Mapping[str, Any], ...] = ()
+    before: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,7 +259,10 @@ def _checkpoint(moment: Moment, checkpoint_id: int | None, **changes: Any) -> Mo
         return moment
     known = moment.checkpoints.get(checkpoint_id)
     if known is None:
-        known = CheckpointMoment(checkpoint_id, triggered_ms=moment.at_ms, expected=_running(moment))
+        parallelism = Counter(name.rpartition("/")[0] for name in moment.tasks)
+        known = CheckpointMoment(
+            checkpoint_id, triggered_ms=moment.at_ms, expected=_running(moment), parallelism=parallelism
+        )
     elif known.status != PENDING:
         return moment
     return replace(moment, checkpoints={**moment.checkpoints, checkpoint_id: replace(known, **changes)})
@@ -320,15 +329,16 @@ def _state_assigned(moment: Moment, record: TraceRecord) -> Moment:
     data = record.data
     checkpoint_id = record.checkpoint_id if record.checkpoint_id is not None else data["checkpoint_id"]
     epoch = data.get("epoch", moment.epoch + 1)
-    return _restored(moment, RestoreMoment(epoch, checkpoint_id, tuple(data.get("assignments", ()))))
+    known = moment.checkpoints.get(checkpoint_id)
+    before = {} if known is None else known.parallelism
+    return _restored(moment, RestoreMoment(epoch, checkpoint_id, tuple(data.get("assignments", ())), before))
 
 
 def _task_state(moment: Moment, record: TraceRecord) -> Moment:
+    """What a task says of itself; the JobMaster hears it later."""
     task, state = record.data["task"], record.data["state"]
     known = moment.tasks.get(task)
-    if known is None or known.attempt > record.data["attempt"]:
-        return moment
-    if record.role == "event" and (known.lost or known.state in ("FINISHED", "CANCELED", "FAILED")):
+    if known is None or known.lost or known.attempt > record.data["attempt"]:
         return moment
     return _task(moment, task, state=state, error=record.data.get("error", ""))
 
@@ -486,7 +496,10 @@ def _queued(moment: Moment, record: TraceRecord) -> Moment:
 
 
 def _send(moment: Moment, record: TraceRecord) -> Moment:
-    """An element went on the wire, from the sender's queue when it lay there; a priority one overtakes the wire."""
+    """An element went on the wire, from the sender's queue when it lay there; a priority one overtakes the wire.
+
+    Who sends a cancel marker waits for that checkpoint's barriers no more.
+    """
     number = record.data["channel"]
     channel = moment.channels.get(number, ChannelMoment())
     waiting = next((item for item in channel.queued if _same(item, record.data["element"])), None)
@@ -562,14 +575,19 @@ def _take_barrier(moment: Moment, number: int, checkpoint_id: int | None) -> Mom
 
 
 def _barrier_aligned(moment: Moment, record: TraceRecord) -> Moment:
-    """A barrier was taken: its channel is blocked, and those in `awaited` are what the task now waits for."""
-    number, checkpoint_id = record.data["channel"], record.checkpoint_id
-    moment = _phase(moment, task_of(record), checkpoint_id, ALIGNING)
+    """A barrier was taken: its channel is blocked, and those in `awaited` are what the task now waits for. With the
+    last barrier all channels are free again.
+    """
+    number, checkpoint_id, task = record.data["channel"], record.checkpoint_id, task_of(record)
+    moment = _phase(moment, task, checkpoint_id, ALIGNING)
     moment = _take_barrier(moment, number, checkpoint_id)
+    awaited = record.data.get("awaited", ())
+    if not awaited:
+        return _release(moment, checkpoint_id, task)
     held = checkpoint_id if record.data.get("blocked", True) else None
-    moment = _channel(moment, number, held=held, awaited=None, receiver=task_of(record))
-    for awaited in record.data.get("awaited", ()):
-        moment = _channel(moment, awaited, awaited=checkpoint_id, receiver=task_of(record))
+    moment = _channel(moment, number, held=held, awaited=None, receiver=task)
+    for other in awaited:
+        moment = _channel(moment, other, awaited=checkpoint_id, receiver=task)
     return moment
 
 
@@ -591,7 +609,7 @@ MEANINGS: dict[tuple[str, str], Meaning] = {
     ("command", "JobStatusChanged"): _job_status,
     ("command", "DeployTask"): _deploy,
     ("*", "StateAssigned"): _state_assigned,
-    ("*", "TaskStateChanged"): _task_state,
+    ("command", "TaskStateChanged"): _task_state,
     ("event", "SlotLost"): _slot_lost,
     ("*", "TaskKilled"): _task_killed,
     ("event", "CancelTask"): _task_gone,

@@ -69,7 +69,7 @@ def redistribution_svg(restore: RestoreMoment) -> str:
     y = 62.0
     for (operator, kind), rows in by_operator.items():
         rows = sorted(rows, key=lambda row: split_task_name(row["task"])[1])
-        parts += _operator(operator, kind, rows, y)
+        parts += _operator(operator, kind, rows, restore.before, y)
         y += ROW_HEIGHT
     height = max(y, 90.0)
     title = f"Checkpoint {restore.checkpoint_id} is given to the tasks of epoch {restore.epoch}"
@@ -84,13 +84,16 @@ def redistribution_svg(restore: RestoreMoment) -> str:
     )
 
 
-def _operator(operator: str, kind: str, rows: Sequence[Mapping[str, Any]], y: float) -> list[str]:
+def _operator(
+    operator: str, kind: str, rows: Sequence[Mapping[str, Any]], before: Mapping[str, int], y: float
+) -> list[str]:
     vertex = split_task_name(rows[0]["task"])[0]
     olds = sorted({old for row in rows for old in row["from"]})
     what = "keyed state, by key group" if kind == "keyed" else "operator state, by list entry"
     name = fit(f"{operator}: {what}", 600, 12, bold=True)
     parts = [f'<text x="{LEFT:g}" y="{y + 10:g}" class="vertex-title">{escape(name)}</text>']
-    return parts + (_keyed(vertex, olds, rows, y + 18) if kind == "keyed" else _listed(vertex, olds, rows, y + 18))
+    many = before.get(vertex, max(olds, default=0) + 1)
+    return parts + (_keyed(vertex, many, rows, y + 18) if kind == "keyed" else _listed(vertex, olds, rows, y + 18))
 
 
 def _shade(old: int) -> str:
@@ -117,10 +120,9 @@ def _ribbon(left: float, right: float, to_left: float, to_right: float, y: float
     return f'<path d="{path}" fill="{_shade(old)}" fill-opacity="0.5"><title>{escape(hint)}</title></path>'
 
 
-def _keyed(vertex: str, olds: list[int], rows: Sequence[Mapping[str, Any]], y: float) -> list[str]:
+def _keyed(vertex: str, parallelism: int, rows: Sequence[Mapping[str, Any]], y: float) -> list[str]:
     """Bars as wide as their key groups. The old ranges follow from the old parallelism, as when they were written."""
     groups = max(row["key_groups"][1] for row in rows) + 1
-    parallelism = max(olds) + 1
     before = {}
     for old in range(parallelism):
         key_range = key_group_range_for_operator_index(groups, parallelism, old)
@@ -160,6 +162,7 @@ def _light(old: int) -> str:
 def _listed(vertex: str, olds: list[int], rows: Sequence[Mapping[str, Any]], y: float) -> list[str]:
     """Equal bars; a thin ribbon from each old subtask whose entries a new one was given."""
     at_old, at_new = _slots(olds), _slots(range(len(rows)))
+    readers = {old: [place for place, row in enumerate(rows) if old in row["from"]] for old in olds}
     parts = [
         _bar(x, y, width, f"{vertex}/{old}", f"{vertex}/{old}, before", _light(old))
         for old in olds
@@ -172,8 +175,8 @@ def _listed(vertex: str, olds: list[int], rows: Sequence[Mapping[str, Any]], y: 
         parts.append(_bar(x, y + BAR + 48, width, label, f"{label}, {size_text(row.get('bytes') or 0)}"))
         for number, old in enumerate(row["from"]):
             old_x, old_width = at_old(old)
-            thin = min(10.0, width / (len(row["from"]) + 1))
-            start = old_x + old_width * (place + 1) / (len(rows) + 1)
+            thin = min(12.0, width / (len(row["from"]) + 1), old_width / (len(readers[old]) + 1))
+            start = old_x + old_width * (readers[old].index(place) + 1) / (len(readers[old]) + 1)
             end = x + width * (number + 1) / (len(row["from"]) + 1)
             ends = (start - thin / 2, start + thin / 2, end - thin / 2, end + thin / 2)
             parts.append(_ribbon(*ends, y, old, f"entries of {vertex}/{old} to {row['task']}"))

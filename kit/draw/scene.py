@@ -36,7 +36,7 @@ LAYERS = ("panel", "lanes", "tasks", "elements", "marks")
 """From back to front."""
 
 PANEL_TOP, PANEL_HEIGHT, GRAPH_TOP = 84, 104, 210
-PROGRESS_CELLS, CHIP_WIDTH = 24, 118
+PROGRESS_CELLS, CHIP_WIDTH = 24, 166
 COLOURS = 4
 """Barriers of successive checkpoints take turns among this many colours (classes cp0, cp1, ...)."""
 
@@ -92,8 +92,19 @@ Named = Iterator[tuple[str, Sprite]]
 
 def fit(text: str, width: float, size: float, *, bold: bool = False) -> str:
     """The text, cut with an ellipsis to what surely fits into `width` at this font size (in px)."""
-    most = max(1, int(width / (size * (0.62 if bold else 0.565))))
+    most = max(1, int(width / (size * (0.58 if bold else 0.53))))
     return text if len(text) <= most else text[: most - 1].rstrip() + "…"
+
+
+def listed(tasks: Sequence[str]) -> str:
+    """Tasks in few words: `totals/0, 2, sink/0`; of many, how many of each vertex."""
+    by_vertex: dict[str, list[str]] = {}
+    for task in tasks:
+        vertex, _, subtask = task.rpartition("/")
+        by_vertex.setdefault(vertex, []).append(subtask)
+    if len(tasks) > 8:
+        return ", ".join(f"{len(subtasks)} of {vertex}" for vertex, subtasks in by_vertex.items())
+    return ", ".join(f"{vertex}/{', '.join(subtasks)}" for vertex, subtasks in by_vertex.items())
 
 
 def colour(checkpoint_id: int | None) -> str:
@@ -118,11 +129,10 @@ def _rect(layer: str, x: float, y: float, width: float, height: float, classes: 
 
 def _words(layout: Layout, words: Words) -> Named:
     width = layout.width - 2 * 24
-    yield "what", _text("panel", 24, 28, "what", fit(words.what, width, 17, bold=True))
-    if words.then:
-        yield "then", _text("panel", 24, 49, "then", fit(words.then, width, 12.5))
-    if words.because:
-        yield "because", _text("panel", 24, 69, "because", fit(f"because: {words.because}", width, 12.5))
+    yield "what", _text("panel", 24, 28, "what", fit(words.what, width, 16, bold=True))
+    yield "then", _text("panel", 24, 49, "then", fit(words.then, width, 12.5))
+    because = f"because {words.because}" if words.because else ""
+    yield "because", _text("panel", 24, 69, "because", fit(because, width, 12.5))
 
 
 # --- the coordinator --------------------------------------------------------------------------------------------------
@@ -140,8 +150,9 @@ def _panel(layout: Layout, moment: Moment) -> Named:
     parts = [status, f"epoch {moment.epoch}"]
     if restored is not None:
         parts.append(f"restored from checkpoint {restored.checkpoint_id}")
-    parts.append(f"{moment.at_ms:,} ms".replace(",", " "))
-    yield "jm:status", _text("panel", right - 14, PANEL_TOP + 20, classes, "   ·   ".join(parts), "end")
+    yield "jm:status", _text("panel", right - 96, PANEL_TOP + 20, classes, ", ".join(parts), "end")
+    clock = f"{moment.at_ms:,} ms".replace(",", " ")
+    yield "jm:clock", _text("panel", right - 14, PANEL_TOP + 20, "jm-status", clock, "end")
     pending = sorted(moment.pending, key=lambda checkpoint: checkpoint.checkpoint_id)
     if not pending:
         yield "jm:idle", _text("panel", 38, PANEL_TOP + 45, "quiet", "no checkpoint under way")
@@ -175,7 +186,7 @@ def _progress(layout: Layout, checkpoint: CheckpointMoment, row: int, y: float) 
     if checkpoint.step and checkpoint.step != "waiting for acknowledgements":
         text += f"; {checkpoint.step}"
     elif 0 < len(checkpoint.missing) < total:
-        text += f"; still to come: {', '.join(checkpoint.missing)}"
+        text += f"; still to come: {listed(checkpoint.missing)}"
     yield f"{name}:text", _text("panel", x + 8, y + 11, "progress", fit(text.lstrip("; "), layout.width - x - 60, 11))
 
 
@@ -268,7 +279,7 @@ def _task_lines(layout: Layout, name: str, task: TaskMoment, moment: Moment) -> 
     if task.state != "RUNNING":
         restored = "" if task.restored is None else f"with state of checkpoint {task.restored}"
         return task.state.lower(), restored
-    detail = "" if task.published is None else f"output public up to checkpoint {task.published}"
+    detail = "" if task.published is None else f"published: checkpoint {task.published}"
     if not detail and task.restored is not None:
         detail = f"restored from checkpoint {task.restored}"
     met = task.checkpoint
@@ -292,7 +303,7 @@ def _aligning(layout: Layout, name: str, number: int, moment: Moment) -> tuple[s
         return f"begins checkpoint {number}", ""
     waits = [c.source for c in channels if moment.channels.get(c.number, ChannelMoment()).awaited == number]
     here = len(channels) - len(waits)
-    return f"barrier {number}: {here} of {len(channels)} came", f"waits for {', '.join(waits)}" if waits else ""
+    return f"barrier {number}: {here} of {len(channels)} came", f"waits for {listed(waits)}" if waits else ""
 
 
 def _mail(name: str, box: Box, messages: Sequence[MessageMoment]) -> Named:
@@ -333,7 +344,7 @@ def _crowd(name: str, box: Box, tasks: Sequence[str], moment: Moment, acting: bo
     line = f"{running} of {len(tasks)} running"
     if newest is not None:
         phases = Counter(state.phases.get(newest, "") for state in states)
-        line = f"{phases[ACKNOWLEDGED]} acknowledged {newest}, {phases[WRITING]} writing"
+        line = f"{phases[ACKNOWLEDGED]} of {len(tasks)} acknowledged {newest}"
     yield f"t:{name}:line", _text("tasks", box.x + 11, box.y + 36, "task-line", fit(line, box.width - 20, 11))
 
 
@@ -363,8 +374,10 @@ def _gate(lane: Lane, channels: Sequence[ChannelMoment]) -> Named:
     if held:
         sprite: Sprite = {"tag": "use", "layer": "marks", "href": "#kit-lock", "class": "lock"}
         yield f"{lane.name}:gate", sprite | {"x": round(x - 9, 1), "y": round(y, 1)}
+        if len(channels) > 1:
+            yield f"{lane.name}:asks", _text("marks", x - 9, y - 9, "times", f"×{len(held)}", "middle")
     elif awaited:
-        yield f"{lane.name}:gate", _rect("marks", x - 17, y - 6.5, 16, 13, f"ring {colour(awaited[0])}", 6.5)
+        yield f"{lane.name}:gate", _rect("marks", x - 17, y - 6, 16, 12, f"ring {colour(awaited[0])}", 6.5)
         yield f"{lane.name}:asks", _text("marks", x - 9, y + 3.2, "ring-text", f"{awaited[0]}?", "middle")
 
 

@@ -8,8 +8,9 @@ const KEYFRAME_EVERY = 32;
 
 // The scenes of a film, by number. Keyframes are kept, so a jump costs at most KEYFRAME_EVERY small merges.
 class Scenes {
-  constructor(frames) {
+  constructor({ frames, looks }) {
     this.frames = frames;
+    this.looks = looks;
     this.keyframes = [];
   }
 
@@ -34,8 +35,9 @@ class Scenes {
         result.delete(name);
         continue;
       }
-      const sprite = { ...result.get(name) };
-      for (const [key, value] of Object.entries(changes)) {
+      const { look, ...rest } = changes;
+      const sprite = { ...(look === undefined ? result.get(name) : this.looks[look]) };
+      for (const [key, value] of Object.entries(rest)) {
         if (value === null) delete sprite[key];
         else sprite[key] = value;
       }
@@ -49,7 +51,7 @@ class Scenes {
 class Picture {
   constructor(film) {
     this.film = film;
-    this.scenes = new Scenes(film.frames);
+    this.scenes = new Scenes(film);
     this.svg = document.createElementNS(SVG, "svg");
     this.svg.setAttribute("class", "kit-stage");
     this.svg.setAttribute("role", "img");
@@ -151,7 +153,7 @@ class Player {
       this.speed.add(new Option(label, ms, ms === 800, ms === 800));
     }
     bar.append(
-      button("⏮ Start", "to the start (home)", () => this.go(0)),
+      button("|◀ Start", "to the start (home)", () => this.go(0)),
       button("◀ Back", "one step back (left arrow)", () => this.move(-1)),
       this.play,
       button("Step ▶", "one step on (right arrow)", () => this.move(1)),

@@ -15,7 +15,7 @@ from kit.protocol.tasks import split_task_name
 if TYPE_CHECKING:
     from kit.graph.execution_graph import ExecutionGraph
 
-MOST_BOXES = 10
+MOST_BOXES = 6
 """An operator with more subtasks than this is drawn as one box."""
 
 

@@ -15,7 +15,7 @@ from kit.draw.moment import Moment
 from kit.draw.scene import GRAPH_TOP, LAYERS, Scene, Sprite, Words, fit, scene
 from kit.draw.stage import Stage
 
-LEAST_WIDTH, LEGEND_HEIGHT = 1000, 62
+LEAST_WIDTH, LEGEND_HEIGHT = 1100, 62
 
 
 @cache
@@ -93,7 +93,7 @@ def _titles(layout: Layout) -> list[str]:
 
 _LEGEND: tuple[tuple[str, float, str], ...] = (
     ('<rect x="0" y="-5" width="10" height="10" rx="2" class="buffer before"/>', 14, "buffer of records"),
-    ('<rect x="0" y="-5" width="10" height="10" rx="2" class="buffer after"/>', 14, "records behind the barrier"),
+    ('<rect x="0" y="-5" width="10" height="10" rx="2" class="buffer after"/>', 14, "records after the barrier"),
     (
         '<rect x="0" y="-7" width="12" height="14" rx="1.5" class="barrier cp0"/>'
         '<text x="6" y="3.2" text-anchor="middle" class="barrier-number">4</text>',
@@ -103,7 +103,7 @@ _LEGEND: tuple[tuple[str, float, str], ...] = (
     (
         '<path d="M0 0H26" class="lane blocked"/><use href="#kit-lock" x="20" y="0" class="lock"/>',
         30,
-        "blocked until the other barriers come",
+        "blocked until all barriers came",
     ),
     (
         '<rect x="0" y="-6.5" width="16" height="13" rx="6.5" class="ring cp0"/>'
@@ -112,11 +112,11 @@ _LEGEND: tuple[tuple[str, float, str], ...] = (
         "barrier 4 is awaited here",
     ),
     ('<text x="4" y="3.4" text-anchor="middle" class="sign">w</text>', 12, "watermark"),
-    ('<rect x="0" y="-7" width="14" height="14" rx="3" class="task aligning"/>', 18, "barriers are coming in"),
+    ('<rect x="0" y="-7" width="14" height="14" rx="3" class="task aligning"/>', 18, "barriers come in"),
     ('<rect x="0" y="-7" width="14" height="14" rx="3" class="task writing"/>', 18, "writing its snapshot"),
     ('<rect x="0" y="-7" width="14" height="14" rx="3" class="task acknowledged"/>', 18, "acknowledged"),
     ('<rect x="0" y="-7" width="14" height="14" rx="3" class="task failed"/>', 18, "failed or declined"),
-    ('<rect x="0" y="-6.5" width="18" height="13" rx="6.5" class="mail in"/>', 22, "message under way to a task"),
+    ('<rect x="0" y="-6.5" width="18" height="13" rx="6.5" class="mail in"/>', 22, "message to a task"),
     ('<rect x="0" y="-6.5" width="18" height="13" rx="6.5" class="mail out"/>', 22, "and from a task"),
 )
 
@@ -126,7 +126,7 @@ def _legend(layout: Layout) -> list[str]:
     top = layout.height + 14
     parts, x, y = [], 24.0, top
     for sign, indent, text in _LEGEND:
-        width = indent + 6.1 * len(text) + 18
+        width = indent + 5.7 * len(text) + 20
         if x + width > layout.width - 12:
             x, y = 24.0, y + 24
         parts.append(

@@ -1,0 +1,207 @@
+"""Where the time of a checkpoint went: the phases of every subtask, finished or not.
+
+A subtask's way through a checkpoint has five phases. *Start delay*: from the trigger until its first barrier (or, at
+a source, the trigger's message) is there. *Alignment*: until the last barrier is there. *Sync*: the copy of its
+state, while it does nothing else. *Async*: until its files are written. *Ack*: until the coordinator has its
+acknowledgement. All of it is read from the times of the trace's records, so a subtask that never finished shows how
+far it came; its last phase is open and lasts until the checkpoint's end, or the trace's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from kit.draw.moment import COMPLETED, Moment, moment_at, task_of
+from kit.protocol.trace import TraceRecord
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+PHASES = ("start_delay", "alignment", "sync", "async", "ack")
+PHASE_COLOURS = {
+    "start_delay": "#c3cbd5",
+    "alignment": "#e69f00",
+    "sync": "#d55e00",
+    "async": "#56b4e9",
+    "ack": "#009e73",
+}
+PHASE_WORDS = {
+    "start_delay": "waits for the first barrier",
+    "alignment": "waits for the other barriers",
+    "sync": "copies its state",
+    "async": "writes the copy",
+    "ack": "acknowledgement under way",
+}
+COLUMNS = ["checkpoint_id", "task", "status", "open_phase", *(f"{phase}_ms" for phase in PHASES), "total_ms", "bytes"]
+
+
+@dataclass(slots=True)
+class _Way:
+    """When a subtask came to the end of each phase, in ms; phases not ended are missing."""
+
+    ends: dict[str, int] = field(default_factory=dict)
+    declined_ms: int | None = None
+    bytes_written: int | None = None
+
+    def end(self, phase: str, at_ms: int) -> None:
+        self.ends.setdefault(phase, at_ms)
+
+
+@dataclass(frozen=True, slots=True)
+class _Span:
+    phase: str
+    start_ms: int
+    end_ms: int
+    open: bool
+
+
+def phases(trace: Iterable[TraceRecord], checkpoint: int | None = None) -> pd.DataFrame:
+    """One row per checkpoint and subtask, or those of one checkpoint.
+
+    Columns: checkpoint_id, task, status ("acknowledged", "declined", "unfinished"), open_phase (the phase an
+    unfinished subtask is in, else ""), start_delay_ms, alignment_ms, sync_ms, async_ms, ack_ms, total_ms (Int64; what
+    has not begun is missing, an open phase is as long as it lasted), bytes (Int64).
+    """
+    records = list(trace)
+    last = moment_at(records, -1)
+    ways = _ways(records)
+    rows = []
+    for checkpoint_id, known in last.checkpoints.items():
+        if checkpoint not in (None, checkpoint_id):
+            continue
+        until = known.finished_ms if known.finished_ms is not None else last.at_ms
+        for task in known.expected:
+            way = ways.get((checkpoint_id, task), _Way())
+            spans = _spans(way, known.triggered_ms, until)
+            lengths: dict[str, int] = {span.phase: span.end_ms - span.start_ms for span in spans}
+            open_phase = next((span.phase for span in spans if span.open), "")
+            rows.append(
+                [
+                    checkpoint_id,
+                    task,
+                    "declined" if way.declined_ms is not None else "unfinished" if open_phase else "acknowledged",
+                    open_phase,
+                    *(lengths.get(phase) for phase in PHASES),
+                    sum(lengths.values()),
+                    way.bytes_written,
+                ]
+            )
+    frame = pd.DataFrame(rows, columns=COLUMNS)
+    return frame.astype({name: "Int64" for name in COLUMNS if name.endswith("_ms") or name == "bytes"})
+
+
+def gantt(trace: Iterable[TraceRecord], checkpoint: int | None = None) -> Figure:
+    """The phases of one checkpoint's subtasks as bars over time, by default of the last checkpoint that began.
+
+    Raises ValueError when the trace knows no such checkpoint.
+    """
+    from matplotlib.figure import Figure
+    from matplotlib.patches import Patch
+
+    records = list(trace)
+    last = moment_at(records, -1)
+    number = max(last.checkpoints, default=None) if checkpoint is None else checkpoint
+    if number is None or number not in last.checkpoints:
+        there = ", ".join(map(str, last.checkpoints)) or "none"
+        raise ValueError(f"the trace has no checkpoint {number}; there are: {there}")
+    known = last.checkpoints[number]
+    until = known.finished_ms if known.finished_ms is not None else last.at_ms
+    ways = _ways(records)
+    figure = Figure(figsize=(9.5, 1.5 + 0.32 * max(1, len(known.expected))), layout="constrained")
+    axes = figure.subplots()
+    for row, task in enumerate(known.expected):
+        way = ways.get((number, task), _Way())
+        spans = _spans(way, known.triggered_ms, until)
+        _bars(axes, row, spans, known.triggered_ms)
+        if way.declined_ms is not None:
+            axes.text(way.declined_ms - known.triggered_ms, row, " ✗ declined", va="center", fontsize=9)
+        elif spans and spans[-1].open:
+            axes.text(until - known.triggered_ms, row, " not done", va="center", fontsize=9, color="#a33a00")
+    axes.set_yticks(range(len(known.expected)), known.expected, fontsize=9)
+    axes.invert_yaxis()
+    axes.set_xlim(0, max(1.0, (until - known.triggered_ms) * 1.12))
+    axes.set_xlabel("ms since the trigger")
+    axes.set_title(_title(last, number), loc="left", fontsize=11)
+    axes.spines[["top", "right"]].set_visible(False)
+    handles = [Patch(facecolor=PHASE_COLOURS[phase], label=f"{phase}: {PHASE_WORDS[phase]}") for phase in PHASES]
+    handles.append(Patch(facecolor="white", edgecolor="#54606f", hatch="////", label="hatched: not finished"))
+    figure.legend(handles=handles, loc="outside lower center", ncols=3, fontsize=8, frameon=False)
+    return figure
+
+
+def _title(last: Moment, number: int) -> str:
+    known = last.checkpoints[number]
+    kind = "Savepoint" if known.savepoint else "Checkpoint"
+    if known.status == COMPLETED:
+        return f"{kind} {number}: complete after {known.duration_ms} ms"
+    if known.finished_ms is not None:
+        return f"{kind} {number}: aborted after {known.duration_ms} ms, {known.reason.replace('_', ' ').lower()}"
+    return f"{kind} {number}: under way, {len(known.missing)} of {len(known.expected)} still to come"
+
+
+def _bars(axes: Any, row: int, spans: Sequence[_Span], start_ms: int) -> None:
+    for span in spans:
+        axes.barh(
+            row,
+            max(span.end_ms - span.start_ms, 0),
+            left=span.start_ms - start_ms,
+            height=0.68,
+            color=PHASE_COLOURS[span.phase] if not span.open else "white",
+            edgecolor=PHASE_COLOURS[span.phase] if span.open else "white",
+            hatch="////" if span.open else None,
+            linewidth=0.8,
+        )
+
+
+def _ways(records: Sequence[TraceRecord]) -> dict[tuple[int, str], _Way]:
+    """The end of each phase, from the records that tell it; sync is told by the host, as a length."""
+    ways: dict[tuple[int, str], _Way] = {}
+    for record in records:
+        checkpoint_id = record.checkpoint_id
+        if checkpoint_id is None:
+            continue
+        task = record.data.get("task") if record.role == "event" and record.kind in _AT_JOB else task_of(record)
+        if not isinstance(task, str) or "/" not in task:
+            continue
+        way = ways.setdefault((checkpoint_id, task), _Way())
+        match record.role, record.kind:
+            case ("event", "TriggerTaskCheckpoint") | ("event", "ElementReceived") | (_, "BarrierAligned"):
+                way.end("start_delay", record.at_ms)
+            case ("command", "WriteSnapshot"):
+                way.end("start_delay", record.at_ms)
+                way.end("alignment", record.at_ms)
+            case ("event", "SnapshotWritten"):
+                written, sync_ms = record.at_ms, int(record.data.get("sync_ms") or 0)
+                way.end("sync", min(written, way.ends.get("alignment", written) + sync_ms))
+                way.end("async", written)
+                way.bytes_written = record.data.get("bytes_written")
+            case ("command", "DeclineCheckpoint"):
+                way.declined_ms = record.at_ms
+            case ("event", "AcknowledgeCheckpoint"):
+                way.end("ack", record.at_ms)
+    return ways
+
+
+_AT_JOB = ("AcknowledgeCheckpoint", "DeclineCheckpoint")
+
+
+def _spans(way: _Way, start_ms: int, until_ms: int) -> list[_Span]:
+    """The phases one after the other; the first without an end is open, and the last. Between hosts clocks may differ a
+    little: no span is shorter than nothing.
+    """
+    spans: list[_Span] = []
+    at = start_ms
+    until = way.declined_ms if way.declined_ms is not None else until_ms
+    for phase in PHASES:
+        end = way.ends.get(phase)
+        if end is None:
+            # the sync part ends with the event that the async part begins in: until the files are written both are one
+            shown = "async" if phase == "sync" else phase
+            return [*spans, _Span(shown, at, max(at, until), open=True)]
+        spans.append(_Span(phase, at, max(at, end), open=False))
+        at = max(at, end)
+    return spans

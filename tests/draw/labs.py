@@ -1,0 +1,30 @@
+"""A small job in the lab, for pictures of real runs."""
+
+from __future__ import annotations
+
+from kit.draw.stage import Stage
+from kit.graph.environment import StreamEnvironment
+from kit.graph.settings import CheckpointConfig
+from kit.lab import Lab
+from kit.operators.aggregates import sum_
+from kit.operators.memory_sources import CollectionSource
+from kit.operators.sink import CollectSink
+
+
+def letters(rows: int = 40, parallelism: int = 2) -> StreamEnvironment:
+    """Numbers summed per letter, checkpointed every 50 ms, one row a buffer."""
+    env = StreamEnvironment("letters", parallelism=parallelism, checkpoint=CheckpointConfig(interval_ms=50))
+    data = [{"letter": "abcdefgh"[i % 8], "n": i} for i in range(rows)]
+    stream = env.from_source(CollectionSource(data, batch_rows=1), uid="letters")
+    stream.key_by("letter").aggregate(total=sum_("n")).uid("totals").sink_to(CollectSink("out"), uid="out")
+    return env
+
+
+def lab_of(seed: int = 1, rows: int = 40, parallelism: int = 2) -> Lab:
+    """The job at its start."""
+    return Lab(letters(rows, parallelism), seed=seed)
+
+
+def stages_of(lab: Lab) -> list[Stage]:
+    """The shapes of the lab's epochs."""
+    return [Stage.of(graph, epoch) for epoch, (_, graph) in enumerate(lab._world.stages, 1)]

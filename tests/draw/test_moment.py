@@ -1,0 +1,166 @@
+"""A moment is folded from the trace alone, and says what the machines themselves would say."""
+
+from __future__ import annotations
+
+import pytest
+
+from kit.draw.moment import (
+    ABORTED,
+    ACKNOWLEDGED,
+    ALIGNING,
+    COMPLETED,
+    PENDING,
+    WRITING,
+    Moment,
+    advance,
+    moment_at,
+    moments,
+)
+from kit.lab import Lab
+from kit.protocol.elements import Buffer, CheckpointBarrier
+from kit.protocol.trace import TraceRecord
+from tests.draw.labs import lab_of
+from tests.draw.script import story
+
+
+def after(kind: str, checkpoint: int | None = None, *, detailed: bool = True, nth: int = 0) -> Moment:
+    """The story's moment right after the nth record of this kind."""
+    trace = story(detailed=detailed)
+    hits = [
+        n for n, record in enumerate(trace, 1) if record.kind == kind and checkpoint in (None, record.checkpoint_id)
+    ]
+    return moment_at(trace, hits[nth])
+
+
+def test_nothing_has_happened_before_the_first_record() -> None:
+    first = next(moments(story()))
+    assert (first.n, first.tasks, first.caption) == (0, {}, "Nothing has happened yet")
+
+
+def test_a_checkpoint_is_pending_until_all_have_acknowledged() -> None:
+    begun = after("CheckpointPending", 1).checkpoints[1]
+    assert begun.status == PENDING
+    assert begun.missing == ("source/0", "source/1", "count/0", "count/1", "sink/0")
+    third = [moment for moment in moments(story()) if 1 in moment.checkpoints][-1]
+    assert third.checkpoints[1].status == COMPLETED
+    assert third.checkpoints[1].missing == ()
+    assert third.checkpoints[1].size_bytes == 600
+    assert third.checkpoints[1].duration_ms is not None
+
+
+def test_a_task_aligns_writes_and_acknowledges() -> None:
+    seen: list[str] = []
+    for moment in moments(story()):
+        task = moment.tasks.get("count/0")
+        phase = None if task is None else task.phases.get(1)
+        if phase is not None and phase not in seen:
+            seen.append(phase)
+    assert seen == [ALIGNING, WRITING, ACKNOWLEDGED]
+
+
+@pytest.mark.parametrize("detailed", [True, False])
+def test_a_channel_that_delivered_its_barrier_is_blocked_and_the_other_awaited(detailed: bool) -> None:
+    moment = after("BarrierAligned", 2, detailed=detailed)
+    assert moment.channels[0].blocked
+    assert moment.channels[0].held == 2
+    assert moment.channels[2].awaited == 2
+    assert not moment.channels[2].blocked
+
+
+def test_an_aligned_task_has_neither_blocked_nor_awaited_channels() -> None:
+    last = next(
+        moment for moment in moments(story()) if any(c.status == COMPLETED for c in moment.checkpoints.values())
+    )
+    assert all(not channel.blocked and channel.awaited is None for channel in last.channels.values())
+
+
+def test_buffers_wait_behind_the_barrier_of_a_blocked_channel() -> None:
+    moment = moment_at(story(), 120)
+    channel = moment.channels[0]
+    assert [item.kind for item in (*channel.arrived, *channel.wire)] == ["buffer", "buffer", "buffer"]
+    assert {item.after for item in channel.arrived} == {2}
+    assert [item.rows for item in channel.wire] == [40]
+
+
+def test_a_lost_worker_takes_its_tasks_and_what_was_under_way() -> None:
+    moment = after("SlotLost")
+    assert {name for name, task in moment.tasks.items() if task.lost} == {"source/1", "count/1"}
+    assert all(message.task not in ("source/1", "count/1") for message in moment.messages.values())
+    assert moment.channels[2].wire == ()
+
+
+def test_the_next_epoch_is_restored_and_starts_with_empty_channels() -> None:
+    moment = list(moments(story()))[-1]
+    assert (moment.epoch, moment.job, moment.channels) == (2, "RUNNING", {})
+    assert moment.checkpoints[2].status == ABORTED
+    assert moment.checkpoints[2].reason == "JOB_FAILOVER_REGION"
+    (restore,) = moment.restores
+    assert (restore.epoch, restore.checkpoint_id, restore.before["count"]) == (2, 1, 2)
+    assert {task.restored for task in moment.tasks.values()} == {1}
+
+
+def test_a_message_is_under_way_until_it_is_handled() -> None:
+    trace = story()
+    sent = next(n for n, record in enumerate(trace, 1) if record.kind == "TriggerTaskCheckpoint")
+    taken = next(
+        n for n, record in enumerate(trace, 1) if record.kind == "TriggerTaskCheckpoint" and record.role == "event"
+    )
+    assert "source/0" in {message.task for message in moment_at(trace, sent).messages.values()}
+    assert "source/0" not in {message.task for message in moment_at(trace, taken).messages.values()}
+
+
+def test_what_is_not_known_changes_nothing_but_the_clock() -> None:
+    before = moment_at(story(), 50)
+    record = TraceRecord("job#999", "", before.at_ms + 5, "job", "event", "SomethingNew", None, {})
+    moment = [*moments([record])][-1]
+    assert (moment.at_ms, moment.tasks, moment.caption) == (record.at_ms, {}, "the JobMaster: Something new")
+
+
+def truth(lab: Lab) -> tuple[dict[int, list[str]], dict[int, list[str]], set[int]]:
+    """What the lab's machines hold: queues of receivers, wires, blocked channels."""
+    arrived, blocked = {}, set()
+    for task in lab._world.tasks.values():
+        for channel in task.inputs:
+            arrived[channel.number] = [_name(element) for element in channel.queue]
+            blocked |= {channel.number} if channel.blocked else set()
+    wires = {number: [_name(element) for element in lab._world.queued(number)] for number in lab._world._wires}
+    return arrived, wires, blocked
+
+
+def _name(element: object) -> str:
+    if isinstance(element, Buffer):
+        return "buffer"
+    if isinstance(element, CheckpointBarrier):
+        return f"barrier {element.checkpoint_id}"
+    return "other"
+
+
+def _names(items: tuple[object, ...]) -> list[str]:
+    return [repr(item).partition("(")[0] if repr(item).startswith(("buffer", "barrier")) else "other" for item in items]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_picture_shows_what_the_machines_hold_after_every_step(seed: int) -> None:
+    """Queues, wires and blocked channels, through checkpoints, a kill and a restore."""
+    lab = lab_of(seed, rows=30)
+    moment, taken = Moment(), 0
+    while not lab.finished and lab.position < 700:
+        if lab.position == 180:
+            lab.kill(1)
+        else:
+            lab.step()
+        for record in lab.trace[taken:]:
+            moment = advance(moment, record)
+        taken = len(lab.trace)
+        arrived, wires, blocked = truth(lab)
+        for number, names in arrived.items():
+            shown = moment.channels.get(number)
+            assert _names(() if shown is None else shown.arrived) == names, f"queue of {number} at {lab.position}"
+        for number, names in wires.items():
+            shown = moment.channels.get(number)
+            assert _names(() if shown is None else shown.wire) == names, f"wire of {number} at {lab.position}"
+        assert {number for number, shown in moment.channels.items() if shown.blocked and number in arrived} == blocked
+        assert moment.job == lab.master.status.name
+        running = {name for name, task in lab._world.tasks.items() if task.state.name == "RUNNING"}
+        assert {name for name, task in moment.tasks.items() if task.state == "RUNNING"} >= running
+    assert lab.finished
