@@ -57,6 +57,10 @@ class FrozenIndex:
         in_use[self._unused] = False
         return np.flatnonzero(in_use)
 
+    def slots_of(self, rows: Slots) -> Slots:
+        """The slots in use at these positions among them."""
+        return self.slots.take(rows) if len(self._unused) else rows
+
     def codes(self, column: int) -> Codes:
         """The codes of one column for all slots in use."""
         return self.columns[column].take(self.slots) if len(self._unused) else self.columns[column]

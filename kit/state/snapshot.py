@@ -61,17 +61,19 @@ class FrozenState:
         metadata = {"state": self.name, "kind": self.kind, "max_parallelism": str(max_parallelism)}
         return pa.schema(self.fields, metadata)
 
-    def rows(self, max_parallelism: int) -> tuple[pa.RecordBatch, npt.NDArray[np.uint16]]:
-        """All rows in the order of a checkpoint, and the key group of each."""
+    def rows(self, max_parallelism: int) -> tuple[pa.RecordBatch, npt.NDArray[np.int64]]:
+        """All rows in the order of a checkpoint, and how many each key group has."""
         codes = [self.index.codes(column) for column in range(len(self.decoders))]
-        keys = self.decoders[self.key_column].decode(codes[self.key_column])
-        groups = key_groups(keys, max_parallelism)
         order = order_of_rows([decoder.ranks(column) for decoder, column in zip(self.decoders, codes, strict=True)])
-        order = order[np.argsort(groups.take(order), kind="stable")]
-        columns = [decoder.decode(column.take(order)) for decoder, column in zip(self.decoders, codes, strict=True)]
+        codes = [column.take(order) for column in codes]
+        # Sorted by key first and by key group then, so that memory is read nearly in order.
+        groups = key_groups(self.decoders[self.key_column].decode(codes[self.key_column]), max_parallelism)
+        by_group = np.argsort(groups, kind="stable")
+        columns = [decoder.decode(column.take(by_group)) for decoder, column in zip(self.decoders, codes, strict=True)]
         if self.values is not None:
-            columns.append(self.values.get(self.index.slots.take(order)))
-        return pa.RecordBatch.from_arrays(columns, schema=self.schema(max_parallelism)), groups.take(order)
+            columns.append(self.values.get(self.index.slots_of(order.take(by_group))))
+        counts = np.bincount(groups, minlength=max_parallelism)
+        return pa.RecordBatch.from_arrays(columns, schema=self.schema(max_parallelism)), counts
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,11 +95,11 @@ class KeyedSnapshot:
         """
         frames: dict[int, list[Piece]] = {}
         for number, state in enumerate(self.states):
-            batch, groups = state.rows(self.max_parallelism)
-            present, starts = np.unique(groups, return_index=True)
-            ends = [*starts[1:].tolist(), len(groups)]
-            for key_group, start, end in zip(present.tolist(), starts.tolist(), ends, strict=True):
-                message = batch.slice(start, end - start).serialize()
+            batch, counts = state.rows(self.max_parallelism)
+            ends = np.cumsum(counts)
+            for key_group in np.flatnonzero(counts).tolist():
+                rows = int(counts[key_group])
+                message = batch.slice(int(ends[key_group]) - rows, rows).serialize()
                 frames.setdefault(key_group, []).extend((_FRAME.pack(number, 0), message))
         pieces = header(MAGIC, [state.schema(self.max_parallelism) for state in self.states])
         position = size_of(pieces)

@@ -7,6 +7,7 @@ copied without their elements, and a list or dict state is copied when it is nex
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Mapping
 from typing import Any, Protocol
 
@@ -92,6 +93,7 @@ class NumberColumn:
         self.values = np.empty(0, _storage_dtype(arrow_type))
         self.nulls: Mask | None = None
         self._temporal = pa.types.is_temporal(arrow_type)
+        self._spare_buffers: list[npt.NDArray[Any]] = []
 
     def ensure(self, capacity: int) -> None:
         """Have room for slots below ``capacity``."""
@@ -167,9 +169,21 @@ class NumberColumn:
     def freeze(self, size: int) -> NumberColumn:
         """A copy for a snapshot."""
         frozen = NumberColumn(self.type, self.initial)
-        frozen.values = self.values[:size].copy()
+        frozen.values = self._copied(size, frozen)
         frozen.nulls = None if self.nulls is None else self.nulls[:size].copy()
         return frozen
+
+    def _copied(self, size: int, reader: NumberColumn) -> npt.NDArray[Any]:
+        """The values of slots below `size`, copied into memory that comes back to us when `reader` is gone.
+
+        Fresh memory costs several times the copy: the system has to find and clear each page.
+        """
+        buffer = self._spare_buffers.pop() if self._spare_buffers else self.values[:0]
+        if len(buffer) < size:
+            buffer = np.empty(len(self.values), self.values.dtype)
+        weakref.finalize(reader, self._spare_buffers.append, buffer).atexit = False
+        np.copyto(buffer[:size], self.values[:size])
+        return buffer[:size]
 
     def _null_mask(self) -> Mask:
         if self.nulls is None:
