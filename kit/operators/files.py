@@ -14,6 +14,7 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import accumulate
 from posixpath import dirname
 from urllib.parse import quote
@@ -172,10 +173,16 @@ class ParquetReader(_StreamReader):
     def __init__(self, schema: pa.Schema) -> None:
         super().__init__()
         self._schema = schema
+        self._file = lru_cache(maxsize=_MOST_OPEN_SPLITS)(_parquet_file)
+
+    def close(self) -> None:
+        """Let go of the files."""
+        super().close()
+        self._file.cache_clear()
 
     def _stream(self, split: Split, position: int) -> Iterator[pa.RecordBatch]:
         start, end = split["start"] + position, split["end"]
-        file = _parquet_file(split["path"])
+        file = self._file(split["path"])
         groups, row = _groups_of(file.metadata, start, end)
         for batch in file.iter_batches(_READ_ROWS, row_groups=groups, columns=self._schema.names):
             skip, stop = max(start - row, 0), min(end - row, batch.num_rows)
