@@ -93,9 +93,13 @@ class PendingCheckpoint:
         )
 
     def acknowledge_task(self, task: str, attempt: int, snapshot: TaskStateSnapshot | None) -> TaskAcknowledgeResult:
-        """A task is done; `snapshot` is None when it has no state."""
+        """A task is done; `snapshot` is None when it has no state.
+
+        DISCARDED tells that its files are not wanted, which is never so of a checkpoint that is being stored.
+        """
         if self.is_disposed:
-            return TaskAcknowledgeResult.DISCARDED
+            repeated = self.failure is None and task in self.acked_tasks
+            return TaskAcknowledgeResult.DUPLICATE if repeated else TaskAcknowledgeResult.DISCARDED
         if attempt != self.plan.attempt:
             return TaskAcknowledgeResult.UNKNOWN
         vertex = self.not_yet_acked_tasks.pop(task, None)
