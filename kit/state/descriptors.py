@@ -1,8 +1,8 @@
 """State descriptors: the name and the Arrow type of a keyed or operator state.
 
 A descriptor is what a user function asks its backend with. It is immutable and compared by value; functions in it
-(a ``reduce``, an ``aggregate``) are never stored in a checkpoint, so a job that is restored brings its own.
-Follows ``StateDescriptor`` and its subclasses.
+(a `reduce`, an `aggregate`) are never stored in a checkpoint, so a job that is restored brings its own.
+Follows `StateDescriptor` and its subclasses.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class StateKind(StrEnum):
 
 
 class AggregateFunction(ABC):
-    """Values folded into an accumulator, and a result read from it. Follows ``AggregateFunction``.
+    """Values folded into an accumulator, and a result read from it. Follows `AggregateFunction`.
 
     A struct accumulator is a dict with its fields' names.
     """
@@ -56,7 +56,7 @@ class AggregateFunction(ABC):
 
 @dataclass(frozen=True, slots=True)
 class ValueStateDescriptor:
-    """One value a key; ``default`` is read where none was written."""
+    """One value a key; `default` is read where none was written."""
 
     name: str
     type: pa.DataType
@@ -118,8 +118,8 @@ class MapStateDescriptor:
 class ReducingStateDescriptor:
     """One value a key, into which each added value is folded.
 
-    ``reduce`` is "sum", "min", "max" or "count" for a number; for a struct of numbers one such word a field, as in
-    ``{"flights": "sum", "delay": "max"}``; or a function of two values for any type.
+    `reduce` is "sum", "min", "max" or "count" for a number; for a struct of numbers one such word a field, as in
+    `{"flights": "sum", "delay": "max"}`; or a function of two values for any type.
     """
 
     name: str

@@ -9,8 +9,8 @@ Batch operators ask for tables, functions that see one key at a time for states,
     backend.set_current_key("UA")
     backend.value_state(ValueStateDescriptor("last", pa.int64())).update(17)
 
-Snapshots are full: :mod:`kit.state.snapshot` says what is written. Follows ``HeapKeyedStateBackend`` with its
-``HeapRestoreOperation``.
+Snapshots are full: `kit.state.snapshot` says what is written. Follows `HeapKeyedStateBackend` with its
+`HeapRestoreOperation`.
 """
 
 from __future__ import annotations

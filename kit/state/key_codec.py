@@ -46,7 +46,7 @@ class KeyCodec(Decoder, Protocol):
     interned: bool
 
     def encode(self, keys: Column, create: bool) -> Codes:
-        """The code of each key. Without ``create`` an interned key never seen gets ``UNKNOWN``.
+        """The code of each key. Without `create` an interned key never seen gets `UNKNOWN`.
 
         Raises StateTypeError for a column of another type or with nulls.
         """
@@ -376,5 +376,3 @@ def _storage_type(arrow_type: pa.DataType) -> pa.DataType:
     if not pa.types.is_temporal(arrow_type):
         return arrow_type
     return pa.int32() if arrow_type.bit_width == 32 else pa.int64()
-
-

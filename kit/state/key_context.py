@@ -59,12 +59,13 @@ class KeyContext:
         return self._code
 
     def codes(self, keys: Column, create: bool) -> Codes:
-        """The codes of a batch of keys; the same array again costs nothing."""
-        if keys is self._batch and self.codec.interned and (self._batch_created or not create):
-            return self._batch_codes
-        codes = self.codec.encode(keys, create)
-        self._batch, self._batch_codes, self._batch_created = keys, codes, create
-        return codes
+        """The codes of a batch of keys; the same Arrow array again costs nothing."""
+        if not self.codec.interned or isinstance(keys, np.ndarray):  # numbers are quick, numpy's may have changed
+            return self.codec.encode(keys, create)
+        if keys is not self._batch or (create and not self._batch_created):
+            self._batch_codes = self.codec.encode(keys, create)
+            self._batch, self._batch_created = keys, create
+        return self._batch_codes
 
     def key_groups(self, codes: Codes) -> npt.NDArray[np.uint16]:
         """The key group of each code."""

@@ -1,16 +1,16 @@
 """Key groups: which subtask owns a key.
 
-A key's Java ``hashCode`` goes through a murmur mix, modulo the maximum parallelism, and names a *key group*. Key groups
+A key's Java `hashCode` goes through a murmur mix, modulo the maximum parallelism, and names a *key group*. Key groups
 are dealt to subtasks in contiguous ranges, so rescaling moves ranges and never single keys. Everything here answers
 exactly what Flink answers for the same key and type, hence a key lands in the key group where Flink would put it.
 
 Each question has a scalar form (one Python key) and a column form (an Arrow array, one numpy pass). Follows
-``KeyGroupRangeAssignment`` and ``MathUtils.murmurHash``.
+`KeyGroupRangeAssignment` and `MathUtils.murmurHash`.
 
-Arrow type to the Java type whose ``hashCode`` is used: int8/16/32, uint8/16, date32, time32 -> Integer (Byte, Short);
+Arrow type to the Java type whose `hashCode` is used: int8/16/32, uint8/16, date32, time32 -> Integer (Byte, Short);
 int64, uint32/64, timestamp, duration, date64, time64 -> Long; float -> Float; double -> Double; bool -> Boolean;
 string -> String (UTF-16 code units); struct -> TupleN (fields in order, null fields count 0). Binary keys hash like
-``Arrays.hashCode(byte[])``; Flink itself refuses arrays as keys.
+`Arrays.hashCode(byte[])`; Flink itself refuses arrays as keys.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _CANONICAL_NAN = {8: 0x7FF8000000000000, 4: 0x7FC00000}
 
 
 def check_parallelism(parallelism: int) -> None:
-    """Raise ValueError unless ``parallelism`` is in 1..32768."""
+    """Raise ValueError unless `parallelism` is in 1..32768."""
     if not 0 < parallelism <= UPPER_BOUND_MAX_PARALLELISM:
         raise ValueError(
             f"Operator parallelism not within bounds: {parallelism} (expected 1 to {UPPER_BOUND_MAX_PARALLELISM})"
@@ -57,7 +57,7 @@ def default_max_parallelism(parallelism: int) -> int:
 
 
 def key_group_range_for_operator_index(max_parallelism: int, parallelism: int, operator_index: int) -> KeyGroupRange:
-    """The contiguous key groups (both ends inclusive) that subtask ``operator_index`` owns.
+    """The contiguous key groups (both ends inclusive) that subtask `operator_index` owns.
 
     Like Flink, an index beyond the parallelism is not refused: it yields the range it would have. A negative one is.
     """
@@ -78,7 +78,7 @@ def key_group_partitions(max_parallelism: int, parallelism: int) -> list[KeyGrou
 
 
 def operator_index_for_key_group(max_parallelism: int, parallelism: int, key_group: int) -> int:
-    """The subtask that owns ``key_group``."""
+    """The subtask that owns `key_group`."""
     return key_group * parallelism // max_parallelism
 
 
@@ -115,14 +115,14 @@ def murmur_hash(code: int) -> int:
 
 
 def key_group_for_hash(key_hash: int, max_parallelism: int) -> int:
-    """The key group of a key whose Java hash code is ``key_hash``."""
+    """The key group of a key whose Java hash code is `key_hash`."""
     return murmur_hash(key_hash) % max_parallelism
 
 
 def java_hash_code(key: Any, key_type: pa.DataType | None = None) -> int:
-    """Java's ``hashCode`` of one key.
+    """Java's `hashCode` of one key.
 
-    ``key_type`` is the Arrow type of the key; without it int means int64, float means float64 and a tuple means a
+    `key_type` is the Arrow type of the key; without it int means int64, float means float64 and a tuple means a
     TupleN of such. A struct key may be a tuple or a dict. Raises ValueError for None, TypeError for a type that
     cannot be a key.
     """
@@ -190,7 +190,7 @@ def _polynomial(units: memoryview, start: int) -> int:
 
 
 def _fold(value: int) -> int:
-    """``Long.hashCode``: the upper half xor the lower half."""
+    """`Long.hashCode`: the upper half xor the lower half."""
     bits = value & 0xFFFFFFFFFFFFFFFF
     return _as_int(bits ^ (bits >> 32))
 
@@ -233,7 +233,7 @@ def key_groups_for_hashes(hashes: npt.NDArray[np.int32], max_parallelism: int) -
 
 
 def java_hash(keys: pa.Array | pa.ChunkedArray | npt.NDArray[Any]) -> npt.NDArray[np.int32]:
-    """Java's ``hashCode`` of each key: int32. Same types and errors as :func:`java_hash_code`."""
+    """Java's `hashCode` of each key: int32. Same types and errors as `java_hash_code`."""
     if isinstance(keys, np.ndarray):
         return _hash_numbers(keys)
     if isinstance(keys, pa.ChunkedArray):
@@ -351,7 +351,7 @@ def as_numbers(column: pa.Array) -> npt.NDArray[Any]:
 
 
 def _murmur_into(source: npt.NDArray[np.uint32], out: npt.NDArray[np.uint32], scratch: npt.NDArray[np.uint32]) -> None:
-    """:func:`murmur_hash` of a block, in place, without allocating."""
+    """`murmur_hash` of a block, in place, without allocating."""
     np.multiply(source, np.uint32(0xCC9E2D51), out=out)
     _rotate_left(out, 15, scratch)
     out *= np.uint32(0x1B873593)

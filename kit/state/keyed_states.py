@@ -2,7 +2,7 @@
 
 Each object is a view of one table and one namespace; which entry it reads and writes follows the backend's current key.
 What is written is checked against the state's Arrow type at once (StateTypeError names state, type and value).
-Follows ``ValueState``, ``ListState``, ``MapState``, ``ReducingState`` and ``AggregatingState``.
+Follows `ValueState`, `ListState`, `MapState`, `ReducingState` and `AggregatingState`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from kit.state.value_types import converter
 
 
 class KeyedState:
-    """What all kinds have: a table, a namespace and ``clear``."""
+    """What all kinds have: a table, a namespace and `clear`."""
 
     __slots__ = ("_namespace", "_table")
 
@@ -110,11 +110,11 @@ class MapState(KeyedState):
     __slots__ = ()
 
     def get(self, key: Any) -> Any:
-        """The value under ``key``, or None."""
+        """The value under `key`, or None."""
         return self._entries().get(key)
 
     def put(self, key: Any, value: Any) -> None:
-        """Set the value under ``key``."""
+        """Set the value under `key`."""
         self.put_all({key: value})
 
     def put_all(self, entries: Mapping[Any, Any]) -> None:
@@ -129,7 +129,7 @@ class MapState(KeyedState):
             table.container(self._slot_to_write()).update(converted)
 
     def remove(self, key: Any) -> None:
-        """Remove the entry under ``key``, if there is one; a map left empty is removed as a whole."""
+        """Remove the entry under `key`, if there is one; a map left empty is removed as a whole."""
         if key in self._entries():
             container = self._table.container(self._slot())
             del container[key]
@@ -137,7 +137,7 @@ class MapState(KeyedState):
                 self.clear()
 
     def contains(self, key: Any) -> bool:
-        """Whether there is an entry under ``key``."""
+        """Whether there is an entry under `key`."""
         return key in self._entries()
 
     def keys(self) -> list[Any]:
@@ -145,11 +145,11 @@ class MapState(KeyedState):
         return list(self._entries())
 
     def values(self) -> list[Any]:
-        """The values, in the order of ``keys``."""
+        """The values, in the order of `keys`."""
         return list(self._entries().values())
 
     def items(self) -> list[tuple[Any, Any]]:
-        """The entries, in the order of ``keys``."""
+        """The entries, in the order of `keys`."""
         return list(self._entries().items())
 
     def is_empty(self) -> bool:
@@ -208,7 +208,7 @@ _FOLDS: dict[str, Callable[[Any, Any], Any]] = {"sum": lambda a, b: a + b, "min"
 
 
 def _folded(reduce: Any, before: Any, value: Any) -> Any:
-    """``value`` folded into what there was before (None: nothing)."""
+    """`value` folded into what there was before (None: nothing)."""
     if isinstance(reduce, Mapping):
         fields = value if isinstance(value, Mapping) else dict(zip(reduce, value, strict=True))
         old = before or {}

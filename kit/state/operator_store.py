@@ -4,7 +4,7 @@ A list state is a list of independent entries (the splits of a source, say), so 
 `SPLIT_DISTRIBUTE` deals each entry to one subtask, `UNION` gives all entries to all. A broadcast state is a map that is
 the same on all subtasks; each gets one copy. Follows `DefaultOperatorStateBackend`.
 
-The file, framed as :mod:`kit.state.framing` says, is a header and a section for each entry: u32 state | u32 0 | u32 0,
+The file, framed as `kit.state.framing` says, is a header and a section for each entry: u32 state | u32 0 | u32 0,
 then an Arrow IPC record batch message, of one row (`element`) for an entry of a list, of all rows (`key`, `value`) for
 a map. Every section has an offset of its own, which is what the handle lists and a rescale deals out. States are
 ordered by name and maps by key, so that equal state makes equal bytes; a state without entries is not written.

@@ -1,18 +1,18 @@
 """Slot index: from codes to dense slots, a batch at a time.
 
-A *code* is an int64 that stands for a key, a namespace or a time (:mod:`kit.state.key_codec`). An index maps tuples of
-``width`` codes to *slots*: small dense numbers that say where, in plain numpy columns, the state of that tuple lies.
+A *code* is an int64 that stands for a key, a namespace or a time (`kit.state.key_codec`). An index maps tuples of
+`width` codes to *slots*: small dense numbers that say where, in plain numpy columns, the state of that tuple lies.
 Freed slots are handed out again.
 
 Two ways to find a slot, changed over as the index grows:
 
-* *direct*: ``slot_at[code - base]``, while there is one code and the codes lie close together;
+* *direct*: `slot_at[code - base]`, while there is one code and the codes lie close together;
 * *hashed*: open addressing with linear probing, every step taken for all unresolved rows of the batch at once. Two new
   rows that meet at one free place both write their claim; whoever is still there on reading back has won, and the other
   looks again. The home of a code is the top bits of a product, so a table twice as large keeps the order of the smaller
   one and is filled front to back.
 
-``freeze`` gives a reader the columns without a copy: new slots lie beyond what it sees, and a slot it does see is
+`freeze` gives a reader the columns without a copy: new slots lie beyond what it sees, and a slot it does see is
 written again only after the columns were copied.
 """
 
@@ -67,7 +67,7 @@ class FrozenIndex:
 
 
 class SlotIndex:
-    """Maps tuples of ``width`` int64 codes to slots 0, 1, 2, ..."""
+    """Maps tuples of `width` int64 codes to slots 0, 1, 2, ..."""
 
     def __init__(self, width: int) -> None:
         self.width = width
@@ -95,7 +95,7 @@ class SlotIndex:
         return np.arange(self.size) if not len(self._free) else np.flatnonzero(self.live[: self.size])
 
     def find(self, codes: Sequence[Codes]) -> Slots:
-        """The slot of each row, ``ABSENT`` where there is none."""
+        """The slot of each row, `ABSENT` where there is none."""
         return self._places.find(codes)
 
     def find_or_add(self, codes: Sequence[Codes]) -> tuple[Slots, Slots]:
@@ -110,7 +110,7 @@ class SlotIndex:
         return slots, added
 
     def find_one(self, codes: Sequence[int]) -> int:
-        """The slot of one tuple, or ``ABSENT``."""
+        """The slot of one tuple, or `ABSENT`."""
         return self._places.find_one(codes)
 
     def add_one(self, codes: Sequence[int]) -> int:
@@ -174,7 +174,7 @@ class SlotIndex:
         self._places = _HashedPlaces(self, 0)
 
     def _make_room(self, codes: Sequence[Codes]) -> None:
-        """Let the places take all rows of ``codes``, changing over from one kind to the other where that pays."""
+        """Let the places take all rows of `codes`, changing over from one kind to the other where that pays."""
         if self._places.has_room_for(codes):
             return
         rows = len(self) + len(codes[0])
@@ -294,7 +294,7 @@ class _HashedPlaces:
         return slots, np.concatenate(added)
 
     def _claim(self, rows: Slots, at: Slots, codes: Sequence[Codes]) -> Slots:
-        """Give a slot to one row at each empty place of ``at``; the new slots."""
+        """Give a slot to one row at each empty place of `at`; the new slots."""
         free = np.flatnonzero(self._table.take(at) == _EMPTY)
         places, claims = at[free], _FIRST_CLAIM - free
         self._table[places] = claims

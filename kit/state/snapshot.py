@@ -1,9 +1,9 @@
 """Keyed snapshots: what a keyed backend writes at a checkpoint, and how it is read back.
 
-A snapshot is taken in two steps. ``backend.snapshot()`` is the synchronous part: it copies the columns that may change
-and nothing else. ``KeyedSnapshot.encode()`` is the asynchronous part: a pure function of the copy, for any thread.
+A snapshot is taken in two steps. `backend.snapshot()` is the synchronous part: it copies the columns that may change
+and nothing else. `KeyedSnapshot.encode()` is the asynchronous part: a pure function of the copy, for any thread.
 
-The file, framed as :mod:`kit.state.framing` says:
+The file, framed as `kit.state.framing` says:
 
     header    magic "KEYSTATE"; an Arrow IPC schema message for each state
     section   u32 key group | u32 frames | u32 0; then frame, frame, ...
@@ -11,8 +11,8 @@ The file, framed as :mod:`kit.state.framing` says:
 
 There is a section for each key group that has rows, in order, and in it a frame for each state that has rows there. A
 schema message followed by the batches of its state is an Arrow IPC stream; its metadata holds the state's name, kind
-and maximum parallelism. A state's columns are ``key``, ``namespace`` if it has namespaces, and ``value``; timers have
-``timestamp_ms``, ``key`` and ``namespace``. One key group can be read from the header and its section alone.
+and maximum parallelism. A state's columns are `key`, `namespace` if it has namespaces, and `value`; timers have
+`timestamp_ms`, `key` and `namespace`. One key group can be read from the header and its section alone.
 
 The bytes depend on the state's content only: states are ordered by name, rows by key and namespace (timers by timestamp
 first), maps by key. So two hosts that hold the same state write the same file.
@@ -89,7 +89,7 @@ class KeyedSnapshot:
         return f"KeyedSnapshot(key groups {self.key_group_range.start}-{self.key_group_range.end}: {rows})"
 
     def encode(self) -> tuple[bytes, tuple[int, ...]]:
-        """The file, and the offset of each key group of the range (``NO_OFFSET_SET`` where it has no rows).
+        """The file, and the offset of each key group of the range (`NO_OFFSET_SET` where it has no rows).
 
         A pure function of the snapshot: may run in any thread while the backend goes on.
         """

@@ -1,14 +1,14 @@
 """State tables: all entries of one named state, in columns.
 
-A table is a :class:`~kit.state.slot_index.SlotIndex` from (key, namespace) to slots, and a value column by slot.
+A table is a `SlotIndex` from (key, namespace) to slots, and a value column by slot.
 Operators that work on batches ask it for the slots of a batch once and then read, write or reduce whole columns:
 
     slots = table.slots(keys)                       # int64, one a row
     table.reduce(slots, {"flights": ones, "delay": delays})
     totals = table.get(slots)                       # Arrow, one a row
 
-The states that work on one key at a time (:mod:`kit.state.keyed_states`) sit on the same tables.
-Follows ``StateTable``; a namespace (a window, say) is part of the entry's key as it is there.
+The states that work on one key at a time (`kit.state.keyed_states`) sit on the same tables.
+Follows `StateTable`; a namespace (a window, say) is part of the entry's key as it is there.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class StateTable:
         return f"StateTable({self.name!r}, {self.kind} of {self.stored_type}{by}, {len(self)} entries)"
 
     def attach(self, descriptor: StateDescriptor, namespace_type: pa.DataType | None) -> None:
-        """Let ``descriptor`` say how entries are reduced and what is read where there is none.
+        """Let `descriptor` say how entries are reduced and what is read where there is none.
 
         Raises StateDescriptorError when the table was registered or restored with another kind or type.
         """
@@ -100,9 +100,9 @@ class StateTable:
     # ---- slots --------------------------------------------------------------------------------------------------
 
     def slots(self, keys: Column, namespaces: Column | None = None, create: bool = True) -> Slots:
-        """The slot of each (key, namespace): int64, -1 where there is none and ``create`` is off.
+        """The slot of each (key, namespace): int64, -1 where there is none and `create` is off.
 
-        A created slot becomes an entry with its first ``put`` or ``reduce``. Slots are good until they are cleared.
+        A created slot becomes an entry with its first `put` or `reduce`. Slots are good until they are cleared.
         """
         codes = [self.context.codes(keys, create)]
         if self.namespace_codec is None:
@@ -165,7 +165,7 @@ class StateTable:
         return present.take(pa.array(np.cumsum(~absent) - 1, mask=absent))
 
     def put(self, slots: Slots, values: Values) -> None:
-        """Set entries; of equal slots the last wins. A null clears the entry, as ``update(None)`` does."""
+        """Set entries; of equal slots the last wins. A null clears the entry, as `update(None)` does."""
         self._check_slots(slots)
         column = self._as_arrow(values, len(slots))
         if column.null_count:
@@ -180,8 +180,8 @@ class StateTable:
     def reduce(self, slots: Slots, values: Values = None, validity: Values = None) -> None:
         """Fold a value into each row's entry, rows in order; an integer sum wraps around as in Java.
 
-        ``values`` is a column; for a struct a mapping from field to column, a struct column or a record batch. A field
-        that is only counted needs none. Nulls, and rows where ``validity`` (bool; or a mapping by field) is False, are
+        `values` is a column; for a struct a mapping from field to column, a struct column or a record batch. A field
+        that is only counted needs none. Nulls, and rows where `validity` (bool; or a mapping by field) is False, are
         passed over: an entry that met nothing else is null in that field (a count is 0).
         """
         self._check_slots(slots)

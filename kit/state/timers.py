@@ -5,8 +5,8 @@ which watermarks move on, and one for processing time, which the host's clock do
 queue that moves on hands out all that are due at once: by timestamp, then key group, key and namespace, so that two
 hosts fire alike.
 
-Follows ``InternalTimerServiceImpl``; timers are part of the keyed state and are written key group by key group. Unlike
-there, what is due comes back as columns: whoever fires them calls ``advance`` again until nothing is due, since a timer
+Follows `InternalTimerServiceImpl`; timers are part of the keyed state and are written key group by key group. Unlike
+there, what is due comes back as columns: whoever fires them calls `advance` again until nothing is due, since a timer
 that fires may register another that is due already.
 """
 
@@ -86,7 +86,7 @@ class TimerQueue:
             self._remove(np.array([slot]))
 
     def pop_due(self, until_ms: int) -> DueTimers:
-        """Remove and return the timers up to and with ``until_ms``."""
+        """Remove and return the timers up to and with `until_ms`."""
         slots = np.empty(0, np.int64)
         earliest_ms = self.next_timestamp_ms()
         if earliest_ms is not None and earliest_ms <= until_ms:
@@ -201,7 +201,7 @@ class TimerService:
         return self.event_time.pop_due(watermark_ms)
 
     def advance_processing_time(self, now_ms: int) -> DueTimers:
-        """The processing time timers that are due at ``now_ms``, removed."""
+        """The processing time timers that are due at `now_ms`, removed."""
         return self.processing_time.pop_due(now_ms)
 
     def next_processing_time_ms(self) -> int | None:

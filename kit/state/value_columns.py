@@ -1,7 +1,7 @@
 """Value columns: what a state holds, one entry a slot.
 
 Numbers, bools and times lie in a numpy array; a struct of such in one array a field; everything else is a Python list
-of values, lists or dicts. ``freeze`` gives a snapshot its own view: arrays are copied (a memory copy), Python lists are
+of values, lists or dicts. `freeze` gives a snapshot its own view: arrays are copied (a memory copy), Python lists are
 copied without their elements, and a list or dict state is copied when it is next changed (copy on write).
 """
 
@@ -34,7 +34,7 @@ class ValueColumn(FrozenColumn, Protocol):
     type: pa.DataType
 
     def ensure(self, capacity: int) -> None:
-        """Have room for slots below ``capacity``."""
+        """Have room for slots below `capacity`."""
 
     def put(self, slots: Slots, values: pa.Array) -> None:
         """Set entries; of equal slots the last wins."""
@@ -49,13 +49,13 @@ class ValueColumn(FrozenColumn, Protocol):
         """Make entries as if they were never set."""
 
     def freeze(self, size: int) -> FrozenColumn:
-        """The entries of slots below ``size``, safe from later changes."""
+        """The entries of slots below `size`, safe from later changes."""
 
 
 def column_for(
     arrow_type: pa.DataType, container: type | None = None, initial: Mapping[str, Any] | None = None
 ) -> ValueColumn:
-    """The column for a type. ``container`` is list or dict where entries are changed in place; ``initial`` is what a
+    """The column for a type. `container` is list or dict where entries are changed in place; `initial` is what a
     number starts from, by struct field ("" for a bare number).
     """
     starts = initial or {}
@@ -96,7 +96,7 @@ class NumberColumn:
         self._spare_buffers: list[npt.NDArray[Any]] = []
 
     def ensure(self, capacity: int) -> None:
-        """Have room for slots below ``capacity``."""
+        """Have room for slots below `capacity`."""
         if capacity > len(self.values):
             self.values = _extended(self.values, capacity, self.initial)
             if self.nulls is not None:
@@ -152,9 +152,9 @@ class NumberColumn:
     def reduce(
         self, fold: np.ufunc, slots: Slots, numbers: npt.NDArray[Any] | int, valid: Mask | None, fresh: Slots
     ) -> None:
-        """Fold numbers into entries, in row order; ``fresh`` are the slots among them that were never set.
+        """Fold numbers into entries, in row order; `fresh` are the slots among them that were never set.
 
-        Where ``valid`` is False there is no number; an entry that never met a number is null.
+        Where `valid` is False there is no number; an entry that never met a number is null.
         """
         if valid is not None:
             self._null_mask()[fresh] = True
@@ -199,7 +199,7 @@ class StructColumn:
         self.fields = {f.name: NumberColumn(f.type, initial.get(f.name, 0)) for f in arrow_type}
 
     def ensure(self, capacity: int) -> None:
-        """Have room for slots below ``capacity``."""
+        """Have room for slots below `capacity`."""
         for column in self.fields.values():
             column.ensure(capacity)
 
@@ -234,7 +234,7 @@ class StructColumn:
 
 
 class ObjectColumn:
-    """Anything else: a Python list of values; lists and dicts among them are changed only through ``owned``."""
+    """Anything else: a Python list of values; lists and dicts among them are changed only through `owned`."""
 
     def __init__(self, arrow_type: pa.DataType, container: type | None = None) -> None:
         self.type = arrow_type
@@ -243,7 +243,7 @@ class ObjectColumn:
         self._owned: bytearray | None = None  # after a freeze: 1 where the element is no longer shared with it
 
     def ensure(self, capacity: int) -> None:
-        """Have room for slots below ``capacity``."""
+        """Have room for slots below `capacity`."""
         self._values.extend([None] * (capacity - len(self._values)))
         if self._owned is not None:
             self._owned.extend(bytes(len(self._values) - len(self._owned)))

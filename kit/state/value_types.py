@@ -23,7 +23,7 @@ class MisfitError(Exception):
 
 @lru_cache(maxsize=256)
 def converter(arrow_type: pa.DataType) -> Converter:
-    """A function that returns a value as ``arrow_type`` holds it, or raises MisfitError. None is not a value."""
+    """A function that returns a value as `arrow_type` holds it, or raises MisfitError. None is not a value."""
     if pa.types.is_integer(arrow_type):
         return _integer_converter(arrow_type)
     if pa.types.is_float64(arrow_type) or pa.types.is_float32(arrow_type):
