@@ -10,12 +10,17 @@ from pathlib import Path
 
 import pandas as pd
 
-from kit.draw import export_html
-from kit.graph.execution_graph import ExecutionGraph
-from kit.protocol.trace import Trace
+from kit.draw.page import export_html
+from kit.draw.stage import Stage
+from kit.protocol.trace import Trace, TraceRecord
 from kit.spark import SparkJob
 
 MOST_DIFFERENCES = 10
+INTRO = (
+    "The flights of New York 2013, counted per carrier and per destination and day. The job starts with two subtasks an "
+    "operator; one of its workers is killed; it goes on from the latest checkpoint; it is stopped with a savepoint, and "
+    "resumed from that with three subtasks."
+)
 
 
 def compare(what: str, found: pd.DataFrame, expected: pd.DataFrame) -> list[str]:
@@ -59,22 +64,21 @@ def story(runs: Sequence[SparkJob]) -> str:
 def write_page(path: Path, runs: Sequence[SparkJob]) -> None:
     """The whole run, to step through offline."""
     trace, stages = joined(runs)
-    tables = {
-        "Checkpoints and savepoints": checkpoint_table(runs),
-        "What each restore gave to whom": restore_table(runs),
-    }
-    export_html(trace, stages, path, "Flights: checkpointed, killed, restored, rescaled", tables=tables)
+    export_html(trace, stages, path, "Flights: checkpointed, killed, restored, rescaled", intro=INTRO)
 
 
-def joined(runs: Sequence[SparkJob]) -> tuple[Trace, list[tuple[int, ExecutionGraph]]]:
-    """The traces of several runs as one, their records' ids kept apart."""
+def joined(runs: Sequence[SparkJob]) -> tuple[Trace, list[Stage]]:
+    """The traces of several runs as one: later runs' epochs follow those of earlier ones, and ids are kept apart."""
     trace = Trace()
-    stages: list[tuple[int, ExecutionGraph]] = []
+    stages: list[Stage] = []
     for number, run in enumerate(runs, 1):
-        before = len(trace)
-        stages += [(before + at, graph) for at, graph in run.stages]
-        trace.extend(
-            replace(record, id=f"run {number}: {record.id}", cause=record.cause and f"run {number}: {record.cause}")
-            for record in run.trace
-        )
+        before = max((stage.epoch for stage in stages), default=0)
+        trace.extend(_shifted(record, number, before) for record in run.trace)
+        stages += [replace(stage, epoch=stage.epoch + before) for stage in run.stages]
     return trace, stages
+
+
+def _shifted(record: TraceRecord, run: int, epochs: int) -> TraceRecord:
+    data = {key: value + epochs if key in ("epoch", "attempt") else value for key, value in record.data.items()}
+    cause = record.cause and f"run {run}: {record.cause}"
+    return replace(record, id=f"run {run}: {record.id}", cause=cause, data=data)

@@ -27,7 +27,6 @@ from kit.draw.moment import Moment, moment_at
 from kit.draw.stage import Stage
 from kit.draw.svg import moment_svg
 from kit.graph.environment import StreamEnvironment
-from kit.graph.execution_graph import ExecutionGraph
 from kit.graph.job_graph import JobGraph
 from kit.host.memory import MemoryFiles
 from kit.host.output import MemoryOutput
@@ -316,9 +315,9 @@ class Lab:
     # --- pictures -------------------------------------------------------------------------------------------------
 
     @property
-    def stages(self) -> list[tuple[int, ExecutionGraph]]:
-        """Each epoch's execution graph, with the number of trace records before it began."""
-        return self._world.stages
+    def stages(self) -> list[Stage]:
+        """The shape of each epoch so far, as pictures need it."""
+        return [Stage.of(graph, epoch) for epoch, graph in enumerate(self._world.graphs, 1)]
 
     def moment(self) -> Moment:
         """The present moment as pictures see it."""
@@ -326,8 +325,8 @@ class Lab:
 
     def svg(self) -> str:
         """The present moment as a picture."""
-        graph = self.stages[-1][1] if self.stages else self.master.graph
-        return moment_svg(Stage.of(graph, self.master.epoch), self.moment())
+        stages = self.stages or [Stage.of(self.master.graph)]
+        return moment_svg(stages[-1], self.moment())
 
     def _repr_svg_(self) -> str:
         return self.svg()

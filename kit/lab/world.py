@@ -63,8 +63,8 @@ class World:
         self.trace = Trace(detailed=True)
         self.at_ms = 0
         self.answers: dict[int, CompleteRequest] = {}
-        self.stages: list[tuple[int, ExecutionGraph]] = []
-        """Each epoch's execution graph, with the number of trace records before it began."""
+        self.graphs: list[ExecutionGraph] = []
+        """Each epoch's execution graph."""
         self._mail: dict[tuple[str, str], deque[Word]] = {}
         self._wires: dict[int, deque[SendElement]] = {}
         self._timers: dict[tuple[str, str], ScheduleTimer] = {}
@@ -215,7 +215,7 @@ class World:
         self.graph = ExecutionGraph(self.job, command.parallelism, command.max_parallelism)
         self.tasks = {task.task: StreamTask(self.graph, task.task, command.epoch) for task in self.graph.tasks}
         self._wires = {channel.number: deque() for channel in self.graph.channels}
-        self.stages.append((len(self.trace), self.graph))
+        self.graphs.append(self.graph)
 
     def _stop_epoch(self, command: StopEpoch) -> None:
         for name in list(self.tasks):

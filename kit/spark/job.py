@@ -24,8 +24,8 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from kit.coordinator.master_hooks import MasterHook
+from kit.draw.stage import Stage
 from kit.graph.environment import StreamEnvironment
-from kit.graph.execution_graph import ExecutionGraph
 from kit.graph.job_graph import JobGraph
 from kit.protocol.commands import CompleteRequest
 from kit.protocol.events import RequestCancel, RequestCheckpoint, RequestSavepoint, RequestStop, StartJob
@@ -204,6 +204,7 @@ class SparkJob:
     def _ask(self, make: Callable[[int], Word]) -> str:
         if not self._started:
             raise RuntimeError(f"job {self.job.name} has not been started: call start()")
+        self._driver.running.wait()
         answer: CompleteRequest = self._driver.ask(make).result()
         if answer.error:
             raise JobFailedError(answer.error)
@@ -223,10 +224,10 @@ class SparkJob:
             return self._driver.trace[:]  # type: ignore[no-any-return]
 
     @property
-    def stages(self) -> list[tuple[int, ExecutionGraph]]:
-        """Each epoch's execution graph, with the number of trace records before it began."""
+    def stages(self) -> list[Stage]:
+        """The shape of each epoch so far, as pictures need it."""
         with self._driver.lock:
-            return list(self._driver.stages)
+            return [Stage.of(graph, epoch) for epoch, (_, graph) in enumerate(self._driver.stages, 1)]
 
     def checkpoints(self) -> pd.DataFrame:
         """One row a checkpoint: id, kind, status, trigger time, duration, size, acknowledgements."""
