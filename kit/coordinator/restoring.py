@@ -14,10 +14,12 @@ from kit.coordinator.completed_checkpoint import CompletedCheckpoint
 from kit.coordinator.master_hooks import restore_command
 from kit.coordinator.shared_state_registry import RecoveryClaimMode, shared_handles
 from kit.coordinator.statistics import RestoredCheckpointStats
+from kit.coordinator.vertex_finished_state_checker import validate_operators_finished_state
 from kit.metadata import CheckpointMetadata
 from kit.protocol.commands import ResetMasterHooks, SetCheckpointIdCounter
 from kit.protocol.properties import CheckpointProperties
 from kit.protocol.words import ProtocolError
+from kit.restore.topology import AssignmentVertex, OperatorIDPair
 
 if TYPE_CHECKING:
     from kit.coordinator.coordinator import CheckpointCoordinator
@@ -39,9 +41,11 @@ class CheckpointRestore:
     ) -> CompletedCheckpoint:
         """Make a savepoint or retained checkpoint, already validated, the one that `latest` begins with.
 
-        `path` is its `_metadata`, in the directory `location`.
+        `path` is its `_metadata`, in the directory `location`. Raises `kit.restore.errors.FinishedOperatorsError` when
+        the program was changed around operators that had finished.
         """
         owner = self._coordinator
+        self._check_finished(metadata)
         completed = CompletedCheckpoint(
             owner.job_id,
             metadata.checkpoint_id,
@@ -65,6 +69,25 @@ class CheckpointRestore:
         owner.discard(discards)
         owner.context.emit(SetCheckpointIdCounter(next_id=completed.checkpoint_id + 1))
         return completed
+
+    def _check_finished(self, metadata: CheckpointMetadata) -> None:
+        job = self._coordinator.plan_calculator.graph.job_graph
+        vertices = [
+            AssignmentVertex(
+                vertex.name,
+                vertex.parallelism,
+                tuple(
+                    OperatorIDPair(operator.operator_id, name=operator.name, uid=operator.uid)
+                    for operator in vertex.operators
+                ),
+            )
+            for vertex in job.vertices
+        ]
+        validate_operators_finished_state(
+            vertices,
+            {vertex.name: vertex.inputs for vertex in job.vertices},
+            {state.operator_id: state for state in metadata.operator_states},
+        )
 
     def _properties(self, claim_mode: RecoveryClaimMode) -> CheckpointProperties:
         if claim_mode is RecoveryClaimMode.CLAIM:

@@ -10,6 +10,7 @@ from kit.protocol import commands
 from kit.protocol.messages import TriggerTaskCheckpoint
 from kit.protocol.properties import CHECKPOINT, FULL_CHECKPOINT, CheckpointProperties, RetentionPolicy
 from kit.protocol.words import ProtocolError
+from kit.restore.errors import FinishedOperatorsError
 from kit.state.operator_state import MasterState, OperatorState
 from tests.coordinator.harness import Harness, operator_id
 from tests.coordinator.test_completing import snapshot_of
@@ -137,3 +138,13 @@ def test_nothing_is_restored_after_shutdown_or_while_it_is_open_what_stands() ->
     job.coordinator.shut_down("CANCELED")
     with pytest.raises(ProtocolError, match="is shut down"):
         job.coordinator.restore.latest()
+
+
+@pytest.mark.flink("CheckpointCoordinatorRestoringTest.testJobGraphModificationsAreCheckedForSavepoint")
+def test_a_program_changed_before_a_finished_operator_is_refused() -> None:
+    job = Harness()
+    finished = OperatorState(operator_id("sums"), 2, 128, fully_finished=True)
+    with pytest.raises(FinishedOperatorsError, match="'sums' is fully finished, but 'source'"):
+        job.coordinator.restore.add_savepoint(CheckpointMetadata(7, (finished,)), location="old", path="old/_metadata")
+    assert job.retained() == []
+    assert job.emitted == []
