@@ -204,7 +204,7 @@ def decode_element(data: bytes) -> tuple[elements.Element, str]:
     """The element and the cause of `encode_element`; CodecError for other bytes."""
     try:
         body, cause = json.loads(data)
-    except ValueError as error:
+    except (TypeError, ValueError) as error:
         raise CodecError(f"{data[:60]!r} is no element: {error}") from None
     element = decode(body, ())
     if not isinstance(element, elements.Element) or not isinstance(cause, str):

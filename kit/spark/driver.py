@@ -11,11 +11,12 @@ follows. Spark's own retries play no part. When the job has ended for good, what
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import queue
 import threading
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
@@ -27,16 +28,38 @@ from kit.host.job_files import JobFiles
 from kit.job.job_master import JobMaster
 from kit.job.status import JobStatus
 from kit.protocol.commands import (
+    AllocateCheckpointId,
     CancelTimer,
     CompleteRequest,
+    DiscardState,
+    EnumerateSplits,
+    InitializeLocation,
     JobStatusChanged,
     Note,
+    ResetMasterHooks,
+    ResolveSnapshot,
+    RestoreMasterHooks,
     ScheduleCoordinatorCheckpoint,
     ScheduleTimer,
+    SetCheckpointIdCounter,
     StartEpoch,
     StopEpoch,
+    StoreCheckpoint,
+    TriggerMasterHook,
+    WriteMetadata,
 )
-from kit.protocol.events import CheckpointOperatorCoordinator, EpochEnded, SlotLost, TimerFired
+from kit.protocol.events import (
+    CheckpointIdFailed,
+    CheckpointOperatorCoordinator,
+    CheckpointStoreFailed,
+    EpochEnded,
+    LocationFailed,
+    MasterHookFailed,
+    MetadataFailed,
+    SlotLost,
+    StartFailed,
+    TimerFired,
+)
 from kit.protocol.messages import JobMessage, TaskMessage, TaskStateChanged
 from kit.protocol.tasks import ExecutionState, split_task_name
 from kit.protocol.trace import Trace
@@ -49,6 +72,7 @@ from kit.spark.edge import SparkOutput, clean_staging, open_storage
 from kit.spark.endpoint import WireSettings
 from kit.spark.epoch import Epoch, GangEnded, Launch
 from kit.spark.slot import CONNECTED, DELIVER, SAID, TROUBLE, SlotTicket, connect_message
+from kit.state.storage import CheckpointLocation
 
 logger = logging.getLogger("kit.spark")
 
@@ -121,6 +145,8 @@ class JobDriver:
         self.master = JobMaster(job, tuple(master_hooks))
         self.trace = Trace()
         self.stages: list[tuple[int, ExecutionGraph]] = []
+        self.running = threading.Event()
+        """Set once all tasks have run, or the job has ended: before that it can answer no request."""
         self.ended = threading.Event()
         self.error: JobFailedError | None = None
         self.secret = new_secret()
@@ -128,7 +154,9 @@ class JobDriver:
         self.launch = launch
         self._checkpoints = checkpoints
         self._output = output
-        self._files = JobFiles(job, open_storage(job, checkpoints), master_hooks)
+        self._storage = open_storage(job, checkpoints)
+        self._files = JobFiles(job, self._storage, master_hooks)
+        self._discarded: set[str] = set()
         self._now = HostClock()
         self._inbox: queue.SimpleQueue[Any] = queue.SimpleQueue()
         self._timers: dict[str, tuple[int, Callable[[], None]]] = {}
@@ -217,6 +245,7 @@ class JobDriver:
         self._background.close(self.settings.kill_ms / 1000)
         self._hooks.close()
         self.ended.set()
+        self.running.set()
         for answer in self._requests.values():
             answer.set_exception(self._is_over())
         while not self._inbox.empty():
@@ -354,7 +383,12 @@ class JobDriver:
         self._background.submit(lambda: self._carry_out(command))
 
     def _carry_out(self, command: Word) -> _Answered | None:
-        answer = self._files.carry_out(command)
+        """On the background thread."""
+        try:
+            answer = self._files.carry_out(command)
+        except Exception as error:
+            logger.warning("job %s: %s: %s", self.job.name, type(command).__name__, error)
+            answer = _FAILURES[type(command)](command, f"{type(error).__name__}: {error}")
         if answer is None:
             return None
         object.__setattr__(answer, "cause", command.cause)
@@ -438,6 +472,8 @@ class JobDriver:
         for name in (_CANCEL_TIMER, _KILL_TIMER, _ABANDON_TIMER):
             self._timers.pop(name, None)
         assert epoch.stop is not None
+        locations, self._discarded = self._discarded, set()
+        self._background.submit(lambda: self._dispose(locations))
         with self.lock:
             self._epoch = None
         self._handle(EpochEnded(epoch=epoch.number, cause=epoch.stop.cause))
@@ -457,14 +493,24 @@ class JobDriver:
             self._background.submit(self._clean_up)
 
     def _clean_up(self) -> _CleanedUp:
-        try:
+        with _logged(f"job {self.job.name} leaves staged output behind"):
             clean_staging(self.job, self._output)
-        except OSError as error:
-            logger.warning("job %s: staged output is left behind: %s", self.job.name, error)
         return _CleanedUp()
 
-    def _nothing(self, command: Note) -> None:
-        """The trace has it."""
+    def _noted(self, command: Note) -> None:
+        if command.kind == "AllTasksRunning":
+            self.running.set()
+
+    def _discard(self, command: DiscardState) -> None:
+        """Delete what is there; what a slot writes there yet is deleted when the epoch has ended."""
+        if command.location is not None:
+            self._discarded.add(command.location)
+        self._begin(command)
+
+    def _dispose(self, locations: set[str]) -> None:
+        for location in locations:
+            with _logged(f"job {self.job.name} leaves {location} behind"):
+                self._storage.dispose_on_failure(CheckpointLocation(location))
 
     _CARRY_OUT: ClassVar[dict[type[Word], Callable[[JobDriver, Any], None]]] = {
         ScheduleTimer: _schedule,
@@ -474,9 +520,38 @@ class JobDriver:
         StopEpoch: _stop_epoch,
         CompleteRequest: _answer,
         JobStatusChanged: _status_changed,
-        Note: _nothing,
+        Note: _noted,
+        DiscardState: _discard,
     }
 
+
+@contextlib.contextmanager
+def _logged(what: str) -> Iterator[None]:
+    """What cannot be deleted is left behind, and stops nothing."""
+    try:
+        yield
+    except OSError as error:
+        logger.warning("%s: %s", what, error)
+
+
+_FAILURES: dict[type[Word], Callable[[Any, str], Word | None]] = {
+    EnumerateSplits: lambda command, error: StartFailed(error=error),
+    ResolveSnapshot: lambda command, error: StartFailed(error=error),
+    AllocateCheckpointId: lambda command, error: CheckpointIdFailed(error=error),
+    SetCheckpointIdCounter: lambda command, error: None,
+    InitializeLocation: lambda command, error: LocationFailed(checkpoint_id=command.checkpoint_id, error=error),
+    WriteMetadata: lambda command, error: MetadataFailed(checkpoint_id=command.checkpoint_id, error=error),
+    StoreCheckpoint: lambda command, error: CheckpointStoreFailed(checkpoint_id=command.checkpoint_id, error=error),
+    DiscardState: lambda command, error: None,
+    TriggerMasterHook: lambda command, error: MasterHookFailed(
+        checkpoint_id=command.checkpoint_id, hook=command.hook, error=error
+    ),
+    RestoreMasterHooks: lambda command, error: MasterHookFailed(
+        checkpoint_id=command.checkpoint_id, hook="", error=error
+    ),
+    ResetMasterHooks: lambda command, error: None,
+}
+"""What to answer when carrying out raised what `JobFiles` does not expect, such as an error of a user's source."""
 
 # Names that no machine gives its timers.
 _START_TIMER = "driver: all slots connected"

@@ -7,13 +7,28 @@ import stat
 import tempfile
 import threading
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import pytest
 
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    """The one Spark session of all tests, with four slots and two cores to spare."""
+    from kit.spark import create_session
+
+    session = create_session("tests", slots=4)
+    yield session
+    session.stop()
+
 
 @pytest.fixture
-def nothing_left(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def nothing_left(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Fails a test that leaves one of our threads, an open socket, or a private directory."""
+    tmp_path_factory.getbasetemp()  # lies elsewhere
     sockets = _open_sockets()
     with tempfile.TemporaryDirectory(prefix="t") as directory:  # short: the path of a Unix socket is limited
         monkeypatch.setattr("tempfile.tempdir", directory)

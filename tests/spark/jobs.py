@@ -1,0 +1,148 @@
+"""Jobs for the tests of the Spark host, what they must give, and a gang of slots that needs no Spark."""
+
+from __future__ import annotations
+
+import threading
+import time
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyarrow.parquet as pq
+
+from kit import (
+    CheckpointConfig,
+    FixedDelay,
+    GeneratorSource,
+    ParquetSink,
+    StreamEnvironment,
+    count,
+    sum_,
+)
+from kit.graph.settings import RestartStrategy
+from kit.operators import Source
+from kit.protocol.properties import RetentionPolicy
+from kit.spark.job import SparkJob
+from kit.spark.slot import Slot, SlotTicket
+
+ROWS, KEYS = 60_000, 500
+RESTARTS = FixedDelay(attempts=50, delay_ms=10)
+
+
+def generator(rows: int = ROWS, rows_per_second: float | None = None) -> GeneratorSource:
+    """Rows in eight splits and small batches."""
+    return GeneratorSource(rows, KEYS, splits=8, batch_rows=1_000, rows_per_second=rows_per_second)
+
+
+def totals_job(
+    directory: Path,
+    source: Source | None = None,
+    *,
+    parallelism: int = 2,
+    interval_ms: int | None = 100,
+    restart: RestartStrategy = RESTARTS,
+    function: Callable[[dict[str, int]], dict[str, int]] | None = None,
+) -> StreamEnvironment:
+    """Totals by key, emitted at the end, beside a copy of every row; both published in two phases below `directory`."""
+    env = StreamEnvironment(
+        "totals",
+        parallelism=parallelism,
+        max_parallelism=128,
+        checkpoint=CheckpointConfig(
+            interval_ms=interval_ms,
+            directory=str(directory / "checkpoints"),
+            retention=RetentionPolicy.RETAIN_ON_CANCELLATION,
+        ),
+        restart=restart,
+    )
+    rows = env.from_source(source or generator(), uid="rows")
+    if function is not None:
+        rows = rows.map(function).uid("mapped")
+    rows.rebalance().sink_to(ParquetSink(str(directory / "copy")), uid="copy")
+    totals = rows.key_by("key").aggregate(total=sum_("value"), n=count(), emit="final").uid("totals")
+    totals.sink_to(ParquetSink(str(directory / "totals")), uid="out")
+    return env
+
+
+def check_output(directory: Path, rows: int = ROWS) -> None:
+    """Every row was published once, and the totals are those of all rows."""
+    block = generator(rows).slice(0, rows)
+    parts = [block]
+    while sum(part.num_rows for part in parts) < rows:
+        at = sum(part.num_rows for part in parts)
+        parts.append(generator(rows).slice(at, rows - at))
+    expected = pd.concat([part.to_pandas() for part in parts])
+    order = ["key", "value"]
+    copy = read(directory / "copy")
+    assert len(copy) == rows
+    np.testing.assert_array_equal(
+        copy.sort_values(order)[order].to_numpy(), expected.sort_values(order)[order].to_numpy()
+    )
+    by_key = expected.groupby("key")["value"].agg(["sum", "size"])
+    totals = read(directory / "totals").set_index("key").sort_index()
+    np.testing.assert_array_equal(totals[["total", "n"]].to_numpy(), by_key.to_numpy())
+
+
+def read(directory: Path) -> pd.DataFrame:
+    """All published rows of a sink."""
+    return pd.concat([pq.read_table(part).to_pandas() for part in sorted(directory.glob("part-*.parquet"))])
+
+
+def staged(directory: Path) -> list[Path]:
+    """Files that were staged below `directory` and not published."""
+    return [path for path in directory.rglob(".staging/**/*") if path.is_file()]
+
+
+def await_checkpoint(job: SparkJob, checkpoint_id: int) -> None:
+    """Wait until a checkpoint is complete; fails when the job ends before."""
+
+    def complete() -> bool:
+        done = job.checkpoints().query("status == 'COMPLETED'")["id"]
+        return bool((done >= checkpoint_id).any())
+
+    until(complete, job)
+
+
+def until(condition: Callable[[], bool], job: SparkJob) -> None:
+    """Wait until something is so; fails when the job ends before."""
+    while not condition():
+        assert job.status in ("CREATED", "RUNNING", "RESTARTING"), f"the job is {job.status}"
+        time.sleep(0.01)
+
+
+class ThreadGang:
+    """Slots as threads of this process. `kill` has a slot's connections break, as its death would."""
+
+    current: ThreadGang
+
+    def __init__(self, ticket: SlotTicket, ended: Callable[[str], None]) -> None:
+        ThreadGang.current = self
+        self.slots = [Slot(ticket, number) for number in range(ticket.slots)]
+        self.errors: list[str] = []
+        self.cancelled = False
+        threads = [threading.Thread(target=self._run, args=(slot,), name=f"kit-{slot.number}") for slot in self.slots]
+        for thread in threads:
+            thread.start()
+        threading.Thread(target=self._wait, args=(threads, ended), name="kit-gang").start()
+
+    def _run(self, slot: Slot) -> None:
+        try:
+            slot.run()
+        except Exception as error:
+            self.errors.append("".join(traceback.format_exception_only(error)).strip())
+
+    def _wait(self, threads: list[threading.Thread], ended: Callable[[str], None]) -> None:
+        for thread in threads:
+            thread.join()
+        ended("; ".join(self.errors))
+
+    def cancel(self) -> None:
+        self.cancelled = True
+
+    def kill(self, number: int) -> None:
+        slot = self.slots[number]
+        slot._driver._connection._break("killed by the test")
+        for peer in slot._plane._all_peers():
+            peer.connection._break("killed by the test")

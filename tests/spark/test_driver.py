@@ -1,0 +1,257 @@
+"""The driver and its slots, with slots as threads of this process: a job's life without Spark."""
+
+from __future__ import annotations
+
+import re
+import socket
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from kit import CheckpointConfig, CollectSink, GeneratorSource, NoRestart, StreamEnvironment, count
+from kit.operators import ReadResult, Split
+from kit.spark.auth import AuthenticationError, FencedError, new_secret
+from kit.spark.control import ControlClient
+from kit.spark.driver import DriverSettings, JobFailedError
+from kit.spark.endpoint import WireSettings
+from kit.spark.job import SparkJob
+from tests.spark.jobs import ROWS, ThreadGang, await_checkpoint, check_output, generator, staged, totals_job
+
+SLOW = generator(rows_per_second=30_000)
+
+
+def job_of(env: StreamEnvironment, **options: object) -> SparkJob:
+    return SparkJob(env, launch=ThreadGang, **options)
+
+
+@pytest.mark.usefixtures("nothing_left")
+def test_a_job_publishes_each_row_once(tmp_path: Path) -> None:
+    with job_of(totals_job(tmp_path)) as job:
+        assert job.start() is job
+        assert job.wait() == "FINISHED"
+        assert job.workers() == {}
+    check_output(tmp_path)
+    assert staged(tmp_path) == []
+    assert (job.checkpoints()["status"] == "COMPLETED").any()
+
+
+@pytest.mark.usefixtures("nothing_left")
+def test_a_job_whose_slot_dies_goes_on_from_its_checkpoint(tmp_path: Path) -> None:
+    with job_of(totals_job(tmp_path, SLOW)) as job:
+        job.start()
+        await_checkpoint(job, 2)
+        ThreadGang.current.kill(1)
+        assert job.wait() == "FINISHED"
+    check_output(tmp_path)
+    assert staged(tmp_path) == []
+    restored = job.restores()
+    assert set(restored["epoch"]) == {2}
+    assert (restored["checkpoint_id"] >= 2).all()
+    assert [graph.parallelism for _, graph in job.stages] == 2 * [{"rows": 2, "copy": 2, "totals": 2}]
+
+
+@pytest.mark.usefixtures("nothing_left")
+def test_stopped_with_a_savepoint_and_resumed_with_more_and_fewer_slots(tmp_path: Path) -> None:
+    savepoint = None
+    for parallelism in (2, 3):
+        with job_of(totals_job(tmp_path, SLOW, parallelism=parallelism), restore_path=savepoint) as job:
+            job.start()
+            await_checkpoint(job, 1)
+            savepoint = job.stop(tmp_path / "savepoints")
+            assert job.status == "FINISHED"
+    assert Path(savepoint, "_metadata").is_file()
+    with job_of(totals_job(tmp_path, parallelism=1), restore_path=savepoint) as job:
+        job.start()
+        assert job.wait() == "FINISHED"
+    check_output(tmp_path)
+    assert set(job.restores()["task"]) == {"rows/0", "copy/0", "totals/0"}
+
+
+@pytest.mark.usefixtures("nothing_left")
+def test_a_job_may_be_cancelled_and_its_checkpoint_retained(tmp_path: Path) -> None:
+    with job_of(totals_job(tmp_path, SLOW)) as job:
+        job.start()
+        await_checkpoint(job, 1)
+        assert job.cancel() == "CANCELED"
+    assert staged(tmp_path) == []
+    (retained,) = (tmp_path / "checkpoints").glob("*/chk-*")
+    with job_of(totals_job(tmp_path), restore_path=retained) as job:
+        job.start()
+        job.wait()
+    check_output(tmp_path)
+
+
+@pytest.mark.usefixtures("nothing_left")
+def test_requests_are_answered_while_the_job_runs(tmp_path: Path) -> None:
+    with job_of(totals_job(tmp_path, SLOW, interval_ms=None)) as job:
+        job.start()
+        path = job.trigger_checkpoint()
+        savepoint = job.savepoint(tmp_path / "savepoints")
+        assert Path(path, "_metadata").is_file()
+        assert Path(savepoint, "_metadata").is_file()
+        assert job.checkpoints()["kind"].tolist() == ["Savepoint", "Checkpoint"]
+        job.close()
+        assert job.status == "CANCELED"
+        with pytest.raises(JobFailedError, match="job totals has ended: it is CANCELED"):
+            job.trigger_checkpoint()
+
+
+def test_the_trace_tells_the_story_of_a_checkpoint_across_processes(tmp_path: Path) -> None:
+    with job_of(totals_job(tmp_path)) as job:
+        job.start()
+        job.wait()
+    trace = job.trace
+    completed = next(record for record in trace if record.kind == "CheckpointCompleted")
+    machines = {record.machine for record in trace.story(checkpoint=completed.checkpoint_id)}
+    assert machines == {"job", "rows/0", "rows/1", "copy/0", "copy/1", "totals/0", "totals/1"}
+    why = [record.kind for record in trace.causes(completed)]
+    assert {"AcknowledgeCheckpoint", "SnapshotWritten", "WriteSnapshot", "TriggerTaskCheckpoint"} & set(why)
+    assert len({record.id for record in trace}) == len(trace)
+
+
+# --- errors: each ends in one clear text ------------------------------------------------------------------------------
+
+
+def fails_at_7(row: dict[str, int]) -> dict[str, int]:
+    if row["key"] == 7:
+        raise KeyError("no carrier 7")
+    return row
+
+
+def failure_of(job: SparkJob) -> JobFailedError:
+    with job:
+        job.start()
+        with pytest.raises(JobFailedError) as caught:
+            job.wait()
+    assert job.status == "FAILED"
+    return caught.value
+
+
+@pytest.mark.usefixtures("nothing_left")
+def test_an_error_of_a_users_function_names_it(tmp_path: Path) -> None:
+    error = failure_of(job_of(totals_job(tmp_path, restart=NoRestart(), function=fails_at_7)))
+    assert "no carrier 7" in str(error)
+    assert "mapped" in str(error)
+    assert "in fails_at_7" in error.worker_traceback
+    assert staged(tmp_path) == []
+
+
+class BrokenSource(GeneratorSource):
+    def read_split(self, split: Split, position: int, max_rows: int) -> ReadResult:
+        if position > 2_000:
+            raise ZeroDivisionError("the feed is cut")
+        return super().read_split(split, position, max_rows)
+
+
+@pytest.mark.usefixtures("nothing_left")
+def test_an_error_of_a_source_names_it(tmp_path: Path) -> None:
+    source = BrokenSource(ROWS, 10, splits=2, batch_rows=1_000)
+    error = failure_of(job_of(totals_job(tmp_path, source, restart=NoRestart())))
+    assert "the feed is cut" in str(error)
+    assert "rows" in str(error)
+
+
+@pytest.mark.usefixtures("nothing_left")
+def test_a_savepoint_that_is_not_there_is_named(tmp_path: Path) -> None:
+    error = failure_of(job_of(totals_job(tmp_path), restore_path=tmp_path / "nowhere"))
+    assert str(tmp_path / "nowhere") in str(error)
+
+
+def test_a_checkpoint_directory_that_cannot_be_written_is_named_before_the_start(tmp_path: Path) -> None:
+    (tmp_path / "checkpoints").write_text("a file")
+    with pytest.raises(OSError, match=f"checkpoint directory '{tmp_path}/checkpoints' cannot be written"):
+        job_of(totals_job(tmp_path))
+
+
+@pytest.mark.usefixtures("nothing_left")
+def test_slots_that_do_not_come_are_counted(tmp_path: Path) -> None:
+    class Nobody:
+        def __init__(self, ticket: object, ended: object) -> None:
+            self.ended = ended
+
+        def cancel(self) -> None:
+            self.ended("")
+
+    settings = DriverSettings(start_timeout_s=0.05, leave_ms=1)
+    error = failure_of(SparkJob(totals_job(tmp_path, restart=NoRestart()), launch=Nobody, settings=settings))
+    assert "only 0 of 2 slots connected within 0.05 s" in str(error)
+
+
+@pytest.mark.usefixtures("nothing_left")
+def test_strangers_and_slots_of_another_epoch_do_not_disturb_a_job(tmp_path: Path) -> None:
+    with job_of(totals_job(tmp_path, SLOW)) as job:
+        job.start()
+        await_checkpoint(job, 1)
+        driver = job._driver
+        server = driver._server.endpoint
+        with pytest.raises(AuthenticationError, match="does not hold this job's secret"):
+            ControlClient(server, new_secret(), 0, 1, driver._inbox, settings=WireSettings())
+        with pytest.raises(FencedError, match="epoch 9"):
+            ControlClient(server, driver.secret, 0, 9, driver._inbox, settings=WireSettings())
+        with pytest.raises(FencedError, match="already connected"):
+            ControlClient(server, driver.secret, 0, 1, driver._inbox, settings=WireSettings())
+        with socket.create_connection((server.host, server.port)) as stranger:
+            stranger.sendall(b"GET / HTTP/1.1\r\n\r\n")
+        assert job.wait() == "FINISHED"
+    check_output(tmp_path)
+
+
+# --- what a user holds ------------------------------------------------------------------------------------------------
+
+
+def collecting(rows: int = 4_000) -> StreamEnvironment:
+    env = StreamEnvironment("collecting", checkpoint=CheckpointConfig(interval_ms=50))
+    source = GeneratorSource(rows, 10, batch_rows=500)
+    env.from_source(source, uid="rows").key_by("key").aggregate(n=count(), emit="final").sink_to(CollectSink("totals"))
+    return env
+
+
+def test_what_a_collect_sink_keeps_is_read_from_the_job() -> None:
+    for _ in range(2):
+        with job_of(collecting()) as job:
+            job.start()
+            job.wait()
+        assert isinstance(job.output(), pd.DataFrame)
+        assert job.output("totals")["n"].sum() == 4_000
+        with pytest.raises(ValueError, match="0 sinks end in 'other'"):
+            job.output("other")
+
+
+def test_a_job_without_a_directory_leaves_no_checkpoints() -> None:
+    with job_of(collecting()) as job:
+        temporary = job._temporary
+        assert Path(temporary).is_dir()
+        job.start()
+        job.wait()
+    assert not Path(temporary).exists()
+
+
+def test_a_job_describes_itself(tmp_path: Path) -> None:
+    job = job_of(totals_job(tmp_path))
+    assert repr(job) == "SparkJob(totals, CREATED, epoch 0)"
+    with pytest.raises(RuntimeError, match="has not been started"):
+        job.wait()
+    with pytest.raises(RuntimeError, match="has not been started"):
+        job.savepoint()
+    with job:
+        job.start()
+        with pytest.raises(RuntimeError, match="was started before"):
+            job.start()
+        job.wait()
+    assert repr(job) == "SparkJob(totals, FINISHED, epoch 1)"
+    with pytest.raises(ValueError, match="no slot 0 runs now"):
+        job.kill_worker(0)
+
+
+def test_waiting_for_a_time_gives_the_status_by_then(tmp_path: Path) -> None:
+    with job_of(totals_job(tmp_path, SLOW)) as job:
+        job.start()
+        assert job.wait(0.05) in ("CREATED", "RUNNING")
+
+
+def test_progress_is_one_line_that_changes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with job_of(totals_job(tmp_path)) as job:
+        job.start()
+        assert job.wait(progress=True) == "FINISHED"
+    assert re.search("totals: FINISHED, epoch 1, (checkpoint|no checkpoint)", capsys.readouterr().err)
