@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import Enum
 
 from kit.coordinator.completed_checkpoint import CompletedCheckpoint
 from kit.coordinator.coordinator import CheckpointCoordinator
@@ -80,6 +81,14 @@ from kit.protocol.words import Machine, ProtocolError, Word, handles
 RESTART_TIMER = "restart"
 
 
+class Workers(Enum):
+    """Whether workers of the present epoch are there: none yet or any more, at work, or told to leave."""
+
+    NONE = "NONE"
+    AT_WORK = "AT_WORK"
+    LEAVING = "LEAVING"
+
+
 @dataclass(slots=True)
 class TaskRecord:
     """What the JobMaster knows of the current attempt of a task."""
@@ -115,6 +124,7 @@ class JobMaster(Machine):
         self._restarts = create_restarts(job.settings.restart)
         self._start: StartJob | None = None
         self._awaited: set[str] = set()
+        self._workers = Workers.NONE
         self._ending_as: JobStatus | None = None
         self._restoring: CompletedCheckpoint | None = None
         self._resume_checkpoints = False
@@ -188,12 +198,17 @@ class JobMaster(Machine):
 
     @handles(MasterHooksRestored)
     def _hooks_restored(self, event: MasterHooksRestored) -> None:
-        if self._restoring is not None and event.checkpoint_id == self._restoring.checkpoint_id:
+        if self._is_restoring(event.checkpoint_id):
             self._deploy()
+
+    def _is_restoring(self, checkpoint_id: int) -> bool:
+        """Whether the hooks were asked to go back to this checkpoint, and nothing has come in between."""
+        restoring = self._restoring
+        return self.status is JobStatus.RUNNING and restoring is not None and restoring.checkpoint_id == checkpoint_id
 
     @handles(MasterHookFailed)
     def _hook_failed(self, event: MasterHookFailed) -> None:
-        if self._restoring is not None and event.checkpoint_id == self._restoring.checkpoint_id:
+        if self._is_restoring(event.checkpoint_id):
             self._end_epoch(JobStatus.FAILING, event.error)
         else:
             self.checkpoints.handle(event)
@@ -205,7 +220,11 @@ class JobMaster(Machine):
         except ValueError as error:
             self._end_epoch(JobStatus.FAILING, str(error))
             return
+        self.checkpoints.abort_pending_checkpoints(
+            CheckpointFailureReason.JOB_FAILOVER_REGION, f"epoch {self.epoch} is over."
+        )
         self.epoch += 1
+        self._workers = Workers.AT_WORK
         self.tasks = {task.task: TaskRecord() for task in self.graph.tasks}
         self.checkpoints.use_graph(self.graph)
         for holder in self.coordinators.values():
@@ -240,7 +259,9 @@ class JobMaster(Machine):
     @handles(TaskStateChanged)
     def _task_state_changed(self, message: TaskStateChanged) -> None:
         record = self.tasks.get(message.task)
-        if message.attempt != self.epoch or record is None or record.state.is_terminal:
+        if message.attempt != self.epoch or self._workers is not Workers.AT_WORK:
+            return
+        if record is None or record.state.is_terminal:
             return
         record.state, record.error = message.state, message.error
         if message.state is ExecutionState.FAILED:
@@ -267,7 +288,7 @@ class JobMaster(Machine):
         ):
             self._ending_as = JobStatus.FINISHED
             self.checkpoints.stop_checkpoint_scheduler()
-            self.emit(StopEpoch(epoch=self.epoch))
+            self._dismiss_workers()
 
     @handles(SlotLost)
     def _slot_lost(self, event: SlotLost) -> None:
@@ -299,17 +320,31 @@ class JobMaster(Machine):
         self._become(JobStatus.RESTARTING, error)
         self._awaited = {"epoch", RESTART_TIMER}
         self.emit(ScheduleTimer(timer=RESTART_TIMER, due_ms=self.at + delay_ms))
-        self.emit(StopEpoch(epoch=self.epoch))
+        self._dismiss_workers()
 
     def _end_epoch(self, status: JobStatus, error: str) -> None:
         self._become(status, error)
         self._ending_as = JobStatus.FAILED if status is JobStatus.FAILING else JobStatus.CANCELED
-        self.emit(StopEpoch(epoch=self.epoch))
+        self._dismiss_workers()
+
+    def _dismiss_workers(self) -> None:
+        """Make the workers of the epoch leave, unless they were told before; with none there, go on at once."""
+        if self._workers is Workers.AT_WORK:
+            self._workers = Workers.LEAVING
+            for record in self.tasks.values():
+                if not record.state.is_terminal:
+                    record.state = ExecutionState.CANCELING
+            self.emit(StopEpoch(epoch=self.epoch))
+        elif self._workers is Workers.NONE:
+            self._workers_left()
 
     @handles(EpochEnded)
     def _epoch_ended(self, event: EpochEnded) -> None:
-        if event.epoch != self.epoch:
-            return
+        if event.epoch == self.epoch and self._workers is Workers.LEAVING:
+            self._workers = Workers.NONE
+            self._workers_left()
+
+    def _workers_left(self) -> None:
         if self._ending_as is not None:
             self._end(self._ending_as)
         elif self.status is JobStatus.RESTARTING:
@@ -324,9 +359,10 @@ class JobMaster(Machine):
     def _end(self, status: JobStatus) -> None:
         self.checkpoints.shut_down(status.name)
         self._become(status, self.error)
-        if self._stop_answer is not None:
+        if status is JobStatus.FINISHED and self._stop_answer is not None:
             super().emit(self._stop_answer)
             self._stop_request = self._stop_answer = None
+        self._give_up_stopping(f"it is {status.name}")
 
     @handles(RequestCancel)
     def _cancel(self, event: RequestCancel) -> None:
@@ -381,7 +417,7 @@ class JobMaster(Machine):
         answer = self._stop_answer
         if answer is not None:
             self._stop_request = self._stop_answer = None
-            text = f"the savepoint stands at {answer.path}, but the job failed before it had stopped: {error}"
+            text = f"the savepoint stands at {answer.path}, but the job did not stop with it: {error}"
             self.emit(CompleteRequest(request_id=answer.request_id, error=text))
 
     # --- checkpoints ----------------------------------------------------------------------------------------------

@@ -1,0 +1,138 @@
+"""Small jobs for the lab, what they must commit, and what may be left on the lab's disk."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import Any
+
+from kit.graph.environment import StreamEnvironment
+from kit.graph.settings import CheckpointConfig, FixedDelay
+from kit.lab.lab import Lab
+from kit.metadata import read_metadata
+from kit.operators import CollectionSource, CollectSink, TumblingEventTimeWindows, count, sum_
+from kit.protocol.properties import RetentionPolicy
+
+CHECKPOINTS = "/checkpoints"
+WINDOW_MS = 10
+KEYS = "abcde"
+
+
+@dataclass(frozen=True)
+class Shape:
+    """One small job: what flows, how it is cut, and which way it takes."""
+
+    way: str = "totals"
+    rows: int = 30
+    splits: int = 3
+    batch_rows: int = 3
+    parallelism: int = 2
+    chaining: bool = True
+
+    def at(self, parallelism: int) -> Shape:
+        """The same job at another parallelism."""
+        return Shape(self.way, self.rows, self.splits, self.batch_rows, parallelism, self.chaining)
+
+    @property
+    def records(self) -> list[dict[str, Any]]:
+        """What the source reads: row number, key, and event time, which goes on with the row number."""
+        return [{"n": n, "k": KEYS[n * 7 % len(KEYS)], "t": 2 * n} for n in range(self.rows)]
+
+
+def environment(shape: Shape, **checkpoint: Any) -> StreamEnvironment:
+    """Give the job; every state lies in a file, checkpoints are kept when the job is cancelled."""
+    settings: dict[str, Any] = {
+        "interval_ms": 40,
+        "memory_threshold_bytes": 0,
+        "retention": RetentionPolicy.RETAIN_ON_CANCELLATION,
+        "tolerable_failures": 1_000,
+    } | checkpoint
+    env = StreamEnvironment(
+        "small",
+        parallelism=shape.parallelism,
+        max_parallelism=16,
+        checkpoint=CheckpointConfig(**settings),
+        restart=FixedDelay(1_000, 5),
+        chaining=shape.chaining,
+    )
+    rows = shape.records
+    columns = CollectionSource([{"n": 0, "k": "a", "t": 0}]).schema
+    source = CollectionSource(rows, columns, splits=shape.splits, batch_rows=shape.batch_rows)
+    stream = env.from_source(source, uid="rows")
+    WAYS[shape.way](env, stream)
+    return env
+
+
+def _totals(env: StreamEnvironment, stream: Any) -> None:
+    totals = stream.key_by("k").aggregate(rows=count(), total=sum_("n"), emit="final").uid("totals")
+    totals.sink_to(CollectSink("totals"), uid="totals-out")
+    stream.sink_to(CollectSink("rows"), uid="rows-out")
+
+
+def _windows(env: StreamEnvironment, stream: Any) -> None:
+    timed = stream.assign_timestamps("t").uid("times")
+    windows = timed.key_by("k").window(TumblingEventTimeWindows(WINDOW_MS))
+    windows.aggregate(rows=count(), total=sum_("n")).uid("windows").sink_to(CollectSink("windows"), uid="windows-out")
+    timed.rebalance().sink_to(CollectSink("rows"), uid="rows-out")
+
+
+def _union(env: StreamEnvironment, stream: Any) -> None:
+    even = stream.filter(lambda row: row["n"] % 2 == 0).uid("even")
+    odd = stream.rebalance().filter(lambda row: row["n"] % 2 == 1).uid("odd")
+    both = even.union(odd)
+    both.key_by("k").aggregate(rows=count(), total=sum_("n"), emit="final").uid("totals").sink_to(
+        CollectSink("totals"), uid="totals-out"
+    )
+    both.rebalance().map(dict).uid("same").sink_to(CollectSink("rows"), uid="rows-out")
+
+
+WAYS = {"totals": _totals, "windows": _windows, "union": _union}
+
+
+def wrong(lab: Lab, shape: Shape) -> dict[str, Any]:
+    """Say where what was committed differs from the batch result: sink -> (too much, too little); {} when nowhere."""
+    expected: dict[str, Counter[tuple[Any, ...]]] = {"rows": Counter((row["n"],) for row in shape.records)}
+    groups: dict[tuple[Any, ...], list[int]] = {}
+    for row in shape.records:
+        key = (row["k"], row["t"] // WINDOW_MS * WINDOW_MS) if shape.way == "windows" else (row["k"],)
+        groups.setdefault(key, []).append(row["n"])
+    sink = "windows" if shape.way == "windows" else "totals"
+    expected[sink] = Counter((*key, len(members), sum(members)) for key, members in groups.items())
+    differences = {}
+    for name, wanted in expected.items():
+        found = Counter(committed(lab, name))
+        if found != wanted:
+            differences[name] = (found - wanted, wanted - found)
+    return differences
+
+
+def committed(lab: Lab, sink: str) -> list[tuple[Any, ...]]:
+    """Give the rows that a sink has published, without what is the same in all."""
+    columns = {"rows": ["n"], "totals": ["k", "rows", "total"], "windows": ["k", "window_start", "rows", "total"]}[sink]
+    frame = lab.output(sink)
+    if frame.empty:
+        return []
+    return [tuple(row) for row in frame[columns].itertuples(index=False)]
+
+
+def settle(lab: Lab) -> None:
+    """Do everything that is still under way; timers that are not due stay."""
+    while any(action.kind.name != "WAIT" for action in lab.enabled()):
+        lab.step()
+
+
+def state_files(lab: Lab) -> set[str]:
+    """Give the files in checkpoints and savepoints, but for `_metadata`."""
+    below = {*lab.files.paths(CHECKPOINTS), *lab.files.paths("/savepoints")}
+    return {path for path in below if not path.endswith("/_metadata")}
+
+
+def referenced_files(lab: Lab) -> set[str]:
+    """Give the files that the `_metadata` on the disk refer to."""
+    found: set[str] = set()
+    for path, data in lab.files.contents.items():
+        if path.endswith("/_metadata"):
+            metadata, _ = read_metadata(data, path.rpartition("/")[0])
+            for state in metadata.operator_states:
+                found |= set(state.files())
+    return found
