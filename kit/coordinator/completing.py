@@ -116,7 +116,7 @@ class CheckpointCompletion:
             return
         subsumed, discards = owner.store.add(completed)
         owner.force_full_snapshot = False
-        owner.discard(discards)
+        owner.discard(discards, "CheckpointSubsumed")
         gone = subsumed is not None and subsumed.properties.discard_subsumed
         self._finish(subsumed.checkpoint_id if subsumed is not None and gone else NO_CHECKPOINT)
 

@@ -71,6 +71,7 @@ NOTES = {
     "CheckpointFinalizing": "all have acked: size_bytes of the metadata",
     "CheckpointCompleted": "it stands: snapshot, size_bytes, duration_ms, subsumed (an older one's id)",
     "CheckpointSubsumed": "a completed checkpoint is deleted because newer ones stand",
+    "CheckpointDiscarded": "a completed checkpoint is deleted because the job has ended, or it could not be stored",
     "CheckpointAborted": "it will not complete: reason, detail, task (to blame), acked, tasks",
     "CheckpointRestored": "the job goes back to it: path",
 }
@@ -495,12 +496,12 @@ class CheckpointCoordinator:
 
     # --- small things ---------------------------------------------------------------------------------------------
 
-    def discard(self, discards: Iterable[DiscardState]) -> None:
-        """Delete what the store no longer needs."""
+    def discard(self, discards: Iterable[DiscardState], kind: str = "CheckpointDiscarded") -> None:
+        """Delete what the store no longer needs; `kind` is what to call it in the trace."""
         for discard in discards:
             if discard.checkpoint_id is not None:
                 self.statistics.discarded(discard.checkpoint_id)
-                self.note("CheckpointSubsumed", discard.checkpoint_id)
+                self.note(kind, discard.checkpoint_id)
             self.context.emit(discard)
 
     def remember_completed(self, checkpoint_id: int) -> None:

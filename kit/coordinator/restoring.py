@@ -66,7 +66,7 @@ class CheckpointRestore:
                 metadata.properties.snapshot_type.sharing if metadata.properties else None,
             )
         _, discards = owner.store.add(completed)
-        owner.discard(discards)
+        owner.discard(discards, "CheckpointSubsumed")
         owner.context.emit(SetCheckpointIdCounter(next_id=completed.checkpoint_id + 1))
         return completed
 

@@ -16,8 +16,10 @@ from typing import Generic, Protocol, TypeVar
 
 from kit.protocol.properties import SharingFilesStrategy
 from kit.state.handles import (
+    ChangelogStateBackendHandle,
     HandleAndLocalPath,
     IncrementalRemoteKeyedStateHandle,
+    SegmentFileStateHandle,
     StateObject,
     StreamStateHandle,
 )
@@ -156,14 +158,22 @@ def shared_parts(state: _WithHandles) -> Iterator[HandleAndLocalPath]:
 
 
 def private_files(state: _WithHandles) -> Iterator[str]:
-    """The path of every file in a state that belongs to its checkpoint alone."""
+    """The path of every file in a state that belongs to its checkpoint alone.
+
+    Changelogs and segments of merged files, which only Flink writes, are left alone, as Flink leaves them: other
+    checkpoints may lie in the same files.
+    """
     for handle in state.handles():
         if isinstance(handle, IncrementalRemoteKeyedStateHandle):
             yield from handle.meta_state.files()
             for part in handle.private_state:
                 yield from part.files()
-        else:
+        elif not isinstance(handle, ChangelogStateBackendHandle) and not _is_segment(handle):
             yield from handle.files()
+
+
+def _is_segment(handle: StateObject) -> bool:
+    return isinstance(getattr(handle, "delegate", handle), SegmentFileStateHandle)
 
 
 def register_shared_state(

@@ -61,11 +61,12 @@ def _check_inputs_of_partially_finished(
 
 
 def _refused(vertex: str, had: str, edge: JobEdge, state: VertexFinishedState) -> FinishedOperatorsError:
+    exchange = "a pointwise edge" if edge.is_pointwise else "an all-to-all edge"
     return FinishedOperatorsError(
         "Illegal JobGraph modification.",
-        f"In the checkpoint vertex '{vertex}' is {had}, but '{edge.source}', which it reads from over "
-        f"{'a pointwise' if edge.is_pointwise else 'an all-to-all'} edge, is {state.value}: nobody would read what that "
-        "sends. Leave the part of the program before a finished operator as it was, or start without this state.",
+        f"In the checkpoint vertex '{vertex}' is {had}, but '{edge.source}', which it reads from over {exchange}, is "
+        f"{state.value}: nobody would read what that sends. Leave the part of the program before a finished operator "
+        "as it was, or start without this state.",
     )
 
 
@@ -75,8 +76,8 @@ def _state_of_vertex(vertex: AssignmentVertex, states: Mapping[str, OperatorStat
         told = ", ".join(f"{label} {state.value}" for label, state in found.items())
         raise FinishedOperatorsError(
             f"Can not restore vertex {vertex.name} which contain mixed operator finished state.",
-            f"In the checkpoint its operators are: {told}. They are one task now and cannot run in part: keep those that "
-            "had finished in a chain of their own.",
+            f"In the checkpoint its operators are: {told}. They are one task now, which cannot run in part: keep "
+            "those that had finished in a chain of their own.",
         )
     return next(iter(found.values()))
 

@@ -392,6 +392,19 @@ def test_a_checkpoint_that_cannot_be_stored_is_discarded_and_counted() -> None:
     assert Reason.FINALIZE_CHECKPOINT_FAILURE.message in error
 
 
+@pytest.mark.flink("DefaultCompletedCheckpointStoreTest.testAddCheckpointFailedShouldNotRemoveOldOnes")
+def test_what_cannot_be_stored_subsumes_nothing() -> None:
+    job = Harness(tolerable_failures=9)
+    job.complete(job.trigger(), files=True)
+    job.trigger()
+    job.ack_all(2)
+    job.answer(commands.WriteMetadata)
+    job.give(events.CheckpointStoreFailed(checkpoint_id=2, error="no quorum"))
+    assert job.retained_ids() == [1]
+    assert job.discarded() == {"chk-2/_metadata"}
+    assert [note.checkpoint_id for note in job.notes("CheckpointDiscarded")] == [2]
+
+
 @pytest.mark.flink("CheckpointCoordinatorFailureTest.testCleanupOmissionForPossibleInconsistentStateException")
 def test_a_checkpoint_of_which_nobody_knows_whether_it_is_stored_keeps_its_files() -> None:
     job = Harness()

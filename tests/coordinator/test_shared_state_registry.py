@@ -20,6 +20,9 @@ from kit.state.handles import (
     HandleAndLocalPath,
     IncrementalRemoteKeyedStateHandle,
     KeyGroupRange,
+    KeyGroupsStateHandle,
+    SegmentFileStateHandle,
+    StateScope,
     StreamStateHandle,
 )
 from kit.state.operator_state import OperatorSubtaskState, TaskStateSnapshot
@@ -123,6 +126,12 @@ def test_an_ack_registers_its_shared_files_and_no_others() -> None:
 def test_private_files_are_those_that_are_not_shared() -> None:
     state = incremental(1, "a", "b").subtask_states["op"]
     assert list(private_files(state)) == ["meta-1", "private-1"]
+
+
+def test_a_segment_of_a_merged_file_is_not_deleted_with_one_checkpoint() -> None:
+    segment = SegmentFileStateHandle(0, 10, StateScope.SHARED, "merged", "logical")
+    handle = KeyGroupsStateHandle(KeyGroupRange(0, 0), (0,), segment)
+    assert list(private_files(OperatorSubtaskState(managed_keyed_state=(handle,)))) == []
 
 
 def test_a_closed_registry_takes_nothing() -> None:
