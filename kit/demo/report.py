@@ -17,9 +17,9 @@ from kit.spark import SparkJob
 
 MOST_DIFFERENCES = 10
 INTRO = (
-    "The flights of New York 2013, counted per carrier and per destination and day. The job starts with two subtasks an "
-    "operator; one of its workers is killed; it goes on from the latest checkpoint; it is stopped with a savepoint, and "
-    "resumed from that with three subtasks."
+    "The flights of New York 2013, counted per carrier and per destination and day. The job starts with two subtasks "
+    "an operator; one of its workers is killed; it goes on from the latest checkpoint; it is stopped with a "
+    "savepoint, and resumed from that with three subtasks."
 )
 
 
