@@ -15,7 +15,7 @@ import traitlets
 from kit.draw.frames import Frame, film, frames
 from kit.draw.moment import Moment
 from kit.draw.stage import Stage
-from kit.draw.svg import asset, moment_svg
+from kit.draw.svg import asset
 from kit.lab import Lab
 from kit.protocol.trace import Trace
 
@@ -34,7 +34,7 @@ class Stepper(anywidget.AnyWidget):
 
     def __init__(self, run: Lab | Trace, stages: Sequence[Stage] | None = None, **traits: Any) -> None:
         self._run = run
-        self._stages = stages
+        self._stages = stages or ()
         if isinstance(run, Trace) and not stages:
             raise TypeError("a trace does not say what the job looks like: Stepper(trace, stages)")
         super().__init__(film=film(self.trace, self.stages), **traits)
@@ -47,7 +47,7 @@ class Stepper(anywidget.AnyWidget):
     @property
     def stages(self) -> Sequence[Stage]:
         """The shapes of the run's epochs."""
-        return self._stages or self._run.stages
+        return stages_of(self._run) if isinstance(self._run, Lab) else self._stages
 
     @property
     def frame(self) -> Frame:
@@ -70,8 +70,7 @@ class Stepper(anywidget.AnyWidget):
 
     def svg(self) -> str:
         """The frame shown as a static picture."""
-        frame = self.frame
-        return moment_svg(frame.stage, frame.moment, frame.words)
+        return self.frame.svg()
 
     def _repr_mimebundle_(self, **kwargs: Any) -> Any:
         """The widget, and for where no widget can be shown the picture."""
@@ -82,3 +81,8 @@ class Stepper(anywidget.AnyWidget):
 
     def __repr__(self) -> str:
         return f"Stepper({len(self.film['frames'])} frames, at {self.value})"
+
+
+def stages_of(lab: Lab) -> list[Stage]:
+    """The shapes of a lab's epochs; before the first, the job's own."""
+    return lab.stages or [Stage.of(lab.master.graph)]

@@ -16,7 +16,7 @@ from kit.draw.captions import Ends, caption_of, lower_first
 from kit.draw.moment import Moment, advance
 from kit.draw.scene import Scene, Sprite, Words, scene
 from kit.draw.stage import Stage, stage_for
-from kit.draw.svg import LEGEND_HEIGHT, backdrop, picture_layout
+from kit.draw.svg import LEGEND_HEIGHT, backdrop, moment_svg, picture_layout
 from kit.protocol.trace import TraceRecord
 
 BULK, PLUMBING, DETAIL, MAIN, MILESTONE = range(5)
@@ -63,37 +63,67 @@ MARKS = {
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """The moment after an event and all its commands, with its words, its level, and what it is a mark of."""
+    """The moment after an event and all its commands: these `records`. `cause` is the record that led to the event."""
 
     moment: Moment
     stage: Stage
-    words: Words
-    level: int
-    mark: str
+    records: tuple[TraceRecord, ...] = ()
+    cause: TraceRecord | None = None
+
+    @property
+    def level(self) -> int:
+        """How much happened: the highest level of a record."""
+        return max(map(level_of, self.records), default=MILESTONE)
+
+    @property
+    def mark(self) -> str:
+        """What the frame is a mark of, see `MARKS`; "" for most."""
+        return next((MARKS[record.kind] for record in self.records if record.kind in MARKS), "")
+
+    @property
+    def words(self) -> Words:
+        """The most important record, then what else came of the event, then why."""
+        if not self.records:
+            return Words(self.moment.caption)
+        ends = self.stage.ends()
+        first = max(self.records, key=lambda record: (level_of(record), record.kind in MARKS, record.role == "event"))
+        least = min(DETAIL, level_of(first))
+        told: dict[str, list[TraceRecord]] = {}
+        for record in self.records:
+            if record is not first and level_of(record) >= least:
+                told.setdefault(record.kind, []).append(record)
+        then = [_told(records, ends) for records in told.values()]
+        because = "" if self.cause is None else lower_first(caption_of(self.cause, ends))
+        return Words(caption_of(first, ends), "; ".join([*then[:1], *map(lower_first, then[1:])]), because)
 
     def scene(self) -> Scene:
         """What is drawn of it."""
         return scene(picture_layout(self.stage), self.moment, self.words)
 
+    def svg(self) -> str:
+        """The frame as a picture that stands alone."""
+        return moment_svg(self.stage, self.moment, self.words)
+
+    def __repr__(self) -> str:
+        return f"Frame({self.moment.n} records, {self.moment.at_ms} ms: {self.words.what})"
+
+
+def _told(records: Sequence[TraceRecord], ends: Ends) -> str:
+    more = "" if len(records) == 1 else f" (and {len(records) - 1} more)"
+    return caption_of(records[0], ends) + more
+
 
 def frames(trace: Iterable[TraceRecord], stages: Sequence[Stage]) -> list[Frame]:
     """The frames of a run, the first before anything happened."""
     moment = Moment()
-    made = [Frame(moment, stage_for(stages, 1), Words(moment.caption), MILESTONE, "")]
+    made = [Frame(moment, stage_for(stages, moment.epoch))]
     seen: dict[str, TraceRecord] = {}
-    ends: dict[int, Ends] = {}
     for group in steps(trace):
-        causes = [seen.get(record.cause) for record in group]
-        for record, cause in zip(group, causes):
-            moment = advance(moment, record, seen.get(record.cause, cause))
+        cause = seen.get(group[0].cause)
+        for record in group:
+            moment = advance(moment, record, seen.get(record.cause))
             seen[record.id] = record
-        stage = stage_for(stages, moment.epoch)
-        if moment.epoch not in ends:
-            ends[moment.epoch] = {c.number: (c.source, c.target) for c in stage.channels}
-        words = _words(group, causes[0], ends[moment.epoch])
-        level = max(map(level_of, group))
-        mark = next((MARKS[record.kind] for record in group if record.kind in MARKS), "")
-        made.append(Frame(moment, stage, words, level, mark))
+        made.append(Frame(moment, stage_for(stages, moment.epoch), tuple(group), cause))
     return made
 
 
@@ -122,21 +152,6 @@ def level_of(record: TraceRecord) -> int:
     if record.kind == "TaskStateChanged":
         return {"RUNNING": DETAIL, "FINISHED": DETAIL, "FAILED": MAIN}.get(record.data["state"], PLUMBING)
     return LEVELS.get(record.kind, DETAIL)
-
-
-def _words(group: Sequence[TraceRecord], cause: TraceRecord | None, ends: Ends) -> Words:
-    """The most important record, then what else came of the event, then why."""
-    first = max(group, key=lambda record: (level_of(record), record.role == "event"))
-    others = [record for record in group if record is not first and level_of(record) >= min(DETAIL, level_of(first))]
-    told: dict[str, list[str]] = {}
-    for record in others:
-        told.setdefault(record.kind, []).append(caption_of(record, ends))
-    then = [
-        captions[0] if len(captions) == 1 else f"{captions[0]} (and {len(captions) - 1} more)"
-        for captions in told.values()
-    ]
-    because = "" if cause is None else lower_first(caption_of(cause, ends))
-    return Words(caption_of(first, ends), "; ".join([then[0], *map(lower_first, then[1:])]) if then else "", because)
 
 
 def story_level(made: Sequence[Frame], length: int = STORY_LENGTH) -> int:
@@ -204,9 +219,7 @@ class _Looks:
         }
 
     def _shortened(self, sprite: dict[str, str | float | None]) -> dict[str, str | float | None]:
-        own = ("x", "y", "d", "text", "transform")
-        if "transform" in sprite:
-            own = ("text", "transform")
+        own = {"text", "transform"} if "transform" in sprite else {"x", "y", "d", "text"}
         look = tuple((key, value) for key, value in sprite.items() if key not in own)
         number = self._numbers.setdefault(look, len(self._numbers))
         return {"look": number} | {key: value for key, value in sprite.items() if key in own}

@@ -67,7 +67,7 @@ def phases(trace: Iterable[TraceRecord], checkpoint: int | None = None) -> pd.Da
     has not begun is missing, an open phase is as long as it lasted), bytes (Int64).
     """
     records = list(trace)
-    last = moment_at(records, -1)
+    last = moment_at(records)
     ways = _ways(records)
     rows = []
     for checkpoint_id, known in last.checkpoints.items():
@@ -103,7 +103,7 @@ def gantt(trace: Iterable[TraceRecord], checkpoint: int | None = None) -> Figure
     from matplotlib.patches import Patch
 
     records = list(trace)
-    last = moment_at(records, -1)
+    last = moment_at(records)
     number = max(last.checkpoints, default=None) if checkpoint is None else checkpoint
     if number is None or number not in last.checkpoints:
         there = ", ".join(map(str, last.checkpoints)) or "none"

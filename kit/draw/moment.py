@@ -221,8 +221,8 @@ def moments(trace: Iterable[TraceRecord]) -> Iterator[Moment]:
         yield moment
 
 
-def moment_at(trace: Iterable[TraceRecord], n: int) -> Moment:
-    """The moment after the first `n` records (all of them when there are fewer)."""
+def moment_at(trace: Iterable[TraceRecord], n: int | None = None) -> Moment:
+    """The moment after the first `n` records; after all of them when there are fewer or `n` is None."""
     moment = Moment()
     for moment in moments(trace):
         if moment.n == n:
@@ -282,6 +282,8 @@ def _sent(moment: Moment, record: TraceRecord) -> Moment:
     if record.kind not in _TO_TASK and record.kind not in _TO_JOB:
         return moment
     message = MessageMoment(record.kind, record.data["task"], record.kind in _TO_TASK, record.checkpoint_id)
+    if message.task in moment.tasks and moment.tasks[message.task].lost:
+        return moment
     return replace(moment, messages={**moment.messages, record.id: message})
 
 
@@ -361,10 +363,12 @@ def _lost(moment: Moment, name: str, error: str) -> Moment:
     """A task is gone, with what was under way from it and to it."""
     moment = _task(moment, name, state="FAILED", lost=True, error=error)
     messages = {sent: message for sent, message in moment.messages.items() if message.task != name}
-    channels = {
-        number: replace(channel, queued=(), wire=()) if name in (channel.sender, channel.receiver) else channel
-        for number, channel in moment.channels.items()
-    }
+    channels = dict(moment.channels)
+    for number, channel in moment.channels.items():
+        if name == channel.receiver:
+            channels[number] = replace(channel, queued=(), wire=(), arrived=(), held=None, awaited=None)
+        elif name == channel.sender:
+            channels[number] = replace(channel, queued=(), wire=())
     return replace(moment, messages=messages, channels=channels)
 
 

@@ -18,7 +18,7 @@ from kit.draw.frames import film, frames
 from kit.draw.moment import Moment, moment_at
 from kit.draw.redistribution import redistribution, redistribution_svg
 from kit.draw.stage import Stage
-from kit.draw.svg import asset, moment_svg
+from kit.draw.svg import asset
 from kit.protocol.trace import Trace
 
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
@@ -76,10 +76,10 @@ def page_html(
     intro: str = "",
 ) -> str:
     """The page that `export_html` writes."""
-    last = moment_at(trace, -1)
+    last = moment_at(trace)
     script = asset("stage.js").replace("export default { render };", "const stage = { render };")
     data = json.dumps(film(trace, stages), separators=(",", ":"), ensure_ascii=False).replace("</", "<\\/")
-    still = moment_svg(frames(trace, stages)[-1].stage, last)
+    still = frames(trace, stages)[-1].svg()
     return (
         f'<!doctype html><html lang="en"><head><meta charset="utf-8">'
         f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">'

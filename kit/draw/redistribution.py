@@ -41,7 +41,7 @@ COLUMNS = [
 
 def restores_of(trace: Iterable[TraceRecord]) -> tuple[RestoreMoment, ...]:
     """Every restore of a run, oldest first."""
-    return moment_at(trace, -1).restores
+    return moment_at(trace).restores
 
 
 def redistribution(trace: Iterable[TraceRecord]) -> pd.DataFrame:

@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from kit.draw.captions import caption_of, lower_first
 from kit.draw.layout import CELL, IN_LENGTH, OUT_LENGTH, Box, Lane, Layout
 from kit.draw.moment import (
     ABORTED,
@@ -28,6 +29,7 @@ from kit.draw.moment import (
     Moment,
     TaskMoment,
 )
+from kit.draw.stage import Stage
 
 Sprite = dict[str, str | float]
 Scene = dict[str, Sprite]
@@ -76,7 +78,7 @@ def scene(layout: Layout, moment: Moment, words: Words | None = None) -> Scene:
     """Everything that is drawn of this moment; `words` are the moment's own unless given."""
     sprites: Scene = {}
     if words is None:
-        words = Words(moment.caption, because=moment.why)
+        words = words_of(layout.stage, moment)
     for name, sprite in (
         *_words(layout, words),
         *_panel(layout, moment),
@@ -85,6 +87,15 @@ def scene(layout: Layout, moment: Moment, words: Words | None = None) -> Scene:
     ):
         sprites[name] = sprite
     return sprites
+
+
+def words_of(stage: Stage, moment: Moment) -> Words:
+    """What the moment says of its last record, channels called by the tasks they join."""
+    if moment.record is None:
+        return Words(moment.caption)
+    ends = stage.ends()
+    because = "" if moment.cause is None else lower_first(caption_of(moment.cause, ends))
+    return Words(caption_of(moment.record, ends), because=because)
 
 
 Named = Iterator[tuple[str, Sprite]]
@@ -204,7 +215,7 @@ def _history(layout: Layout, moment: Moment) -> Named:
         sign, what = ("✓", _size(checkpoint)) if completed else ("✗", checkpoint.reason.replace("_", " ").lower())
         what = what.removeprefix("checkpoint ")
         yield f"chip{slot}", _rect("panel", x, y, CHIP_WIDTH, 18, "chip " + ("completed" if completed else "lost"), 9)
-        text = fit(f"{sign} {checkpoint.checkpoint_id}  {what}", CHIP_WIDTH - 12, 10.5)
+        text = fit(f"{sign} {checkpoint.checkpoint_id}: {what}", CHIP_WIDTH - 12, 10.5)
         yield f"chip{slot}:text", _text("panel", x + 8, y + 12.5, "chip-text", text)
 
 

@@ -98,6 +98,10 @@ class Stage:
         name = task.rpartition("/")[0]
         return next(vertex for vertex in self.vertices if vertex.name == name)
 
+    def ends(self) -> dict[int, tuple[str, str]]:
+        """Sender and receiver of each channel."""
+        return {channel.number: (channel.source, channel.target) for channel in self.channels}
+
     def tasks(self) -> list[str]:
         """All tasks, vertex by vertex."""
         return [f"{vertex.name}/{subtask}" for vertex in self.vertices for subtask in range(vertex.parallelism)]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from kit.draw.stage import Stage
 from kit.graph.environment import StreamEnvironment
 from kit.graph.settings import CheckpointConfig
 from kit.lab import Lab
@@ -23,8 +22,3 @@ def letters(rows: int = 40, parallelism: int = 2) -> StreamEnvironment:
 def lab_of(seed: int = 1, rows: int = 40, parallelism: int = 2) -> Lab:
     """The job at its start."""
     return Lab(letters(rows, parallelism), seed=seed)
-
-
-def stages_of(lab: Lab) -> list[Stage]:
-    """The shapes of the lab's epochs."""
-    return [Stage.of(graph, epoch) for epoch, (_, graph) in enumerate(lab._world.stages, 1)]

@@ -1,0 +1,172 @@
+"""The exported page shows, frame by frame, what Python draws, and asks the network for nothing."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from playwright.sync_api import Page
+
+from kit.draw.frames import Frame, frames
+from kit.draw.page import export_html, page_html, table_html
+from kit.draw.scene import Scene
+from tests.draw.labs import lab_of
+from tests.draw.script import stage, story
+
+STAGES = [stage(1), stage(2, counts=3)]
+
+# What the page shows, for each of these positions of the slider.
+LOOK = """
+(positions) => positions.map((position) => {
+  const slider = document.querySelector(".kit-slider input");
+  slider.value = position;
+  slider.dispatchEvent(new Event("input"));
+  const shown = {};
+  for (const node of document.querySelectorAll("[data-name]")) {
+    const sprite = { tag: node.tagName, layer: node.parentNode.dataset.layer, text: node.textContent };
+    for (const { name, value } of node.attributes) if (name !== "data-name") sprite[name] = value;
+    shown[node.dataset.name] = sprite;
+  }
+  return shown;
+})
+"""
+
+
+@pytest.fixture(scope="module")
+def exported(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The story as a page."""
+    return export_html(story(), STAGES, tmp_path_factory.mktemp("page") / "run.html", "Clicks & pages")
+
+
+def as_shown(scene: Scene) -> dict[str, dict[str, str]]:
+    """A scene as a browser tells of it."""
+    return {
+        name: {"text": ""} | {key: value if isinstance(value, str) else f"{value:g}" for key, value in sprite.items()}
+        for name, sprite in scene.items()
+    }
+
+
+def every_step(page: Page) -> None:
+    page.get_by_label("every step").check()
+
+
+def test_every_frame_is_what_python_draws(page: Page, exported: Path) -> None:
+    made = frames(story(), STAGES)
+    page.goto(exported.as_uri())
+    every_step(page)
+    shown = page.evaluate(LOOK, list(range(len(made))))
+    for number, frame in enumerate(made):
+        assert shown[number] == as_shown(frame.scene()), f"frame {number}"
+
+
+def test_jumping_about_shows_the_same_as_stepping(page: Page, tmp_path: Path) -> None:
+    lab = lab_of(seed=2)
+    lab.run_until(checkpoint=1)
+    lab.kill(0)
+    lab.run()
+    made = frames(lab.trace, lab.stages)
+    page.goto(export_html(lab.trace, lab.stages, tmp_path / "lab.html").as_uri())
+    every_step(page)
+    some = [len(made) - 1, 0, *range(40, len(made), 97), 33, 32, 31, 5]
+    for number, shown in zip(some, page.evaluate(LOOK, some), strict=True):
+        assert shown == as_shown(made[number].scene()), f"frame {number}"
+
+
+def headline(page: Page) -> str:
+    return page.locator("[data-name=what]").text_content() or ""
+
+
+def told(made: list[Frame], mark: str) -> list[str]:
+    return [frame.words.what for frame in made if frame.mark == mark]
+
+
+def test_keys_step_and_jump(page: Page, exported: Path) -> None:
+    made = frames(story(), STAGES)
+    page.goto(exported.as_uri())
+    assert headline(page) == "Nothing has happened yet"
+    page.keyboard.press("ArrowRight")
+    first = headline(page)
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("ArrowLeft")
+    assert headline(page) == first
+    page.keyboard.press("c")
+    assert headline(page) == told(made, "checkpoint")[0]
+    page.keyboard.press("f")
+    assert headline(page) == told(made, "failure")[0]
+    page.keyboard.press("r")
+    assert headline(page) == told(made, "restore")[0]
+    page.keyboard.press("F")
+    assert headline(page) == told(made, "failure")[0]
+    page.keyboard.press("End")
+    assert headline(page) == made[-1].words.what
+    page.keyboard.press("Home")
+    assert headline(page) == "Nothing has happened yet"
+
+
+def test_play_runs_to_the_end_and_stops(page: Page, exported: Path) -> None:
+    page.goto(exported.as_uri())
+    page.clock.install()
+    page.get_by_role("button", name="Play").click()
+    page.clock.run_for(400_000)
+    assert headline(page) == frames(story(), STAGES)[-1].words.what
+    assert page.get_by_role("button", name="Play").is_visible()
+
+
+def test_a_link_opens_at_its_step(page: Page, exported: Path) -> None:
+    page.goto(exported.as_uri())
+    page.keyboard.press("f")
+    there = page.url
+    page.goto("about:blank")
+    page.goto(there)
+    assert headline(page) == told(frames(story(), STAGES), "failure")[0]
+
+
+def test_no_text_leaves_the_picture_or_lies_on_another(page: Page, exported: Path) -> None:
+    """At every frame: texts of the fixed parts, the panel and the tasks keep apart."""
+    page.goto(exported.as_uri())
+    every_step(page)
+    for number in range(0, len(frames(story(), STAGES)), 3):
+        page.evaluate(LOOK, [number])
+        assert page.evaluate(OVERLAPS) == [], f"frame {number}"
+
+
+OVERLAPS = """
+() => {
+  const picture = document.querySelector(".kit-player .kit-stage").getBoundingClientRect();
+  const texts = [...document.querySelectorAll(".kit-player .kit-stage text")].filter(
+    (node) => node.textContent && !node.closest("[data-layer=elements]"));
+  const boxes = texts.map((node) => ({ text: node.textContent, box: node.getBoundingClientRect() }));
+  const wrong = boxes.filter(({ box }) => box.right > picture.right || box.bottom > picture.bottom).map((b) => b.text);
+  boxes.forEach((a, i) => boxes.slice(i + 1).forEach((b) => {
+    const wide = Math.min(a.box.right, b.box.right) - Math.max(a.box.left, b.box.left);
+    const high = Math.min(a.box.bottom, b.box.bottom) - Math.max(a.box.top, b.box.top);
+    if (wide > 1 && high > 4) wrong.push(`${a.text} | ${b.text}`);
+  }));
+  return wrong;
+}
+"""
+
+
+def test_the_file_names_no_other_place() -> None:
+    text = page_html(story(), STAGES).replace("http://www.w3.org/2000/svg", "")
+    assert "http" not in text.replace("http-equiv", "")
+    assert "default-src 'none'" in text
+
+
+def test_data_cannot_end_the_script() -> None:
+    trace = story()
+    text = page_html(trace, STAGES, title="<b>&</b>", intro="</script>")
+    assert "<title>&lt;b&gt;" in text
+    start = text.index('id="film">') + len('id="film">')
+    film: dict[str, Any] = json.loads(text[start : text.index("</script>", start)])
+    assert len(film["frames"]) == len(frames(trace, STAGES))
+
+
+def test_a_table_leaves_empty_what_is_missing() -> None:
+    table = pd.DataFrame({"name": ["a<b", None], "n": pd.array([1, None], dtype="Int64"), "from": [[0, 1], []]})
+    html = table_html(table)
+    assert '<td class="text">a&lt;b</td><td class="number">1</td><td class="text">0, 1</td>' in html
+    assert '<td class="text"></td><td class="number"></td><td class="text"></td>' in html
