@@ -165,13 +165,11 @@ class CheckpointCoordinator:
 
     @_entry
     def use_graph(self, graph: ExecutionGraph) -> None:
-        """The job will run with these parallelisms from the next epoch on.
-
-        Raises ProtocolError while checkpoints of the old one are pending: abort them first.
-        """
-        still = [checkpoint for checkpoint in self.pending.values() if not checkpoint.is_disposed]
-        if still:
-            raise ProtocolError(f"the graph cannot change while checkpoints are pending: {still}")
+        """The job is deployed anew, with these parallelisms: whatever its earlier tasks had begun is over."""
+        why = CheckpointException(CheckpointFailureReason.JOB_FAILOVER_REGION, "The job is deployed anew.")
+        self.trigger.give_up(why)
+        for checkpoint in list(self.pending.values()):
+            self.abort(checkpoint, why)
         self._take_graph(graph)
 
     # --- events ---------------------------------------------------------------------------------------------------
@@ -491,7 +489,9 @@ class CheckpointCoordinator:
         self.is_shut_down, self.job_status = True, job_status
         self.is_periodic_scheduling = False
         self._cancel_periodic()
-        self._abort_all(CheckpointException(CheckpointFailureReason.CHECKPOINT_COORDINATOR_SHUTDOWN))
+        why = CheckpointException(CheckpointFailureReason.CHECKPOINT_COORDINATOR_SHUTDOWN)
+        self.trigger.give_up(why)
+        self._abort_all(why)
         self.discard(self.store.shut_down(job_status))
 
     # --- small things ---------------------------------------------------------------------------------------------

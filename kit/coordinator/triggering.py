@@ -184,6 +184,12 @@ class CheckpointTrigger:
         if now is not None:
             self._fail(now.request, CheckpointException(CheckpointFailureReason.IO_EXCEPTION, event.error))
 
+    def give_up(self, why: CheckpointException) -> None:
+        """Do not wait for an id any longer; once there is a pending checkpoint, abort that instead."""
+        now = self._without_checkpoint()
+        if now is not None:
+            self._fail(now.request, why)
+
     # --- from the location to the tasks -----------------------------------------------------------------------------
 
     def _on_its_way(self, checkpoint_id: int) -> PendingCheckpoint | None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
+
 import pytest
 
 from kit.coordinator.store import CompletedCheckpointStore
@@ -15,7 +17,6 @@ from kit.protocol.messages import (
 )
 from kit.protocol.properties import RetentionPolicy
 from kit.protocol.reasons import CheckpointFailureReason as Reason
-from kit.protocol.words import ProtocolError
 from kit.state.operator_state import FINISHED_ON_RESTORE, TaskStateSnapshot
 from tests.coordinator.harness import JOB, Harness, keyed_state, operator_id
 from tests.coordinator.test_shared_state_registry import incremental
@@ -526,17 +527,35 @@ def test_the_end_of_the_job_keeps_or_discards_what_the_policy_says(retention: Re
     assert job.pending() == []
 
 
-def test_the_graph_may_change_between_epochs_only() -> None:
+@pytest.mark.parametrize("has_id", [True, False])
+def test_deploying_anew_ends_what_the_earlier_tasks_had_begun(has_id: bool) -> None:
     job = Harness()
-    job.trigger()
-    bigger = job.graph.with_parallelism({"sums": 3})
-    with pytest.raises(ProtocolError, match="while checkpoints are pending"):
-        job.coordinator.use_graph(bigger)
-    job.coordinator.abort_pending_checkpoints(Reason.JOB_FAILOVER_REGION)
-    job.coordinator.use_graph(bigger)
+    request = job.request()
+    if has_id:
+        job.answer_triggering()
+    job.coordinator.use_graph(job.graph.with_parallelism({"sums": 3}))
+    assert "deployed anew" in job.errors()[request]
+    assert job.pending() == []
     job.epoch = 2
     job.states["sums/2"] = job.states["sums/1"]
+    job.answer(commands.AllocateCheckpointId)
+    assert job.pending() == []
     job.take(TriggerTaskCheckpoint)
     job.complete(job.trigger(), files=True)
     assert {word.attempt for word in job.take(TriggerTaskCheckpoint)} == {2}
     assert job.retained()[0].operator_states[operator_id("sums")].parallelism == 3
+
+
+def test_a_copy_goes_its_own_way() -> None:
+    job = Harness(hooks=["mail"], coordinators=["source"], interval_ms=100, tolerable_failures=9)
+    job.coordinator.start_checkpoint_scheduler()
+    job.trigger()
+    job.ack(1, "sums/0", keyed_state("sums/0-1"))
+    other = deepcopy(job)
+    other.decline(1, "sums/1")
+    job.complete(1)
+    assert (job.retained_ids(), other.retained_ids()) == ([1], [])
+    assert (job.coordinator.failure_manager.counter, other.coordinator.failure_manager.counter) == (0, 1)
+    assert (job.coordinator.statistics.counts.failed, other.coordinator.statistics.counts.failed) == (0, 1)
+    assert other.discarded() == {"sums/0-1"}
+    assert job.discarded() == set()

@@ -375,6 +375,7 @@ def test_shutdown_in_the_middle_of_triggering_fails_the_request(answered: int) -
     for kind in (commands.AllocateCheckpointId, commands.InitializeLocation)[:answered]:
         job.answer(kind)
     job.coordinator.shut_down("CANCELED")
+    assert not job.coordinator.trigger.is_triggering
     job.answer_triggering()
     assert Reason.CHECKPOINT_COORDINATOR_SHUTDOWN.message in job.errors()[request]
     assert job.pending() == []
