@@ -73,6 +73,7 @@ from kit.protocol.messages import (
     OperatorEventToTask,
     ReportCheckpointMetrics,
     TaskStateChanged,
+    TriggerTaskCheckpoint,
 )
 from kit.protocol.reasons import CheckpointFailureReason
 from kit.protocol.tasks import ExecutionState, TaskRestore, split_task_name, task_name
@@ -404,7 +405,9 @@ class JobMaster(Machine):
         self.checkpoints.handle(event)
 
     def emit(self, word: Word) -> None:
-        """Give a command; the answer to a stop request waits until the job has finished."""
+        """Give a command; the answer to a stop request waits until the job has finished, and operator events held for
+        a subtask follow right behind its trigger.
+        """
         if isinstance(word, CompleteRequest) and word.request_id == self._stop_request:
             if not word.error:
                 self._stop_answer = word
@@ -412,6 +415,11 @@ class JobMaster(Machine):
             self._stop_request = None
             self._resume_checkpoints = True
         super().emit(word)
+        if isinstance(word, TriggerTaskCheckpoint):
+            vertex, subtask = split_task_name(word.task)
+            for holder in self.coordinators.values():
+                if holder.vertex == vertex:
+                    holder.open_gate(subtask)
 
     def _give_up_stopping(self, error: str) -> None:
         answer = self._stop_answer
@@ -431,7 +439,7 @@ class JobMaster(Machine):
         super().handle(event, at)
         if not self.checkpoints.trigger.is_triggering:
             for holder in self.coordinators.values():
-                holder.open_gate()
+                holder.open_gates()
         self._restart_when_ready()
         if self._resume_checkpoints:
             self._resume_checkpoints = False
@@ -460,7 +468,7 @@ class JobMaster(Machine):
     @handles(CheckpointOperatorCoordinator)
     def _checkpoint_operator_coordinator(self, event: CheckpointOperatorCoordinator) -> None:
         if self.checkpoints.expects_coordinator_snapshot(event.checkpoint_id, event.operator_id):
-            state = self.coordinators[event.operator_id].checkpoint(event.checkpoint_id)
+            state = self.coordinators[event.operator_id].checkpoint()
             self.checkpoints.on_coordinator_snapshot(event.checkpoint_id, event.operator_id, state)
 
     # --- what the checkpoint coordinator asks of its job (CoordinatorContext) -------------------------------------
@@ -487,7 +495,7 @@ class JobMaster(Machine):
     def abort_coordinators_triggering(self) -> None:
         """Let held events go: the barriers will not come."""
         for holder in self.coordinators.values():
-            holder.open_gate()
+            holder.open_gates()
 
     def validate(self) -> None:
         """Check the invariants of the job and its parts."""

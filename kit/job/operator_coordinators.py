@@ -1,9 +1,9 @@
-"""The operator coordinators of a job, and the gate that keeps their events on the right side of a barrier.
+"""The operator coordinators of a job, and the gates that keep their events on the right side of a barrier.
 
 A coordinator and its operator are snapshotted at different moments: the coordinator first, the operator when its
 barrier passes. An event that the coordinator sends in between would be in neither snapshot, or in both. So from its
-snapshot until the sources have been told to send their barriers the coordinator's events are held; then they are let
-go, behind the trigger on the same ordered way.
+snapshot until a subtask has been told to send its barrier the coordinator's events for that subtask are held; then
+they are let go, behind the trigger on the same ordered way.
 
 Follows Flink's `OperatorCoordinatorHolder` and `SubtaskGatewayImpl`.
 """
@@ -22,7 +22,7 @@ Deliver = Callable[[str, int, Payload], None]
 
 
 class OperatorCoordinatorHolder:
-    """One coordinator, the splits it began with, and the events that wait behind its gate."""
+    """One coordinator, the splits it began with, and the events that wait behind its subtasks' gates."""
 
     def __init__(self, operator: ChainedOperator, vertex: JobVertex, deliver: Deliver) -> None:
         self.operator_id = operator.operator_id
@@ -32,7 +32,7 @@ class OperatorCoordinatorHolder:
         self._splits: Sequence[dict[str, Any]] = ()
         self._parallelism = vertex.parallelism
         self._coordinator = SourceCoordinator(self.operator_id, vertex.parallelism)
-        self._closed_for: int | None = None
+        self._closed: set[int] = set()
         self._held: list[tuple[int, Payload]] = []
 
     def start(self, splits: Sequence[dict[str, Any]]) -> None:
@@ -45,32 +45,41 @@ class OperatorCoordinatorHolder:
         self._parallelism = parallelism
         self._coordinator = SourceCoordinator(self.operator_id, parallelism)
         self._coordinator.restore(state, self._splits)
-        self._closed_for = None
+        self._closed = set()
         self._held = []
 
     def handle_event(self, subtask: int, payload: Payload) -> None:
-        """An operator's subtask said something; answer at once, or hold the answers while the gate is closed."""
+        """An operator's subtask said something; answer at once, or hold an answer while its receiver's gate is closed."""
         for receiver, answer in self._coordinator.handle_event(subtask, payload):
-            if self._closed_for is None:
-                self._deliver(self.operator_id, receiver, answer)
-            else:
+            if receiver in self._closed:
                 self._held.append((receiver, answer))
+            else:
+                self._deliver(self.operator_id, receiver, answer)
 
-    def checkpoint(self, checkpoint_id: int) -> bytes:
-        """Snapshot the coordinator and close the gate behind it."""
-        self._closed_for = checkpoint_id
+    def checkpoint(self) -> bytes:
+        """Snapshot the coordinator and close all gates behind it."""
+        self._closed = set(range(self._parallelism))
         return self._coordinator.checkpoint()
 
-    def open_gate(self) -> None:
-        """The barriers are on their way, or the checkpoint was given up: let the events go."""
-        self._closed_for = None
-        held, self._held = self._held, []
-        for receiver, answer in held:
+    def open_gate(self, subtask: int) -> None:
+        """The subtask has been told to send its barrier: let its events go."""
+        self._closed.discard(subtask)
+        self._let_go()
+
+    def open_gates(self) -> None:
+        """No subtask will be told any more, for instance because the checkpoint was given up: let all events go."""
+        self._closed = set()
+        self._let_go()
+
+    def _let_go(self) -> None:
+        free = [(receiver, answer) for receiver, answer in self._held if receiver not in self._closed]
+        self._held = [(receiver, answer) for receiver, answer in self._held if receiver in self._closed]
+        for receiver, answer in free:
             self._deliver(self.operator_id, receiver, answer)
 
     def __repr__(self) -> str:
-        gate = "open" if self._closed_for is None else f"closed for chk-{self._closed_for}, {len(self._held)} held"
-        return f"OperatorCoordinatorHolder({self.name}, gate {gate})"
+        gates = f"closed to {sorted(self._closed)}, {len(self._held)} held" if self._closed else "open"
+        return f"OperatorCoordinatorHolder({self.name}, gates {gates})"
 
 
 def has_coordinator(operator: ChainedOperator) -> bool:
