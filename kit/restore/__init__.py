@@ -15,7 +15,13 @@ from kit.restore.errors import (
 )
 from kit.restore.keyed import redistribute_keyed
 from kit.restore.repartition import repartition_state
-from kit.restore.rescale_mappings import (
+from kit.restore.restored import StateAssignment, VertexParallelism
+from kit.restore.shared_handles import SharedHandles
+from kit.restore.state_assignment import assign_states
+from kit.restore.subtask_state_mapper import PARTITIONERS, PartitionerRules, SubtaskStateMapper
+from kit.restore.topology import AssignmentEdge, AssignmentVertex, OperatorIDPair
+from kit.restore.validate import load_and_validate
+from kit.state.rescale_mappings import (
     NO_RESCALE,
     NO_STATE,
     GateOrPartitionRescalingDescriptor,
@@ -23,12 +29,7 @@ from kit.restore.rescale_mappings import (
     MappingType,
     RescaleMappings,
 )
-from kit.restore.restored import RestoredSubtaskState, StateAssignment, VertexParallelism
-from kit.restore.shared_handles import SharedHandles
-from kit.restore.state_assignment import assign_states
-from kit.restore.subtask_state_mapper import PARTITIONERS, PartitionerRules, SubtaskStateMapper
-from kit.restore.topology import AssignmentEdge, AssignmentVertex, OperatorIDPair
-from kit.restore.validate import load_and_validate
+from kit.state.restored_state import RestoredSubtaskState
 
 __all__ = [
     "NO_RESCALE",

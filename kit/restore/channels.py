@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TypeVar
 
-from kit.restore.rescale_mappings import RescaleMappings
 from kit.state.handles import (
     InputChannelInfo,
     InputChannelStateHandle,
@@ -21,6 +20,7 @@ from kit.state.handles import (
     OutputStateHandle,
     ResultSubpartitionStateHandle,
 )
+from kit.state.rescale_mappings import RescaleMappings
 
 T = TypeVar("T")
 ChannelHandle = InputChannelStateHandle | ResultSubpartitionStateHandle

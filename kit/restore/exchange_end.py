@@ -16,7 +16,10 @@ from typing import Any
 
 from kit.restore.channels import ChannelsHandle, port_of, redistribute, sort_by_port, unmerged
 from kit.restore.errors import PointwiseRescaleError
-from kit.restore.rescale_mappings import (
+from kit.restore.subtask_state_mapper import SubtaskStateMapper
+from kit.restore.topology import AssignmentEdge, AssignmentVertex, OperatorIDPair
+from kit.state.operator_state import OperatorState
+from kit.state.rescale_mappings import (
     NO_RESCALE,
     NO_STATE,
     GateOrPartitionRescalingDescriptor,
@@ -24,9 +27,6 @@ from kit.restore.rescale_mappings import (
     MappingType,
     RescaleMappings,
 )
-from kit.restore.subtask_state_mapper import SubtaskStateMapper
-from kit.restore.topology import AssignmentEdge, AssignmentVertex, OperatorIDPair
-from kit.state.operator_state import OperatorState
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,8 +11,8 @@ from kit.restore.channels import unmerged
 from kit.restore.errors import ChannelRescaleError
 from kit.restore.exchange_end import ExchangeEnd
 from kit.restore.java_hashmap_order import capacity_for, operator_instance_hash, put_order
-from kit.restore.rescale_mappings import NO_RESCALE, RescaleMappings
 from kit.state.handles import InputChannelInfo, InputChannelStateHandle, ResultSubpartitionStateHandle
+from kit.state.rescale_mappings import NO_RESCALE, RescaleMappings
 
 Recovered = dict[ExchangeEnd, dict[int, list[InputChannelStateHandle]]]
 """By the gates of a vertex and new subtask: the buffers it reads as if they had arrived."""

@@ -26,12 +26,13 @@ from kit.restore.java_hashmap_order import capacity_for, operator_id_hash, put_o
 from kit.restore.keyed import redistribute_keyed
 from kit.restore.output_recovery import Recovered, recover_downstream
 from kit.restore.repartition import repartition_state
-from kit.restore.rescale_mappings import NO_RESCALE
-from kit.restore.restored import NOTHING_RESTORED, RestoredSubtaskState, StateAssignment, VertexParallelism
+from kit.restore.restored import StateAssignment, VertexParallelism
 from kit.restore.task_state_assignment import AssignedOperator, TaskStateAssignment
 from kit.restore.topology import AssignmentEdge, AssignmentVertex, OperatorIDPair
 from kit.state.key_groups import key_group_partitions
 from kit.state.operator_state import FINISHED_ON_RESTORE, OperatorState, TaskStateSnapshot
+from kit.state.rescale_mappings import NO_RESCALE
+from kit.state.restored_state import NOTHING_RESTORED, RestoredSubtaskState
 
 
 def assign_states(

@@ -15,8 +15,8 @@ from enum import Enum
 import numpy as np
 
 from kit.restore.errors import PointwiseRescaleError
-from kit.restore.rescale_mappings import RescaleMappings
 from kit.state.key_groups import UPPER_BOUND_MAX_PARALLELISM
+from kit.state.rescale_mappings import RescaleMappings
 
 
 class SubtaskStateMapper(Enum):

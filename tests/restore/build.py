@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from kit.restore.rescale_mappings import InflightDataRescalingDescriptor, MappingType, RescaleMappings
-from kit.restore.restored import RestoredSubtaskState, StateAssignment
+from kit.restore.restored import StateAssignment
 from kit.restore.subtask_state_mapper import SubtaskStateMapper
 from kit.restore.topology import AssignmentEdge, AssignmentVertex, OperatorIDPair
 from kit.state.handles import (
@@ -24,6 +23,8 @@ from kit.state.handles import (
     StateMetaInfo,
 )
 from kit.state.operator_state import FINISHED_SUBTASK_STATE, OperatorState, OperatorSubtaskState
+from kit.state.rescale_mappings import InflightDataRescalingDescriptor, MappingType, RescaleMappings
+from kit.state.restored_state import RestoredSubtaskState
 
 Row = Mapping[str, Any]
 

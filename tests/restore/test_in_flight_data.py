@@ -8,14 +8,7 @@ import pytest
 
 from kit.restore.channels import redistribute
 from kit.restore.errors import ChainedChannelStateError, ChannelRescaleError, PointwiseRescaleError
-from kit.restore.rescale_mappings import (
-    NO_RESCALE,
-    GateOrPartitionRescalingDescriptor,
-    InflightDataRescalingDescriptor,
-    MappingType,
-    RescaleMappings,
-)
-from kit.restore.restored import RestoredSubtaskState, StateAssignment
+from kit.restore.restored import StateAssignment
 from kit.restore.state_assignment import assign_states
 from kit.restore.subtask_state_mapper import SubtaskStateMapper
 from kit.restore.topology import AssignmentEdge, AssignmentVertex, OperatorIDPair
@@ -28,6 +21,14 @@ from kit.state.handles import (
     ResultSubpartitionStateHandle,
 )
 from kit.state.operator_state import OperatorState, OperatorSubtaskState
+from kit.state.rescale_mappings import (
+    NO_RESCALE,
+    GateOrPartitionRescalingDescriptor,
+    InflightDataRescalingDescriptor,
+    MappingType,
+    RescaleMappings,
+)
+from kit.state.restored_state import RestoredSubtaskState
 from tests.restore.build import stream
 
 ARBITRARY, FIRST, FULL, RANGE, ROUND_ROBIN, UNSUPPORTED = SubtaskStateMapper

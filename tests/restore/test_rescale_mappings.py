@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kit.restore.errors import PointwiseRescaleError
-from kit.restore.rescale_mappings import (
+from kit.restore.subtask_state_mapper import PARTITIONERS, SubtaskStateMapper
+from kit.state.rescale_mappings import (
     NO_RESCALE,
     SYMMETRIC_IDENTITY,
     GateOrPartitionRescalingDescriptor,
@@ -17,7 +18,6 @@ from kit.restore.rescale_mappings import (
     MappingType,
     RescaleMappings,
 )
-from kit.restore.subtask_state_mapper import PARTITIONERS, SubtaskStateMapper
 from tests.flink_data import vectors
 
 MAPPERS = list(SubtaskStateMapper)
