@@ -30,6 +30,7 @@ from kit.demo.flights import (
     write_flights,
 )
 from kit.demo.report import compare, story, write_page
+from kit.job.status import JobStatus
 
 CHECKPOINT_EVERY_MS = 300
 ROWS_PER_SECOND = 24_000
@@ -124,7 +125,7 @@ def wait_for(condition: Callable[[], bool], job: SparkJob, what: str) -> None:
     """Wait for something to happen in a running job; raises DemoError when it ends or takes too long before."""
     until = time.monotonic() + PATIENCE_S
     while not condition():
-        if job.finished:
+        if JobStatus[job.status].is_terminal:
             job.wait()
             raise DemoError(f"the job ended before {what}: lower --rows-per-second")
         if time.monotonic() > until:

@@ -40,16 +40,41 @@ def compare(what: str, found: pd.DataFrame, expected: pd.DataFrame) -> list[str]
 
 
 def checkpoint_table(runs: Sequence[SparkJob]) -> pd.DataFrame:
-    """All checkpoints and savepoints of the runs, one row each."""
-    return pd.concat([run.checkpoints() for run in runs], keys=range(1, len(runs) + 1), names=["run"]).reset_index(
-        level="run"
+    """All checkpoints and savepoints of the runs, oldest first: id, kind, when, how long, how large, who
+    acknowledged.
+    """
+    every = pd.concat([run.checkpoints().assign(run=number) for number, run in enumerate(runs, 1)])
+    every = every.sort_values(["run", "id"], ignore_index=True)
+    return pd.DataFrame(
+        {
+            "run": every["run"],
+            "id": every["id"],
+            "kind": every["kind"],
+            "triggered": pd.to_datetime(every["triggered_at_ms"], unit="ms").dt.strftime("%H:%M:%S.%f").str[:-3],
+            "duration_ms": every["duration_ms"],
+            "size_bytes": every["checkpointed_size"],
+            "acked": every["acked"].astype(str) + "/" + every["total"].astype(str),
+            "status": every["status"],
+            "failure": every["failure"],
+        }
     )
 
 
 def restore_table(runs: Sequence[SparkJob]) -> pd.DataFrame:
     """What each restore gave to whom, one row for each task, operator and kind of state."""
-    return pd.concat([run.restores() for run in runs], keys=range(1, len(runs) + 1), names=["run"]).reset_index(
-        level="run"
+    every = pd.concat([run.restores().assign(run=number) for number, run in enumerate(runs, 1)], ignore_index=True)
+    return pd.DataFrame(
+        {
+            "run": every["run"],
+            "checkpoint": every["checkpoint_id"],
+            "task": every["task"],
+            "operator": every["operator"],
+            "state": every["kind"],
+            "from subtasks": every["from"].map(lambda subtasks: ", ".join(map(str, subtasks))),
+            "key groups": every["key_groups"].map(lambda groups: "" if groups is None else f"{groups[0]}-{groups[1]}"),
+            "entries": every["entries"],
+            "bytes": every["bytes"],
+        }
     )
 
 

@@ -80,6 +80,8 @@ from kit.protocol.tasks import ExecutionState, TaskRestore, split_task_name, tas
 from kit.protocol.words import Machine, ProtocolError, Word, handles
 
 RESTART_TIMER = "restart"
+CHECKPOINT_HISTORY = 1_000
+"""Ended checkpoints that the statistics keep. Flink's web UI keeps 10; a table in a notebook wants all of a run."""
 
 
 class Workers(Enum):
@@ -120,7 +122,12 @@ class JobMaster(Machine):
             if has_coordinator(operator)
         }
         self.checkpoints = CheckpointCoordinator(
-            job.job_id, self.graph, self, operator_coordinators=tuple(self.coordinators), hooks=hooks
+            job.job_id,
+            self.graph,
+            self,
+            operator_coordinators=tuple(self.coordinators),
+            hooks=hooks,
+            max_history=CHECKPOINT_HISTORY,
         )
         self._restarts = create_restarts(job.settings.restart)
         self._start: StartJob | None = None
