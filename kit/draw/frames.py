@@ -127,6 +127,11 @@ def frames(trace: Iterable[TraceRecord], stages: Sequence[Stage]) -> list[Frame]
     return made
 
 
+def last_frame(trace: Iterable[TraceRecord], stages: Sequence[Stage]) -> Frame:
+    """The frame at the end of a trace: a run as it stands."""
+    return frames(trace, stages)[-1]
+
+
 def steps(trace: Iterable[TraceRecord]) -> Iterator[list[TraceRecord]]:
     """The records in groups: each event with the commands it led its machine to."""
     group: list[TraceRecord] = []

@@ -14,7 +14,7 @@ from typing import Any
 
 import pandas as pd
 
-from kit.draw.frames import film, frames
+from kit.draw.frames import film, last_frame
 from kit.draw.moment import Moment, moment_at
 from kit.draw.redistribution import redistribution, redistribution_svg
 from kit.draw.stage import Stage
@@ -79,7 +79,7 @@ def page_html(
     last = moment_at(trace)
     script = asset("stage.js").replace("export default { render };", "const stage = { render };")
     data = json.dumps(film(trace, stages), separators=(",", ":"), ensure_ascii=False).replace("</", "<\\/")
-    still = frames(trace, stages)[-1].svg()
+    still = last_frame(trace, stages).svg()
     return (
         f'<!doctype html><html lang="en"><head><meta charset="utf-8">'
         f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">'

@@ -1,0 +1,115 @@
+"""Frames group a run's records by event; a film is their differences."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from kit.draw.captions import CAPTIONS, caption_of
+from kit.draw.frames import DETAIL, MAIN, MILESTONE, Frame, film, frames, steps, story_level
+from kit.draw.scene import Scene
+from kit.protocol import commands, events, messages
+from kit.protocol.trace import TraceRecord
+from kit.protocol.words import Word
+from tests.draw.labs import lab_of
+from tests.draw.script import stage, story
+
+STAGES = [stage(1), stage(2, counts=3)]
+
+
+def unpacked(packed: dict[str, Any]) -> list[Scene]:
+    """The scenes of a film, as the page's script makes them."""
+    scenes: list[Scene] = []
+    for number, frame in enumerate(packed["frames"]):
+        fresh = number == 0 or packed["frames"][number - 1]["stage"] != frame["stage"]
+        now: Scene = {} if fresh else dict(scenes[-1])
+        for name, changes in frame["set"].items():
+            if changes is None:
+                del now[name]
+                continue
+            rest = {key: value for key, value in changes.items() if key != "look"}
+            sprite = {**(packed["looks"][changes["look"]] if "look" in changes else now[name]), **rest}
+            now[name] = {key: value for key, value in sprite.items() if value is not None}
+        scenes.append(now)
+    return scenes
+
+
+def test_a_film_unpacks_to_the_scenes_it_was_made_of() -> None:
+    packed = json.loads(json.dumps(film(story(), STAGES)))
+    made = frames(story(), STAGES)
+    assert len(packed["frames"]) == len(made)
+    for shown, frame in zip(unpacked(packed), made, strict=True):
+        assert shown == frame.scene()
+
+
+def test_a_film_has_one_backdrop_a_shape_not_one_an_epoch() -> None:
+    assert len(film(story(), STAGES)["stages"]) == 2
+    assert len(film(story(), [stage(1), stage(2)])["stages"]) == 1
+
+
+def test_an_event_and_its_commands_are_one_step() -> None:
+    groups = list(steps(story()))
+    assert [record.kind for record in groups[0]][:3] == ["StartJob", "JobStatusChanged", "StartEpoch"]
+    assert sum(map(len, groups)) == len(story())
+
+
+def kinds(frame: Frame) -> list[str]:
+    return [record.kind for record in frame.records]
+
+
+def of(frame: Frame) -> str:
+    return frame.records[0].machine
+
+
+def test_a_frame_says_what_happened_what_came_of_it_and_why() -> None:
+    made = frames(story(), STAGES)
+    words = next(
+        frame.words
+        for frame in made
+        if any(r.kind == "SnapshotWritten" and r.machine == "count/0" for r in frame.records)
+    )
+    assert words.what == "count/0's part of checkpoint 1 is written"
+    assert words.then == "count/0 acknowledges checkpoint 1"
+    asked = next(frame for frame in made if kinds(frame)[:1] == ["TriggerTaskCheckpoint"])
+    assert asked.words.because == "the JobMaster asks source/0 to begin checkpoint 1"
+    assert asked.words.then.startswith("source/0 sends barrier 1 to count/0 (and 1 more); ")
+
+
+def test_marks_are_the_turns_of_the_story() -> None:
+    marks = [frame.mark for frame in frames(story(), STAGES) if frame.mark]
+    assert marks == ["checkpoint", "failure", "restore"]
+
+
+def test_moving_records_is_no_part_of_the_story() -> None:
+    lab = lab_of(rows=60)
+    lab.run_until(checkpoint=2)
+    made = frames(lab.trace, lab.stages)
+    level = story_level(made)
+    told = {record.kind for frame in made if frame.level >= level for record in frame.records}
+    assert level == DETAIL
+    assert "SplitRead" not in told
+    assert "BarrierAligned" in told
+
+
+def test_a_long_run_is_told_in_fewer_frames() -> None:
+    made = frames(story(), STAGES)
+    assert story_level(made, length=len(made)) == DETAIL
+    assert story_level(made, length=30) == MAIN
+    assert story_level(made, length=5) == MILESTONE
+
+
+def test_every_word_of_the_protocol_has_a_caption() -> None:
+    known = {kind for _, kind in CAPTIONS}
+    words = {
+        name
+        for module in (commands, events, messages)
+        for name, member in vars(module).items()
+        if isinstance(member, type) and issubclass(member, Word)
+    }
+    assert words - known == {"Word", "Note", "TaskMessage", "JobMessage"}
+
+
+def test_a_caption_never_fails_for_want_of_a_field() -> None:
+    for role, kind in CAPTIONS:
+        record = TraceRecord("a/0#1", "", 0, "a/0", "event" if role == "*" else role, kind, None, {})
+        assert "{" not in caption_of(record)

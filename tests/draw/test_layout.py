@@ -1,0 +1,94 @@
+"""Places and lanes: in order, apart, and the same for every moment."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kit.draw.layout import Box, Layout, Point, lay_out
+from kit.draw.stage import MOST_BOXES, Stage, StageChannel, StageVertex, stage_for
+from tests.draw.script import stage
+
+
+def apart(a: Box, b: Box) -> bool:
+    return a.x + a.width <= b.x or b.x + b.width <= a.x or a.y + a.height <= b.y or b.y + b.height <= a.y
+
+
+def diamond() -> Stage:
+    """Two ways from source to join, one of them direct, so that an edge passes a rank."""
+    pairs = [("source/0", "clean/0"), ("clean/0", "join/0"), ("source/0", "join/0"), ("join/0", "sink/0")]
+    names = ("source", "clean", "join", "sink")
+    return Stage(
+        1,
+        tuple(StageVertex(name, (name,), 1) for name in names),
+        tuple(StageChannel(number, *pair) for number, pair in enumerate(pairs)),
+    )
+
+
+@given(st.integers(1, MOST_BOXES), st.integers(1, MOST_BOXES))
+def test_boxes_keep_apart_and_subtasks_in_order(sources: int, counts: int) -> None:
+    layout = lay_out(stage(1, counts, sources))
+    assert all(apart(a, b) for a, b in combinations(layout.places.values(), 2))
+    for vertex, many in (("source", sources), ("count", counts)):
+        ys = [layout.places[f"{vertex}/{i}"].y for i in range(many)]
+        assert ys == sorted(ys)
+    assert all(box.x >= 0 and box.x + box.width <= layout.width for box in layout.places.values())
+    assert all(box.y >= 0 and box.y + box.height <= layout.height for box in layout.places.values())
+
+
+@given(st.integers(1, MOST_BOXES), st.integers(1, MOST_BOXES))
+def test_lanes_run_from_box_to_box_and_no_two_share_an_end(sources: int, counts: int) -> None:
+    layout = lay_out(stage(1, counts, sources))
+    for lane in layout.lanes:
+        a, b = layout.places[lane.source], layout.places[lane.target]
+        assert lane.start[0] == pytest.approx(a.x + a.width)
+        assert lane.end[0] == pytest.approx(b.x)
+        assert a.y < lane.start[1] < a.y + a.height
+        assert b.y < lane.end[1] < b.y + b.height
+    assert len({lane.start for lane in layout.lanes}) == len({lane.end for lane in layout.lanes}) == len(layout.lanes)
+
+
+def test_the_flow_is_from_left_to_right() -> None:
+    vertices = lay_out(stage()).vertices
+    assert vertices["source"].x < vertices["count"].x < vertices["sink"].x
+
+
+def test_the_wire_begins_and_ends_where_the_queues_do() -> None:
+    for lane in lay_out(diamond()).lanes:
+        assert lane.on_wire(0) == pytest.approx(lane.corners[1])
+        assert lane.on_wire(1) == pytest.approx(lane.corners[-2])
+        xs = [lane.on_wire(i / 20)[0] for i in range(21)]
+        assert xs == sorted(xs)
+
+
+def test_an_edge_that_passes_a_rank_passes_its_boxes_too() -> None:
+    layout = lay_out(diamond())
+    (lane,) = [lane for lane in layout.lanes if (lane.source, lane.target) == ("source/0", "join/0")]
+    between = layout.places["clean/0"]
+    assert not any(inside(lane.on_wire(i / 50), between) for i in range(51))
+
+
+def inside(point: Point, box: Box) -> bool:
+    return box.x <= point[0] <= box.x + box.width and box.y <= point[1] <= box.y + box.height
+
+
+def test_many_subtasks_are_one_place_and_their_channels_one_lane() -> None:
+    layout: Layout = lay_out(stage(1, counts=MOST_BOXES + 1))
+    assert "count" in layout.places
+    assert "count/0" not in layout.places
+    lanes = {(lane.source, lane.target): len(lane.channels) for lane in layout.lanes}
+    assert lanes == {("source/0", "count"): 7, ("source/1", "count"): 7, ("count", "sink/0"): 7}
+
+
+def test_a_stage_is_json_and_comes_back() -> None:
+    shape = stage(3)
+    assert Stage.from_dict(shape.to_dict()) == shape
+    assert repr(shape) == "Stage(epoch 3: source x2 -> count x2 -> sink x1, 6 channels)"
+
+
+def test_an_epoch_without_a_stage_of_its_own_has_the_last_ones() -> None:
+    stages = [stage(1), stage(3, counts=3)]
+    assert [stage_for(stages, epoch).epoch for epoch in (1, 2, 3, 4)] == [1, 1, 3, 3]

@@ -1,0 +1,131 @@
+"""What a picture says: as text and classes, since a picture is for people but these are what they read."""
+
+from __future__ import annotations
+
+from xml.etree import ElementTree
+
+import pytest
+
+from kit.draw.frames import frames
+from kit.draw.layout import lay_out
+from kit.draw.moment import Moment, moment_at, moments
+from kit.draw.scene import Scene, Words, fit, listed, scene, size_text
+from kit.draw.svg import moment_svg, picture_layout
+from tests.draw.script import stage, story
+
+
+def drawn(n: int) -> Scene:
+    moment = moment_at(story(), n)
+    return scene(picture_layout(stage()), moment)
+
+
+def at(kind: str, checkpoint: int) -> Scene:
+    """The scene after the first record of this kind about the checkpoint."""
+    return drawn(next(n for n, r in enumerate(story(), 1) if (r.kind, r.checkpoint_id) == (kind, checkpoint)))
+
+
+def texts(svg: str) -> list[str]:
+    return [node.text or "" for node in ElementTree.fromstring(svg).iter("{http://www.w3.org/2000/svg}text")]
+
+
+def test_every_moment_is_well_formed_xml() -> None:
+    for moment in moments(story()):
+        ElementTree.fromstring(moment_svg(stage(moment.epoch, counts=moment.epoch + 1), moment))
+
+
+def test_operators_are_named_and_counted() -> None:
+    shown = texts(moment_svg(stage(), Moment()))
+    assert {"clicks → parse", "count per page", "write files"} <= set(shown)
+    assert shown.count("2 subtasks, max parallelism 128") == 2
+
+
+def test_names_are_escaped() -> None:
+    assert "a<b & c" in texts(moment_svg(stage(), Moment(), Words("a<b & c")))
+
+
+def test_a_blocked_channel_has_a_lock_and_its_task_says_what_it_waits_for() -> None:
+    sprites = at("BarrierAligned", 2)
+    assert sprites["l0"]["class"] == "lane blocked"
+    assert sprites["l0:gate"]["href"] == "#kit-lock"
+    assert sprites["l2"]["class"] == "lane awaited"
+    assert sprites["l2:asks"]["text"] == "2?"
+    assert sprites["t:count/0:line"]["text"] == "barrier 2: 1 of 2 came"
+    assert sprites["t:count/0:detail"]["text"] == "waits for source/1"
+
+
+def test_the_caption_calls_channels_by_their_tasks() -> None:
+    what = at("BarrierAligned", 2)["what"]["text"]
+    assert what == "count/0 takes barrier 2 from source/0, blocks that channel and waits for source/1"
+
+
+def test_records_behind_the_barrier_look_different_from_those_before() -> None:
+    sprites = drawn(120)
+    classes = {name: str(sprite["class"]) for name, sprite in sprites.items() if "buffer" in str(sprite["class"])}
+    assert {kind for name, kind in classes.items() if name.startswith("l0.")} == {"buffer after"}
+    assert {kind for name, kind in classes.items() if name.startswith("l2.")} == {"buffer before"}
+
+
+def test_the_panel_counts_acknowledgements_and_names_the_missing() -> None:
+    sprites = at("AcknowledgeCheckpoint", 1)
+    assert sprites["pending0:text"]["text"] == "0 of 5 acknowledged"
+    second = drawn(next(n for n, r in enumerate(story(), 1) if r.kind == "AcknowledgeCheckpoint" and r.role == "event"))
+    assert second["pending0:text"]["text"] == "1 of 5 acknowledged; still to come: source/1, count/0, 1, sink/0"
+    assert [second[f"pending0:{i}"]["class"] for i in range(5)] == ["cell done", *["cell todo"] * 4]
+
+
+def test_ended_checkpoints_stay_as_chips() -> None:
+    sprites = at("CheckpointAborted", 2)
+    assert sprites["chip0:text"]["text"] == "✓ 1: 49 ms, 600 B"
+    assert sprites["chip1"]["class"] == "chip lost"
+    assert sprites["chip1:text"]["text"] == "✗ 2: job failover region"
+
+
+def test_a_lost_task_is_marked() -> None:
+    sprites = at("CheckpointAborted", 2)
+    assert sprites["t:count/1"]["class"] == "task failed"
+    assert sprites["t:count/1:line"]["text"] == "killed"
+
+
+def test_mail_is_shown_until_it_is_read() -> None:
+    sprites = drawn(next(n for n, r in enumerate(story(), 1) if r.kind == "TriggerTaskCheckpoint"))
+    assert sprites["m:source/0:in:text"]["text"] == "▾ begin 1"
+
+
+def test_an_operator_with_many_subtasks_is_one_box_of_cells() -> None:
+    many = stage(1, counts=20)
+    sprites = scene(lay_out(many), Moment())
+    assert sum(name.startswith("t:count/") for name in sprites) == 20
+    assert sprites["t:count:name"]["text"] == "count x 20"
+
+
+def test_nothing_but_its_element_moves_when_a_moment_changes() -> None:
+    """Names that stay keep their place, unless they are elements under way or tabs of mail."""
+    before: Scene = {}
+    for frame in frames(story(), [stage()])[:60]:
+        now = frame.scene()
+        for name in before.keys() & now.keys():
+            if not name.startswith(("m:", "pending", "chip")) and name.partition(":")[2] not in ("arrived", "queued"):
+                place = [(sprite.get("x"), sprite.get("y"), sprite.get("d")) for sprite in (before[name], now[name])]
+                assert place[0] == place[1], name
+        before = now
+
+
+@pytest.mark.parametrize(
+    ("tasks", "words"),
+    [
+        (["a/0"], "a/0"),
+        (["a/0", "a/2", "b/1"], "a/0, 2, b/1"),
+        ([f"a/{i}" for i in range(9)] + ["b/0"], "9 of a, 1 of b"),
+    ],
+)
+def test_tasks_are_listed_in_few_words(tasks: list[str], words: str) -> None:
+    assert listed(tasks) == words
+
+
+def test_long_texts_are_cut() -> None:
+    assert fit("checkpoint", 1000, 12) == "checkpoint"
+    assert fit("checkpoint", 40, 12) == "check…"
+
+
+def test_sizes_have_units() -> None:
+    assert [size_text(size) for size in (7, 1_500, 2_000_000, 3e9)] == ["7 B", "1.5 kB", "2 MB", "3 GB"]
