@@ -9,16 +9,17 @@ Follows Flink's `CheckpointCoordinator.restoreLatestCheckpointedStateInternal`; 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from kit.graph.execution_graph import ExecutionGraph
 from kit.graph.job_graph import JobGraph
 from kit.protocol.tasks import TaskRestore, task_name
+from kit.restore.shared_handles import SharedHandles
 from kit.restore.state_assignment import assign_states
 from kit.restore.topology import AssignmentEdge, AssignmentVertex, OperatorIDPair
-from kit.state.handles import KeyGroupRange, KeyGroupsStateHandle
+from kit.state.handles import KeyGroupRange, KeyGroupsStateHandle, OperatorStreamStateHandle, StateObject
 from kit.state.operator_state import OperatorState, OperatorSubtaskState
 
 
@@ -93,23 +94,67 @@ def describe_assignments(
 ) -> list[dict[str, Any]]:
     """What each task was given: one entry per task, operator and kind of state, with the old subtasks it came from."""
     rows: list[dict[str, Any]] = []
+    origins = {operator_id: _Origins(state) for operator_id, state in before.items()}
+    nothing = _Origins(None)
     for task, restore in restores.items():
         if restore is None:
             continue
         for operator_id, state in restore.state.subtask_states.items():
             operator = job.operator(operator_id)
-            owners = _owners(before.get(operator_id))
-            rows += [{"operator": operator.name, "task": task, **row} for row in _describe(state, owners)]
+            described = _describe(state, origins.get(operator_id, nothing))
+            rows += [{"operator": operator.name, "task": task, **row} for row in described]
     return rows
 
 
-def _owners(state: OperatorState | None) -> dict[object, int]:
-    """The old subtask behind each stored stream, by what identifies the stream."""
-    owners: dict[object, int] = {}
-    for subtask, part in (state.subtask_states if state is not None else {}).items():
-        for handle in (*part.managed_operator_state, *part.managed_keyed_state):
-            owners[stream_of(handle)] = subtask
-    return owners
+@dataclass(frozen=True, slots=True)
+class _Total:
+    """What some handles of operator state come to: the old subtasks, in order, entries of all names, and bytes."""
+
+    subtasks: list[int]
+    entries: int
+    size_bytes: int
+
+
+class _Origins:
+    """Where the state of one operator was: the old subtask behind each stored stream.
+
+    Union state reaches every subtask as one shared list; it is added up once, and the subtasks share the answer.
+    """
+
+    def __init__(self, state: OperatorState | None) -> None:
+        self._subtasks = {
+            stream_of(handle): subtask
+            for subtask, part in (state.subtask_states if state is not None else {}).items()
+            for handle in (*part.managed_operator_state, *part.managed_keyed_state)
+        }
+        self._shared: dict[int, tuple[_Total, frozenset[int]]] = {}
+
+    def subtasks(self, handles: Iterable[StateObject]) -> list[int]:
+        """The old subtasks that the handles are from, each once, in order."""
+        return sorted({self._subtasks[stream_of(handle)] for handle in handles})
+
+    def total(self, handles: Sequence[OperatorStreamStateHandle]) -> _Total:
+        """The total of what one subtask was given."""
+        if not isinstance(handles, SharedHandles):
+            return self._add_up(handles)
+        if id(handles.shared) not in self._shared:
+            shared = self._add_up(handles.shared.values())
+            self._shared[id(handles.shared)] = shared, frozenset(shared.subtasks)
+        shared, shared_subtasks = self._shared[id(handles.shared)]
+        own = self._add_up(handles.own)
+        hidden = self._add_up([handles.shared[stream] for stream in handles.hidden])
+        nobody_else = shared_subtasks.issuperset(own.subtasks)
+        return _Total(
+            shared.subtasks if nobody_else else sorted(shared_subtasks.union(own.subtasks)),
+            shared.entries + own.entries - hidden.entries,
+            shared.size_bytes + own.size_bytes - hidden.size_bytes,
+        )
+
+    def _add_up(self, handles: Iterable[OperatorStreamStateHandle]) -> _Total:
+        handles = tuple(handles)
+        infos = [info for handle in handles for info in handle.state_name_to_partition_offsets.values()]
+        size_bytes = sum(handle.state_size for handle in handles)
+        return _Total(self.subtasks(handles), sum(len(info.offsets) for info in infos), size_bytes)
 
 
 def stream_of(handle: Any) -> object:
@@ -118,31 +163,28 @@ def stream_of(handle: Any) -> object:
     return getattr(delegate, "path", None) or getattr(delegate, "handle_name", None) or delegate
 
 
-def _describe(state: OperatorSubtaskState, owners: Mapping[object, int]) -> list[dict[str, Any]]:
+def _describe(state: OperatorSubtaskState, origins: _Origins) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = []
     if state.managed_keyed_state:
         ranges = [handle.key_group_range for handle in state.managed_keyed_state]
         rows.append(
             {
                 "kind": "keyed",
-                "from": sorted({owners[stream_of(handle)] for handle in state.managed_keyed_state}),
+                "from": origins.subtasks(state.managed_keyed_state),
                 "key_groups": [min(r.start for r in ranges), max(r.end for r in ranges)],
                 "entries": sum(_groups_with_data(handle) for handle in state.managed_keyed_state),
                 "bytes": sum(handle.state_size for handle in state.managed_keyed_state),
             }
         )
     if state.managed_operator_state:
+        total = origins.total(state.managed_operator_state)
         rows.append(
             {
                 "kind": "operator",
-                "from": sorted({owners[stream_of(handle)] for handle in state.managed_operator_state}),
+                "from": total.subtasks,
                 "key_groups": None,
-                "entries": sum(
-                    len(info.offsets)
-                    for handle in state.managed_operator_state
-                    for info in handle.state_name_to_partition_offsets.values()
-                ),
-                "bytes": sum(handle.state_size for handle in state.managed_operator_state),
+                "entries": total.entries,
+                "bytes": total.size_bytes,
             }
         )
     return rows
