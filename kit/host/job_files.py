@@ -107,8 +107,13 @@ class JobFiles:
 
     def _discard(self, command: DiscardState) -> None:
         self._storage.discard(command.paths)
-        if command.location is not None:
-            self._storage.discard_location(CheckpointLocation(command.location))
+        if command.location is None:
+            return
+        location = CheckpointLocation(command.location)
+        if command.everything:
+            self._storage.dispose_on_failure(location)
+        else:
+            self._storage.discard_location(location)
 
     def _coordinator_turn(self, command: ScheduleCoordinatorCheckpoint) -> Word:
         """Operator coordinators live in the JobMaster: their turn comes back to it as an event of its own."""

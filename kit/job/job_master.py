@@ -31,6 +31,7 @@ from kit.job.status import JobStatus
 from kit.metadata import read_metadata
 from kit.protocol.commands import (
     CompleteRequest,
+    DiscardState,
     EnumerateSplits,
     JobStatusChanged,
     Note,
@@ -134,6 +135,8 @@ class JobMaster(Machine):
         self._awaited: set[str] = set()
         self._workers = Workers.NONE
         self._ending_as: JobStatus | None = None
+        self._begun: dict[int, str] = {}
+        """Where the checkpoints of this epoch lie, but for those known to be complete."""
         self._restoring: CompletedCheckpoint | None = None
         self._resume_checkpoints = False
         self._stop_request: int | None = None
@@ -353,11 +356,24 @@ class JobMaster(Machine):
             self._workers_left()
 
     def _workers_left(self) -> None:
+        self._sweep()
         if self._ending_as is not None:
             self._end(self._ending_as)
         elif self.status is JobStatus.RESTARTING:
             self._awaited.discard("epoch")
             self._restart_when_ready()
+
+    def _sweep(self) -> None:
+        """Remove what the workers of the epoch wrote for checkpoints that were aborted: their acks may have been lost
+        with them, and nothing of theirs is written any more.
+        """
+        for checkpoint_id, location in self._begun.items():
+            if self._is_aborted(checkpoint_id):
+                self.emit(DiscardState(paths=(), location=location, checkpoint_id=checkpoint_id, everything=True))
+        self._begun.clear()
+
+    def _is_aborted(self, checkpoint_id: int) -> bool:
+        return not (checkpoint_id in self.checkpoints.pending or self.checkpoints.is_completed(checkpoint_id))
 
     def _restart_when_ready(self) -> None:
         if not self._awaited and self.status is JobStatus.RESTARTING and not self.checkpoints.is_storing:
@@ -453,12 +469,17 @@ class JobMaster(Machine):
             self._start_checkpoints_when_running()
         return self._commands
 
+    @handles(RequestCheckpoint, RequestSavepoint)
+    def _snapshot_requested(self, event: RequestCheckpoint | RequestSavepoint) -> None:
+        if self._ending_as is None:
+            self.checkpoints.handle(event)
+        else:
+            error = f"no snapshot can be taken any more: the job ends as {self._ending_as.name}"
+            self.emit(CompleteRequest(request_id=event.request_id, error=error))
+
     @handles(
-        RequestCheckpoint,
-        RequestSavepoint,
         CheckpointIdAllocated,
         CheckpointIdFailed,
-        LocationInitialized,
         LocationFailed,
         MasterHookTriggered,
         MetadataWritten,
@@ -471,6 +492,15 @@ class JobMaster(Machine):
     )
     def _to_checkpoint_coordinator(self, event: Word) -> None:
         self.checkpoints.handle(event)
+
+    @handles(LocationInitialized)
+    def _location_initialized(self, event: LocationInitialized) -> None:
+        self.checkpoints.handle(event)
+        self._begun = {
+            checkpoint_id: location
+            for checkpoint_id, location in self._begun.items()
+            if not self.checkpoints.is_completed(checkpoint_id)
+        } | {event.checkpoint_id: event.location}
 
     @handles(CheckpointOperatorCoordinator)
     def _checkpoint_operator_coordinator(self, event: CheckpointOperatorCoordinator) -> None:
@@ -508,7 +538,8 @@ class JobMaster(Machine):
         """Check the invariants of the job and its parts."""
         self.checkpoints.validate()
         if self.status.is_terminal:
-            assert not self.checkpoints.pending, f"the job is {self.status.name}, yet checkpoints are pending"
+            undecided = [each for each in self.checkpoints.pending.values() if not each.is_disposed]
+            assert not undecided, f"the job is {self.status.name}, yet checkpoints are pending: {undecided}"
 
     def __repr__(self) -> str:
         return f"JobMaster({self.job.name}, {self.status.name}, epoch {self.epoch})"

@@ -152,11 +152,14 @@ class StoreCheckpoint(Word):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DiscardState(Word):
-    """Delete these files, and the directory `location` when it is given and empty then. Never fails the job."""
+    """Delete these files, and the directory `location` when it is given: if nothing is left in it, or with
+    `everything` that is. Never fails the job.
+    """
 
     paths: tuple[str, ...]
     location: str | None = None
     checkpoint_id: int | None = None
+    everything: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -64,7 +64,7 @@ def environment(shape: Shape, **checkpoint: Any) -> StreamEnvironment:
 
 
 def _totals(env: StreamEnvironment, stream: Any) -> None:
-    totals = stream.key_by("k").aggregate(rows=count(), total=sum_("n"), emit="final").uid("totals")
+    totals = stream.key_by("k").aggregate(rows=count(), total=sum_("n")).uid("totals")
     totals.sink_to(CollectSink("totals"), uid="totals-out")
     stream.sink_to(CollectSink("rows"), uid="rows-out")
 
@@ -80,7 +80,7 @@ def _union(env: StreamEnvironment, stream: Any) -> None:
     even = stream.filter(lambda row: row["n"] % 2 == 0).uid("even")
     odd = stream.rebalance().filter(lambda row: row["n"] % 2 == 1).uid("odd")
     both = even.union(odd)
-    both.key_by("k").aggregate(rows=count(), total=sum_("n"), emit="final").uid("totals").sink_to(
+    both.key_by("k").aggregate(rows=count(), total=sum_("n")).uid("totals").sink_to(
         CollectSink("totals"), uid="totals-out"
     )
     both.rebalance().map(dict).uid("same").sink_to(CollectSink("rows"), uid="rows-out")
@@ -90,29 +90,48 @@ WAYS = {"totals": _totals, "windows": _windows, "union": _union}
 
 
 def wrong(lab: Lab, shape: Shape) -> dict[str, Any]:
-    """Say where what was committed differs from the batch result: sink -> (too much, too little); {} when nowhere."""
-    expected: dict[str, Counter[tuple[Any, ...]]] = {"rows": Counter((row["n"],) for row in shape.records)}
+    """Say where what was committed differs from the batch result, by sink; {} when nowhere."""
+    differences: dict[str, Any] = {}
+    rows = Counter(lab.output("rows")["n"]) if shape.rows else Counter()
+    if rows != Counter(range(shape.rows)):
+        differences["rows"] = (rows - Counter(range(shape.rows)), Counter(range(shape.rows)) - rows)
+    if shape.way == "windows":
+        found, wanted = committed_windows(lab), Counter(expected(shape).items())
+        if found != wanted:
+            differences["windows"] = (found - wanted, wanted - found)
+    elif committed_totals(lab) != expected(shape):
+        differences["totals"] = (committed_totals(lab), expected(shape))
+    return differences
+
+
+def expected(shape: Shape) -> dict[tuple[Any, ...], tuple[int, int]]:
+    """Give rows and total of each group."""
     groups: dict[tuple[Any, ...], list[int]] = {}
     for row in shape.records:
         key = (row["k"], row["t"] // WINDOW_MS * WINDOW_MS) if shape.way == "windows" else (row["k"],)
         groups.setdefault(key, []).append(row["n"])
-    sink = "windows" if shape.way == "windows" else "totals"
-    expected[sink] = Counter((*key, len(members), sum(members)) for key, members in groups.items())
-    differences = {}
-    for name, wanted in expected.items():
-        found = Counter(committed(lab, name))
-        if found != wanted:
-            differences[name] = (found - wanted, wanted - found)
-    return differences
+    return {key: (len(members), sum(members)) for key, members in groups.items()}
 
 
-def committed(lab: Lab, sink: str) -> list[tuple[Any, ...]]:
-    """Give the rows that a sink has published, without what is the same in all."""
-    columns = {"rows": ["n"], "totals": ["k", "rows", "total"], "windows": ["k", "window_start", "rows", "total"]}[sink]
-    frame = lab.output(sink)
+def committed_windows(lab: Lab) -> Counter[Any]:
+    """Give the windows that were committed."""
+    frame = lab.output("windows")
     if frame.empty:
-        return []
-    return [tuple(row) for row in frame[columns].itertuples(index=False)]
+        return Counter()
+    starts = frame["window_start"].astype("int64")
+    return Counter(
+        ((k, start), (rows, total)) for k, start, rows, total in zip(frame["k"], starts, frame["rows"], frame["total"])
+    )
+
+
+def committed_totals(lab: Lab) -> dict[tuple[Any, ...], tuple[int, int]]:
+    """Give the last of the committed updates of each key; no update may have been committed twice."""
+    frame = lab.output("totals")
+    if frame.empty:
+        return {}
+    assert not frame.duplicated(["k", "rows"]).any()
+    last = frame.sort_values("rows").groupby("k").last()
+    return {(key,): (int(row["rows"]), int(row["total"])) for key, row in last.iterrows()}
 
 
 def settle(lab: Lab) -> None:
