@@ -13,7 +13,7 @@ import anywidget
 import traitlets
 
 from kit.draw.frames import Frame, film, frames
-from kit.draw.moment import Moment
+from kit.draw.job_state import Moment
 from kit.draw.stage import Stage
 from kit.draw.svg import asset
 from kit.lab import Lab

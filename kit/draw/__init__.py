@@ -8,7 +8,8 @@ from __future__ import annotations
 from kit.draw.chains import chains, chains_svg
 from kit.draw.frames import Frame, film, frames, last_frame
 from kit.draw.gantt import gantt, phases
-from kit.draw.moment import Moment, advance, moment_at, moments
+from kit.draw.job_state import Moment
+from kit.draw.moment import advance, moment_at, moments
 from kit.draw.page import export_html
 from kit.draw.redistribution import redistribution, redistribution_svg, restores_of
 from kit.draw.stage import Stage

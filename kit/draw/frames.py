@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from kit.draw.captions import Ends, caption_of, lower_first
-from kit.draw.moment import Moment, advance
+from kit.draw.job_state import Moment
+from kit.draw.moment import advance
 from kit.draw.scene import Scene, Sprite, Words, scene
 from kit.draw.stage import Stage, stage_for
 from kit.draw.svg import LEGEND_HEIGHT, backdrop, moment_svg, picture_layout

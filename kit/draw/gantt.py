@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from kit.draw.moment import COMPLETED, Moment, moment_at, task_of
+from kit.draw.job_state import COMPLETED, Moment, task_of
+from kit.draw.moment import moment_at
 from kit.protocol.trace import TraceRecord
 
 if TYPE_CHECKING:

@@ -15,7 +15,8 @@ from typing import Any
 import pandas as pd
 
 from kit.draw.frames import film, last_frame
-from kit.draw.moment import Moment, moment_at
+from kit.draw.job_state import Moment
+from kit.draw.moment import moment_at
 from kit.draw.redistribution import redistribution, redistribution_svg
 from kit.draw.stage import Stage
 from kit.draw.svg import asset

@@ -13,7 +13,8 @@ from typing import Any
 
 import pandas as pd
 
-from kit.draw.moment import RestoreMoment, moment_at
+from kit.draw.job_state import RestoreMoment
+from kit.draw.moment import moment_at
 from kit.draw.scene import fit, size_text
 from kit.draw.svg import asset
 from kit.protocol.tasks import split_task_name

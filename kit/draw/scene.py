@@ -14,8 +14,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from kit.draw.captions import caption_of, lower_first
-from kit.draw.layout import CELL, IN_LENGTH, OUT_LENGTH, Box, Lane, Layout
-from kit.draw.moment import (
+from kit.draw.job_state import (
     ABORTED,
     ACKNOWLEDGED,
     ALIGNING,
@@ -29,6 +28,7 @@ from kit.draw.moment import (
     Moment,
     TaskMoment,
 )
+from kit.draw.layout import CELL, IN_LENGTH, OUT_LENGTH, Box, Lane, Layout
 from kit.draw.stage import Stage
 
 Sprite = dict[str, str | float]

@@ -10,8 +10,8 @@ from functools import cache
 from html import escape
 from pathlib import Path
 
+from kit.draw.job_state import Moment
 from kit.draw.layout import MARGIN, Layout, lay_out
-from kit.draw.moment import Moment
 from kit.draw.scene import GRAPH_TOP, LAYERS, Scene, Sprite, Words, fit, scene
 from kit.draw.stage import Stage
 

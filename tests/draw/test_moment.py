@@ -4,18 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from kit.draw.moment import (
-    ABORTED,
-    ACKNOWLEDGED,
-    ALIGNING,
-    COMPLETED,
-    PENDING,
-    WRITING,
-    Moment,
-    advance,
-    moment_at,
-    moments,
-)
+from kit.draw.job_state import ABORTED, ACKNOWLEDGED, ALIGNING, COMPLETED, PENDING, WRITING, Moment
+from kit.draw.moment import advance, moment_at, moments
 from kit.lab import Lab
 from kit.protocol.elements import Buffer, CheckpointBarrier
 from kit.protocol.trace import TraceRecord

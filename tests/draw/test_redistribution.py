@@ -6,7 +6,7 @@ from xml.etree import ElementTree
 
 import pandas as pd
 
-from kit.draw.moment import RestoreMoment
+from kit.draw.job_state import RestoreMoment
 from kit.draw.redistribution import redistribution, redistribution_svg, restores_of
 from tests.draw.labs import lab_of
 from tests.draw.script import story

@@ -1,0 +1,227 @@
+"""What is known of a job at one moment: plain values, and the ways to change one thing in them.
+
+A `Moment` shares what did not change with the one before it, so all moments of a run may be kept.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from kit.draw.captions import caption_of
+from kit.protocol.trace import TraceRecord
+
+WAITING, ALIGNING, WRITING, ACKNOWLEDGED, DECLINED, ABORTED = (
+    "waiting",
+    "aligning",
+    "writing",
+    "acknowledged",
+    "declined",
+    "aborted",
+)
+"""A subtask's phase in one checkpoint, from its own point of view; `waiting` has not seen a barrier yet."""
+
+PENDING, COMPLETED = "pending", "completed"
+"""A checkpoint's status, with `ABORTED`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One element in a channel: the `serial`-th of its channel. `after` is the last barrier sent before it."""
+
+    serial: int
+    kind: str
+    rows: int = 0
+    checkpoint_id: int | None = None
+    after: int | None = None
+    unaligned: bool = False
+    sent_as: str = ""
+
+    def __repr__(self) -> str:
+        what = self.kind if self.checkpoint_id is None else f"{self.kind} {self.checkpoint_id}"
+        return f"{what}({self.rows} rows)" if self.kind == "buffer" else what
+
+
+@dataclass(frozen=True, slots=True)
+class ChannelMoment:
+    """What lies in a channel, oldest first, and whether its receiver may read it.
+
+    `sender` and `receiver` are tasks, known once the trace told of them.
+
+    `held` is the barrier that blocked the channel, `awaited` the one that the receiver is still missing from it.
+    """
+
+    queued: tuple[Item, ...] = ()
+    wire: tuple[Item, ...] = ()
+    arrived: tuple[Item, ...] = ()
+    sender: str = ""
+    receiver: str = ""
+    held: int | None = None
+    awaited: int | None = None
+    last_barrier: int | None = None
+    count: int = 0
+
+    @property
+    def blocked(self) -> bool:
+        """Whether the receiver leaves the channel's elements where they are."""
+        return self.held is not None
+
+
+@dataclass(frozen=True, slots=True)
+class TaskMoment:
+    """One subtask's attempt: its execution state, and its phase in every checkpoint it met.
+
+    `turn` is the channel it took from last; inputs take turns by number.
+    """
+
+    state: str = "CREATED"
+    attempt: int = 0
+    phases: Mapping[int, str] = field(default_factory=dict)
+    restored: int | None = None
+    published: int | None = None
+    error: str = ""
+    lost: bool = False
+    turn: int = -1
+
+    @property
+    def checkpoint(self) -> tuple[int, str] | None:
+        """The newest checkpoint this task met, and its phase there."""
+        newest = max(self.phases, default=None)
+        return None if newest is None else (newest, self.phases[newest])
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointMoment:
+    """One checkpoint as its coordinator sees it. `expected` are the tasks whose acknowledgement it needs."""
+
+    checkpoint_id: int
+    status: str = PENDING
+    step: str = ""
+    triggered_ms: int = 0
+    finished_ms: int | None = None
+    expected: tuple[str, ...] = ()
+    acked: tuple[str, ...] = ()
+    size_bytes: int | None = None
+    reason: str = ""
+    savepoint: bool = False
+    parallelism: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """The tasks that have not acknowledged, in order."""
+        return tuple(task for task in self.expected if task not in self.acked)
+
+    @property
+    def duration_ms(self) -> int | None:
+        """From the trigger to the end, once it ended."""
+        return None if self.finished_ms is None else max(0, self.finished_ms - self.triggered_ms)
+
+
+@dataclass(frozen=True, slots=True)
+class RestoreMoment:
+    """The tasks of `epoch` were given state of this checkpoint; `assignments` are the trace's `StateAssigned` rows.
+
+    `before` is the parallelism of each vertex when the checkpoint was taken; empty when that was in another run.
+    """
+
+    epoch: int
+    checkpoint_id: int
+    assignments: tuple[Mapping[str, Any], ...] = ()
+    before: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class MessageMoment:
+    """A message between the JobMaster and a task that is under way; `to_task` says in which direction."""
+
+    kind: str
+    task: str
+    to_task: bool
+    checkpoint_id: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """The whole job after `n` records, the last of them `record`, which `cause` led to.
+
+    Mappings are by task name, channel number, checkpoint id and, for messages under way, the id of the record that
+    sent them.
+    """
+
+    n: int = 0
+    at_ms: int = 0
+    epoch: int = 1
+    job: str = "CREATED"
+    tasks: Mapping[str, TaskMoment] = field(default_factory=dict)
+    channels: Mapping[int, ChannelMoment] = field(default_factory=dict)
+    checkpoints: Mapping[int, CheckpointMoment] = field(default_factory=dict)
+    restores: tuple[RestoreMoment, ...] = ()
+    messages: Mapping[str, MessageMoment] = field(default_factory=dict)
+    record: TraceRecord | None = None
+    cause: TraceRecord | None = None
+
+    @property
+    def caption(self) -> str:
+        """What just happened, as one line."""
+        return "Nothing has happened yet" if self.record is None else caption_of(self.record)
+
+    @property
+    def why(self) -> str:
+        """What led to it, as one line; empty when nothing in the trace did."""
+        return "" if self.cause is None else caption_of(self.cause)
+
+    @property
+    def pending(self) -> tuple[CheckpointMoment, ...]:
+        """The checkpoints that are neither completed nor aborted."""
+        return tuple(checkpoint for checkpoint in self.checkpoints.values() if checkpoint.status == PENDING)
+
+    def __repr__(self) -> str:
+        return f"Moment({self.n} records, {self.at_ms} ms, epoch {self.epoch}, {self.job}: {self.caption})"
+
+
+# --- small changes --------------------------------------------------------------------------------------------------
+
+
+def with_task(moment: Moment, name: str, **changes: Any) -> Moment:
+    """The moment with these values changed for a task."""
+    task = replace(moment.tasks.get(name, TaskMoment()), **changes)
+    return replace(moment, tasks={**moment.tasks, name: task})
+
+
+def with_phase(moment: Moment, name: str, checkpoint_id: int | None, phase: str) -> Moment:
+    """The moment with a task's phase in a checkpoint changed; nothing for a task that is not known."""
+    if checkpoint_id is None or name not in moment.tasks:
+        return moment
+    return with_task(moment, name, phases={**moment.tasks[name].phases, checkpoint_id: phase})
+
+
+def with_channel(moment: Moment, number: int, **changes: Any) -> Moment:
+    """The moment with these values changed for a channel."""
+    channel = replace(moment.channels.get(number, ChannelMoment()), **changes)
+    return replace(moment, channels={**moment.channels, number: channel})
+
+
+def with_checkpoint(moment: Moment, checkpoint_id: int | None, **changes: Any) -> Moment:
+    """The moment with these values changed for a checkpoint that has not ended; one not met before begins now."""
+    if checkpoint_id is None:
+        return moment
+    known = moment.checkpoints.get(checkpoint_id)
+    if known is None:
+        parallelism = Counter(name.rpartition("/")[0] for name in moment.tasks)
+        known = CheckpointMoment(
+            checkpoint_id, triggered_ms=moment.at_ms, expected=_running(moment), parallelism=parallelism
+        )
+    elif known.status != PENDING:
+        return moment
+    return replace(moment, checkpoints={**moment.checkpoints, checkpoint_id: replace(known, **changes)})
+
+
+def _running(moment: Moment) -> tuple[str, ...]:
+    return tuple(name for name, task in moment.tasks.items() if task.state != "FINISHED")
+
+
+def task_of(record: TraceRecord) -> str:
+    """The task that a record of a task's machine is about."""
+    return record.machine.partition("@")[0]
