@@ -93,17 +93,20 @@ def write_page(path: Path, runs: Sequence[SparkJob]) -> None:
 
 
 def joined(runs: Sequence[SparkJob]) -> tuple[Trace, list[Stage]]:
-    """The traces of several runs as one: later runs' epochs follow those of earlier ones, and ids are kept apart."""
+    """The traces of several runs as one: time counts from the first record, later runs' epochs follow those of earlier
+    ones, and ids are kept apart.
+    """
     trace = Trace()
     stages: list[Stage] = []
+    began_ms = min(record.at_ms for run in runs for record in run.trace)
     for number, run in enumerate(runs, 1):
         before = max((stage.epoch for stage in stages), default=0)
-        trace.extend(_shifted(record, number, before) for record in run.trace)
+        trace.extend(_shifted(record, number, before, began_ms) for record in run.trace)
         stages += [replace(stage, epoch=stage.epoch + before) for stage in run.stages]
     return trace, stages
 
 
-def _shifted(record: TraceRecord, run: int, epochs: int) -> TraceRecord:
+def _shifted(record: TraceRecord, run: int, epochs: int, began_ms: int) -> TraceRecord:
     data = {key: value + epochs if key in ("epoch", "attempt") else value for key, value in record.data.items()}
     cause = record.cause and f"run {run}: {record.cause}"
-    return replace(record, id=f"run {run}: {record.id}", cause=cause, data=data)
+    return replace(record, id=f"run {run}: {record.id}", cause=cause, at_ms=record.at_ms - began_ms, data=data)
