@@ -16,7 +16,7 @@ Follows Flink's `JobMaster`, `SchedulerBase`, `DefaultScheduler` and `StopWithSa
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 
 from kit.coordinator.completed_checkpoint import CompletedCheckpoint
@@ -26,7 +26,7 @@ from kit.graph.job_graph import JobGraph
 from kit.graph.settings import SettingError
 from kit.job.operator_coordinators import OperatorCoordinatorHolder, has_coordinator
 from kit.job.restart import create_restarts
-from kit.job.restoring import restore_job
+from kit.job.restoring import assignment_vertices, restore_job
 from kit.job.status import JobStatus
 from kit.metadata import read_metadata
 from kit.protocol.commands import (
@@ -79,6 +79,7 @@ from kit.protocol.messages import (
 from kit.protocol.reasons import CheckpointFailureReason
 from kit.protocol.tasks import ExecutionState, TaskRestore, split_task_name, task_name
 from kit.protocol.words import Machine, ProtocolError, Word, handles
+from kit.restore.validate import load_and_validate
 
 RESTART_TIMER = "restart"
 CHECKPOINT_HISTORY = 1_000
@@ -168,8 +169,16 @@ class JobMaster(Machine):
         assert self._start is not None
         try:
             metadata = read_metadata(event.metadata, event.location)[0]
+            loaded = load_and_validate(
+                assignment_vertices(self.graph),
+                metadata.operator_states,
+                pointer=event.path,
+                allow_non_restored_state=self._start.allow_non_restored_state,
+            )
             self.checkpoints.restore.add_savepoint(
-                metadata, location=event.location, path=f"{event.location}/_metadata"
+                replace(metadata, operator_states=tuple(loaded.values())),
+                location=event.location,
+                path=f"{event.location}/_metadata",
             )
         except ValueError as error:
             self._fail_before_start(f"{event.path}: {error}")

@@ -13,7 +13,7 @@ ILLEGAL_ARGUMENT = "java.lang.IllegalArgumentException"
 UNSUPPORTED_OPERATION = "java.lang.UnsupportedOperationException"
 
 
-class RestoreError(Exception):
+class RestoreError(ValueError):
     """State that does not fit the job it is to be restored to.
 
     `flink_class` is the Java exception Flink throws here, `flink_message` its text (None where Flink gives none), and
