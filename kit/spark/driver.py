@@ -71,10 +71,13 @@ from kit.spark.control import ControlServer, SlotJoined, SlotLeft, SlotMessage
 from kit.spark.edge import SparkOutput, clean_staging, open_storage
 from kit.spark.endpoint import WireSettings
 from kit.spark.epoch import Epoch, GangEnded, Launch
-from kit.spark.slot import CONNECTED, DELIVER, SAID, TROUBLE, SlotTicket, connect_message
+from kit.spark.slot import CONNECTED, DELIVER, PEER_LOST, SAID, TROUBLE, SlotTicket, connect_message
 from kit.state.storage import CheckpointLocation
 
 logger = logging.getLogger("kit.spark")
+
+PEER_MS = 500
+"""A slot that others have lost has so long to be lost by the driver too, who knows better why."""
 
 
 class JobFailedError(Exception):
@@ -144,7 +147,8 @@ class JobDriver:
         master_hooks = MasterHooks(hooks)
         self.master = JobMaster(job, tuple(master_hooks))
         self.trace = Trace()
-        self.stages: list[tuple[int, ExecutionGraph]] = []
+        self.graphs: list[ExecutionGraph] = []
+        """Of each epoch so far."""
         self.running = threading.Event()
         """Set once all tasks have run, or the job has ended: before that it can answer no request."""
         self.ended = threading.Event()
@@ -312,6 +316,11 @@ class JobDriver:
         elif message.kind == TROUBLE:
             self._worker_traceback = str(message.fields["traceback"])
             self._lose(epoch, item.slot, str(message.fields["error"]))
+        elif message.kind == PEER_LOST:
+            lost, reason = int(message.fields["slot"]), str(message.fields["reason"])
+            self._in(
+                _PEER_TIMER, PEER_MS, lambda: self._lose(epoch, lost, f"slot {item.slot} cannot reach it: {reason}")
+            )
 
     def _slot_connected(self, epoch: Epoch, slot: int) -> None:
         epoch.connected.add(slot)
@@ -362,7 +371,7 @@ class JobDriver:
         return epoch
 
     def _lose(self, epoch: Epoch, slot: int, error: str) -> None:
-        if not epoch.lost:
+        if not epoch.lost and epoch.stop is None:
             epoch.lost = True
             self._handle(SlotLost(epoch=epoch.number, slot=slot, error=error))
 
@@ -429,8 +438,7 @@ class JobDriver:
         epoch = Epoch(command.epoch, ticket.slots)
         with self.lock:
             self._epoch = epoch
-            graph = ExecutionGraph(self.job, command.parallelism, command.max_parallelism)
-            self.stages.append((len(self.trace), graph))
+            self.graphs.append(ExecutionGraph(self.job, command.parallelism, command.max_parallelism))
         self._worker_traceback = ""
         self._in(_START_TIMER, int(self.settings.start_timeout_s * 1000), lambda: self._start_timed_out(epoch))
         epoch.gang = self.launch(ticket, lambda error: self._inbox.put(GangEnded(epoch.number, error)))
@@ -555,6 +563,7 @@ _FAILURES: dict[type[Word], Callable[[Any, str], Word | None]] = {
 
 # Names that no machine gives its timers.
 _START_TIMER = "driver: all slots connected"
+_PEER_TIMER = "driver: a slot that others have lost"
 _CANCEL_TIMER = "driver: cancel the gang"
 _KILL_TIMER = "driver: kill stragglers"
 _ABANDON_TIMER = "driver: give stragglers up"

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
+import threading
+from collections.abc import Iterator
 from pathlib import Path
 
+import pyarrow as pa
 from pyspark.sql import SparkSession
 
 # Large batches come and go: without these glibc gives their memory back to the system each time, and takes it anew.
@@ -21,10 +25,12 @@ LOCAL = {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.ui.enabled": "false",
+    "spark.python.daemon.module": "kit.spark.daemon",
 }
+# A job says by itself, in one line, what went wrong; Spark fills pages with every worker that dies.
 QUIET = {
     "spark.ui.showConsoleProgress": "false",
-    "spark.log.level": "ERROR",
+    "spark.log.level": "FATAL",
 }
 FAILING_FAST = {
     "spark.python.worker.reuse": "true",
@@ -38,8 +44,12 @@ FAILING_FAST = {
 def create_session(app_name: str = "checkpoint-kit", slots: int = 4, master: str | None = None) -> SparkSession:
     """A Spark session that can run a job of parallelism `slots`, or the one that runs already.
 
-    Without `master` it runs on this machine. `spark.stop()` ends it.
+    Without `master` it runs on this machine. `spark.stop()` ends it. A new session starts its Python workers while the
+    caller goes on: the first job finds them warm.
     """
+    running = SparkSession.getActiveSession()
+    if running is not None:
+        return running
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     settings = QUIET | FAILING_FAST
@@ -50,7 +60,18 @@ def create_session(app_name: str = "checkpoint-kit", slots: int = 4, master: str
     builder = SparkSession.builder.appName(app_name).master(master or f"local[{slots + SPARE_CORES}]")
     for name, value in settings.items():
         builder = builder.config(name, value)
-    return builder.getOrCreate()
+    session = builder.getOrCreate()
+    threading.Thread(target=_warm_up, args=(session,), name="spark-warm-up", daemon=True).start()
+    return session
+
+
+def _warm_up(session: SparkSession) -> None:
+    with contextlib.suppress(Exception):  # the session was stopped meanwhile
+        session.range(0, 1, 1, 1).mapInArrow(_nothing, "id long", barrier=True).collect()
+
+
+def _nothing(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    return (batch for batch in batches if batch.num_rows < 0)
 
 
 def _import_path() -> list[str]:

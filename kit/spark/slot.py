@@ -45,6 +45,7 @@ CONNECTED = "connected"
 DELIVER = "deliver"
 SAID = "said"
 TROUBLE = "trouble"
+PEER_LOST = "peer lost"
 """The kinds of control messages, beside hello and leave."""
 
 RECORDS_EVERY_S = 0.05
@@ -201,8 +202,8 @@ class Slot:
         """It had nothing more to say; the driver knows."""
 
     def _peer_lost(self, item: PeerLost) -> None:
-        """The driver ends the epoch; should it know nothing of it (only this connection broke), it does now."""
-        self._driver.send(ControlMessage(TROUBLE, {"error": f"lost slot {item.slot}: {item.reason}", "traceback": ""}))
+        """As a rule the driver knows; when only this connection broke, it does now."""
+        self._driver.send(ControlMessage(PEER_LOST, {"slot": item.slot, "reason": item.reason}))
 
     def _driver_said(self, item: DriverMessage) -> None:
         kind = item.message.kind

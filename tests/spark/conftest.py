@@ -26,15 +26,21 @@ def spark() -> Iterator[SparkSession]:
 
 
 @pytest.fixture
-def nothing_left(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+def nothing_left(no_thread_left: None) -> Iterator[None]:
     """Fails a test that leaves one of our threads, an open socket, or a private directory."""
-    tmp_path_factory.getbasetemp()  # lies elsewhere
     sockets = _open_sockets()
+    yield
+    assert _open_sockets() - sockets == set()
+
+
+@pytest.fixture
+def no_thread_left(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Fails a test that leaves one of our threads, or a private directory (Spark's own sockets come and go)."""
+    tmp_path_factory.getbasetemp()  # lies elsewhere
     with tempfile.TemporaryDirectory(prefix="t") as directory:  # short: the path of a Unix socket is limited
         monkeypatch.setattr("tempfile.tempdir", directory)
         yield
         assert [thread.name for thread in threading.enumerate() if thread.name.startswith("kit-")] == []
-        assert _open_sockets() - sockets == set()
         assert os.listdir(directory) == []
 
 

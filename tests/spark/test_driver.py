@@ -48,7 +48,9 @@ def test_a_job_whose_slot_dies_goes_on_from_its_checkpoint(tmp_path: Path) -> No
     restored = job.restores()
     assert set(restored["epoch"]) == {2}
     assert (restored["checkpoint_id"] >= 2).all()
-    assert [graph.parallelism for _, graph in job.stages] == 2 * [{"rows": 2, "copy": 2, "totals": 2}]
+    assert [repr(stage) for stage in job.stages] == [
+        f"Stage(epoch {epoch}: rows x2 -> copy x2 -> totals x2, 8 channels)" for epoch in (1, 2)
+    ]
 
 
 @pytest.mark.usefixtures("nothing_left")

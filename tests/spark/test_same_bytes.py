@@ -89,9 +89,7 @@ def contents(directory: Path) -> dict[str, bytes]:
 
 @pytest.mark.spark
 @pytest.mark.parametrize("memory_threshold_bytes", [0, 20 * 1024], ids=["files", "inlined"])
-def test_lab_and_spark_leave_the_same_bytes(
-    spark: SparkSession, tmp_path: Path, memory_threshold_bytes: int
-) -> None:
+def test_lab_and_spark_leave_the_same_bytes(spark: SparkSession, tmp_path: Path, memory_threshold_bytes: int) -> None:
     checkpoints = tmp_path / "checkpoints"
 
     env, source = job_of(checkpoints, tmp_path / "lab-notes", memory_threshold_bytes)
