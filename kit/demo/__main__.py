@@ -15,6 +15,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pandas as pd
 
@@ -31,6 +32,9 @@ from kit.demo.flights import (
 )
 from kit.demo.report import compare, story, write_page
 from kit.job.status import JobStatus
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 CHECKPOINT_EVERY_MS = 300
 ROWS_PER_SECOND = 24_000
@@ -70,7 +74,7 @@ def main(arguments: list[str] | None = None) -> int:
     return 0
 
 
-def run(directory: Path, flights: Path, rows_per_second: float, spark: object) -> list[SparkJob]:
+def run(directory: Path, flights: Path, rows_per_second: float, spark: SparkSession) -> list[SparkJob]:
     """Steps 1 to 4: two runs of the job, a kill in the first, a savepoint between them."""
     checkpoint = CheckpointConfig(
         interval_ms=CHECKPOINT_EVERY_MS, directory=str(directory / "checkpoints"), tolerable_failures=10
@@ -107,9 +111,9 @@ def run(directory: Path, flights: Path, rows_per_second: float, spark: object) -
     return [first, second]
 
 
-def check(spark: object, flights: Path, output: Path) -> list[str]:
+def check(spark: SparkSession, flights: Path, output: Path) -> list[str]:
     """What differs from the batch result, in words; nothing when all is well."""
-    carriers, days = batch_result(spark, flights)  # type: ignore[arg-type]
+    carriers, days = batch_result(spark, flights)
     return [
         *compare("carriers", carrier_totals(pd.read_parquet(output / CARRIERS)), carriers),
         *compare("destinations and days", destination_days(pd.read_parquet(output / DAYS)), days),

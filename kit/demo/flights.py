@@ -92,10 +92,11 @@ def flights_job(
     )
     source = ParquetSource(str(flights), columns=COLUMNS, rows_per_second=rows_per_second, batch_rows=batch_rows)
     stream = env.from_source(source, uid="flights").assign_timestamps("day", out_of_orderness_ms=DAY_MS)
-    totals = {"flights": count(), "delay": sum_("arr_delay")}
-    stream.key_by("carrier").aggregate(**totals).uid("totals").sink_to(_sink(output, CARRIERS), uid=CARRIERS)
+    totals = stream.key_by("carrier").aggregate(flights=count(), delay=sum_("arr_delay")).uid("totals")
+    totals.sink_to(_sink(output, CARRIERS), uid=CARRIERS)
     windows = stream.key_by("dest").window(TumblingEventTimeWindows(DAY_MS))
-    windows.aggregate(**totals).uid("windows").sink_to(_sink(output, DAYS), uid=DAYS)
+    counted = windows.aggregate(flights=count(), delay=sum_("arr_delay")).uid("windows")
+    counted.sink_to(_sink(output, DAYS), uid=DAYS)
     return env
 
 

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 from kit.coordinator.master_hooks import MasterHooks
 from kit.graph.job_graph import JobGraph
-from kit.operators.source_operator import SourceSpec
+from kit.operators.source import SourceSpec
 from kit.protocol.commands import (
     AllocateCheckpointId,
     DiscardState,

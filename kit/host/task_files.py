@@ -13,8 +13,7 @@ from typing import Any, ClassVar
 
 from kit.graph.job_graph import JobGraph
 from kit.host.output import Output
-from kit.operators.source import SplitReader
-from kit.operators.source_operator import SourceSpec
+from kit.operators.source import SourceSpec, SplitReader
 from kit.protocol.commands import CommitEffects, DropEffects, ReadSplit, ReadState, WriteSnapshot
 from kit.protocol.events import (
     EffectsCommitted,
@@ -28,6 +27,7 @@ from kit.protocol.events import (
 )
 from kit.protocol.snapshots import RestoredPart, SnapshotPart
 from kit.protocol.words import Word
+from kit.state.errors import StateError, StateRestoreError
 from kit.state.handles import KeyGroupsStateHandle, OperatorStreamStateHandle
 from kit.state.operator_state import OperatorSubtaskState, TaskStateSnapshot
 from kit.state.storage import CheckpointLocation, CheckpointStorage
@@ -73,17 +73,22 @@ class TaskFiles:
         parts: list[RestoredPart] = []
         try:
             for operator_id, state in command.restore.state.subtask_states.items():
-                for kind, handles in (
-                    (MANAGED_OPERATOR, state.managed_operator_state),
-                    (MANAGED_KEYED, state.managed_keyed_state),
-                ):
-                    parts += [RestoredPart(operator_id, kind, handle, self._storage.read(handle)) for handle in handles]
-        except (OSError, ValueError) as error:
+                parts += [
+                    RestoredPart(operator_id, MANAGED_OPERATOR, handle, self._storage.read(handle.delegate))
+                    for handle in state.managed_operator_state
+                ]
+                for keyed in state.managed_keyed_state:
+                    if not isinstance(keyed, KeyGroupsStateHandle):
+                        raise StateRestoreError(
+                            f"{keyed!r} was not written by the heap backend and cannot be read by it"
+                        )
+                    parts.append(RestoredPart(operator_id, MANAGED_KEYED, keyed, self._storage.read(keyed.delegate)))
+        except (OSError, ValueError, StateError) as error:
             return StateReadFailed(error=f"checkpoint {command.restore.checkpoint_id} cannot be read: {error}")
         return StateRead(parts=tuple(parts))
 
     def _write_snapshot(self, command: WriteSnapshot) -> Word:
-        states: dict[str, dict[str, tuple[Any, ...]]] = {}
+        states: dict[str, dict[str, Any]] = {}
         written: list[str] = []
         try:
             for part in command.parts:
@@ -92,7 +97,7 @@ class TaskFiles:
                 states.setdefault(part.operator_id, {})[f"{part.kind}_state"] = (handle,)
             for effect in command.effects:
                 self._output.stage(effect)
-        except (OSError, ValueError) as error:
+        except Exception as error:  # whatever a value does while it is encoded fails the snapshot, not the host
             self._storage.discard(written)
             self._output.drop(command.effects)
             return SnapshotFailed(checkpoint_id=command.checkpoint_id, error=str(error))

@@ -15,10 +15,9 @@ undone steps are kept until another one is taken, so `goto` leads forward again 
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from random import Random
-from typing import Any
 
 import pandas as pd
 
@@ -91,13 +90,10 @@ class Lab:
         files = MemoryFiles() if after is None else after._world.edge.files.copy()
         output = MemoryOutput() if after is None else after._world.edge.output.copy()
         edge = LabEdge(self.job, MasterHooks(hooks), files, output)
-        self._world = World(self.job, edge)
-        self._random = Random(seed)
+        self._world: World = World(self.job, edge)
         self._done: list[Action | Word] = []
         self._undone: list[Action | Word] = []
-        self._marks: list[int] = []
-        self._keyframes: list[tuple[int, Any]] = []
-        self._requests = 0
+        self._keyframes: list[tuple[int, World]] = []
         self._do(StartJob(restore_path=restore_path, allow_non_restored_state=allow_non_restored_state))
 
     # --- looking --------------------------------------------------------------------------------------------------
@@ -126,6 +122,11 @@ class Lab:
     def position(self) -> int:
         """The number of steps taken so far."""
         return len(self._done)
+
+    @property
+    def actions(self) -> tuple[Action | Word, ...]:
+        """What was done, step by step; `replay` does it again in another lab of the same job and seed."""
+        return tuple(self._done)
 
     @property
     def finished(self) -> bool:
@@ -173,11 +174,12 @@ class Lab:
         """
         conditions = self._conditions(until, checkpoint, record, at_ms, finished)
         for _ in range(MOST_STEPS):
-            if not self.enabled():
+            enabled = self.enabled()
+            if not enabled:
                 raise LabError(
                     f"the job came to rest in {self.master.status.name} at step {self.position}: nothing can happen"
                 )
-            step = self.step()
+            step = self._do(self._choose(enabled))
             if any(condition(step) for condition in conditions):
                 return step
         raise LabError(f"not reached within {MOST_STEPS} steps")
@@ -218,7 +220,9 @@ class Lab:
         now = [action for action in enabled if action.kind is not ActionKind.WAIT]
         if not now:
             return enabled[-1]
-        return now[0] if self._order == "first" else self._random.choice(now)
+        if self._order == "first":
+            return now[0]
+        return Random((self.seed << 32) + self.position).choice(now)
 
     # --- what the user does ---------------------------------------------------------------------------------------
 
@@ -254,9 +258,18 @@ class Lab:
         return self._do(Action(ActionKind.KILL, str(worker)))
 
     def _request(self, make: Callable[[int], Word]) -> int:
-        self._requests += 1
-        self._do(make(self._requests))
-        return self._requests
+        number = self.position + 1
+        self._do(make(number))
+        return number
+
+    def replay(self, actions: Iterable[Action | Word]) -> Lab:
+        """Do all this, as another lab's `actions` have it. Raises LabError at an action that cannot happen."""
+        for action in actions:
+            if isinstance(action, Action) and action.kind is not ActionKind.KILL:
+                self.step(action)
+            else:
+                self._do(action)
+        return self
 
     # --- back and forth -------------------------------------------------------------------------------------------
 
@@ -281,18 +294,16 @@ class Lab:
         """A second lab with the same past, whose future is its own."""
         other = copy.copy(self)
         other._world = copy.deepcopy(self._world)
-        other._random = copy.deepcopy(self._random)
-        other._done, other._undone, other._marks = list(self._done), list(self._undone), list(self._marks)
+        other._done, other._undone = list(self._done), list(self._undone)
         other._keyframes = list(self._keyframes)
         return other
 
     def _rewind(self, position: int) -> None:
         while self._keyframes[-1][0] > position:
             self._keyframes.pop()
-        at, (world, random, requests) = self._keyframes[-1]
+        at, world = self._keyframes[-1]
         path = self._done
-        self._world, self._random, self._requests = copy.deepcopy(world), copy.deepcopy(random), requests
-        self._done, self._marks = path[:at], self._marks[:at]
+        self._world, self._done = copy.deepcopy(world), path[:at]
         for action in path[at:position]:
             self._do(action)
 
@@ -305,11 +316,8 @@ class Lab:
         else:
             self._world.deliver(self._world.master, action)
         self._done.append(action)
-        self._marks.append(before)
-        self._world.validate()
         if (self.position - 1) % KEYFRAME_EVERY == 0:
-            frame = copy.deepcopy((self._world, self._random, self._requests))
-            self._keyframes.append((self.position, frame))
+            self._keyframes.append((self.position, copy.deepcopy(self._world)))
         return Step(self.position, action, tuple(self.trace[before:]))
 
     # --- pictures -------------------------------------------------------------------------------------------------

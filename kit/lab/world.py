@@ -10,6 +10,7 @@ Time is virtual: every action takes `ACTION_MS`, and when nothing can happen but
 
 from __future__ import annotations
 
+import copy
 from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -100,7 +101,7 @@ class World:
     def _wire_actions(self) -> Iterator[Action]:
         for channel, queue in self._wires.items():
             if queue:
-                what = self.graph.channel(channel)
+                what = self.graph.channels[channel]
                 element = queue[0].element
                 detail = f"{element!r} from {what.source_task}"
                 yield Action(ActionKind.WIRE, what.target_task, detail, channel)
@@ -122,7 +123,7 @@ class World:
 
     def _perform_wire(self, action: Action) -> None:
         sent = self._wires[action.number].popleft()
-        receiver = self.tasks.get(self.graph.channel(action.number).target_task)
+        receiver = self.tasks.get(self.graph.channels[action.number].target_task)
         if receiver is not None and not receiver.state.is_terminal:
             self.deliver(receiver, ElementReceived(channel=action.number, element=sent.element, cause=sent.cause))
 
@@ -164,8 +165,9 @@ class World:
     }
 
     def deliver(self, machine: Machine, event: Word) -> None:
-        """Let a machine handle an event, record it, and begin what it asks for."""
+        """Let a machine handle an event, check it, record what happened, and begin what it asks for."""
         commands = machine.handle(event, self.at_ms)
+        machine.validate()
         self.trace.record(machine, event, commands)
         for command in commands:
             self._route(machine, command)
@@ -190,7 +192,7 @@ class World:
         self._wires.setdefault(command.channel, deque()).append(command)
 
     def _grant(self, machine: Machine, command: GrantCredit) -> None:
-        sender = self.tasks.get(self.graph.channel(command.channel).source_task)
+        sender = self.tasks.get(self.graph.channels[command.channel].source_task)
         if sender is not None:
             self.deliver(sender, CreditReceived(channel=command.channel, credits=command.credits, cause=command.cause))
 
@@ -230,7 +232,7 @@ class World:
         self._timers = {key: timer for key, timer in self._timers.items() if key[0] != name}
         self._io = {number: entry for number, entry in self._io.items() if entry[0] != name}
         for channel, queue in self._wires.items():
-            if name in (self.graph.channel(channel).source_task, self.graph.channel(channel).target_task):
+            if name in (self.graph.channels[channel].source_task, self.graph.channels[channel].target_task):
                 queue.clear()
 
     def _answer(self, machine: Machine, command: CompleteRequest) -> None:
@@ -258,6 +260,26 @@ class World:
         ReadSplit: _carry_out,
     }
 
+    # --- copying --------------------------------------------------------------------------------------------------
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> World:
+        """Another world in the same state. What never changes, above all the job and its graphs, both have."""
+        memo |= {id(shared): shared for shared in self._shared()}
+        other = World.__new__(World)
+        memo[id(self)] = other
+        other.__dict__ = copy.deepcopy(self.__dict__, memo)
+        return other
+
+    def _shared(self) -> Iterator[object]:
+        yield self.job
+        yield self.job.settings
+        for vertex in self.job.vertices:
+            yield vertex
+            yield from (*vertex.operators, *vertex.inputs)
+        for graph in (self.master.graph, *self.graphs):
+            yield graph
+            yield from graph.tasks
+
     # --- looking --------------------------------------------------------------------------------------------------
 
     def _machine(self, name: str) -> Machine | None:
@@ -274,7 +296,7 @@ class World:
             task.validate()
         for number, queue in self._wires.items():
             buffers = sum(isinstance(sent.element, Buffer) for sent in queue)
-            receiver = self.tasks.get(self.graph.channel(number).target_task)
+            receiver = self.tasks.get(self.graph.channels[number].target_task)
             if receiver is not None:
                 granted = receiver.inputs.channel(number).credits_granted
                 assert buffers <= granted, f"{buffers} buffers on channel {number}, but {granted} credits given"
