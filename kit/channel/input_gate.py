@@ -26,13 +26,14 @@ class InputChannel:
     `number` is the channel's number in the execution graph, `info` its place in the task, `source_task` the sender.
     """
 
-    __slots__ = ("blocked", "credits_granted", "ended", "info", "number", "queue", "source_task")
+    __slots__ = ("_causes", "blocked", "credits_granted", "ended", "info", "number", "queue", "source_task")
 
     def __init__(self, number: int, info: InputChannelInfo, source_task: str) -> None:
         self.number = number
         self.info = info
         self.source_task = source_task
         self.queue: deque[Element] = deque()
+        self._causes: deque[str] = deque()
         self.blocked = False
         self.ended = False
         self.credits_granted = 0
@@ -42,8 +43,8 @@ class InputChannel:
         """Whether an element may be taken."""
         return bool(self.queue) and not self.blocked
 
-    def receive(self, element: Element) -> None:
-        """Put what the network delivered at the end of the queue."""
+    def receive(self, element: Element, cause: str = "") -> None:
+        """Put what the network delivered at the end of the queue; `cause` is the id of the event that brought it."""
         if self.ended:
             raise ProtocolError(f"channel {self.number} from {self.source_task} delivered {element!r} after its end")
         if isinstance(element, Buffer):
@@ -51,13 +52,14 @@ class InputChannel:
             if self.credits_granted < 0:
                 raise ProtocolError(f"{self.source_task} sent a buffer on channel {self.number} without a credit")
         self.queue.append(element)
+        self._causes.append(cause)
 
-    def take(self) -> Element:
-        """Take the first element."""
+    def take(self) -> tuple[Element, str]:
+        """Take the first element; with it comes the cause of its arrival."""
         element = self.queue.popleft()
         if isinstance(element, EndOfPartition):
             self.ended = True
-        return element
+        return element, self._causes.popleft()
 
     @property
     def queued_bytes(self) -> int:

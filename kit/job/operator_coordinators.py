@@ -49,7 +49,7 @@ class OperatorCoordinatorHolder:
         self._held = []
 
     def handle_event(self, subtask: int, payload: Payload) -> None:
-        """An operator's subtask said something; answer at once, or hold an answer while its receiver's gate is closed."""
+        """A subtask said something; answer at once, or hold an answer while its receiver's gate is closed."""
         for receiver, answer in self._coordinator.handle_event(subtask, payload):
             if receiver in self._closed:
                 self._held.append((receiver, answer))

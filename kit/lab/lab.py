@@ -320,6 +320,10 @@ class Lab:
             self._keyframes.append((self.position, copy.deepcopy(self._world)))
         return Step(self.position, action, tuple(self.trace[before:]))
 
+    def validate(self) -> None:
+        """Check the invariants of every machine and every wire; AssertionError with names when one is broken."""
+        self._world.validate()
+
     # --- pictures -------------------------------------------------------------------------------------------------
 
     @property

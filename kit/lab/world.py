@@ -19,6 +19,7 @@ from kit.graph.execution_graph import ExecutionGraph
 from kit.graph.job_graph import JobGraph
 from kit.job.job_master import JobMaster
 from kit.lab.actions import Action, ActionKind
+from kit.lab.copying import share_columns
 from kit.lab.edge import LabEdge
 from kit.protocol.commands import (
     CancelSnapshot,
@@ -47,6 +48,8 @@ from kit.protocol.messages import JobMessage, TaskMessage
 from kit.protocol.trace import Trace, TraceRecord
 from kit.protocol.words import Machine, Word
 from kit.task.stream_task import StreamTask
+
+share_columns()
 
 ACTION_MS = 1
 JOB = "job"

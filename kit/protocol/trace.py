@@ -4,9 +4,9 @@ A host gives each event that a machine handled, and the commands that came of it
 tests and answers to "why?" read the trace and nothing else, so a run on a cluster can be replayed in a notebook step
 by step.
 
-A record's `id` is `<machine>#<n>` (for a task `<task>@<attempt>#<n>`) for the n-th event of a machine and `<machine>#<n>.<k>` for the k-th command of
-that event; its `cause` is the id of the record that led to it. Words about single buffers are kept only when the
-trace is `detailed`: in a lesson, not at a cluster's speed.
+A record's `id` is `<machine>#<n>` (for a task `<task>@<attempt>#<n>`) for the n-th event of a machine and
+`<machine>#<n>.<k>` for the k-th command of that event; its `cause` is the id of the record that led to it. Words
+about single buffers are kept only when the trace is `detailed`: in a lesson, not at a cluster's speed.
 """
 
 from __future__ import annotations
@@ -55,7 +55,8 @@ class Trace(Sequence[TraceRecord]):
     def __init__(self, records: Iterable[TraceRecord] = (), *, detailed: bool = False) -> None:
         self.detailed = detailed
         self._records: list[TraceRecord] = list(records)
-        self._by_id: dict[str, TraceRecord] = {record.id: record for record in self._records}
+        self._by_id: dict[str, TraceRecord] = {}
+        """The first records by id; the rest is filed when somebody asks."""
 
     def record(self, machine: Machine, event: Word, commands: Sequence[Word]) -> list[TraceRecord]:
         """Add what `machine` just handled and gave; returns the records added."""
@@ -65,9 +66,17 @@ class Trace(Sequence[TraceRecord]):
 
     def extend(self, records: Iterable[TraceRecord]) -> None:
         """Add records made elsewhere, for instance in a worker."""
-        for record in records:
-            self._records.append(record)
+        self._records.extend(records)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Trace:
+        """A trace that goes on by itself: the records never change, so both have the same."""
+        return Trace(self._records, detailed=self.detailed)
+
+    def find(self, record_id: str) -> TraceRecord | None:
+        """The record with this id."""
+        for record in self._records[len(self._by_id) :]:
             self._by_id[record.id] = record
+        return self._by_id.get(record_id)
 
     def __len__(self) -> int:
         return len(self._records)
@@ -98,13 +107,18 @@ class Trace(Sequence[TraceRecord]):
         )
 
     def causes(self, record: TraceRecord | str) -> list[TraceRecord]:
-        """The chain that led to a record, from the record itself back to what nothing in the trace caused."""
-        at: TraceRecord | None = self._by_id[record] if isinstance(record, str) else record
-        chain: list[TraceRecord] = []
-        while at is not None and at not in chain:
-            chain.append(at)
-            at = self._by_id.get(at.cause)
-        return chain
+        """The chain that led to a record, from the record itself back to what nothing in the trace caused.
+
+        Raises KeyError for an id that the trace does not have.
+        """
+        at = self.find(record) if isinstance(record, str) else record
+        if at is None:
+            raise KeyError(f"no record {record!r} among the {len(self)} of this trace")
+        chain: dict[str, TraceRecord] = {}
+        while at is not None and at.id not in chain:
+            chain[at.id] = at
+            at = self.find(at.cause)
+        return list(chain.values())
 
     def to_pandas(self) -> pd.DataFrame:
         """One row a record: at_ms, machine, role, kind, checkpoint_id (Int64), data (dict), id, cause."""
@@ -124,11 +138,14 @@ def records_of(machine: Machine, event: Word, commands: Sequence[Word], *, detai
     event_id = machine.event_id
     records: list[TraceRecord] = []
     if keeps(event, detailed):
-        records.append(_record(event_id, event.cause, machine, "event", event))
+        records.append(_record(event_id, machine.cause, machine, "event", event))
+        led_here = event_id
+    else:
+        led_here = machine.cause
     for number, command in enumerate(commands, 1):
         if keeps(command, detailed):
             command_id = f"{event_id}.{number}"
-            records.append(_record(command_id, command.cause, machine, "command", command))
+            records.append(_record(command_id, led_here, machine, "command", command))
             object.__setattr__(command, "cause", command_id)
     return records
 

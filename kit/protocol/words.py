@@ -64,6 +64,8 @@ class Machine:
     """Begins the ids of this machine's events: the name, with the attempt where a name has several."""
     at: int
     """The host's time of the event being handled, in ms."""
+    cause: str
+    """The id of what led to the event being handled; a handler that knows better than the event says so here."""
 
     _handlers: ClassVar[dict[type[Word], str]] = {}
 
@@ -80,6 +82,7 @@ class Machine:
         self.name = name
         self.identity = identity or name
         self.at = 0
+        self.cause = ""
         self.events_handled = 0
         self._commands: list[Word] = []
 
@@ -100,6 +103,7 @@ class Machine:
             )
         self.events_handled += 1
         self.at = at
+        self.cause = event.cause
         commands = self._commands = []
         getattr(self, attribute)(event)
         return commands

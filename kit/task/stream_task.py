@@ -112,6 +112,8 @@ class StreamTask(Machine):
         self._source = self.chain.head if isinstance(self.chain.head, SourceOperator) else None
         self._reading = False
         self._source_waits = False
+        self._woken_by = ""
+        """The id of the event since which the source may go on."""
         self._processing_timer_ms: int | None = None
         self._deployed_as_finished = False
         self._operators_finished = False
@@ -182,6 +184,7 @@ class StreamTask(Machine):
 
     def _run(self) -> None:
         self._become(ExecutionState.RUNNING)
+        self._wake_source()
         if self._deployed_as_finished and not self.inputs.channels:
             self._end_data(drain=True)
 
@@ -215,7 +218,7 @@ class StreamTask(Machine):
 
     @handles(ElementReceived)
     def _receive(self, event: ElementReceived) -> None:
-        self.inputs.channel(event.channel).receive(event.element)
+        self.inputs.channel(event.channel).receive(event.element, self.event_id)
 
     @handles(CreditReceived)
     def _credit(self, event: CreditReceived) -> None:
@@ -226,11 +229,13 @@ class StreamTask(Machine):
         if not self.available:
             return
         if self._source is not None:
+            self.cause = self._woken_by
             self._advance_source(self._source)
             return
         channel = self.inputs.next_channel()
         if channel is not None:
-            self._process_element(channel, channel.take())
+            element, self.cause = channel.take()
+            self._process_element(channel, element)
 
     def _process_element(self, channel: InputChannel, element: Element) -> None:
         if isinstance(element, Buffer):
@@ -329,9 +334,14 @@ class StreamTask(Machine):
             if isinstance(step, WaitUntil):
                 self.emit(ScheduleTimer(timer=SOURCE_TIMER, due_ms=step.due_ms))
 
+    def _wake_source(self) -> None:
+        self._source_waits = False
+        self._woken_by = self.event_id
+
     @handles(SplitRead)
     def _split_read(self, event: SplitRead) -> None:
         self._reading = False
+        self._woken_by = self.event_id
         if self._source is None:
             raise ProtocolError(f"{self.name} has no source, yet a split was read for it")
         if self.state is ExecutionState.RUNNING and not self._operators_finished:
@@ -346,13 +356,13 @@ class StreamTask(Machine):
     @handles(OperatorEventToTask)
     def _operator_event(self, message: OperatorEventToTask) -> None:
         if self.state is ExecutionState.RUNNING:
-            self._source_waits = False
+            self._wake_source()
             self.chain.link(message.operator_id).operator.handle_coordinator_event(message.payload)
 
     @handles(TimerFired)
     def _timer_fired(self, event: TimerFired) -> None:
         if event.timer == SOURCE_TIMER:
-            self._source_waits = False
+            self._wake_source()
         elif event.timer == PROCESSING_TIME_TIMER and self.state is ExecutionState.RUNNING:
             self._processing_timer_ms = None
             self.chain.on_processing_time(self.at)
