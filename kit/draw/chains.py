@@ -16,7 +16,7 @@ import pygraphviz
 
 from kit.draw.layout import Box
 from kit.draw.scene import fit
-from kit.draw.svg import asset
+from kit.draw.svg import asset, open_svg
 from kit.graph.job_graph import JobGraph, create_job_graph
 from kit.graph.stream_graph import StreamEdge, StreamGraph, StreamNode
 
@@ -47,8 +47,7 @@ def chains_svg(graph: StreamGraph) -> str:
     ]
     title = f"{graph.name}: {len(graph.nodes)} operators in {len(job.vertices)} chains"
     return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" class="kit-stage" viewBox="0 0 {max(width, 640):g} {height:g}" '
-        f'width="{max(width, 640):g}" height="{height:g}" role="img"><style>{asset("stage.css")}</style>'
+        f"{open_svg(max(width, 640), height)}<style>{asset('stage.css')}</style>"
         f'<rect width="100%" height="100%" fill="#ffffff"/><text x="24" y="28" class="what">{escape(title)}</text>'
         '<text x="24" y="47" class="because">operators in one frame are chained: they run in the same task, records '
         f"pass by a call</text>{''.join(parts)}</svg>"

@@ -16,7 +16,7 @@ import pandas as pd
 from kit.draw.job_state import RestoreMoment
 from kit.draw.moment import moment_at
 from kit.draw.scene import fit, size_text
-from kit.draw.svg import asset
+from kit.draw.svg import asset, open_svg
 from kit.protocol.tasks import split_task_name
 from kit.protocol.trace import TraceRecord
 from kit.state.key_groups import key_group_range_for_operator_index
@@ -78,8 +78,7 @@ def redistribution_svg(restore: RestoreMoment) -> str:
     if not by_operator:
         note = "the checkpoint holds no state"
     return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" class="kit-stage" viewBox="0 0 {WIDTH:g} {height:g}" '
-        f'width="{WIDTH:g}" height="{height:g}" role="img"><style>{asset("stage.css")}</style>'
+        f"{open_svg(WIDTH, height)}<style>{asset('stage.css')}</style>"
         f'<rect width="100%" height="100%" fill="#ffffff"/><text x="24" y="26" class="what">{escape(title)}</text>'
         f'<text x="24" y="45" class="because">{note}</text>{"".join(parts)}</svg>'
     )

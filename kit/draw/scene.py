@@ -287,10 +287,11 @@ def _task_lines(layout: Layout, name: str, task: TaskMoment, moment: Moment) -> 
     """What the task is doing, and one thing more that explains it."""
     if task.state == "FAILED":
         return ("killed" if task.lost else "failed"), task.error
-    if task.state != "RUNNING":
-        restored = "" if task.restored is None else f"with state of checkpoint {task.restored}"
-        return task.state.lower(), restored
+    if task.state in ("CREATED", "DEPLOYING", "INITIALIZING"):
+        return task.state.lower(), "" if task.restored is None else f"with state of checkpoint {task.restored}"
     detail = "" if task.published is None else f"published: checkpoint {task.published}"
+    if task.state != "RUNNING":
+        return task.state.lower(), detail
     if not detail and task.restored is not None:
         detail = f"restored from checkpoint {task.restored}"
     met = task.checkpoint

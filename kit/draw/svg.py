@@ -33,15 +33,19 @@ def moment_svg(stage: Stage, moment: Moment, words: Words | None = None) -> str:
     """The picture of one moment as an SVG document; `words` replace the caption."""
     layout = picture_layout(stage)
     sprites = scene(layout, moment, words)
-    return open_svg(layout) + f"<style>{asset('stage.css')}</style>" + backdrop(layout, sprites) + "</svg>"
-
-
-def open_svg(layout: Layout) -> str:
-    """The opening tag: the picture's size."""
-    width, height = layout.width, layout.height + LEGEND_HEIGHT
     return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" class="kit-stage" viewBox="0 0 {width:g} {height:g}" '
-        f'width="{width:g}" height="{height:g}" role="img">'
+        open_svg(layout.width, layout.height + LEGEND_HEIGHT)
+        + f"<style>{asset('stage.css')}</style>"
+        + backdrop(layout, sprites)
+        + "</svg>"
+    )
+
+
+def open_svg(width: float, height: float) -> str:
+    """The opening tag: as wide as there is room, at most `width` px."""
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" class="kit-stage" viewBox="0 0 {width:g} {height:g}" width="100%" '
+        f'style="max-width:{width:g}px" role="img">'
     )
 
 
