@@ -33,9 +33,10 @@ class StreamEnvironment:
     """A job in the making.
 
     `parallelism` and `max_parallelism` hold for operators that do not set their own. `job_id` (32 hex digits) is made
-    from the name unless given. With `chaining` False every operator gets a task of its own. Without `restart` a job
-    restarts if it takes periodic checkpoints (`default_restart_strategy`). For `buffer_rows` and `channel_credits` see
-    `JobSettings`. Raises GraphError and SettingError.
+    from the name unless given; on Spark, where runs share directories, each run then gets an id of its own. With
+    `chaining` False every operator gets a task of its own. Without `restart` a job restarts if it takes periodic
+    checkpoints (`default_restart_strategy`). For `buffer_rows` and `channel_credits` see `JobSettings`. Raises
+    GraphError and SettingError.
     """
 
     def __init__(
@@ -55,6 +56,7 @@ class StreamEnvironment:
         self.name = name
         self.parallelism = parallelism
         self.max_parallelism = max_parallelism
+        self.has_job_id = job_id is not None
         self.job_id = murmur3_128(name.encode()).hex() if job_id is None else job_id
         if not re.fullmatch("[0-9a-f]{32}", self.job_id):
             raise GraphError(f"job id {self.job_id!r}: expected 32 hex digits, in lower case")

@@ -19,7 +19,9 @@ import socket
 import time
 import weakref
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
+from uuid import uuid4
 
 import pandas as pd
 
@@ -72,7 +74,7 @@ class SparkJob:
         settings: DriverSettings | None = None,
         launch: Launch | None = None,
     ) -> None:
-        self.job = job.job_graph() if isinstance(job, StreamEnvironment) else job
+        self.job = _job_graph(job)
         self.spark = spark
         self._start = StartJob(
             restore_path=None if restore_path is None else os.fspath(restore_path),
@@ -268,6 +270,14 @@ class SparkJob:
 
     def __repr__(self) -> str:
         return f"SparkJob({self.job.name}, {self.status}, epoch {self._driver.master.epoch})"
+
+
+def _job_graph(job: StreamEnvironment | JobGraph) -> JobGraph:
+    """The graph to run; without a job id of the user's it gets one that no other run has, as Flink does."""
+    if isinstance(job, JobGraph):
+        return job
+    graph = job.job_graph()
+    return graph if job.has_job_id else replace(graph, job_id=uuid4().hex)
 
 
 def _close_at_exit(reference: weakref.ref[SparkJob]) -> Callable[[], None]:

@@ -62,6 +62,7 @@ def job_of(directory: Path, notes: Path, memory_threshold_bytes: int) -> tuple[S
     source = StandingSource(notes, batch_rows=333)
     env = StreamEnvironment(
         "same bytes",
+        job_id="00112233445566778899aabbccddeeff",
         parallelism=2,
         max_parallelism=32,
         checkpoint=CheckpointConfig(
