@@ -54,7 +54,7 @@ class Script:
         """`after` ms later machine `name` handles the event and gives the commands."""
         machine = self.machines.setdefault(name, Machine(name))
         self.at += after
-        machine.at = self.at
+        machine.at, machine.cause = self.at, event.cause
         machine.events_handled += 1
         for command in commands:
             object.__setattr__(command, "cause", machine.event_id)
