@@ -6,7 +6,7 @@ PYTHON := .venv/bin/python
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo lab test bench lint format behaviours soak lock clean
+.PHONY: help demo lab test bench lint format behaviours interop soak lock clean
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -46,6 +46,10 @@ format:  ## mend style where it can be mended
 behaviours:  ## which of Flink's behaviours the tests pin, area by area (ARGS=-v names those that are not)
 	@scripts/setup.sh
 	$(PYTHON) -m tests.behaviours $(ARGS)
+
+interop:  ## what we write, read by Flink itself (needs javac; fetches Flink's jars once)
+	@scripts/setup.sh flink
+	$(PYTHON) -m tests.interop $(ARGS)
 
 soak:  ## the long random runs that `make test` leaves out
 	@scripts/setup.sh java

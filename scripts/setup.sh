@@ -4,6 +4,7 @@
 #   scripts/setup.sh            uv and the environment in .venv, exactly as uv.lock has it
 #   scripts/setup.sh java       the same, and stop at once unless there is Java 17 or newer
 #   scripts/setup.sh browser    the same, and Chromium
+#   scripts/setup.sh flink      the same, and Apache Flink's own jars in build/ (FLINK_VERSION=2.3.0), for javac
 #   scripts/setup.sh lock       resolve the dependencies anew into uv.lock
 #
 # Done once, it finds so in a fraction of a second.
@@ -111,7 +112,22 @@ with sync_playwright() as browsers:
   fi
 }
 
+# Flink's jars come as a Python package; it is unpacked beside the environment, not into it.
+need_flink() {
+  local version=${FLINK_VERSION:-2.3.0}
+  local to=build/flink-$version
+  command -v javac >/dev/null || stop "javac is needed and there is none: apt-get install default-jdk-headless, then run make again"
+  [[ ! -d $to ]] || return 0
+  need_uv
+  say "fetching Flink $version into $to (300 MB)"
+  rm -rf "$to.part"
+  "$uv" pip install --quiet --no-deps --target "$to.part" "apache-flink-libraries==$version" 2>/dev/null ||
+    stop "the package apache-flink-libraries==$version cannot be had: check the connection to the package index"
+  mv "$to.part" "$to"
+}
+
 case " $* " in *" lock "*) need_uv && exec "$uv" lock ;; esac
 case " $* " in *" java "*) need_java ;; esac
 need_environment
 case " $* " in *" browser "*) need_browser ;; esac
+case " $* " in *" flink "*) need_flink ;; esac

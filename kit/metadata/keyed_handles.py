@@ -12,7 +12,7 @@ from hashlib import md5
 from typing import Any
 from uuid import UUID
 
-from kit.metadata.primitives import DataInput, DataOutput
+from kit.metadata.primitives import DataInput, DataOutput, MetadataError
 from kit.metadata.stream_handles import (
     KEY_GROUPS,
     NULL,
@@ -168,6 +168,8 @@ def _uuid(text: str) -> str:
 def _read_changelog(source: DataInput, *, with_checkpoint: bool) -> ChangelogStateBackendHandle:
     has_sizes = source.version.changelog is not ChangelogLayout.FLINK_1_14
     key_groups = source.key_group_range()
+    if not key_groups:
+        raise source.error("a changelog of no key groups", "one or more", offset=source.pos - 8)
     recorded_size = source.int64("a checkpointed size") if has_sizes else None
     source.enter()
     # Flink leaves out a materialized handle that is none
@@ -202,6 +204,8 @@ def _write_changelog(out: DataOutput, handle: ChangelogStateBackendHandle) -> No
         layout is ChangelogLayout.FLINK_1_15 and handle.checkpoint_id != handle.materialization_id
     )
     has_sizes = layout is not ChangelogLayout.FLINK_1_14
+    if not handle.key_group_range:
+        raise MetadataError(f"{handle!r} of no key groups", "one or more", "leave out a subtask without keys")
     out.int8(CHANGELOG_WITH_CHECKPOINT if with_checkpoint else CHANGELOG)
     out.key_group_range(handle.key_group_range)
     if has_sizes:
@@ -220,8 +224,7 @@ def _write_changelog(out: DataOutput, handle: ChangelogStateBackendHandle) -> No
 
 def _read_changes_in_memory(source: DataInput) -> InMemoryChangelogStateHandle:
     key_groups = source.key_group_range()
-    first = source.int64("a sequence number")
-    last = source.int64("a sequence number")
+    first, last = _read_sequence_number(source), _read_sequence_number(source)
     count = source.count(8, "changes")
     changes = tuple(StateChange(source.int32("a key group"), source.blob("bytes of a change")) for _ in range(count))
     has_id = source.version.changelog is not ChangelogLayout.FLINK_1_14
@@ -229,7 +232,17 @@ def _read_changes_in_memory(source: DataInput) -> InMemoryChangelogStateHandle:
     return InMemoryChangelogStateHandle(key_groups, first, last, changes, state_handle_id)
 
 
+def _read_sequence_number(source: DataInput) -> int:
+    number = source.int64("a sequence number")
+    if number < 0:
+        raise source.error(f"sequence number {number}", "0 or more", offset=source.pos - 8)
+    return number
+
+
 def _write_changes_in_memory(out: DataOutput, handle: InMemoryChangelogStateHandle) -> None:
+    if min(handle.from_sequence, handle.to_sequence) < 0:
+        found = f"sequence numbers {handle.from_sequence} to {handle.to_sequence} in {handle!r}"
+        raise MetadataError(found, "0 or more", "count changes from 0")
     out.int8(CHANGELOG_IN_MEMORY)
     out.key_group_range(handle.key_group_range)
     out.int64(handle.from_sequence)

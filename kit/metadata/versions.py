@@ -61,7 +61,6 @@ V2 = MetadataVersion(
     finished_markers=False,
     channels=ChannelLayout.NONE,
     handle_ids=False,
-    changelog=ChangelogLayout.FLINK_1_14,
     properties=False,
     names=False,
 )

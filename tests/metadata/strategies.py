@@ -35,6 +35,10 @@ sizes = st.integers(0, 2**63 - 1)
 offsets = st.lists(longs, max_size=4).map(tuple)
 names = st.text(max_size=12)
 texts = st.text(min_size=1, max_size=12)
+# what Flink's Path takes and gives back as it was
+segments_of_paths = st.text("aZ09 _-%+ä日😀", min_size=1, max_size=5)
+relative_paths = st.lists(segments_of_paths, min_size=1, max_size=3).map("/".join)
+paths = relative_paths.map("file:/".__add__)
 blobs = st.binary(max_size=20)
 uuids = st.integers(0, 2**128 - 1).map(lambda number: str(UUID(int=number)))
 operator_ids = st.binary(min_size=16, max_size=16).map(bytes.hex)
@@ -47,11 +51,13 @@ def several(strategy: st.SearchStrategy[Any], most: int = 2) -> st.SearchStrateg
 # --- streams ----------------------------------------------------------------------------------------------------------
 
 byte_streams = st.builds(h.ByteStreamStateHandle, names, blobs)
-relative_files = st.builds(lambda path, size: h.RelativeFileStateHandle(path, size, f"{BASE}/{path}"), names, sizes)
-segments = st.builds(h.SegmentFileStateHandle, sizes, sizes, st.sampled_from(h.StateScope), names, names)
+relative_files = st.builds(
+    lambda path, size: h.RelativeFileStateHandle(path, size, f"{BASE}/{path}"), relative_paths, sizes
+)
+segments = st.builds(h.SegmentFileStateHandle, sizes, sizes, st.sampled_from(h.StateScope), paths, names)
 simple_streams = st.one_of(
     byte_streams,
-    st.builds(h.FileStateHandle, names, sizes),
+    st.builds(h.FileStateHandle, paths, sizes),
     relative_files,
     segments,
     st.just(h.EmptySegmentFileStateHandle()),
@@ -59,9 +65,9 @@ simple_streams = st.one_of(
 
 
 @st.composite
-def key_group_ranges(draw: st.DrawFn) -> h.KeyGroupRange:
+def key_group_ranges(draw: st.DrawFn, least: int = 0) -> h.KeyGroupRange:
     start = draw(st.integers(0, 32767))
-    return h.KeyGroupRange.of(start, min(32767, start + draw(st.integers(-1, 5))))
+    return h.KeyGroupRange.of(start, min(32767, start + draw(st.integers(least - 1, 5))))
 
 
 @st.composite
@@ -95,7 +101,7 @@ def changelog_parts(draw: st.DrawFn, layout: ChangelogLayout) -> h.ChangelogStat
     if draw(st.booleans()):
         changes = draw(several(st.builds(h.StateChange, st.integers(-1, 32767), blobs)))
         return h.InMemoryChangelogStateHandle(
-            draw(key_group_ranges()), draw(longs), draw(longs), changes, state_handle_id
+            draw(key_group_ranges()), draw(sizes), draw(sizes), changes, state_handle_id
         )
     size = draw(longs)
     storage = "filesystem" if old else draw(st.just("filesystem") | names)
@@ -114,7 +120,7 @@ def changelogs(draw: st.DrawFn, version: MetadataVersion) -> h.ChangelogStateBac
     handle = h.ChangelogStateBackendHandle(
         draw(several(full_states(version))),
         draw(several(changelog_parts(version.changelog))),
-        draw(key_group_ranges()),
+        draw(key_group_ranges(least=1)),
         0,
         0,
         0,
@@ -151,8 +157,8 @@ list_states = st.dictionaries(
 merged_files = segments | st.just(h.EmptySegmentFileStateHandle())
 operator_handles = st.one_of(
     st.builds(h.OperatorStreamStateHandle, list_states, streams),
-    st.builds(h.FileMergingOperatorStreamStateHandle, list_states, merged_files, names, names),
-    st.builds(h.EmptyFileMergingOperatorStreamStateHandle, list_states, merged_files, names, names),
+    st.builds(h.FileMergingOperatorStreamStateHandle, list_states, merged_files, paths, paths),
+    st.builds(h.EmptyFileMergingOperatorStreamStateHandle, list_states, merged_files, paths, paths),
 )
 
 # --- channel state ----------------------------------------------------------------------------------------------------

@@ -130,6 +130,16 @@ LISTS = operator(
         )
     )
 )
+CHANGELOG = operator(
+    OperatorSubtaskState(
+        managed_keyed_state=(h.ChangelogStateBackendHandle((), (), h.KeyGroupRange(9, 9), 1, 1, 0, "id"),)
+    )
+)
+CHANGES = operator(
+    OperatorSubtaskState(
+        raw_keyed_state=(h.InMemoryChangelogStateHandle(h.KeyGroupRange(9, 9), 1 << 40, 1 << 41, (), "id"),)
+    )
+)
 RANGE = struct.pack(">ii", 9, 1)
 
 
@@ -145,6 +155,11 @@ RANGE = struct.pack(">ii", 9, 1)
         (replaced(KEYED, b"\x01\x00\x05bytes", b"\x03\x00\x05bytes"), "5 more bytes|key groups|bytes"),
         (replaced(LISTS, b"items\x01", b"items\x07"), "an unknown mode of the list state 'items'; expected one of 0"),
         (
+            replaced(CHANGES, struct.pack(">q", 1 << 41), struct.pack(">q", -5)),
+            "sequence number -5; expected 0 or more",
+        ),
+        (replaced(CHANGELOG, RANGE, struct.pack(">ii", 9, 0)), "a changelog of no key groups; expected one or more"),
+        (
             replaced(LISTS, b"items", b"\xff\xff\xff\xff\xff"),
             "5 bytes that are no modified UTF-8; .* the name of a list",
         ),
@@ -153,6 +168,14 @@ RANGE = struct.pack(">ii", 9, 1)
 def test_an_error_names_what_it_is_about(data: bytes, message: str) -> None:
     with pytest.raises(MetadataError, match=message):
         read_metadata(data, some.BASE)
+
+
+def test_what_flink_would_refuse_to_read_is_not_written() -> None:
+    none = h.ChangelogStateBackendHandle((), (), h.KeyGroupRange.EMPTY, 1, 1, 0, "id")
+    before = h.InMemoryChangelogStateHandle(h.KeyGroupRange(9, 9), -1, 0, (), "id")
+    for handle, found in ((none, "no key groups"), (before, "sequence numbers -1 to 0")):
+        with pytest.raises(MetadataError, match=found):
+            write_metadata(operator(OperatorSubtaskState(managed_keyed_state=(handle,))))
 
 
 def test_a_subtask_beyond_the_parallelism_or_twice_is_refused() -> None:

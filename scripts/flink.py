@@ -1,0 +1,44 @@
+"""Apache Flink's own classes, for what is held against them: its jars, and small Java programs beside them.
+
+`scripts/setup.sh flink` fetches the jars; FLINK_VERSION chooses another version than the default.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+VERSION = os.environ.get("FLINK_VERSION", "2.3.0")
+BUILD = ROOT / "build" / f"flink-{VERSION}"
+
+
+class FlinkMissing(Exception):
+    """There is no javac, or Flink's jars cannot be had; the text is one line."""
+
+
+def fetch() -> None:
+    """Make sure that the jars are there; raises FlinkMissing."""
+    ran = subprocess.run([ROOT / "scripts" / "setup.sh", "flink"], stderr=subprocess.PIPE, text=True, check=False)
+    if ran.returncode:
+        raise FlinkMissing(ran.stderr.strip().rpartition("\n")[2])
+
+
+def run_java(source: Path, *arguments: str, lines: str = "") -> str:
+    """Compile a Java file against Flink and run it with `lines` as its input; returns its output.
+
+    Raises RuntimeError with what Java said where it does not compile or fails.
+    """
+    jars = f"{BUILD}/pyflink/lib/*"
+    classes = BUILD / "classes"
+    classes.mkdir(exist_ok=True)
+    _run(["javac", "-nowarn", "-cp", jars, "-d", str(classes), str(source)])
+    return _run(["java", "-cp", f"{jars}:{classes}", source.stem, *arguments], lines)
+
+
+def _run(command: list[str], lines: str = "") -> str:
+    ran = subprocess.run(command, input=lines, capture_output=True, text=True, encoding="utf-8", check=False)
+    if ran.returncode:
+        raise RuntimeError(f"{command[0]} failed:\n{ran.stderr.strip()}")
+    return ran.stdout
