@@ -113,14 +113,17 @@ class _Traffic:
     credits: int = 0
     """Granted by the receiver: at the receiver as sent out, at the sender as arrived."""
 
-    def count(self, element: Element) -> None:
+    def count(self, element: Element, size_bytes: int) -> None:
+        self.bytes += size_bytes
         if isinstance(element, bytes):
             self.events += 1
-            self.bytes += len(element)
         else:
             self.batches += 1
             self.rows += element.num_rows
-            self.bytes += element.nbytes
+
+
+def _size_bytes(element: Element) -> int:
+    return len(element) if isinstance(element, bytes) else int(element.nbytes)
 
 
 class _Peer:
@@ -279,17 +282,18 @@ class DataPlane:
         """
         if priority and not isinstance(element, bytes):
             raise ValueError(f"channel {channel}: only an event can have priority, not a batch")
-        self._traffic[channel, "out"].count(element)
+        size_bytes = _size_bytes(element)
+        self._traffic[channel, "out"].count(element, size_bytes)
         consumer = self._routes[channel].consumer
         if consumer == self.slot:
             self._element_arrived(self.slot, channel, element, priority)
             return []
         connection = self._peers[consumer].connection
         if not isinstance(element, bytes):
-            connection.send(_Outgoing(FrameKind.BATCH, channel, element), element.nbytes)
+            connection.send(_Outgoing(FrameKind.BATCH, channel, element), size_bytes)
             return []
         if not priority:
-            connection.send(_Outgoing(FrameKind.EVENT, channel, element), len(element))
+            connection.send(_Outgoing(FrameKind.EVENT, channel, element), size_bytes)
             return []
         event = _Outgoing(FrameKind.EVENT, channel, element, FrameFlag.PRIORITY)
         return [item.content for item in connection.send_urgent(event, lambda item: item.channel == channel)]
@@ -309,7 +313,7 @@ class DataPlane:
         self._check(slot, channel, "in")
         traffic = self._traffic.get((channel, "in"))
         if traffic is not None:
-            traffic.count(element)
+            traffic.count(element, _size_bytes(element))
         self.inbox.put(ElementArrived(channel, element, priority))
 
     def _credit_arrived(self, slot: int, channel: int, credits: int) -> None:

@@ -28,50 +28,36 @@ from kit.host.job_files import JobFiles
 from kit.job.job_master import JobMaster
 from kit.job.status import JobStatus
 from kit.protocol.commands import (
-    AllocateCheckpointId,
     CancelTimer,
     CompleteRequest,
     DiscardState,
-    EnumerateSplits,
-    InitializeLocation,
     JobStatusChanged,
     Note,
-    ResetMasterHooks,
-    ResolveSnapshot,
-    RestoreMasterHooks,
     ScheduleCoordinatorCheckpoint,
     ScheduleTimer,
-    SetCheckpointIdCounter,
     StartEpoch,
     StopEpoch,
-    StoreCheckpoint,
-    TriggerMasterHook,
-    WriteMetadata,
 )
 from kit.protocol.events import (
-    CheckpointIdFailed,
     CheckpointOperatorCoordinator,
-    CheckpointStoreFailed,
     EpochEnded,
-    LocationFailed,
-    MasterHookFailed,
-    MetadataFailed,
     SlotLost,
-    StartFailed,
     TimerFired,
 )
 from kit.protocol.messages import JobMessage, TaskMessage, TaskStateChanged
 from kit.protocol.tasks import ExecutionState, split_task_name
-from kit.protocol.trace import Trace
+from kit.protocol.trace import Trace, TraceRecord
 from kit.protocol.words import Word
 from kit.spark.auth import new_secret
 from kit.spark.background import Background, HostClock
-from kit.spark.codec import pack_words, unpack_words
+from kit.spark.codec import CodecError, pack_words, unpack_words
 from kit.spark.control import ControlServer, SlotJoined, SlotLeft, SlotMessage
 from kit.spark.edge import SparkOutput, clean_staging, open_storage
 from kit.spark.endpoint import WireSettings
 from kit.spark.epoch import Epoch, GangEnded, Launch
+from kit.spark.failures import failure_of
 from kit.spark.slot import CONNECTED, DELIVER, PEER_LOST, SAID, TROUBLE, SlotTicket, connect_message
+from kit.spark.wire import ControlMessage
 from kit.state.storage import CheckpointLocation
 
 logger = logging.getLogger("kit.spark")
@@ -103,6 +89,8 @@ class DriverSettings:
     """killed, where they run on this machine, after this time,"""
     abandon_ms: int = 15_000
     """and given up, fenced by the epoch, after this time."""
+    trace_records: int = 1_000_000
+    """The trace keeps about so many records, the newest."""
     wire: WireSettings = field(default_factory=WireSettings)
 
 
@@ -242,7 +230,8 @@ class JobDriver:
     def _close(self) -> None:
         epoch = self._epoch
         if epoch is not None and not epoch.is_over:
-            self._server.fence(epoch.number + 1)
+            if epoch.stop is None:
+                self._server.fence(epoch.number + 1)
             epoch.cancel()
             epoch.kill_stragglers()
         self._server.close()
@@ -302,32 +291,52 @@ class JobDriver:
         epoch = self._epoch_of(item)
         if epoch is None:
             return
-        message = item.message
-        if message.kind == SAID:
-            words, records = unpack_words(message, JobMessage)
-            with self.lock:
-                self.trace.extend(records)
-            for word in words:
-                if isinstance(word, TaskStateChanged) and word.state is ExecutionState.FAILED:
-                    self._worker_traceback = word.traceback
-                self._handle(word)
-        elif message.kind == CONNECTED:
-            self._slot_connected(epoch, item.slot)
-        elif message.kind == TROUBLE:
-            self._worker_traceback = str(message.fields["traceback"])
-            self._lose(epoch, item.slot, str(message.fields["error"]))
-        elif message.kind == PEER_LOST:
-            lost, reason = int(message.fields["slot"]), str(message.fields["reason"])
-            self._in(
-                _PEER_TIMER, PEER_MS, lambda: self._lose(epoch, lost, f"slot {item.slot} cannot reach it: {reason}")
-            )
+        hear = self._SPOKEN.get(item.message.kind)
+        if hear is None:
+            self._lose(epoch, item.slot, f"it said {item.message!r}, expected {', '.join(self._SPOKEN)}")
+        else:
+            hear(self, epoch, item.slot, item.message)
 
-    def _slot_connected(self, epoch: Epoch, slot: int) -> None:
+    def _said(self, epoch: Epoch, slot: int, message: ControlMessage) -> None:
+        try:
+            words, records = unpack_words(message, JobMessage)
+        except CodecError as error:
+            self._lose(epoch, slot, str(error))
+            return
+        self._extend_trace(records)
+        for word in words:
+            if isinstance(word, TaskStateChanged) and word.state is ExecutionState.FAILED:
+                self._worker_traceback = word.traceback
+            self._handle(word)
+
+    def _extend_trace(self, records: Sequence[TraceRecord]) -> None:
+        limit = self.settings.trace_records
+        with self.lock:
+            self.trace.extend(records)
+            if len(self.trace) > limit:
+                self.trace = self.trace[-limit * 9 // 10 :]
+
+    def _trouble(self, epoch: Epoch, slot: int, message: ControlMessage) -> None:
+        self._worker_traceback = str(message.fields["traceback"])
+        self._lose(epoch, slot, str(message.fields["error"]))
+
+    def _peer_lost(self, epoch: Epoch, slot: int, message: ControlMessage) -> None:
+        lost, reason = int(message.fields["slot"]), str(message.fields["reason"])
+        self._in(_PEER_TIMER, PEER_MS, lambda: self._lose(epoch, lost, f"slot {slot} cannot reach it: {reason}"))
+
+    def _slot_connected(self, epoch: Epoch, slot: int, message: ControlMessage) -> None:
         epoch.connected.add(slot)
         if len(epoch.connected) == epoch.slots:
             self._timers.pop(_START_TIMER, None)
             for receiver, words in epoch.take_waiting():
                 self._send(receiver, words)
+
+    _SPOKEN: ClassVar[dict[str, Callable[[JobDriver, Epoch, int, ControlMessage], None]]] = {
+        SAID: _said,
+        CONNECTED: _slot_connected,
+        TROUBLE: _trouble,
+        PEER_LOST: _peer_lost,
+    }
 
     def _slot_left(self, item: SlotLeft) -> None:
         epoch = self._epoch
@@ -397,7 +406,7 @@ class JobDriver:
             answer = self._files.carry_out(command)
         except Exception as error:
             logger.warning("job %s: %s: %s", self.job.name, type(command).__name__, error)
-            answer = _FAILURES[type(command)](command, f"{type(error).__name__}: {error}")
+            answer = failure_of(command, error)
         if answer is None:
             return None
         object.__setattr__(answer, "cause", command.cause)
@@ -457,8 +466,11 @@ class JobDriver:
         if epoch is None or epoch.number != command.epoch:
             self._inbox.put(_Answered(EpochEnded(epoch=command.epoch, cause=command.cause)))
             return
+        if epoch.stop is not None:
+            return
         epoch.stop = command
-        self._timers.pop(_START_TIMER, None)
+        for timer in (_START_TIMER, _PEER_TIMER):
+            self._timers.pop(timer, None)
         self._server.fence(command.epoch + 1)
         settings = self.settings
         for name, delay_ms, act in (
@@ -541,25 +553,6 @@ def _logged(what: str) -> Iterator[None]:
     except OSError as error:
         logger.warning("%s: %s", what, error)
 
-
-_FAILURES: dict[type[Word], Callable[[Any, str], Word | None]] = {
-    EnumerateSplits: lambda command, error: StartFailed(error=error),
-    ResolveSnapshot: lambda command, error: StartFailed(error=error),
-    AllocateCheckpointId: lambda command, error: CheckpointIdFailed(error=error),
-    SetCheckpointIdCounter: lambda command, error: None,
-    InitializeLocation: lambda command, error: LocationFailed(checkpoint_id=command.checkpoint_id, error=error),
-    WriteMetadata: lambda command, error: MetadataFailed(checkpoint_id=command.checkpoint_id, error=error),
-    StoreCheckpoint: lambda command, error: CheckpointStoreFailed(checkpoint_id=command.checkpoint_id, error=error),
-    DiscardState: lambda command, error: None,
-    TriggerMasterHook: lambda command, error: MasterHookFailed(
-        checkpoint_id=command.checkpoint_id, hook=command.hook, error=error
-    ),
-    RestoreMasterHooks: lambda command, error: MasterHookFailed(
-        checkpoint_id=command.checkpoint_id, hook="", error=error
-    ),
-    ResetMasterHooks: lambda command, error: None,
-}
-"""What to answer when carrying out raised what `JobFiles` does not expect, such as an error of a user's source."""
 
 # Names that no machine gives its timers.
 _START_TIMER = "driver: all slots connected"

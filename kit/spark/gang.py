@@ -6,12 +6,12 @@ tasks take nothing from Spark's own path of records and give nothing to it. A th
 
 from __future__ import annotations
 
+import contextlib
 import cProfile
 import os
 import re
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import pyarrow as pa
@@ -47,9 +47,10 @@ class SparkGang:
             self._canceller.start()
 
     def _cancel(self) -> None:
-        while not self._over.is_set():
-            self._spark.sparkContext.cancelJobGroup(self._group)
-            self._over.wait(CANCEL_EVERY_S)
+        with contextlib.suppress(Exception):  # the session was stopped: the job is over anyway
+            while not self._over.is_set():
+                self._spark.sparkContext.cancelJobGroup(self._group)
+                self._over.wait(CANCEL_EVERY_S)
 
     def _submit(self) -> None:
         ticket = self._ticket
@@ -91,7 +92,7 @@ class _SlotTask:
         return iter(())
 
 
-@contextmanager
+@contextlib.contextmanager
 def _profiled(slot: int, epoch: int) -> Iterator[None]:
     directory = os.environ.get(PROFILE_VARIABLE)
     if directory is None:

@@ -223,7 +223,7 @@ class SparkJob:
     def trace(self) -> Trace:
         """Everything that has happened so far, without single buffers."""
         with self._driver.lock:
-            return self._driver.trace[:]  # type: ignore[no-any-return]
+            return self._driver.trace[:]
 
     @property
     def stages(self) -> list[Stage]:

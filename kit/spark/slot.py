@@ -265,7 +265,7 @@ def connect_message(endpoints: Mapping[int, Sequence[Endpoint]]) -> ControlMessa
     return ControlMessage(CONNECT, {"endpoints": {str(slot): [str(e) for e in of] for slot, of in endpoints.items()}})
 
 
-class LastWord(queue.SimpleQueue):  # type: ignore[type-arg]
+class LastWord(queue.SimpleQueue):
     """An inbox that ends the process when the slot was told to leave and has not left `grace_s` later.
 
     A slot busy in a user's function cannot look into its inbox; but once the driver has gone on without it, it must not

@@ -37,13 +37,9 @@ from kit.protocol.commands import (
 from kit.protocol.elements import Buffer, Element
 from kit.protocol.events import (
     CreditReceived,
-    EffectsFailed,
     ElementReceived,
     ProcessInput,
-    SnapshotFailed,
     SnapshotWritten,
-    SplitReadFailed,
-    StateReadFailed,
     TimerFired,
 )
 from kit.protocol.messages import JobMessage, TaskMessage
@@ -53,6 +49,7 @@ from kit.protocol.words import Word
 from kit.spark.background import Background
 from kit.spark.channels import Route
 from kit.spark.codec import encode_element
+from kit.spark.failures import failure_of
 from kit.task.stream_task import StreamTask
 
 TURNS_A_ROUND = 4
@@ -204,7 +201,9 @@ class TaskHost:
             self._wires.grant(command.channel, command.credits)
 
     def _read_split(self, task: StreamTask, command: ReadSplit) -> None:
-        self._ready.append((task, self._answer_to(command)))
+        answer = self._answer_to(command)
+        assert answer is not None
+        self._ready.append((task, answer))
 
     def _start(self, task: StreamTask, command: Word) -> None:
         self._background.submit(lambda: _task_answer(task, self._answer_to(command)))
@@ -233,7 +232,7 @@ class TaskHost:
         try:
             answer = self._files.carry_out(command)
         except Exception as error:
-            answer = _FAILURES[type(command)](command, f"{type(error).__name__}: {error}")
+            answer = failure_of(command, error)
         if answer is not None:
             object.__setattr__(answer, "cause", command.cause)
         return answer
@@ -282,15 +281,3 @@ def _slot_of(task: str) -> int:
 
 def _task_answer(task: StreamTask, event: Word | None) -> TaskAnswer | None:
     return None if event is None else TaskAnswer(task, event)
-
-
-_FAILURES: dict[type[Word], Callable[[Any, str], Word | None]] = {
-    ReadSplit: lambda command, error: SplitReadFailed(split_id=str(command.split["id"]), error=error),
-    ReadState: lambda command, error: StateReadFailed(error=error),
-    WriteSnapshot: lambda command, error: SnapshotFailed(checkpoint_id=command.checkpoint_id, error=error),
-    CommitEffects: lambda command, error: EffectsFailed(
-        operator_id=command.operator_id, checkpoint_id=command.checkpoint_id, error=error
-    ),
-    DropEffects: lambda command, error: None,
-}
-"""What to answer when carrying out raised what `TaskFiles` does not expect, such as an error of a user's source."""
