@@ -1,0 +1,241 @@
+"""Pieces of a slot on their own: its tasks' host, its background, and the end of one that does not leave."""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kit.graph.execution_graph import ExecutionGraph
+from kit.host.task_files import TaskFiles
+from kit.protocol.commands import CancelSnapshot, ScheduleTimer, WriteSnapshot
+from kit.protocol.elements import CheckpointBarrier, EndOfData
+from kit.protocol.events import SnapshotFailed, SnapshotWritten
+from kit.protocol.messages import AcknowledgeCheckpoint, DeployTask, JobMessage, TaskStateChanged, TriggerTaskCheckpoint
+from kit.protocol.options import CheckpointOptions
+from kit.protocol.snapshots import SnapshotPart
+from kit.protocol.words import Word
+from kit.spark import slot as slot_module
+from kit.spark.background import Background, HostClock
+from kit.spark.codec import decode_element
+from kit.spark.control import LEAVE, DriverLeft, DriverMessage
+from kit.spark.edge import SparkOutput, open_storage
+from kit.spark.failures import failure_of
+from kit.spark.slot import LastWord
+from kit.spark.task_host import TaskAnswer, TaskHost
+from kit.spark.wire import ControlMessage
+from tests.spark.jobs import generator, totals_job
+
+
+class Wires:
+    """Keeps what is sent."""
+
+    def __init__(self) -> None:
+        self.sent: list[tuple[int, Any]] = []
+        self.granted: list[tuple[int, int]] = []
+
+    def send(self, channel: int, element: Any) -> None:
+        self.sent.append((channel, element))
+
+    def grant(self, channel: int, credits: int) -> None:
+        self.granted.append((channel, credits))
+
+
+class Held:
+    """A background whose work is done when the test says so."""
+
+    def __init__(self) -> None:
+        self.jobs: list[Callable[[], Any]] = []
+
+    def submit(self, job: Callable[[], Any]) -> None:
+        self.jobs.append(job)
+
+    def work(self, host: TaskHost) -> list[Word]:
+        """Do what was asked for, and hand the answers to the host."""
+        jobs, self.jobs = self.jobs, []
+        answers = [answer for job in jobs if (answer := job()) is not None]
+        for answer in answers:
+            host.answer(answer)
+        return [answer.event for answer in answers]
+
+
+class Bench:
+    """Slot 0 of two with its surroundings."""
+
+    def __init__(self, directory: Path) -> None:
+        job = totals_job(directory, generator(4_000)).job_graph()
+        self.said: list[JobMessage] = []
+        self.wires, self.background, self.at_ms = Wires(), Held(), 1_000
+        files = TaskFiles(job, open_storage(job, str(directory / "checkpoints")), SparkOutput(""))
+        self.host = TaskHost(
+            ExecutionGraph(job), 0, 1, files, self.wires, self.said.append, self.background, lambda: self.at_ms
+        )
+        for task in self.host.tasks:
+            self.host.message(DeployTask(task=task, attempt=1, restore=None))
+        self.host.work()
+
+    def trigger(self, directory: Path) -> None:
+        """Have the source begin checkpoint 1."""
+        options = CheckpointOptions(location=str(directory / "chk-1"))
+        self.host.message(
+            TriggerTaskCheckpoint(task="rows/0", attempt=1, checkpoint_id=1, timestamp_ms=900, options=options)
+        )
+        self.host.work()
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Bench:
+    return Bench(tmp_path)
+
+
+def test_the_tasks_of_a_slot_are_those_with_its_index(bench: Bench) -> None:
+    assert list(bench.host.tasks) == ["rows/0", "copy/0", "totals/0"]
+    assert [message.state.name for message in bench.said if isinstance(message, TaskStateChanged)] == 3 * [
+        "DEPLOYING",
+        "INITIALIZING",
+        "RUNNING",
+    ]
+
+
+def test_credits_go_to_other_slots_only_over_the_wires(bench: Bench) -> None:
+    local = {route.channel for route in bench.host.routes if route.producer == route.consumer == 0}
+    granted = {channel for channel, _ in bench.wires.granted}
+    assert granted == {route.channel for route in bench.host.routes if route.consumer == 0} - local
+
+
+def test_a_message_for_another_attempt_is_dropped(bench: Bench) -> None:
+    before = len(bench.said)
+    bench.host.message(DeployTask(task="rows/0", attempt=2, restore=None))
+    assert not bench.host.work()
+    assert len(bench.said) == before
+
+
+def test_a_barrier_goes_out_before_the_snapshot_is_written(bench: Bench, tmp_path: Path) -> None:
+    bench.trigger(tmp_path)
+    barriers = [decode_element(element) for _, element in bench.wires.sent if isinstance(element, bytes)]
+    assert [type(element) for element, _ in barriers] == 2 * [CheckpointBarrier]
+    assert {cause.partition("#")[0] for _, cause in barriers} == {"rows/0@1"}
+    assert not any(isinstance(message, AcknowledgeCheckpoint) for message in bench.said)
+    (written,) = bench.background.work(bench.host)
+    assert isinstance(written, SnapshotWritten)
+    bench.host.work()
+    assert isinstance(bench.said[-1], AcknowledgeCheckpoint)
+
+
+def test_a_snapshot_given_up_before_or_while_it_is_written_leaves_no_file(bench: Bench, tmp_path: Path) -> None:
+    task = bench.host.tasks["totals/0"]
+    part = SnapshotPart("0" * 32, "managed_operator", "state", lambda: (b"x" * 100_000, {}))
+    for early in (True, False):
+        command = WriteSnapshot(
+            checkpoint_id=early, location=str(tmp_path / "chk"), subtask=0, parts=(part,), effects=()
+        )
+        cancel = CancelSnapshot(checkpoint_id=early)
+        if early:
+            bench.host._cancel_snapshot(task, cancel)
+            bench.host._write_snapshot(task, command)
+        else:
+            encode = part.encode
+
+            def interrupted() -> Any:
+                bench.host._cancel_snapshot(task, cancel)  # noqa: B023
+                return encode()  # noqa: B023
+
+            slow = SnapshotPart("0" * 32, "managed_operator", "state", interrupted)
+            bench.host._write_snapshot(
+                task,
+                WriteSnapshot(checkpoint_id=early, location=command.location, subtask=0, parts=(slow,), effects=()),
+            )
+        assert bench.background.work(bench.host) == []
+        assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
+
+
+def test_timers_fire_when_they_are_due(bench: Bench) -> None:
+    task = bench.host.tasks["totals/0"]
+    for timer, due_ms in (("late", 1_200), ("soon", 1_100)):
+        bench.host._schedule(task, ScheduleTimer(timer=timer, due_ms=due_ms))
+    assert bench.host.next_timer_ms == 1_100
+    bench.at_ms = 1_150
+    bench.host.fire_timers()
+    assert bench.host.next_timer_ms == 1_200
+    bench.host.work()
+    fired = [record.data["timer"] for record in bench.host.records if record.kind == "TimerFired"]
+    assert fired == ["soon"]
+
+
+def test_an_end_of_data_from_another_slot_reaches_its_task(bench: Bench) -> None:
+    (channel,) = [r.channel for r in bench.host.routes if r.producer == 1 and r.consumer == 0][-1:]
+    bench.host.element(channel, EndOfData(drain=True), "rows/1@1#5.1")
+    bench.host.work()
+    assert channel in bench.host.tasks["totals/0"]._data_ended
+
+
+def test_what_nobody_foresaw_is_answered_too() -> None:
+    command = WriteSnapshot(checkpoint_id=3, location="", subtask=0, parts=(), effects=())
+    assert failure_of(command, KeyError("k")) == SnapshotFailed(checkpoint_id=3, error="KeyError: 'k'")
+    assert failure_of(CancelSnapshot(checkpoint_id=3), KeyError("k")) is None
+
+
+# --- the background ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("no_thread_left")
+def test_the_background_answers_in_order_and_survives_errors() -> None:
+    answers: queue.SimpleQueue[Any] = queue.SimpleQueue()
+    background = Background("kit-test", answers.put, repr)
+    for job in (lambda: 1, lambda: None, lambda: 1 / 0, lambda: 2):
+        background.submit(job)
+    assert [answers.get() for _ in range(3)] == [1, "ZeroDivisionError('division by zero')", 2]
+    assert background.close(5)
+
+
+@pytest.mark.usefixtures("no_thread_left")
+def test_a_closed_background_begins_nothing_more() -> None:
+    began, may_end = threading.Event(), threading.Event()
+    answers: queue.SimpleQueue[Any] = queue.SimpleQueue()
+    background = Background("kit-test", answers.put, repr)
+    background.submit(lambda: began.set() or may_end.wait())
+    background.submit(lambda: "never")
+    began.wait()
+    assert not background.close(0)
+    may_end.set()
+    assert background.close(5)
+    assert answers.get() is True
+    assert answers.empty()
+
+
+def test_the_clock_does_not_go_back() -> None:
+    clock = HostClock()
+    assert clock() <= clock()
+
+
+# --- the last word ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("item", [DriverLeft(False, "gone"), DriverMessage(ControlMessage(LEAVE))], ids=repr)
+def test_a_slot_that_does_not_leave_is_ended(item: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    ended: queue.SimpleQueue[int] = queue.SimpleQueue()
+    monkeypatch.setattr(slot_module.os, "_exit", ended.put)
+    inbox = LastWord(grace_s=0.001)
+    inbox.put("anything else")
+    inbox.put(item)
+    assert ended.get(timeout=5) == 1
+    assert [inbox.get(), inbox.get()] == ["anything else", item]
+
+
+def test_a_slot_that_leaves_in_time_is_not_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(slot_module.os, "_exit", pytest.fail)
+    inbox = LastWord(grace_s=60)
+    inbox.put(DriverLeft(True, "ended"))
+    inbox.left()
+    assert inbox._timer is not None
+    inbox._timer.join(5)
+    assert not inbox._timer.is_alive()
+
+
+def test_an_answer_names_its_task(bench: Bench) -> None:
+    answer = TaskAnswer(bench.host.tasks["rows/0"], SnapshotFailed(checkpoint_id=1, error=""))
+    assert "rows/0" in repr(answer)
