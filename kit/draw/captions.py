@@ -8,7 +8,7 @@ its kind, spelled out.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kit.protocol.trace import TraceRecord
@@ -44,7 +44,7 @@ CAPTIONS: dict[tuple[str, str], str] = {
     ("*", "PeriodicTriggerScheduled"): "The next periodic checkpoint is due at {due_ms} ms",
     ("*", "TriggeringStarted"): "{who} begins a checkpoint",
     ("*", "TriggeringFailed"): "A checkpoint could not begin: {detail_or_reason}",
-    ("*", "CheckpointPending"): "Checkpoint {cp} is pending: every task must acknowledge it",
+    ("*", "CheckpointPending"): "{kind_of} {cp} is pending: every task must acknowledge it",
     ("*", "CoordinatorAcknowledged"): "An operator coordinator gave its part of checkpoint {cp}",
     ("*", "MasterHookAcknowledged"): "The hook {hook} gave its part of checkpoint {cp}",
     ("*", "CheckpointTriggered"): "Checkpoint {cp} is triggered: {sources} begin",
@@ -64,8 +64,10 @@ CAPTIONS: dict[tuple[str, str], str] = {
     ("command", "StoreCheckpoint"): "{who} adds checkpoint {cp} to the store of completed checkpoints",
     ("event", "CheckpointStored"): "Checkpoint {cp} can be found again after any failure",
     ("event", "CheckpointStoreFailed"): "Checkpoint {cp} could not be stored: {error}",
-    ("*", "CheckpointCompleted"): "Checkpoint {cp} is complete",
+    ("*", "CheckpointCompleted"): "{kind_of} {cp} is complete",
     ("*", "CheckpointAborted"): "Checkpoint {cp} is aborted: {detail_or_reason}",
+    ("*", "CheckpointDiscarded"): "Checkpoint {cp} is deleted",
+    ("*", "OperatorEventLost"): "What an operator coordinator said to {task} is lost",
     ("*", "CheckpointSubsumed"): "Checkpoint {cp} is replaced by a newer one",
     ("command", "NotifyCheckpointComplete"): "{who} tells {task} that checkpoint {cp} is complete",
     ("event", "NotifyCheckpointComplete"): "{who} learns that checkpoint {cp} is complete",
@@ -169,6 +171,7 @@ def _fields(record: TraceRecord, ends: Ends) -> _Fields:
         "cp": checkpoint_id,
         "answer": error or data.get("path") or "done",
         "because_error": f": {error}" if error else "",
+        "kind_of": "Savepoint" if "avepoint" in str(data.get("snapshot", "")) else "Checkpoint",
         "why": _reason(data),
         "detail_or_reason": data.get("detail") or _reason(data),
         "sources": _names(data.get("tasks")),
@@ -199,8 +202,19 @@ def _sentence(name: str) -> str:
     return name.replace("_", " ").lower() if name.isupper() else name
 
 
+def listed(tasks: Sequence[str]) -> str:
+    """Tasks in few words: `totals/0, 2, sink/0`; of many, how many of each vertex."""
+    by_vertex: dict[str, list[str]] = {}
+    for task in tasks:
+        vertex, _, subtask = task.rpartition("/")
+        by_vertex.setdefault(vertex, []).append(subtask)
+    if len(tasks) > 8:
+        return ", ".join(f"{len(subtasks)} of {vertex}" for vertex, subtasks in by_vertex.items())
+    return ", ".join(f"{vertex}/{', '.join(subtasks)}" for vertex, subtasks in by_vertex.items())
+
+
 def _names(tasks: object) -> str:
-    return " and ".join(str(task) for task in tasks) if isinstance(tasks, list | tuple) else "the sources"
+    return listed([str(task) for task in tasks]) if isinstance(tasks, list | tuple) else "the sources"
 
 
 def _rows(batch: object) -> str:
@@ -217,7 +231,8 @@ def _and_waits(awaited: object, ends: Ends) -> str:
         return ""
     if not awaited:
         return ": it was the last one"
-    others = " and ".join(ends[number][0] if number in ends else f"channel {number}" for number in awaited)
+    known = [ends[number][0] for number in awaited if number in ends]
+    others = listed(known) or " and ".join(f"channel {number}" for number in awaited)
     return f", blocks that channel and waits for {others}"
 
 

@@ -1,8 +1,8 @@
 """A run as frames to step through: one frame for each event that a machine handled, with the commands it gave.
 
 Each kind of record has a level, from the turn of a task that moves a buffer up to the completion of a checkpoint. A
-frame's level is the highest of its records'; it speaks of that record first. The *story* is the frames of a level
-high enough that there are not too many of them. `film` packs the frames as differences between scenes, for
+frame's level is the highest of its records'; it speaks of that record first. The *story* is the frames that matter,
+not too many of them. `film` packs the frames as differences between scenes, for
 `stage.js`.
 """
 
@@ -10,13 +10,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import compress
 from typing import Any
 
 from kit.draw.captions import Ends, caption_of, lower_first
-from kit.draw.job_state import Moment
+from kit.draw.job_state import COMPLETED, Moment
 from kit.draw.moment import advance
 from kit.draw.scene import Scene, Sprite, Words, scene
 from kit.draw.stage import Stage, stage_for
+from kit.draw.steps import steps
 from kit.draw.svg import LEGEND_HEIGHT, backdrop, moment_svg, picture_layout
 from kit.protocol.trace import TraceRecord
 
@@ -35,7 +37,8 @@ _KINDS = {
         ScheduleCoordinatorCheckpoint CheckpointOperatorCoordinator CoordinatorAcknowledged CheckpointFinalizing
         SetCheckpointIdCounter CheckpointPending TriggerMasterHook MasterHookTriggered MasterHookAcknowledged
         ResolveSnapshot SnapshotResolved RestoreMasterHooks ResetMasterHooks MasterHooksRestored StopEpoch
-        CheckpointStored StoreCheckpoint AcknowledgeIgnored BarrierIgnored EpochEnded ReportCheckpointMetrics
+        CheckpointStored StoreCheckpoint CheckpointDiscarded AcknowledgeIgnored BarrierIgnored EpochEnded
+        ReportCheckpointMetrics
     """,
     MAIN: """
         TriggerTaskCheckpoint WriteSnapshot SnapshotFailed SnapshotWritten AcknowledgeCheckpoint DeclineCheckpoint
@@ -75,6 +78,11 @@ class Frame:
     def level(self) -> int:
         """How much happened: the highest level of a record."""
         return max(map(level_of, self.records), default=MILESTONE)
+
+    @property
+    def checkpoint_id(self) -> int | None:
+        """The checkpoint that the frame is about, if it is about one."""
+        return next((record.checkpoint_id for record in self.records if level_of(record) == self.level), None)
 
     @property
     def mark(self) -> str:
@@ -133,24 +141,6 @@ def last_frame(trace: Iterable[TraceRecord], stages: Sequence[Stage]) -> Frame:
     return frames(trace, stages)[-1]
 
 
-def steps(trace: Iterable[TraceRecord]) -> Iterator[list[TraceRecord]]:
-    """The records in groups: each event with the commands it led its machine to."""
-    group: list[TraceRecord] = []
-    for record in trace:
-        if group and event_of(record) != event_of(group[-1]):
-            yield group
-            group = []
-        group.append(record)
-    if group:
-        yield group
-
-
-def event_of(record: TraceRecord) -> str:
-    """The id of the event that the record is, or that its machine was handling."""
-    machine, _, number = record.id.rpartition("#")
-    return f"{machine}#{number.partition('.')[0]}"
-
-
 def level_of(record: TraceRecord) -> int:
     """How much the record matters; a barrier or another mark in a channel more than a buffer."""
     if record.kind in ("SendElement", "ElementReceived"):
@@ -160,12 +150,35 @@ def level_of(record: TraceRecord) -> int:
     return LEVELS.get(record.kind, DETAIL)
 
 
-def story_level(made: Sequence[Frame], length: int = STORY_LENGTH) -> int:
-    """The lowest level, of those a story may have, that leaves at most `length` frames."""
+def story(made: Sequence[Frame], length: int = STORY_LENGTH) -> list[bool]:
+    """Which frames tell the story: all that matter, when these are at most `length`; else of the details only what a
+    reader cannot guess. A checkpoint like others before it is then told by its beginning and its end.
+    """
     for level in (DETAIL, MAIN):
-        if sum(frame.level >= level for frame in made) <= length:
-            return level
-    return MILESTONE if sum(frame.level >= MAIN for frame in made) > 3 * length else MAIN
+        told = [frame.level >= level for frame in made]
+        if sum(told) <= length:
+            return told
+    alike = _alike(made)
+    return [frame.level >= (MILESTONE if frame.checkpoint_id in alike else MAIN) for frame in made]
+
+
+def _alike(made: Sequence[Frame]) -> set[int | None]:
+    """The checkpoints that completed like an earlier one of the same epoch."""
+    last = made[-1].moment.checkpoints
+    met: dict[int, int] = {}
+    for frame in made:
+        for checkpoint_id in frame.moment.checkpoints:
+            met.setdefault(checkpoint_id, frame.moment.epoch)
+    alike: set[int | None] = set()
+    shown: set[int] = set()
+    for checkpoint_id, epoch in sorted(met.items()):
+        known = last[checkpoint_id]
+        if known.status != COMPLETED or known.savepoint:
+            continue
+        if epoch in shown:
+            alike.add(checkpoint_id)
+        shown.add(epoch)
+    return alike
 
 
 # --- the film ---------------------------------------------------------------------------------------------------------
@@ -174,20 +187,22 @@ def story_level(made: Sequence[Frame], length: int = STORY_LENGTH) -> int:
 def film(trace: Iterable[TraceRecord], stages: Sequence[Stage]) -> dict[str, Any]:
     """The run as JSON-like data for `stage.js`: backdrops, and frames as differences.
 
-    A frame is `{"stage", "level", "mark", "at", "n", "set"}`: `set` maps a sprite's name to the attributes that
-    changed, or to None when it is gone. The first frame of a stage sets everything. A new sprite refers to what it
-    has in common with others by `look`, its number in `looks`.
+    A frame is `{"stage", "told", "mark", "at", "n", "set"}`: `told` when it belongs to the story; `set` maps a
+    sprite's name to the attributes that changed, or to None when it is gone. The first frame of a stage sets
+    everything. A new sprite refers to what it has in common with others by `look`, its number in `looks`.
     """
     made = frames(trace, stages)
-    story = story_level(made)
-    if len(made) > MOST_FRAMES:
-        made = [frame for frame in made if frame.level >= min(story, DETAIL)]
+    told = story(made)
+    for level in (DETAIL, MAIN):
+        if len(made) > MOST_FRAMES:
+            kept = [frame.level >= level or in_story for frame, in_story in zip(made, told)]
+            made, told = list(compress(made, kept)), list(compress(told, kept))
     shapes: dict[tuple[Any, ...], int] = {}
     backdrops, packed = [], []
     looks = _Looks()
     before: Scene = {}
     shown = -1
-    for frame in made:
+    for frame, in_story in zip(made, told):
         shape = (frame.stage.vertices, frame.stage.channels)
         if shape not in shapes:
             shapes[shape] = len(shapes)
@@ -197,10 +212,10 @@ def film(trace: Iterable[TraceRecord], stages: Sequence[Stage]) -> dict[str, Any
         if shapes[shape] != shown:
             before = {}
         changes = looks.shortened(difference(before, now), before)
-        head = {"stage": shapes[shape], "level": frame.level, "at": frame.moment.at_ms, "n": frame.moment.n}
+        head = {"stage": shapes[shape], "told": int(in_story), "at": frame.moment.at_ms, "n": frame.moment.n}
         packed.append(head | ({"mark": frame.mark} if frame.mark else {}) | {"set": changes})
         before, shown = now, shapes[shape]
-    return {"stages": backdrops, "frames": packed, "story": story, "looks": list(looks.all)}
+    return {"stages": backdrops, "frames": packed, "looks": list(looks.all)}
 
 
 Changes = dict[str, dict[str, str | float | None] | None]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
+from itertools import chain
 from typing import Any
 
 from kit.draw import channel_state
@@ -29,6 +30,7 @@ from kit.draw.job_state import (
     with_phase,
     with_task,
 )
+from kit.draw.steps import steps
 from kit.protocol.trace import TraceRecord
 
 __all__ = ["MEANINGS", "Moment", "advance", "moment_at", "moments"]
@@ -46,11 +48,11 @@ def advance(moment: Moment, record: TraceRecord, cause: TraceRecord | None = Non
 
 
 def moments(trace: Iterable[TraceRecord]) -> Iterator[Moment]:
-    """Moment 0, before anything happened, and the moment after each record."""
+    """Moment 0, before anything happened, and the moment after each record, causes before effects."""
     moment = Moment()
     yield moment
     seen: dict[str, TraceRecord] = {}
-    for record in trace:
+    for record in chain.from_iterable(steps(trace)):
         moment = advance(moment, record, seen.get(record.cause))
         seen[record.id] = record
         yield moment

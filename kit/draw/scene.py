@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from kit.draw.captions import caption_of, lower_first
+from kit.draw.captions import caption_of, listed, lower_first
 from kit.draw.job_state import (
     ABORTED,
     ACKNOWLEDGED,
@@ -105,17 +105,6 @@ def fit(text: str, width: float, size: float, *, bold: bool = False) -> str:
     """The text, cut with an ellipsis to what surely fits into `width` at this font size (in px)."""
     most = max(1, int(width / (size * (0.58 if bold else 0.53))))
     return text if len(text) <= most else text[: most - 1].rstrip() + "…"
-
-
-def listed(tasks: Sequence[str]) -> str:
-    """Tasks in few words: `totals/0, 2, sink/0`; of many, how many of each vertex."""
-    by_vertex: dict[str, list[str]] = {}
-    for task in tasks:
-        vertex, _, subtask = task.rpartition("/")
-        by_vertex.setdefault(vertex, []).append(subtask)
-    if len(tasks) > 8:
-        return ", ".join(f"{len(subtasks)} of {vertex}" for vertex, subtasks in by_vertex.items())
-    return ", ".join(f"{vertex}/{', '.join(subtasks)}" for vertex, subtasks in by_vertex.items())
 
 
 def colour(checkpoint_id: int | None) -> str:

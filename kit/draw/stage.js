@@ -187,7 +187,7 @@ class Player {
   choose(every) {
     this.every.checked = every;
     const all = this.film.frames.map((_, index) => index);
-    this.visible = every ? all : all.filter((index) => this.film.frames[index].level >= this.film.story);
+    this.visible = every ? all : all.filter((index) => this.film.frames[index].told);
     this.slider.max = this.visible.length - 1;
     this.marks.replaceChildren();
     this.visible.forEach((index, position) => {

@@ -6,11 +6,12 @@ from xml.etree import ElementTree
 
 import pytest
 
+from kit.draw.captions import listed
 from kit.draw.frames import frames
 from kit.draw.job_state import Moment
 from kit.draw.layout import lay_out
 from kit.draw.moment import moment_at, moments
-from kit.draw.scene import Scene, Words, fit, listed, scene, size_text
+from kit.draw.scene import Scene, Words, fit, scene, size_text
 from kit.draw.svg import moment_svg, picture_layout
 from tests.draw.script import stage, story
 
