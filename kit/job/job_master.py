@@ -24,11 +24,12 @@ from kit.coordinator.coordinator import CheckpointCoordinator
 from kit.graph.execution_graph import ExecutionGraph
 from kit.graph.job_graph import JobGraph
 from kit.graph.settings import SettingError
-from kit.job.operator_coordinators import OperatorCoordinatorHolder, has_coordinator
+from kit.job.operator_coordinators import OperatorCoordinators
 from kit.job.restart import create_restarts
 from kit.job.restoring import assignment_vertices, restore_job
 from kit.job.status import JobStatus
 from kit.metadata import read_metadata
+from kit.operators.coordinator import Payload
 from kit.protocol.commands import (
     CompleteRequest,
     DiscardState,
@@ -55,6 +56,7 @@ from kit.protocol.events import (
     MasterHookTriggered,
     MetadataFailed,
     MetadataWritten,
+    OperatorEventLost,
     RequestCancel,
     RequestCheckpoint,
     RequestSavepoint,
@@ -77,11 +79,13 @@ from kit.protocol.messages import (
     TriggerTaskCheckpoint,
 )
 from kit.protocol.reasons import CheckpointFailureReason
-from kit.protocol.tasks import ExecutionState, TaskRestore, split_task_name, task_name
+from kit.protocol.tasks import ExecutionState, TaskRestore, task_name
 from kit.protocol.words import Machine, ProtocolError, Word, handles
 from kit.restore.validate import load_and_validate
 
 RESTART_TIMER = "restart"
+OWN_REQUEST = -1
+"""The number of requests that the JobMaster makes itself: nobody waits for the answer."""
 CHECKPOINT_HISTORY = 1_000
 """Ended checkpoints that the statistics keep. Flink's web UI keeps 10; a table in a notebook wants all of a run."""
 
@@ -100,6 +104,7 @@ class TaskRecord:
 
     state: ExecutionState = ExecutionState.CREATED
     error: str = ""
+    data_ended: bool = False
 
 
 class JobMaster(Machine):
@@ -117,12 +122,8 @@ class JobMaster(Machine):
         self.error = ""
         self.epoch = 0
         self.tasks: dict[str, TaskRecord] = {}
-        self.coordinators = {
-            operator.operator_id: OperatorCoordinatorHolder(operator, vertex, self._deliver)
-            for vertex in job.vertices
-            for operator in vertex.operators
-            if has_coordinator(operator)
-        }
+        self.coordinators = OperatorCoordinators(job, self)
+        self._coordinator_failure: str | None = None
         self.checkpoints = CheckpointCoordinator(
             job.job_id,
             self.graph,
@@ -150,8 +151,8 @@ class JobMaster(Machine):
         if self._start is not None:
             raise ProtocolError(f"job {self.job.name} was started before")
         self._start = event
-        self._awaited = set(self.coordinators)
-        for operator_id in self.coordinators:
+        self._awaited = set(self.coordinators.needing_splits())
+        for operator_id in self.coordinators.needing_splits():
             self.emit(EnumerateSplits(operator_id=operator_id))
         if event.restore_path is not None:
             self._awaited.add(event.restore_path)
@@ -160,7 +161,7 @@ class JobMaster(Machine):
 
     @handles(SplitsEnumerated)
     def _splits_enumerated(self, event: SplitsEnumerated) -> None:
-        self.coordinators[event.operator_id].start(event.splits)
+        self.coordinators[event.operator_id].splits = event.splits
         self._awaited.discard(event.operator_id)
         self._deploy_when_ready()
 
@@ -247,14 +248,22 @@ class JobMaster(Machine):
         self._workers = Workers.AT_WORK
         self.tasks = {task.task: TaskRecord() for task in self.graph.tasks}
         self.checkpoints.use_graph(self.graph)
-        for holder in self.coordinators.values():
-            state = None if latest is None else _coordinator_state(latest, holder.operator_id)
-            holder.reset(state, self.graph.parallelism[holder.vertex])
+        if not self._begin_coordinators(latest):
+            return
         self.emit(
             StartEpoch(epoch=self.epoch, parallelism=self.graph.parallelism, max_parallelism=self.graph.max_parallelism)
         )
         for task in self.tasks:
             self.emit(DeployTask(task=task, attempt=self.epoch, restore=restores.get(task)))
+
+    def _begin_coordinators(self, latest: CompletedCheckpoint | None) -> bool:
+        """Let the operator coordinators begin from the checkpoint; False when one of them cannot at the very start."""
+        self.coordinators.deploy(latest, self.graph.parallelism)
+        if self.epoch == 1 and self._coordinator_failure is not None:
+            self._workers, self.tasks = Workers.NONE, {}
+            self._end_epoch(JobStatus.FAILING, self._coordinator_failure)
+            return False
+        return True
 
     def _assign_states(self, latest: CompletedCheckpoint) -> dict[str, TaskRestore | None]:
         assert self._start is not None
@@ -283,13 +292,28 @@ class JobMaster(Machine):
             return
         if record is None or record.state.is_terminal:
             return
-        record.state, record.error = message.state, message.error
+        if message.end_of_data:
+            record.data_ended = True
+            self._take_last_checkpoint_when_all_data_ended()
+            return
         if message.state is ExecutionState.FAILED:
-            self._on_failure(f"{message.task} failed: {message.error}")
-        elif message.state is ExecutionState.RUNNING:
+            self._task_failed(message.task, message.error, recoverable=message.recoverable)
+            return
+        record.state, record.error = message.state, message.error
+        if message.state is ExecutionState.RUNNING:
+            self.coordinators.attempt_ready(message.task, message.attempt)
             self._start_checkpoints_when_running()
         elif message.state is ExecutionState.FINISHED:
             self._finish_when_done()
+
+    def _task_failed(self, task: str, error: str, *, recoverable: bool) -> None:
+        self._attempt_ended(task, ExecutionState.FAILED, error)
+        self._on_failure(f"{task} failed: {error}", recoverable=recoverable)
+
+    def _attempt_ended(self, task: str, state: ExecutionState, error: str = "") -> None:
+        """A task failed or was cancelled: its operators' coordinators are told."""
+        self.tasks[task].state, self.tasks[task].error = state, error
+        self.coordinators.attempt_failed(task, self.epoch, error or None)
 
     def _start_checkpoints_when_running(self) -> None:
         if self.status is JobStatus.RUNNING and all(
@@ -297,6 +321,15 @@ class JobMaster(Machine):
         ):
             self.emit(Note(kind="AllTasksRunning", data={"epoch": self.epoch}))
             self._start_scheduler()
+
+    def _take_last_checkpoint_when_all_data_ended(self) -> None:
+        """The tasks wait for one more checkpoint before they finish: begin it now rather than an interval later."""
+        if (
+            self.checkpoints.config.checkpoints_after_tasks_finish
+            and self._stop_request is None
+            and all(record.data_ended or record.state is ExecutionState.FINISHED for record in self.tasks.values())
+        ):
+            self.checkpoints.handle(RequestCheckpoint(request_id=OWN_REQUEST))
 
     def _start_scheduler(self) -> None:
         if self.checkpoints.config.is_periodic and not self.checkpoints.is_periodic_scheduling:
@@ -313,27 +346,51 @@ class JobMaster(Machine):
     @handles(SlotLost)
     def _slot_lost(self, event: SlotLost) -> None:
         if event.epoch == self.epoch and self._ending_as is None:
-            self._on_failure(f"worker {event.slot} was lost: {event.error}")
+            self._on_failure(f"worker {event.slot} was lost: {event.error}", recoverable=True)
+
+    # --- operator coordinators ------------------------------------------------------------------------------------
 
     @handles(OperatorEventToCoordinator)
     def _operator_event(self, message: OperatorEventToCoordinator) -> None:
-        if message.attempt == self.epoch:
-            subtask = split_task_name(message.task)[1]
-            self.coordinators[message.operator_id].handle_event(subtask, message.payload)
+        if message.attempt == self.epoch and self._workers is Workers.AT_WORK:
+            self.coordinators.handle_event(message)
 
-    def _deliver(self, operator_id: str, subtask: int, payload: dict[str, object]) -> None:
-        task = task_name(self.coordinators[operator_id].vertex, subtask)
-        self.emit(OperatorEventToTask(task=task, attempt=self.epoch, operator_id=operator_id, payload=payload))
+    @handles(OperatorEventLost)
+    def _operator_event_lost(self, event: OperatorEventLost) -> None:
+        """Coordinator and task do not agree any more: only a restart brings them together."""
+        if event.attempt == self.epoch and self._workers is Workers.AT_WORK:
+            self._task_failed(
+                event.task, f"an event of its operator coordinator was lost: {event.error}", recoverable=True
+            )
+
+    def send_operator_event(self, vertex: str, operator_id: str, subtask: int, attempt: int, payload: Payload) -> None:
+        """Send an event to a subtask, unless its attempt is over."""
+        if attempt == self.epoch and self._workers is Workers.AT_WORK:
+            task = task_name(vertex, subtask)
+            self.emit(OperatorEventToTask(task=task, attempt=attempt, operator_id=operator_id, payload=payload))
+
+    def coordinator_snapshot_taken(self, checkpoint_id: int, operator_id: str, state: bytes | None) -> None:
+        """A coordinator gave its part of a checkpoint."""
+        self.checkpoints.on_coordinator_snapshot(checkpoint_id, operator_id, state)
+
+    def coordinator_snapshot_failed(self, checkpoint_id: int, operator_id: str, error: str) -> None:
+        """A coordinator could not."""
+        self.checkpoints.on_coordinator_snapshot_failed(checkpoint_id, operator_id, error)
+
+    def coordinator_failed(self, error: str) -> None:
+        """A coordinator raised: the job fails once the event at hand is dealt with."""
+        if self._coordinator_failure is None:
+            self._coordinator_failure = error
 
     # --- failing, restarting, ending ------------------------------------------------------------------------------
 
-    def _on_failure(self, error: str) -> None:
+    def _on_failure(self, error: str, *, recoverable: bool = True) -> None:
         if self.status is not JobStatus.RUNNING:
             return
         self.checkpoints.abort_pending_checkpoints(CheckpointFailureReason.JOB_FAILOVER_REGION, error)
         self.checkpoints.stop_checkpoint_scheduler()
         self._give_up_stopping(error)
-        delay_ms = self._restarts.next_delay_ms(self.at)
+        delay_ms = self._restarts.next_delay_ms(self.at) if recoverable else None
         if delay_ms is None:
             self._end_epoch(JobStatus.FAILING, error)
             return
@@ -365,6 +422,9 @@ class JobMaster(Machine):
             self._workers_left()
 
     def _workers_left(self) -> None:
+        for task, record in self.tasks.items():
+            if record.state is ExecutionState.CANCELING:
+                self._attempt_ended(task, ExecutionState.CANCELED)
         self._sweep()
         if self._ending_as is not None:
             self._end(self._ending_as)
@@ -415,6 +475,8 @@ class JobMaster(Machine):
         self.status = status
         self.error = error
         self.emit(JobStatusChanged(status=status.name, error=error))
+        if status.is_terminal:
+            self.coordinators.close()
 
     @handles(TimerFired)
     def _timer_fired(self, event: TimerFired) -> None:
@@ -440,6 +502,8 @@ class JobMaster(Machine):
         """Give a command; the answer to a stop request waits until the job has finished, and operator events held for
         a subtask follow right behind its trigger.
         """
+        if isinstance(word, CompleteRequest) and word.request_id == OWN_REQUEST:
+            return
         if isinstance(word, CompleteRequest) and word.request_id == self._stop_request:
             if not word.error:
                 self._stop_answer = word
@@ -448,10 +512,7 @@ class JobMaster(Machine):
             self._resume_checkpoints = True
         super().emit(word)
         if isinstance(word, TriggerTaskCheckpoint):
-            vertex, subtask = split_task_name(word.task)
-            for holder in self.coordinators.values():
-                if holder.vertex == vertex:
-                    holder.open_gate(subtask)
+            self.coordinators.open_gate(word.task, word.checkpoint_id)
 
     def _give_up_stopping(self, error: str) -> None:
         answer = self._stop_answer
@@ -465,18 +526,22 @@ class JobMaster(Machine):
     def handle(self, event: Word, at: int) -> list[Word]:
         """Take one event; what was waiting for its end goes on afterwards.
 
-        The operator coordinators' gates open unless a checkpoint is being triggered; a restart begins when no
-        checkpoint is being stored any more; periodic checkpoints go on after a stop that failed.
+        The job fails if an operator coordinator did; a restart begins when no checkpoint is being stored any more;
+        periodic checkpoints go on after a stop that failed.
         """
         super().handle(event, at)
-        if not self.checkpoints.trigger.is_triggering:
-            for holder in self.coordinators.values():
-                holder.open_gates()
+        self._fail_for_coordinator()
         self._restart_when_ready()
+        self._fail_for_coordinator()
         if self._resume_checkpoints:
             self._resume_checkpoints = False
             self._start_checkpoints_when_running()
         return self._commands
+
+    def _fail_for_coordinator(self) -> None:
+        error, self._coordinator_failure = self._coordinator_failure, None
+        if error is not None:
+            self._on_failure(error)
 
     @handles(RequestCheckpoint, RequestSavepoint)
     def _snapshot_requested(self, event: RequestCheckpoint | RequestSavepoint) -> None:
@@ -495,12 +560,18 @@ class JobMaster(Machine):
         MetadataFailed,
         CheckpointStored,
         CheckpointStoreFailed,
-        AcknowledgeCheckpoint,
         DeclineCheckpoint,
         ReportCheckpointMetrics,
     )
     def _to_checkpoint_coordinator(self, event: Word) -> None:
         self.checkpoints.handle(event)
+
+    @handles(AcknowledgeCheckpoint)
+    def _acknowledged(self, message: AcknowledgeCheckpoint) -> None:
+        """The task is past its barrier: events for its operators may follow, if they were still held."""
+        if message.attempt == self.epoch and message.job_id == self.job.job_id:
+            self.coordinators.open_gate(message.task, message.checkpoint_id)
+        self.checkpoints.handle(message)
 
     @handles(LocationInitialized)
     def _location_initialized(self, event: LocationInitialized) -> None:
@@ -514,8 +585,7 @@ class JobMaster(Machine):
     @handles(CheckpointOperatorCoordinator)
     def _checkpoint_operator_coordinator(self, event: CheckpointOperatorCoordinator) -> None:
         if self.checkpoints.expects_coordinator_snapshot(event.checkpoint_id, event.operator_id):
-            state = self.coordinators[event.operator_id].checkpoint()
-            self.checkpoints.on_coordinator_snapshot(event.checkpoint_id, event.operator_id, state)
+            self.coordinators[event.operator_id].checkpoint(event.checkpoint_id)
 
     # --- what the checkpoint coordinator asks of its job (CoordinatorContext) -------------------------------------
 
@@ -533,15 +603,16 @@ class JobMaster(Machine):
         self._on_failure(f"{task}: {error}")
 
     def notify_coordinators_complete(self, checkpoint_id: int) -> None:
-        """Source coordinators have nothing to publish."""
+        """A checkpoint is stored for good."""
+        self.coordinators.notify_complete(checkpoint_id)
 
     def notify_coordinators_aborted(self, checkpoint_id: int) -> None:
-        """Source coordinators keep nothing for a checkpoint."""
+        """A checkpoint will not complete."""
+        self.coordinators.notify_aborted(checkpoint_id)
 
     def abort_coordinators_triggering(self) -> None:
         """Let held events go: the barriers will not come."""
-        for holder in self.coordinators.values():
-            holder.open_gates()
+        self.coordinators.abort_triggering()
 
     def validate(self) -> None:
         """Check the invariants of the job and its parts."""
@@ -552,10 +623,3 @@ class JobMaster(Machine):
 
     def __repr__(self) -> str:
         return f"JobMaster({self.job.name}, {self.status.name}, epoch {self.epoch})"
-
-
-def _coordinator_state(checkpoint: CompletedCheckpoint, operator_id: str) -> bytes | None:
-    state = checkpoint.operator_states.get(operator_id)
-    if state is None or state.coordinator_state is None:
-        return None
-    return state.coordinator_state.data

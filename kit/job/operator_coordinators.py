@@ -1,87 +1,314 @@
-"""The operator coordinators of a job, and the gates that keep their events on the right side of a barrier.
+"""The operator coordinators of a job: their lives, their gateways, their part in checkpoints.
 
-A coordinator and its operator are snapshotted at different moments: the coordinator first, the operator when its
-barrier passes. An event that the coordinator sends in between would be in neither snapshot, or in both. So from its
-snapshot until a subtask has been told to send its barrier the coordinator's events for that subtask are held; then
-they are let go, behind the trigger on the same ordered way.
+`OperatorCoordinators` are all of a job, each in its `OperatorCoordinatorHolder`. A holder stands between the
+JobMaster and one coordinator. It makes a new coordinator whenever the job goes back to a checkpoint, and drops what an
+old one still says; it catches what a coordinator raises and fails the job for it, once; and it runs the gates that
+keep events on the right side of a barrier (`kit.job.subtask_gateway`).
 
-Follows Flink's `OperatorCoordinatorHolder` and `SubtaskGatewayImpl`.
+Gates open behind a subtask's trigger where the subtask is told directly, since triggers and events go the same ordered
+way, and with its ack where the barrier comes through the operator's inputs.
+
+Follows Flink's `OperatorCoordinatorHolder`, `DefaultOperatorCoordinatorHandler` and
+`RecreateOnResetOperatorCoordinator`. There closing an old coordinator may take time, and calls wait meanwhile; here it
+is done when the call returns. There a subtask confirms every event; here its ack of the checkpoint does, which comes
+behind the events on an ordered way, and a host that knows an event to be lost says so (`OperatorEventLost`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Protocol
 
-from kit.graph.job_graph import ChainedOperator, JobVertex
-from kit.operators.source import SourceSpec
-from kit.operators.source_coordinator import SourceCoordinator
+from kit.coordinator.completed_checkpoint import CompletedCheckpoint
+from kit.graph.job_graph import ChainedOperator, JobGraph, JobVertex
+from kit.job.subtask_gateway import GatedSubtask
+from kit.operators.coordinator import NO_CHECKPOINT, OperatorCoordinator, Payload
+from kit.protocol.messages import OperatorEventToCoordinator
+from kit.protocol.tasks import split_task_name
 
-Payload = dict[str, Any]
-Deliver = Callable[[str, int, Payload], None]
+
+class CoordinatorHost(Protocol):
+    """The JobMaster, as the holders see it."""
+
+    def send_operator_event(self, vertex: str, operator_id: str, subtask: int, attempt: int, payload: Payload) -> None:
+        """Send an event to a subtask, unless its attempt is over."""
+
+    def coordinator_snapshot_taken(self, checkpoint_id: int, operator_id: str, state: bytes | None) -> None:
+        """A coordinator gave its part of a checkpoint."""
+
+    def coordinator_snapshot_failed(self, checkpoint_id: int, operator_id: str, error: str) -> None:
+        """A coordinator could not; the checkpoint fails."""
+
+    def coordinator_failed(self, error: str) -> None:
+        """A coordinator raised, or asked to fail the job: it fails once the event at hand is dealt with."""
+
+
+class HolderContext:
+    """The context of one coordinator, silent once that is replaced (`QuiesceableContext`)."""
+
+    def __init__(self, holder: OperatorCoordinatorHolder) -> None:
+        self._holder = holder
+        self.operator_id = holder.operator_id
+        self.name = holder.name
+        self.is_quiesced = False
+        self._has_failed = False
+
+    @property
+    def parallelism(self) -> int:
+        """How many subtasks the operator has now."""
+        return self._holder.parallelism
+
+    @property
+    def splits(self) -> Sequence[Payload]:
+        """What the host found to read."""
+        return self._holder.splits
+
+    def fail_job(self, error: str) -> None:
+        """Fail the job; only the first call counts."""
+        if not self.is_quiesced and not self._has_failed:
+            self._has_failed = True
+            self._holder.host.coordinator_failed(f"the coordinator of {self.name} failed: {error}")
+
+    def quiesce(self) -> None:
+        """Be silent from now on."""
+        self.is_quiesced = True
+
+
+class PendingSnapshot:
+    """What a coordinator was asked for (a `CoordinatorSnapshot`); only its first answer counts."""
+
+    def __init__(self, holder: OperatorCoordinatorHolder, checkpoint_id: int, context: HolderContext) -> None:
+        self.checkpoint_id = checkpoint_id
+        self.is_done = False
+        self._holder = holder
+        self._context = context
+
+    def complete(self, state: bytes | None) -> None:
+        """Close the gates behind the snapshot and hand it in."""
+        if self._answer():
+            self._holder.snapshot_taken(self.checkpoint_id, state)
+
+    def fail(self, error: str) -> None:
+        """Let the checkpoint fail."""
+        if self._answer():
+            holder = self._holder
+            holder.host.coordinator_snapshot_failed(self.checkpoint_id, holder.operator_id, error)
+
+    def _answer(self) -> bool:
+        late = self.is_done or self._context.is_quiesced
+        self.is_done = True
+        return not late
 
 
 class OperatorCoordinatorHolder:
-    """One coordinator, the splits it began with, and the events that wait behind its subtasks' gates."""
+    """One operator's coordinator of the moment, and the gateways to the operator's subtasks."""
 
-    def __init__(self, operator: ChainedOperator, vertex: JobVertex, deliver: Deliver) -> None:
+    def __init__(self, operator: ChainedOperator, vertex: JobVertex, host: CoordinatorHost) -> None:
         self.operator_id = operator.operator_id
         self.name = operator.name
         self.vertex = vertex.name
-        self._deliver = deliver
-        self._splits: Sequence[dict[str, Any]] = ()
-        self._parallelism = vertex.parallelism
-        self._coordinator = SourceCoordinator(self.operator_id, vertex.parallelism)
-        self._closed: set[int] = set()
-        self._held: list[tuple[int, Payload]] = []
+        self.parallelism = vertex.parallelism
+        self.host = host
+        self.splits: Sequence[Payload] = ()
+        self.gateways: dict[int, GatedSubtask] = {}
+        self._spec = operator.spec
+        self._is_started = self._is_closed = False
+        self._create()
 
-    def start(self, splits: Sequence[dict[str, Any]]) -> None:
-        """What there is to read, as the source enumerated it."""
-        self._splits = splits
-        self._coordinator.start(splits)
+    def _create(self) -> None:
+        self._context = HolderContext(self)
+        self.coordinator: OperatorCoordinator = self._spec.create_coordinator(self._context)  # type: ignore[assignment]
 
-    def reset(self, state: bytes | None, parallelism: int) -> None:
-        """Go back to a checkpoint's state, or to the beginning when it has none (`resetToCheckpoint`)."""
-        self._parallelism = parallelism
-        self._coordinator = SourceCoordinator(self.operator_id, parallelism)
-        self._coordinator.restore(state, self._splits)
-        self._closed = set()
-        self._held = []
+    # --- life -----------------------------------------------------------------------------------------------------
 
-    def handle_event(self, subtask: int, payload: Payload) -> None:
-        """A subtask said something; answer at once, or hold an answer while its receiver's gate is closed."""
-        for receiver, answer in self._coordinator.handle_event(subtask, payload):
-            if receiver in self._closed:
-                self._held.append((receiver, answer))
-            else:
-                self._deliver(self.operator_id, receiver, answer)
+    def deploy(self, checkpoint_id: int, state: bytes | None, parallelism: int) -> None:
+        """The job is about to be deployed from this checkpoint, or from nothing (`NO_CHECKPOINT`): the coordinator
+        begins, a new one if there was one at work.
+        """
+        self.parallelism = parallelism
+        self.gateways = {}
+        again = self._is_started
+        if again:
+            self._quiesce()
+            self._create()
+        self._is_started = True
+        if again or checkpoint_id != NO_CHECKPOINT:
+            self._call(lambda: self.coordinator.reset_to_checkpoint(checkpoint_id, state))
+        self._call(self.coordinator.start)
 
-    def checkpoint(self) -> bytes:
-        """Snapshot the coordinator and close all gates behind it."""
-        self._closed = set(range(self._parallelism))
-        return self._coordinator.checkpoint()
+    def close(self) -> None:
+        """The job has come to its end."""
+        if not self._is_closed:
+            self._is_closed = True
+            self._quiesce()
+            self.gateways = {}
 
-    def open_gate(self, subtask: int) -> None:
-        """The subtask has been told to send its barrier: let its events go."""
-        self._closed.discard(subtask)
-        self._let_go()
+    def _quiesce(self) -> None:
+        """Close the coordinator; whatever it still says or raises is nobody's business any more."""
+        self._context.quiesce()
+        self._call(self.coordinator.close)
 
-    def open_gates(self) -> None:
-        """No subtask will be told any more, for instance because the checkpoint was given up: let all events go."""
-        self._closed = set()
-        self._let_go()
+    def _call(self, call: Callable[[], None]) -> bool:
+        """Call a coordinator; the job fails when that raises. False then."""
+        try:
+            call()
+        except Exception as error:
+            self._context.fail_job(f"{type(error).__name__}: {error}")
+            return False
+        return True
 
-    def _let_go(self) -> None:
-        free = [(receiver, answer) for receiver, answer in self._held if receiver not in self._closed]
-        self._held = [(receiver, answer) for receiver, answer in self._held if receiver in self._closed]
-        for receiver, answer in free:
-            self._deliver(self.operator_id, receiver, answer)
+    # --- subtasks -------------------------------------------------------------------------------------------------
+
+    def handle_event(self, subtask: int, attempt: int, payload: Payload) -> None:
+        """A subtask said something: it can be spoken to as well."""
+        self.attempt_ready(subtask, attempt)
+        self._call(lambda: self.coordinator.handle_event(subtask, attempt, payload))
+
+    def attempt_ready(self, subtask: int, attempt: int) -> None:
+        """An attempt runs: give the coordinator its gateway, once."""
+        known = self.gateways.get(subtask)
+        if known is None or known.attempt < attempt:
+            gateway = self.gateways[subtask] = GatedSubtask(subtask, attempt, self._send)
+            self._call(lambda: self.coordinator.execution_attempt_ready(subtask, attempt, gateway))
+
+    def _send(self, subtask: int, attempt: int, payload: Payload) -> None:
+        self.host.send_operator_event(self.vertex, self.operator_id, subtask, attempt, payload)
+
+    def attempt_failed(self, subtask: int, attempt: int, reason: str | None) -> None:
+        """An attempt failed, or was cancelled: what is held for it is lost with it."""
+        self.gateways.pop(subtask, None)
+        self._call(lambda: self.coordinator.execution_attempt_failed(subtask, attempt, reason))
+
+    def subtask_reset(self, subtask: int, checkpoint_id: int) -> None:
+        """One subtask goes back to a checkpoint by itself."""
+        self.gateways.pop(subtask, None)
+        self._call(lambda: self.coordinator.subtask_reset(subtask, checkpoint_id))
+
+    # --- checkpoints ----------------------------------------------------------------------------------------------
+
+    def checkpoint(self, checkpoint_id: int) -> None:
+        """Ask the coordinator for its part of a checkpoint; raising fails the checkpoint and the job."""
+        for gateway in self.gateways.values():
+            gateway.mark(checkpoint_id)
+        snapshot = PendingSnapshot(self, checkpoint_id, self._context)
+        if not self._call(lambda: self.coordinator.checkpoint_coordinator(snapshot)):
+            snapshot.fail("it raised when asked for its snapshot")
+
+    def snapshot_taken(self, checkpoint_id: int, state: bytes | None) -> None:
+        """The coordinator gave its part: events for subtasks wait for their barriers."""
+        for gateway in self.gateways.values():
+            gateway.close(checkpoint_id)
+        self.host.coordinator_snapshot_taken(checkpoint_id, self.operator_id, state)
+
+    def open_gate(self, subtask: int, checkpoint_id: int) -> None:
+        """The subtask's barrier goes before whatever is sent to it from now on."""
+        gateway = self.gateways.get(subtask)
+        if gateway is not None:
+            gateway.open(checkpoint_id)
+
+    def abort_triggering(self) -> None:
+        """The checkpoint being triggered was given up: the barriers will not come (`abortCurrentTriggering`)."""
+        for gateway in self.gateways.values():
+            gateway.open_latest()
+
+    def notify_complete(self, checkpoint_id: int) -> None:
+        """A checkpoint is stored for good."""
+        self._open_gates(checkpoint_id)
+        self._call(lambda: self.coordinator.notify_checkpoint_complete(checkpoint_id))
+
+    def notify_aborted(self, checkpoint_id: int) -> None:
+        """A checkpoint will not complete."""
+        self._open_gates(checkpoint_id)
+        self._call(lambda: self.coordinator.notify_checkpoint_aborted(checkpoint_id))
+
+    def _open_gates(self, checkpoint_id: int) -> None:
+        for gateway in self.gateways.values():
+            gateway.open(checkpoint_id)
 
     def __repr__(self) -> str:
-        gates = f"closed to {sorted(self._closed)}, {len(self._held)} held" if self._closed else "open"
-        return f"OperatorCoordinatorHolder({self.name}, gates {gates})"
+        closed = sorted(subtask for subtask, gateway in self.gateways.items() if gateway.is_closed)
+        gates = f"gates closed to {closed}" if closed else "gates open"
+        return f"OperatorCoordinatorHolder({self.name}, {len(self.gateways)} subtasks ready, {gates})"
 
 
-def has_coordinator(operator: ChainedOperator) -> bool:
-    """Whether an operator has a coordinator: sources do."""
-    return isinstance(operator.spec, SourceSpec)
+class OperatorCoordinators:
+    """All operator coordinators of one job, by operator id."""
+
+    def __init__(self, job: JobGraph, host: CoordinatorHost) -> None:
+        made = (
+            OperatorCoordinatorHolder(operator, vertex, host)
+            for vertex in job.vertices
+            for operator in vertex.operators
+        )
+        self._holders = {holder.operator_id: holder for holder in made if holder.coordinator is not None}
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._holders)
+
+    def __getitem__(self, operator_id: str) -> OperatorCoordinatorHolder:
+        return self._holders[operator_id]
+
+    def needing_splits(self) -> list[str]:
+        """The operators whose splits the host is to enumerate."""
+        return [each.operator_id for each in self._holders.values() if each.coordinator.needs_splits]
+
+    def deploy(self, latest: CompletedCheckpoint | None, parallelism: Mapping[str, int]) -> None:
+        """The job is about to be deployed from this checkpoint, or from nothing."""
+        for holder in self._holders.values():
+            state = None if latest is None else _coordinator_state(latest, holder.operator_id)
+            checkpoint_id = NO_CHECKPOINT if latest is None else latest.checkpoint_id
+            holder.deploy(checkpoint_id, state, parallelism[holder.vertex])
+
+    def handle_event(self, message: OperatorEventToCoordinator) -> None:
+        """A subtask said something to its coordinator."""
+        subtask = split_task_name(message.task)[1]
+        self._holders[message.operator_id].handle_event(subtask, message.attempt, message.payload)
+
+    def attempt_ready(self, task: str, attempt: int) -> None:
+        """An attempt of a task runs."""
+        for holder, subtask in self._at(task):
+            holder.attempt_ready(subtask, attempt)
+
+    def attempt_failed(self, task: str, attempt: int, reason: str | None) -> None:
+        """An attempt of a task failed, or was cancelled (None)."""
+        for holder, subtask in self._at(task):
+            holder.attempt_failed(subtask, attempt, reason)
+
+    def open_gate(self, task: str, checkpoint_id: int) -> None:
+        """The task's barrier goes before whatever is sent to its operators from now on."""
+        for holder, subtask in self._at(task):
+            holder.open_gate(subtask, checkpoint_id)
+
+    def _at(self, task: str) -> list[tuple[OperatorCoordinatorHolder, int]]:
+        vertex, subtask = split_task_name(task)
+        return [(holder, subtask) for holder in self._holders.values() if holder.vertex == vertex]
+
+    def notify_complete(self, checkpoint_id: int) -> None:
+        """A checkpoint is stored for good."""
+        for holder in self._holders.values():
+            holder.notify_complete(checkpoint_id)
+
+    def notify_aborted(self, checkpoint_id: int) -> None:
+        """A checkpoint will not complete."""
+        for holder in self._holders.values():
+            holder.notify_aborted(checkpoint_id)
+
+    def abort_triggering(self) -> None:
+        """The checkpoint being triggered was given up."""
+        for holder in self._holders.values():
+            holder.abort_triggering()
+
+    def close(self) -> None:
+        """The job has come to its end."""
+        for holder in self._holders.values():
+            holder.close()
+
+    def __repr__(self) -> str:
+        return f"OperatorCoordinators({list(self._holders.values())})"
+
+
+def _coordinator_state(checkpoint: CompletedCheckpoint, operator_id: str) -> bytes | None:
+    state = checkpoint.operator_states.get(operator_id)
+    if state is None or state.coordinator_state is None:
+        return None
+    return state.coordinator_state.data

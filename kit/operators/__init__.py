@@ -3,6 +3,7 @@
 from kit.operators.aggregate import KeyedAggregate
 from kit.operators.aggregates import Aggregate, avg, count, max_, min_, sum_
 from kit.operators.base import Operator, OperatorContext, OperatorSpec, Output
+from kit.operators.coordinator import OperatorCoordinator, OperatorCoordinatorContext
 from kit.operators.file_sources import CsvSource, ParquetSource
 from kit.operators.files import CommitError
 from kit.operators.memory_sources import CollectionSource, GeneratorSource
@@ -11,6 +12,7 @@ from kit.operators.sink import CollectSink, ParquetSink, Sink, SinkSpec
 from kit.operators.source import ReadResult, Source, SourceSpec, Split, SplitReader
 from kit.operators.source_coordinator import SourceCoordinator
 from kit.operators.spec import SchemaError, UserFunctionError
+from kit.operators.split_enumerator import SplitEnumerator
 from kit.operators.transform import Filter, FlatMap, Map, MapBatches, Rename, Select, WithColumn
 from kit.operators.watermarks import TimestampsAndWatermarks
 from kit.operators.window import TumblingEventTimeWindows, WindowAggregate, WindowAssigner
@@ -31,6 +33,8 @@ __all__ = [
     "MapBatches",
     "Operator",
     "OperatorContext",
+    "OperatorCoordinator",
+    "OperatorCoordinatorContext",
     "OperatorSpec",
     "Output",
     "ParquetSink",
@@ -46,6 +50,7 @@ __all__ = [
     "SourceCoordinator",
     "SourceSpec",
     "Split",
+    "SplitEnumerator",
     "SplitReader",
     "TimestampsAndWatermarks",
     "TumblingEventTimeWindows",

@@ -21,6 +21,7 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
+from kit.operators.coordinator import OperatorCoordinator, OperatorCoordinatorContext
 from kit.protocol.snapshots import Effect
 from kit.state.handles import KeyGroupRange
 from kit.state.heap import HeapKeyedStateBackend
@@ -148,3 +149,7 @@ class OperatorSpec:
     def create(self) -> Operator:
         """A new operator for one subtask."""
         raise NotImplementedError(f"{type(self).__name__} does not say how to create its operator")
+
+    def create_coordinator(self, context: OperatorCoordinatorContext) -> OperatorCoordinator | None:
+        """A new coordinator of this operator, None for an operator that has none (`OperatorCoordinator.Provider`)."""
+        return None

@@ -20,6 +20,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
 
+from kit.operators.coordinator import OperatorCoordinatorContext
+from kit.operators.source_coordinator import SourceCoordinator
 from kit.operators.spec import ResolvedSpec
 
 if TYPE_CHECKING:
@@ -113,3 +115,7 @@ class SourceSpec(ResolvedSpec):
         from kit.operators.source_operator import SourceOperator
 
         return SourceOperator(self)
+
+    def create_coordinator(self, context: OperatorCoordinatorContext) -> SourceCoordinator:
+        """The coordinator that hands out the splits."""
+        return SourceCoordinator(context)

@@ -1,95 +1,83 @@
-"""Who reads what: the splits of a source that no reader has been given yet.
+"""The coordinator of a source: hands the splits of its `SplitEnumerator` to the readers that ask.
 
-Readers ask when they need a split; the coordinator answers with one, or with "no more". Split `i` is meant for reader
-`i mod parallelism`. A reader with none of its own left takes one meant for another, but only a split that comes after
-all it has had: every reader goes through its splits in ascending order, so where splits follow event time, no
-reader's watermark ever runs ahead of what it has still to read.
+The splits not given out yet are its state; those given out belong to the readers'. To let one reader go back to a
+checkpoint by itself, it remembers which splits each reader got after which checkpoint, until that is complete.
 
-The splits given out belong to the readers' state, the rest to the coordinator's, so a checkpoint holds each exactly
-once. After a restore a reader may hold splits that it was given before; it says which is the first, and is given
-those of its own that come before.
-
-Payloads (JSON): `{"kind": "request_split", "after": index of the last split read or -1, "before": index of the first
-split held or None}` to the coordinator; `{"kind": "assign_split", "split": {...}}` and `{"kind": "no_more_splits"}`
-back. A split carries its place in the enumeration as `"index"`.
-
-Follows Flink's `SourceCoordinator`, `SplitAssignmentTracker` and `StaticFileSplitEnumerator`.
+Follows Flink's `SourceCoordinator` and `SplitAssignmentTracker`.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections import defaultdict
 
-Split = dict[str, Any]
-Payload = dict[str, Any]
+from kit.operators.coordinator import (
+    NO_CHECKPOINT,
+    CoordinatorSnapshot,
+    OperatorCoordinator,
+    OperatorCoordinatorContext,
+    Payload,
+    SubtaskGateway,
+)
+from kit.operators.split_enumerator import SplitEnumerator
 
-REQUEST_SPLIT = "request_split"
-ASSIGN_SPLIT = "assign_split"
-NO_MORE_SPLITS = "no_more_splits"
 
-_STATE_VERSION = 1
+class SourceCoordinator(OperatorCoordinator):
+    """Answers each reader that asks for a split."""
 
+    needs_splits = True
 
-class SourceCoordinator:
-    """The splits of the source `operator_id` that wait for one of its `parallelism` readers. Pure: payloads in,
-    payloads out.
-    """
+    def __init__(self, context: OperatorCoordinatorContext) -> None:
+        super().__init__(context)
+        self.enumerator = SplitEnumerator(context.operator_id, context.parallelism)
+        self._gateways: dict[int, SubtaskGateway] = {}
+        self._restored = False
+        self._latest_id = NO_CHECKPOINT
+        """The checkpoint that splits given out now come after."""
+        self._given: dict[int, list[tuple[int, Payload]]] = defaultdict(list)
+        """For each reader, the splits it was given, each with the checkpoint before that."""
 
-    def __init__(self, operator_id: str, parallelism: int) -> None:
-        self.operator_id = operator_id
-        self.parallelism = parallelism
-        self._remaining: dict[int, Split] = {}
+    def start(self) -> None:
+        """Begin with all splits there are, unless a checkpoint said which are left."""
+        if not self._restored:
+            self.enumerator.start(self.context.splits)
 
-    @property
-    def remaining(self) -> list[Split]:
-        """The splits not yet given out, in order."""
-        return [self._remaining[index] for index in sorted(self._remaining)]
+    def handle_event(self, subtask: int, attempt: int, payload: Payload) -> None:
+        """Answer a reader."""
+        for receiver, answer in self.enumerator.handle_event(subtask, payload):
+            if "split" in answer:
+                self._given[receiver].append((self._latest_id, answer["split"]))
+            self._gateways[receiver].send_event(answer)
 
-    def start(self, splits: Sequence[Split]) -> None:
-        """Begin with all splits; raises ValueError unless their ids are there and differ."""
-        ids = [split.get("id") for split in splits]
-        if None in ids or len(set(ids)) < len(ids):
-            raise ValueError(f"source {self.operator_id}: every split needs an 'id' of its own, found {ids[:20]}")
-        self._remaining = {index: {**split, "index": index} for index, split in enumerate(splits)}
+    def checkpoint_coordinator(self, snapshot: CoordinatorSnapshot) -> None:
+        """The splits not given out yet."""
+        self._latest_id = snapshot.checkpoint_id
+        snapshot.complete(self.enumerator.checkpoint())
 
-    def handle_event(self, subtask: int, payload: Payload) -> list[tuple[int, Payload]]:
-        """Answer a reader: (subtask, payload) pairs to send. Raises ValueError for a payload it does not know."""
-        if payload.get("kind") != REQUEST_SPLIT:
-            raise ValueError(f"source {self.operator_id}: reader {subtask} sent {payload}, expected {REQUEST_SPLIT!r}")
-        index = self._choose(subtask, payload.get("after", -1), payload.get("before"))
-        if index is None:
-            return [(subtask, {"kind": NO_MORE_SPLITS})]
-        return [(subtask, {"kind": ASSIGN_SPLIT, "split": self._remaining.pop(index)})]
+    def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
+        """Splits given out before that are the readers' for good."""
+        for subtask, given in self._given.items():
+            self._given[subtask] = [entry for entry in given if entry[0] >= checkpoint_id]
 
-    def _choose(self, subtask: int, after: int, before: int | None) -> int | None:
-        own = [index for index in self._remaining if index % self.parallelism == subtask]
-        if before is not None:
-            return min((index for index in own if index < before), default=None)
-        return min(own or (index for index in self._remaining if index > after), default=None)
+    def reset_to_checkpoint(self, checkpoint_id: int, state: bytes | None) -> None:
+        """Go on from the splits that were left, or from all."""
+        self._latest_id = checkpoint_id
+        self.enumerator.restore(state, self.context.splits)
+        self._restored = True
 
-    def checkpoint(self) -> bytes:
-        """The splits not yet given out, as canonical JSON."""
-        state = {"version": _STATE_VERSION, "remaining": self.remaining}
-        return json.dumps(state, sort_keys=True, separators=(",", ":")).encode()
+    def subtask_reset(self, subtask: int, checkpoint_id: int) -> None:
+        """Take back what the reader was given since that checkpoint."""
+        self._gateways.pop(subtask, None)
+        given = self._given.pop(subtask, [])
+        self._given[subtask] = [entry for entry in given if entry[0] < checkpoint_id]
+        self.enumerator.take_back(split for before, split in given if before >= checkpoint_id)
 
-    def restore(self, data: bytes | None, splits: Sequence[Split]) -> None:
-        """Go on from a checkpoint's state; from `splits`, all there are, where there is none."""
-        if data is None:
-            self.start(splits)
-            return
-        state = json.loads(data)
-        if state.get("version") != _STATE_VERSION:
-            raise ValueError(
-                f"source {self.operator_id}: the coordinator's state has version {state.get('version')}, "
-                f"expected {_STATE_VERSION}"
-            )
-        self._remaining = {split["index"]: split for split in state["remaining"]}
+    def execution_attempt_ready(self, subtask: int, attempt: int, gateway: SubtaskGateway) -> None:
+        """The reader can be answered from now on."""
+        self._gateways[subtask] = gateway
 
-    def subtask_reset(self, subtask: int, splits: Iterable[Split]) -> None:
-        """Reader `subtask` goes back to its state of a checkpoint; take back the `splits` it was given since."""
-        self._remaining.update({split["index"]: split for split in splits})
+    def execution_attempt_failed(self, subtask: int, attempt: int, reason: str | None) -> None:
+        """The reader cannot be answered any more."""
+        self._gateways.pop(subtask, None)
 
     def __repr__(self) -> str:
-        return f"SourceCoordinator({self.operator_id}, {len(self._remaining)} splits left)"
+        return f"SourceCoordinator({self.context.name}, {len(self.enumerator.remaining)} splits left)"

@@ -22,7 +22,7 @@ import pyarrow as pa
 
 from kit.operators.base import Operator
 from kit.operators.source import SourceSpec, Split
-from kit.operators.source_coordinator import ASSIGN_SPLIT, NO_MORE_SPLITS, REQUEST_SPLIT
+from kit.operators.split_enumerator import ASSIGN_SPLIT, NO_MORE_SPLITS, REQUEST_SPLIT
 from kit.state.descriptors import ListStateDescriptor
 
 SPLITS_STATE = ListStateDescriptor(

@@ -75,6 +75,16 @@ class SlotLost(Word):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class OperatorEventLost(Word):
+    """An `OperatorEventToTask` may not have arrived, though its task is there."""
+
+    task: str
+    attempt: int
+    operator_id: str
+    error: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class EpochEnded(Word):
     """Answer to `StopEpoch`: every worker of the epoch has left; nothing of it writes any more."""
 

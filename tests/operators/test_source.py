@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kit.operators import CollectionSource, GeneratorSource, ReadResult, Source, SourceCoordinator, SourceSpec
+from kit.operators import CollectionSource, GeneratorSource, ReadResult, Source, SourceSpec, SplitEnumerator
 from kit.operators.source_operator import Exhausted, ReadRequest, Waiting, WaitUntil
 from tests.operators.harness import SourceHarness, restored_sources
 
@@ -19,8 +19,8 @@ def numbered(rows: int, splits: int = 1, **settings_) -> CollectionSource:
     )
 
 
-def coordinator_of(source: Source, parallelism: int = 1) -> SourceCoordinator:
-    coordinator = SourceCoordinator("source", parallelism)
+def coordinator_of(source: Source, parallelism: int = 1) -> SplitEnumerator:
+    coordinator = SplitEnumerator("source", parallelism)
     coordinator.start(source.enumerate_splits())
     return coordinator
 
@@ -98,7 +98,7 @@ def test_any_failures_and_rescales_leave_every_row_once_and_splits_ascending(row
             step(data.draw(st.sampled_from(readers)), coordinator)
         check_ascending(readers)
         parallelism = data.draw(st.integers(1, 4))
-        coordinator = SourceCoordinator("source", parallelism)
+        coordinator = SplitEnumerator("source", parallelism)
         coordinator.restore(coordinated, source.enumerate_splits())
         readers = restored_sources(spec, snapshots, parallelism)
     while not all(isinstance(step(reader, coordinator), Exhausted) for reader in readers):
@@ -110,7 +110,7 @@ def test_any_failures_and_rescales_leave_every_row_once_and_splits_ascending(row
     assert all(reader.snapshot().operator is None for reader in readers)
 
 
-def step(reader: SourceHarness, coordinator: SourceCoordinator):
+def step(reader: SourceHarness, coordinator: SplitEnumerator):
     reader.answer(coordinator)
     return reader.turn()
 
@@ -123,7 +123,7 @@ def check_ascending(readers: list[SourceHarness]) -> None:
 # --- the coordinator --------------------------------------------------------------------------------------------------
 
 
-def ask(coordinator: SourceCoordinator, subtask: int, after: int = -1, before: int | None = None) -> int | None:
+def ask(coordinator: SplitEnumerator, subtask: int, after: int = -1, before: int | None = None) -> int | None:
     """The index of the split that the reader is given."""
     ((receiver, answer),) = coordinator.handle_event(
         subtask, {"kind": "request_split", "after": after, "before": before}
@@ -156,14 +156,14 @@ def test_its_state_is_canonical_and_holds_what_is_left() -> None:
         b'{"remaining":[{"end":2,"id":"rows-1","index":1,"start":1},{"end":3,"id":"rows-2","index":2,"start":2}],'
         b'"version":1}'
     )
-    again = SourceCoordinator("source", 2)
+    again = SplitEnumerator("source", 2)
     again.restore(state, [])
     assert again.checkpoint() == state
-    assert repr(again) == "SourceCoordinator(source, 2 splits left)"
+    assert repr(again) == "SplitEnumerator(source, 2 splits left)"
 
 
 def test_without_state_it_begins_from_all_splits() -> None:
-    coordinator = SourceCoordinator("source", 1)
+    coordinator = SplitEnumerator("source", 1)
     coordinator.restore(None, numbered(3, splits=3).enumerate_splits())
     assert len(coordinator.remaining) == 3
 
@@ -171,7 +171,7 @@ def test_without_state_it_begins_from_all_splits() -> None:
 def test_splits_of_a_reader_that_is_reset_are_given_out_again() -> None:
     coordinator = coordinator_of(numbered(2, splits=2))
     ((_, answer),) = coordinator.handle_event(0, {"kind": "request_split", "after": -1, "before": None})
-    coordinator.subtask_reset(0, [answer["split"]])
+    coordinator.take_back([answer["split"]])
     assert ask(coordinator, 0) == 0
 
 
