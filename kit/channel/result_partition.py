@@ -56,6 +56,12 @@ class ResultSubpartition:
                 self.credits -= 1
             self._send(self.number, queue.popleft())
 
+    def all_taken(self, credits_granted: int) -> bool:
+        """Whether the receiver has taken every buffer out of its queue: it gives a credit back for each, and so all
+        of the `credits_granted` at first are here again.
+        """
+        return not self.queue and self.credits == credits_granted
+
     @property
     def writable(self) -> bool:
         """Whether the task may go on producing for this receiver."""

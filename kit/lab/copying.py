@@ -20,10 +20,9 @@ SHARED = (pa.Array, pa.ChunkedArray, pa.RecordBatch, pa.Table, pa.Buffer, pa.Sca
 
 def share_columns() -> None:
     """Make `copy.deepcopy` keep Arrow objects as they are; its table goes by exact type, hence every one is listed."""
-    table = copy._deepcopy_dispatch  # type: ignore[attr-defined]
+    table: dict[type, object] = copy._deepcopy_dispatch  # type: ignore[attr-defined]
     for kind in SHARED:
-        for each in (kind, *_below(kind)):
-            table[each] = _itself
+        table.update(dict.fromkeys((kind, *_below(kind)), _itself))
 
 
 def _below(kind: type) -> Iterator[type]:

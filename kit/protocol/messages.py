@@ -92,9 +92,12 @@ class CancelTask(TaskMessage):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskStateChanged(JobMessage):
-    """The task entered `state`; `error` tells why when it failed (`updateTaskExecutionState`)."""
+    """The task entered `state`; `error` tells why when it failed (`updateTaskExecutionState`). With `end_of_data` it
+    goes on RUNNING, but has processed all its input (`notifyEndOfData`).
+    """
 
     state: ExecutionState
+    end_of_data: bool = False
     error: str = ""
     traceback: str = ""
 

@@ -105,8 +105,13 @@ class Machine:
         self.at = at
         self.cause = event.cause
         commands = self._commands = []
-        getattr(self, attribute)(event)
+        if self.accepts(event):
+            getattr(self, attribute)(event)
         return commands
+
+    def accepts(self, event: Word) -> bool:
+        """Whether the event is meant for this machine as it is now; others are counted and dropped."""
+        return True
 
     def emit(self, word: Word) -> None:
         """Give a command, stamped with the event that is being handled."""

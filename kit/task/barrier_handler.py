@@ -112,11 +112,6 @@ class AlignedBarrierHandler:
             return
         if checkpoint_id == self.current_checkpoint_id and self._barrier is None:
             return
-        if checkpoint_id > self.current_checkpoint_id and self._barrier is not None:
-            self._abort(
-                CheckpointFailureReason.CHECKPOINT_DECLINED_SUBSUMED,
-                f"checkpoint {checkpoint_id} was cancelled upstream meanwhile",
-            )
         self.current_checkpoint_id = checkpoint_id
         self._abort(
             CheckpointFailureReason.CHECKPOINT_DECLINED_ON_CANCELLATION_BARRIER,

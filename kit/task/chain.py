@@ -2,7 +2,7 @@
 
 The head of the chain takes what the task's inputs deliver (or what its source reads); every operator's output goes
 straight to the operators chained behind it and to the result partitions that it feeds. Snapshots run from the tails
-to the head, notifications and the end of data from the head to the tails.
+to the head, and so do notifications; the end of data goes from the head to the tails.
 
 Each operator has its own state: a keyed backend with its timers when its spec has a key type, and an operator state
 store.
@@ -66,9 +66,6 @@ class ChainSnapshot:
 
     parts: tuple[SnapshotPart, ...]
     effects: tuple[Effect, ...]
-
-
-EMPTY_SNAPSHOT = ChainSnapshot((), ())
 
 
 class ChainOutput:
@@ -195,10 +192,14 @@ class ChainLink:
 
 
 class OperatorChain:
-    """The links of one task, head first, each after those that feed it."""
+    """The links of one task, head first, each after those that feed it.
 
-    def __init__(self, vertex: JobVertex, owner: ChainOwner) -> None:
-        self.links = [ChainLink(chained, owner) for chained in vertex.operators]
+    A task that was restored as finished has a chain without links: nothing is opened, run or snapshotted
+    (`FinishedOperatorChain`).
+    """
+
+    def __init__(self, vertex: JobVertex, owner: ChainOwner, *, finished: bool = False) -> None:
+        self.links = [] if finished else [ChainLink(chained, owner) for chained in vertex.operators]
         self._by_id = {link.operator_id: link for link in self.links}
         for link in self.links:
             following = [self._by_id[chained.operator_id] for chained in vertex.chained_after(link.operator_id)]
@@ -271,13 +272,22 @@ class OperatorChain:
 
     def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
         """The checkpoint is stored for good."""
-        for link in self.links:
-            link.operator.notify_checkpoint_complete(checkpoint_id)
+        self._tell_all(lambda operator: operator.notify_checkpoint_complete(checkpoint_id))
 
     def notify_checkpoint_aborted(self, checkpoint_id: int) -> None:
         """The checkpoint will not complete."""
-        for link in self.links:
-            link.operator.notify_checkpoint_aborted(checkpoint_id)
+        self._tell_all(lambda operator: operator.notify_checkpoint_aborted(checkpoint_id))
+
+    def _tell_all(self, tell: Callable[[Operator], None]) -> None:
+        """Tails to head; all are told even when one fails, and then the first failure is raised."""
+        failures: list[Exception] = []
+        for link in reversed(self.links):
+            try:
+                tell(link.operator)
+            except Exception as failure:
+                failures.append(failure)
+        if failures:
+            raise failures[0]
 
     def __repr__(self) -> str:
         return f"OperatorChain({' -> '.join(link.name for link in self.links)})"

@@ -61,6 +61,7 @@ from kit.protocol.messages import (
     NotifyCheckpointAborted,
     NotifyCheckpointComplete,
     OperatorEventToTask,
+    TaskMessage,
     TaskStateChanged,
     TriggerTaskCheckpoint,
 )
@@ -121,6 +122,7 @@ class StreamTask(Machine):
         self._drain = True
         self._final_checkpoint_id: int | None = None
         self._sync_savepoint_id: int | None = None
+        self._final_checkpoint_completed = False
         self._last_notified_id = -1
         self._commits_pending: set[tuple[str, int]] = set()
 
@@ -140,6 +142,10 @@ class StreamTask(Machine):
         settings = self._settings.checkpoint
         handler = AlignedBarrierHandler if settings.is_exactly_once else CheckpointBarrierTracker
         return handler(self.inputs, self, checkpoints_after_tasks_finish=settings.checkpoints_after_tasks_finish)
+
+    def accepts(self, event: Word) -> bool:
+        """Messages to other attempts of this task are dropped."""
+        return not isinstance(event, TaskMessage) or event.attempt == self.attempt
 
     @property
     def available(self) -> bool:
@@ -166,8 +172,11 @@ class StreamTask(Machine):
             self.emit(GrantCredit(channel=channel.number, credits=self._settings.channel_credits))
         if message.restore is None:
             self._initialize(StateRead(parts=()))
-        elif message.restore.state.is_task_deployed_as_finished:
+            return
+        self._last_notified_id = message.restore.checkpoint_id
+        if message.restore.state.is_task_deployed_as_finished:
             self._deployed_as_finished = True
+            self.chain = OperatorChain(self.vertex.vertex, self, finished=True)
             self._run()
         else:
             self.emit(ReadState(restore=message.restore))
@@ -223,6 +232,7 @@ class StreamTask(Machine):
     @handles(CreditReceived)
     def _credit(self, event: CreditReceived) -> None:
         self._subpartitions[event.channel].add_credits(event.credits)
+        self._leave_when_done()
 
     @handles(ProcessInput)
     def _process_input(self, event: ProcessInput) -> None:
@@ -390,8 +400,7 @@ class StreamTask(Machine):
         kind = message.options.snapshot_type
         if kind.is_synchronous:
             self._sync_savepoint_id = message.checkpoint_id
-            if not self._operators_finished:
-                self._end_data(drain=kind.should_drain)
+            self._end_data(drain=kind.should_drain)
         delay_ms = max(0, self.at - message.timestamp_ms)
         self._perform_checkpoint(barrier, CheckpointMetrics(start_delay_ms=delay_ms, alignment_ms=0))
 
@@ -405,7 +414,7 @@ class StreamTask(Machine):
         if self.state is not ExecutionState.RUNNING:
             self.broadcast(CancelCheckpointMarker(barrier.checkpoint_id))
             return
-        if self._waits_for_final_checkpoint and self._final_checkpoint_id is None:
+        if self._operators_finished and self._final_checkpoint_id is None:
             self._final_checkpoint_id = barrier.checkpoint_id
         self.checkpoints.checkpoint_state(
             barrier,
@@ -416,6 +425,7 @@ class StreamTask(Machine):
 
     def abort_checkpoint_on_barrier(self, checkpoint_id: int, reason: CheckpointFailureReason, detail: str) -> None:
         """The barriers say that the checkpoint cannot be taken."""
+        self._fail_if_stopping_with(checkpoint_id, detail)
         self.checkpoints.abort_checkpoint_on_barrier(checkpoint_id, reason, detail)
 
     def note_barrier(self, kind: str, checkpoint_id: int, **data: object) -> None:
@@ -434,18 +444,33 @@ class StreamTask(Machine):
 
     @handles(NotifyCheckpointComplete)
     def _checkpoint_complete(self, message: NotifyCheckpointComplete) -> None:
-        checkpoint_id = message.checkpoint_id
-        if self.state is not ExecutionState.RUNNING or checkpoint_id <= self._last_notified_id:
+        if self.state is ExecutionState.RUNNING:
+            self._notify_complete(message.checkpoint_id)
+
+    def _notify_complete(self, checkpoint_id: int) -> None:
+        """Once for each checkpoint, and for none older than the last one, be that the one restored."""
+        if checkpoint_id <= self._last_notified_id:
             return
         self._last_notified_id = checkpoint_id
-        if not self._deployed_as_finished:
-            self.checkpoints.notify_checkpoint_complete(checkpoint_id, self.chain)
+        self.checkpoints.notify_checkpoint_complete(checkpoint_id, self.chain)
+        if self._sync_savepoint_id is not None:
+            self._final_checkpoint_completed |= checkpoint_id == self._sync_savepoint_id
+        elif self._final_checkpoint_id is not None and checkpoint_id >= self._final_checkpoint_id:
+            self._final_checkpoint_completed = True
         self._leave_when_done()
 
     @handles(NotifyCheckpointAborted)
     def _checkpoint_aborted(self, message: NotifyCheckpointAborted) -> None:
-        if self.state is ExecutionState.RUNNING:
+        if self.state is not ExecutionState.RUNNING:
+            return
+        self._notify_complete(message.latest_completed_id)
+        if not self.state.is_terminal:
+            self._fail_if_stopping_with(message.checkpoint_id, "it was aborted")
             self.checkpoints.notify_checkpoint_aborted(message.checkpoint_id, self.chain)
+
+    def _fail_if_stopping_with(self, checkpoint_id: int, why: str) -> None:
+        if checkpoint_id == self._sync_savepoint_id:
+            raise RuntimeError(f"stop-with-savepoint failed: there will be no savepoint {checkpoint_id}: {why}")
 
     @handles(EffectsCommitted)
     def _effects_committed(self, event: EffectsCommitted) -> None:
@@ -460,18 +485,18 @@ class StreamTask(Machine):
 
     # --- the end --------------------------------------------------------------------------------------------------
 
-    @property
-    def _waits_for_final_checkpoint(self) -> bool:
-        settings = self._settings.checkpoint
-        return self._operators_finished and settings.checkpoints_after_tasks_finish and settings.interval_ms is not None
-
     def _end_data(self, *, drain: bool) -> None:
+        """All input has been processed, or a stop-with-savepoint ends it here."""
+        if self._operators_finished:
+            return
         if drain and not self.inputs.channels:
             self._event_time(MAX_WATERMARK_MS)
-        if drain and not self._deployed_as_finished:
+        if drain:
             self.chain.finish()
         self._operators_finished = True
         self.broadcast(EndOfData(drain))
+        if drain:
+            self.emit(TaskStateChanged(task=self.name, attempt=self.attempt, state=self.state, end_of_data=True))
         self._leave_when_done()
 
     def _leave_when_done(self) -> None:
@@ -484,15 +509,20 @@ class StreamTask(Machine):
 
     @property
     def _may_leave(self) -> bool:
-        if not self._operators_finished or self._commits_pending or self.checkpoints.running:
+        if not self._operators_finished or not self.inputs.all_ended:
             return False
-        if not self.inputs.all_ended:
+        if self._commits_pending or self.checkpoints.running or not self._all_taken:
             return False
-        if self._sync_savepoint_id is not None:
-            return self._last_notified_id >= self._sync_savepoint_id
-        if not self._waits_for_final_checkpoint:
-            return True
-        return self._final_checkpoint_id is not None and self._last_notified_id >= self._final_checkpoint_id
+        needs_checkpoint = self._settings.checkpoint.checkpoints_after_tasks_finish
+        if needs_checkpoint or self._sync_savepoint_id is not None:
+            return self._final_checkpoint_completed
+        return True
+
+    @property
+    def _all_taken(self) -> bool:
+        """Whether those downstream have processed every buffer: a checkpoint without this task misses nothing then."""
+        granted = self._settings.channel_credits
+        return all(sub.all_taken(granted) for sub in self._subpartitions.values())
 
     def validate(self) -> None:
         """Check the invariants of the task and its parts."""

@@ -27,7 +27,7 @@ from kit.protocol.messages import AcknowledgeCheckpoint, CheckpointMetrics, Decl
 from kit.protocol.reasons import CheckpointFailureReason
 from kit.protocol.words import Word
 from kit.state.operator_state import TaskStateSnapshot
-from kit.task.chain import EMPTY_SNAPSHOT, OperatorChain
+from kit.task.chain import OperatorChain
 
 MAX_REMEMBERED_ABORTS = 10_000
 
@@ -85,6 +85,7 @@ class SubtaskCheckpointCoordinator:
         self._task = task
         self.last_checkpoint_id = -1
         self._aborted: set[int] = set()
+        self._last_aborted_id = -1
         self._running: dict[int, AsyncCheckpoint] = {}
 
     @property
@@ -107,10 +108,9 @@ class SubtaskCheckpointCoordinator:
             self._task.broadcast(CancelCheckpointMarker(checkpoint_id))
             return
         barrier = replace(barrier, options=barrier.options.with_unaligned_supported())
-        if not finished.on_restore:
-            chain.prepare_snapshot_pre_barrier(checkpoint_id)
+        chain.prepare_snapshot_pre_barrier(checkpoint_id)
         self._task.broadcast(barrier)
-        snapshot = EMPTY_SNAPSHOT if finished.on_restore else chain.snapshot(checkpoint_id)
+        snapshot = chain.snapshot(checkpoint_id)
         self._running[checkpoint_id] = AsyncCheckpoint(checkpoint_id, metrics, self._task.at, finished)
         self._task.emit(
             WriteSnapshot(
@@ -177,7 +177,7 @@ class SubtaskCheckpointCoordinator:
     def abort_checkpoint_on_barrier(self, checkpoint_id: int, reason: CheckpointFailureReason, detail: str) -> None:
         """The barriers say that the checkpoint cannot be taken: decline it and tell those downstream."""
         self.last_checkpoint_id = max(self.last_checkpoint_id, checkpoint_id)
-        self._aborted = {aborted for aborted in self._aborted if aborted > checkpoint_id}
+        self._forget_aborts(self.last_checkpoint_id)
         self.decline(checkpoint_id, reason, detail)
         self._task.broadcast(CancelCheckpointMarker(checkpoint_id))
 
@@ -214,14 +214,16 @@ class SubtaskCheckpointCoordinator:
         )
 
     def _was_aborted(self, checkpoint_id: int) -> bool:
-        if checkpoint_id not in self._aborted:
-            self._aborted = {aborted for aborted in self._aborted if aborted > checkpoint_id}
-            return False
-        self._aborted = {aborted for aborted in self._aborted if aborted > checkpoint_id}
-        return True
+        aborted = checkpoint_id in self._aborted or checkpoint_id + MAX_REMEMBERED_ABORTS < self._last_aborted_id
+        self._forget_aborts(checkpoint_id)
+        return aborted
+
+    def _forget_aborts(self, up_to: int) -> None:
+        self._aborted = {aborted for aborted in self._aborted if aborted > up_to}
 
     def _remember_abort(self, checkpoint_id: int) -> None:
         self._aborted.add(checkpoint_id)
+        self._last_aborted_id = max(self._last_aborted_id, checkpoint_id)
         if len(self._aborted) > MAX_REMEMBERED_ABORTS:
             self._aborted.discard(min(self._aborted))
 
