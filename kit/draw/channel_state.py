@@ -30,7 +30,7 @@ _ITEM_KINDS = {
     "Watermark": "watermark",
     "WatermarkStatus": "status",
     "EndOfData": "end",
-    "EndOfPartition": "end",
+    "EndOfPartition": "last",
 }
 
 
@@ -121,7 +121,9 @@ def turn(moment: Moment, record: TraceRecord) -> Moment:
 
 
 def _take(moment: Moment, task: str, number: int) -> Moment:
-    moment = with_channel(moment, number, arrived=moment.channels[number].arrived[1:])
+    channel = moment.channels[number]
+    ended = channel.ended or channel.arrived[0].kind == "last"
+    moment = with_channel(moment, number, arrived=channel.arrived[1:], ended=ended)
     return with_task(moment, task, turn=number) if task in moment.tasks else moment
 
 
@@ -136,14 +138,12 @@ def credit(moment: Moment, record: TraceRecord) -> Moment:
 
 def _take_barrier(moment: Moment, number: int, checkpoint_id: int | None) -> Moment:
     channel = moment.channels.get(number, ChannelMoment())
-    arrived = channel.arrived
-    position = next(
-        (i for i, item in enumerate(arrived) if item.kind == "barrier" and item.checkpoint_id == checkpoint_id), None
+    barrier = next(
+        (item for item in channel.arrived if (item.kind, item.checkpoint_id) == ("barrier", checkpoint_id)), None
     )
-    if position is None:
-        return moment
+    arrived = tuple(item for item in channel.arrived if item is not barrier)
+    moment = with_channel(moment, number, arrived=arrived, taken=checkpoint_id)
     receiver = channel.receiver
-    moment = with_channel(moment, number, arrived=arrived[:position] + arrived[position + 1 :])
     return with_task(moment, receiver, turn=number) if receiver in moment.tasks else moment
 
 
@@ -157,11 +157,16 @@ def barrier_aligned(moment: Moment, record: TraceRecord) -> Moment:
     awaited = record.data.get("awaited", ())
     if not awaited:
         return release(moment, checkpoint_id, task)
-    held = checkpoint_id if record.data.get("blocked", True) else None
-    moment = with_channel(moment, number, held=held, awaited=None, receiver=task)
+    moment = with_channel(moment, number, held=checkpoint_id, awaited=None, receiver=task)
     for other in awaited:
         moment = with_channel(moment, other, awaited=checkpoint_id, receiver=task)
     return moment
+
+
+def barrier_counted(moment: Moment, record: TraceRecord) -> Moment:
+    """At least once: a barrier was taken, and nothing is blocked."""
+    moment = with_phase(moment, task_of(record), record.checkpoint_id, ALIGNING)
+    return _take_barrier(moment, record.data["channel"], record.checkpoint_id)
 
 
 def barrier_ignored(moment: Moment, record: TraceRecord) -> Moment:

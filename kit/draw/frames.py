@@ -38,12 +38,13 @@ _KINDS = {
         SetCheckpointIdCounter CheckpointPending TriggerMasterHook MasterHookTriggered MasterHookAcknowledged
         ResolveSnapshot SnapshotResolved RestoreMasterHooks ResetMasterHooks MasterHooksRestored StopEpoch
         CheckpointStored StoreCheckpoint CheckpointDiscarded AcknowledgeIgnored BarrierIgnored EpochEnded
-        ReportCheckpointMetrics
+        ReportCheckpointMetrics RecoverCheckpoints CheckpointsRecovered RemoveOrphans OrphansRemoved RemoveStored
+        StoreJobResult JobResultStored StateDiscarded OperatorEventLost CompleteRequest
     """,
     MAIN: """
         TriggerTaskCheckpoint WriteSnapshot SnapshotFailed SnapshotWritten AcknowledgeCheckpoint DeclineCheckpoint
-        BarrierAligned WriteMetadata MetadataWritten MetadataFailed CancelTask RequestSavepoint RequestCheckpoint
-        RequestStop RequestCancel AllTasksRunning CheckpointStoreFailed StartJob EffectsCommitted
+        BarrierAligned BarrierCounted WriteMetadata MetadataWritten MetadataFailed CancelTask RequestSavepoint
+        RequestCheckpoint RequestStop RequestCancel AllTasksRunning CheckpointStoreFailed StartJob EffectsCommitted
     """,
     MILESTONE: """
         CheckpointTriggered CheckpointCompleted CheckpointAborted SlotLost TaskKilled StateAssigned CheckpointRestored

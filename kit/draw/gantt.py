@@ -170,7 +170,11 @@ def _ways(records: Sequence[TraceRecord]) -> dict[tuple[int, str], _Way]:
             continue
         way = ways.setdefault((checkpoint_id, task), _Way())
         match record.role, record.kind:
-            case ("event", "TriggerTaskCheckpoint") | ("event", "ElementReceived") | (_, "BarrierAligned"):
+            case (
+                ("event", "TriggerTaskCheckpoint")
+                | ("event", "ElementReceived")
+                | (_, "BarrierAligned" | "BarrierCounted")
+            ):
                 way.end("start_delay", record.at_ms)
             case ("command", "WriteSnapshot"):
                 way.end("start_delay", record.at_ms)

@@ -50,7 +50,8 @@ class ChannelMoment:
 
     `sender` and `receiver` are tasks, known once the trace told of them.
 
-    `held` is the barrier that blocked the channel, `awaited` the one that the receiver is still missing from it.
+    `held` is the barrier that blocked the channel, `awaited` the one that the receiver is still missing from it,
+    `taken` the last one that it took.
     """
 
     queued: tuple[Item, ...] = ()
@@ -60,6 +61,8 @@ class ChannelMoment:
     receiver: str = ""
     held: int | None = None
     awaited: int | None = None
+    taken: int | None = None
+    ended: bool = False
     last_barrier: int | None = None
     count: int = 0
 

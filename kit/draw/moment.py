@@ -296,6 +296,7 @@ MEANINGS: dict[tuple[str, str], Meaning] = {
     ("event", "ProcessInput"): channel_state.turn,
     ("command", "GrantCredit"): channel_state.credit,
     ("*", "BarrierAligned"): channel_state.barrier_aligned,
+    ("*", "BarrierCounted"): channel_state.barrier_counted,
     ("*", "BarrierIgnored"): channel_state.barrier_ignored,
 }
 """What a record means, by role ("*": either) and kind."""

@@ -302,7 +302,8 @@ def _aligning(layout: Layout, name: str, number: int, moment: Moment) -> tuple[s
     channels = [channel for channel in layout.stage.channels if channel.target == name]
     if not channels:
         return f"begins checkpoint {number}", ""
-    waits = [c.source for c in channels if moment.channels.get(c.number, ChannelMoment()).awaited == number]
+    states = [(channel.source, moment.channels.get(channel.number, ChannelMoment())) for channel in channels]
+    waits = [source for source, state in states if not state.ended and state.taken != number]
     here = len(channels) - len(waits)
     return f"barrier {number}: {here} of {len(channels)} came", f"waits for {listed(waits)}" if waits else ""
 
@@ -428,7 +429,7 @@ def _element(lane: Lane, item: Item, x: float, y: float, moment: Moment) -> Name
         yield name, _rect("elements", -6, -height / 2, 12, height, classes, 1.5) | place
         yield f"{name}t", _text("elements", 0, 3.2, "barrier-number", str(item.checkpoint_id), "middle") | place
     else:
-        sign = {"watermark": "w", "status": "z", "end": "■"}[item.kind]
+        sign = {"watermark": "w", "status": "z", "end": "▪", "last": "■"}[item.kind]
         yield name, _text("elements", 0, 3.4, f"sign {item.kind}", sign, "middle") | place
 
 

@@ -116,6 +116,7 @@ _LEGEND: tuple[tuple[str, float, str], ...] = (
         "barrier 4 is awaited here",
     ),
     ('<text x="4" y="3.4" text-anchor="middle" class="sign">w</text>', 12, "watermark"),
+    ('<text x="4" y="3.4" text-anchor="middle" class="sign end">■</text>', 12, "end of the stream"),
     ('<rect x="0" y="-7" width="14" height="14" rx="3" class="task aligning"/>', 18, "barriers come in"),
     ('<rect x="0" y="-7" width="14" height="14" rx="3" class="task writing"/>', 18, "writing its snapshot"),
     ('<rect x="0" y="-7" width="14" height="14" rx="3" class="task acknowledged"/>', 18, "acknowledged"),

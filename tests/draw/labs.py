@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from kit.graph.environment import StreamEnvironment
 from kit.graph.settings import CheckpointConfig
 from kit.lab import Lab
@@ -10,15 +12,16 @@ from kit.operators.memory_sources import CollectionSource
 from kit.operators.sink import CollectSink
 
 
-def letters(rows: int = 40, parallelism: int = 2) -> StreamEnvironment:
+def letters(rows: int = 40, parallelism: int = 2, **checkpoint: Any) -> StreamEnvironment:
     """Numbers summed per letter, checkpointed every 50 ms, one row a buffer."""
-    env = StreamEnvironment("letters", parallelism=parallelism, checkpoint=CheckpointConfig(interval_ms=50))
+    settings = CheckpointConfig(**{"interval_ms": 50, **checkpoint})
+    env = StreamEnvironment("letters", parallelism=parallelism, checkpoint=settings)
     data = [{"letter": "abcdefgh"[i % 8], "n": i} for i in range(rows)]
     stream = env.from_source(CollectionSource(data, batch_rows=1), uid="letters")
     stream.key_by("letter").aggregate(total=sum_("n")).uid("totals").sink_to(CollectSink("out"), uid="out")
     return env
 
 
-def lab_of(seed: int = 1, rows: int = 40, parallelism: int = 2) -> Lab:
+def lab_of(seed: int = 1, rows: int = 40, parallelism: int = 2, **checkpoint: Any) -> Lab:
     """The job at its start."""
-    return Lab(letters(rows, parallelism), seed=seed)
+    return Lab(letters(rows, parallelism, **checkpoint), seed=seed)

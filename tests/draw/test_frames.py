@@ -6,15 +6,12 @@ import json
 from itertools import compress
 from typing import Any
 
-from kit.coordinator.coordinator import NOTES
 from kit.draw.captions import CAPTIONS, caption_of
-from kit.draw.frames import MILESTONE, Frame, film, frames
+from kit.draw.frames import LEVELS, MAIN, MILESTONE, Frame, film, frames
 from kit.draw.frames import story as story_of
 from kit.draw.scene import Scene
 from kit.draw.steps import steps
-from kit.protocol import commands, events, messages
 from kit.protocol.trace import TraceRecord
-from kit.protocol.words import Word
 from tests.draw.labs import lab_of
 from tests.draw.script import stage, story
 
@@ -124,15 +121,14 @@ def test_a_run_in_order_keeps_its_order() -> None:
     assert [record.id for step in steps(story()) for record in step] == [record.id for record in story()]
 
 
-def test_every_word_of_the_protocol_has_a_caption() -> None:
+def test_every_kind_that_a_story_tells_has_a_caption() -> None:
     known = {kind for _, kind in CAPTIONS}
-    words = {
-        name
-        for module in (commands, events, messages)
-        for name, member in vars(module).items()
-        if isinstance(member, type) and issubclass(member, Word)
-    }
-    assert (words | set(NOTES)) - known == {"Word", "Note", "TaskMessage", "JobMessage"}
+    assert {kind for kind, level in LEVELS.items() if level >= MAIN} - known == set()
+
+
+def test_other_kinds_are_spelled_out() -> None:
+    record = TraceRecord("job#1", "", 0, "job", "command", "SweepTheFloor", 4, {})
+    assert caption_of(record) == "the JobMaster: Sweep the floor (checkpoint 4)"
 
 
 def test_a_caption_never_fails_for_want_of_a_field() -> None:

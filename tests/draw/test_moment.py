@@ -6,6 +6,7 @@ import pytest
 
 from kit.draw.job_state import ABORTED, ACKNOWLEDGED, ALIGNING, COMPLETED, PENDING, WRITING, Moment
 from kit.draw.moment import advance, moment_at, moments
+from kit.graph import CheckpointingMode
 from kit.lab import Lab
 from kit.protocol.elements import Buffer, CheckpointBarrier
 from kit.protocol.trace import TraceRecord
@@ -129,10 +130,11 @@ def _names(items: tuple[object, ...]) -> list[str]:
     return [repr(item).partition("(")[0] if repr(item).startswith(("buffer", "barrier")) else "other" for item in items]
 
 
-@pytest.mark.parametrize("seed", range(4))
-def test_the_picture_shows_what_the_machines_hold_after_every_step(seed: int) -> None:
+@pytest.mark.parametrize("mode", CheckpointingMode)
+@pytest.mark.parametrize("seed", range(3))
+def test_the_picture_shows_what_the_machines_hold_after_every_step(seed: int, mode: CheckpointingMode) -> None:
     """Queues, wires and blocked channels, through checkpoints, a kill and a restore."""
-    lab = lab_of(seed, rows=30)
+    lab = lab_of(seed, rows=30, mode=mode)
     moment, taken = Moment(), 0
     while not lab.finished and lab.position < 700:
         if lab.position == 180:
