@@ -59,7 +59,8 @@ class TaskFiles:
             read = self._reader(command.operator_id).read(command.split, command.position, command.max_rows)
         except (OSError, ValueError) as error:
             name = self._job.operator(command.operator_id).name
-            return SplitReadFailed(split_id=split_id, error=f"source {name!r}: {error}")
+            recoverable = not isinstance(error, ValueError)
+            return SplitReadFailed(split_id=split_id, error=f"source {name!r}: {error}", recoverable=recoverable)
         return SplitRead(split_id=split_id, batch=read.batch, position=read.position, finished=read.finished)
 
     def _reader(self, operator_id: str) -> SplitReader:

@@ -306,7 +306,7 @@ class JobMaster(Machine):
         elif message.state is ExecutionState.FINISHED:
             self._finish_when_done()
 
-    def _task_failed(self, task: str, error: str, *, recoverable: bool) -> None:
+    def _task_failed(self, task: str, error: str, *, recoverable: bool = True) -> None:
         self._attempt_ended(task, ExecutionState.FAILED, error)
         self._on_failure(f"{task} failed: {error}", recoverable=recoverable)
 

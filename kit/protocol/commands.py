@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from kit.protocol.elements import Element
-from kit.protocol.properties import CheckpointProperties
+from kit.protocol.properties import CheckpointProperties, RecoveryClaimMode
 from kit.protocol.snapshots import Effect, SnapshotPart
 from kit.protocol.tasks import TaskRestore
 from kit.protocol.words import Word
@@ -59,6 +59,24 @@ class ResolveSnapshot(Word):
     """Find the `_metadata` at `path` (a directory or the file). Answer: SnapshotResolved or StartFailed."""
 
     path: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecoverCheckpoints(Word):
+    """Open the durable store: with `recover` give what an earlier driver of this job left in it, else begin anew.
+    Answer: CheckpointsRecovered or StartFailed.
+    """
+
+    recover: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemoveOrphans(Word):
+    """Delete what this run of the job left behind and nothing refers to: checkpoint directories, staged output and
+    entries of the store, but for those of the checkpoints in `keep`. Answer: OrphansRemoved.
+    """
+
+    keep: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,22 +162,43 @@ class WriteMetadata(Word):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreCheckpoint(Word):
-    """Add the completed checkpoint to the durable store. Answer: CheckpointStored or CheckpointStoreFailed."""
+    """Add the completed checkpoint to the durable store; `claim_mode` when the job was restored from it. Answer:
+    CheckpointStored or CheckpointStoreFailed.
+    """
 
     checkpoint_id: int
     metadata_path: str
+    claim_mode: RecoveryClaimMode | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemoveStored(Word):
+    """Take the checkpoint out of the durable store; its files stay."""
+
+    checkpoint_id: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoreJobResult(Word):
+    """Note in the durable store that the job has ended in this status, before anything is deleted for that reason: no
+    later driver begins it again. Answer: JobResultStored.
+    """
+
+    status: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DiscardState(Word):
     """Delete these files, and the directory `location` when it is given: if nothing is left in it, or with
-    `everything` that is. Never fails the job.
+    `everything` that is. When they are gone, so is the checkpoint's entry in the durable store, if it is `stored`.
+    Never fails the job. Answer, when there is a `location`: StateDiscarded.
     """
 
     paths: tuple[str, ...]
     location: str | None = None
     checkpoint_id: int | None = None
     everything: bool = False
+    stored: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

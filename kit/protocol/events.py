@@ -13,8 +13,9 @@ from typing import ClassVar
 import pyarrow as pa
 
 from kit.protocol.elements import Element
-from kit.protocol.properties import SavepointFormatType
+from kit.protocol.properties import RecoveryClaimMode, SavepointFormatType
 from kit.protocol.snapshots import RestoredPart
+from kit.protocol.stored import RecoveredCheckpoint
 from kit.protocol.words import Word
 from kit.state.operator_state import TaskStateSnapshot
 
@@ -35,10 +36,16 @@ class TimerFired(Word):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartJob(Word):
-    """Begin the job, from the savepoint or retained checkpoint at `restore_path` if there is one."""
+    """Begin the job, from the savepoint or retained checkpoint at `restore_path` if there is one, which `claim_mode`
+    says whose it is from then on.
+
+    With `recover` the job goes on where its last driver left it, if that stored a checkpoint before it died.
+    """
 
     restore_path: str | None = None
     allow_non_restored_state: bool = False
+    claim_mode: RecoveryClaimMode = RecoveryClaimMode.NO_CLAIM
+    recover: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,8 +66,25 @@ class SnapshotResolved(Word):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CheckpointsRecovered(Word):
+    """Answer to `RecoverCheckpoints`: what the store holds, oldest first, and the status in which the job ended under
+    an earlier driver ("" when it has not).
+    """
+
+    checkpoints: tuple[RecoveredCheckpoint, ...] = ()
+    status: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OrphansRemoved(Word):
+    """Answer to `RemoveOrphans`: they are gone, but for those that `error` tells of."""
+
+    error: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StartFailed(Word):
-    """Answer to `ResolveSnapshot` or `EnumerateSplits`: the job cannot begin."""
+    """Answer to `ResolveSnapshot`, `EnumerateSplits` or `RecoverCheckpoints`: the job cannot begin."""
 
     error: str
 
@@ -191,6 +215,20 @@ class CheckpointStoreFailed(Word):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class StateDiscarded(Word):
+    """Answer to `DiscardState`: what could be deleted is gone."""
+
+    checkpoint_id: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobResultStored(Word):
+    """Answer to `StoreJobResult`; with `error` a later driver will not know that the job has ended."""
+
+    error: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RequestCheckpoint(Word):
     """The user asks for a checkpoint now (`triggerCheckpoint`); `full` forbids building on older ones."""
 
@@ -280,10 +318,11 @@ class SplitRead(Word):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SplitReadFailed(Word):
-    """Answer to `ReadSplit`: the input could not be read or does not parse."""
+    """Answer to `ReadSplit`: the input could not be read, or (then not `recoverable`) does not parse."""
 
     split_id: str
     error: str
+    recoverable: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -100,6 +100,8 @@ class TaskStateChanged(JobMessage):
     end_of_data: bool = False
     error: str = ""
     traceback: str = ""
+    recoverable: bool = True
+    """False for a failure that any restart would meet again (Flink's `SuppressRestartsException`)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -40,6 +40,17 @@ class SavepointFormatType(Enum):
     NATIVE = "NATIVE"
 
 
+class RecoveryClaimMode(Enum):
+    """Who owns the snapshot that a job is restored from (Flink's `RecoveryClaimMode`)."""
+
+    CLAIM = "CLAIM"
+    """The job: it is subsumed like the job's own checkpoints."""
+    NO_CLAIM = "NO_CLAIM"
+    """The user: the job's first checkpoint is a full one and refers to nothing of it."""
+    LEGACY = "LEGACY"
+    """The user, who may not delete it while the job builds on it. Gone from Flink 2."""
+
+
 class RetentionPolicy(Enum):
     """When a completed checkpoint outlives its job (`CheckpointRetentionPolicy`)."""
 

@@ -165,8 +165,8 @@ class StreamTask(Machine):
 
     @handles(DeployTask)
     def _deploy(self, message: DeployTask) -> None:
-        self._become(ExecutionState.DEPLOYING, report=False)
-        self._become(ExecutionState.INITIALIZING, report=message.restore is not None)
+        self._step_to(ExecutionState.DEPLOYING)
+        self._step_to(ExecutionState.INITIALIZING)
         for channel in self.inputs:
             channel.credits_granted = self._settings.channel_credits
             self.emit(GrantCredit(channel=channel.number, credits=self._settings.channel_credits))
@@ -206,22 +206,31 @@ class StreamTask(Machine):
         self.chain.close()
         self._become(ExecutionState.CANCELED)
 
-    def _fail(self, error: Exception) -> None:
+    def _fail(self, error: Exception, *, recoverable: bool = True) -> None:
         if self.state.is_terminal:
             return
         self.error = f"{type(error).__name__}: {error}"
         self.checkpoints.cancel_all()
-        self._become(ExecutionState.FAILED, "".join(traceback.format_exception(error)))
+        self._step_to(ExecutionState.FAILED)
+        self.emit(
+            TaskStateChanged(
+                task=self.name,
+                attempt=self.attempt,
+                state=self.state,
+                error=self.error,
+                traceback="".join(traceback.format_exception(error)),
+                recoverable=recoverable,
+            )
+        )
 
-    def _become(self, state: ExecutionState, trace: str = "", *, report: bool = True) -> None:
+    def _become(self, state: ExecutionState) -> None:
+        self._step_to(state)
+        self.emit(TaskStateChanged(task=self.name, attempt=self.attempt, state=state, error=self.error))
+
+    def _step_to(self, state: ExecutionState) -> None:
         if not self.state.may_become(state):
             raise ProtocolError(f"{self.name} is {self.state.name} and cannot become {state.name}")
         self.state = state
-        if not report:
-            return
-        self.emit(
-            TaskStateChanged(task=self.name, attempt=self.attempt, state=state, error=self.error, traceback=trace)
-        )
 
     # --- records --------------------------------------------------------------------------------------------------
 
@@ -361,7 +370,7 @@ class StreamTask(Machine):
     @handles(SplitReadFailed)
     def _split_read_failed(self, event: SplitReadFailed) -> None:
         self._reading = False
-        self._fail(RuntimeError(event.error))
+        self._fail(RuntimeError(event.error), recoverable=event.recoverable)
 
     @handles(OperatorEventToTask)
     def _operator_event(self, message: OperatorEventToTask) -> None:

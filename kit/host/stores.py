@@ -1,0 +1,345 @@
+"""Where a driver notes what a later one must know: the id counter, the completed checkpoints, the end of the job.
+
+    MemoryStore     nothing outlives the driver (Flink's `EmbeddedCompletedCheckpointStore` and
+                    `StandaloneCheckpointIDCounter`)
+    DurableStore    over `Records`, which are small values by name, each replaced at once: files beside the checkpoints
+                    (`FileRecords`), or nodes of ZooKeeper (`kit.host.zookeeper`)
+
+The records of a job:
+
+    checkpoints/0000000000000000012    a completed checkpoint: where its `_metadata` is, and whose it is
+    checkpointID                       the next id; no id is given out twice, whatever driver asks
+    run                                the first id of this run of the job, and the status it ended in, if it has
+
+A *run* is one life of a job, whichever number of drivers it takes. What an earlier run left (checkpoints that its user
+retained) has ids below the first of this one, and is never touched.
+
+A write whose outcome is unknown (the connection broke before the answer came) is looked up again; where that fails too
+the checkpoint may or may not stand, and nobody may delete it: `InconsistentStoreError`.
+
+One driver at a time is the caller's business. Follows Flink's `DefaultCompletedCheckpointStore`,
+`ZooKeeperCheckpointStoreUtil`, `ZooKeeperCheckpointIDCounter` and `JobResultStore`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from kit.graph.settings import IN_MEMORY, ON_FILE_SYSTEM, ZOOKEEPER_STORE
+from kit.protocol.properties import RecoveryClaimMode
+from kit.protocol.stored import StoredCheckpoint
+from kit.state.errors import StorageError
+from kit.state.storage import CheckpointStorage
+
+FIRST_CHECKPOINT_ID = 1
+CHECKPOINTS, COUNTER, RUN = "checkpoints", "checkpointID", "run"
+ID_DIGITS = 19
+"""Ids are padded to so many digits, as Flink pads them: names sort as numbers do."""
+
+
+class StoreError(OSError):
+    """The store cannot be reached, or holds what makes no sense; nothing was changed."""
+
+
+class InconsistentStoreError(StoreError):
+    """Nobody knows whether the change was made (Flink's `PossibleInconsistentStateException`)."""
+
+
+class CheckpointStore(Protocol):
+    """What the driver asks of it. All raise StoreError."""
+
+    def begin(self, *, recover: bool) -> str:
+        """Open the store for a new driver; with `recover` it goes on with the run there is, else it begins one.
+
+        Returns the status in which that run has ended, "" when it has not.
+        """
+
+    def next_id(self) -> int:
+        """Give out an id."""
+
+    def raise_counter(self, next_id: int) -> None:
+        """Give out no id below this any more."""
+
+    def first_id(self) -> int:
+        """The lowest id of this run."""
+
+    def checkpoints(self) -> list[StoredCheckpoint]:
+        """All entries, oldest first."""
+
+    def add(self, checkpoint: StoredCheckpoint) -> None:
+        """Add an entry. Raises InconsistentStoreError when nobody knows whether it is there."""
+
+    def remove(self, checkpoint_id: int) -> None:
+        """Remove an entry, if it is there."""
+
+    def end(self, status: str) -> None:
+        """Note that the run has ended."""
+
+    def close(self) -> None:
+        """Let go of connections."""
+
+
+class MemoryStore:
+    """A store that ends with its driver: only the counter is of any use to anybody."""
+
+    def __init__(self, next_id: int = FIRST_CHECKPOINT_ID) -> None:
+        self._next_id = next_id
+
+    def begin(self, *, recover: bool) -> str:
+        """There never was an earlier driver."""
+        return ""
+
+    def next_id(self) -> int:
+        """Give out an id."""
+        self._next_id += 1
+        return self._next_id - 1
+
+    def raise_counter(self, next_id: int) -> None:
+        """Give out no id below this any more."""
+        self._next_id = max(self._next_id, next_id)
+
+    def first_id(self) -> int:
+        """No run of the job is known but this."""
+        return FIRST_CHECKPOINT_ID
+
+    def checkpoints(self) -> list[StoredCheckpoint]:
+        """None: the JobMaster has them."""
+        return []
+
+    def add(self, checkpoint: StoredCheckpoint) -> None:
+        """Nothing to do: the JobMaster has it, others find it by its `_metadata`."""
+
+    def remove(self, checkpoint_id: int) -> None:
+        """Nothing to do."""
+
+    def end(self, status: str) -> None:
+        """Nobody will ask."""
+
+    def close(self) -> None:
+        """There is nothing to let go of."""
+
+    def copy(self) -> MemoryStore:
+        """Another with the same counter."""
+        return MemoryStore(self._next_id)
+
+    def __repr__(self) -> str:
+        return f"MemoryStore(next checkpoint {self._next_id})"
+
+
+class Records(Protocol):
+    """Small values by name; a name may have one `/` in it. All raise StoreError."""
+
+    def read(self, name: str) -> bytes | None:
+        """The value; None when there is none."""
+
+    def write(self, name: str, data: bytes) -> None:
+        """Make this the value, at once. Raises InconsistentStoreError when nobody knows whether it is."""
+
+    def update(self, name: str, change: Callable[[bytes | None], bytes]) -> bytes:
+        """Replace the value by what `change` makes of it, which nobody else changes meanwhile; returns the new one."""
+
+    def remove(self, name: str) -> None:
+        """Remove the value, if there is one."""
+
+    def names(self, below: str) -> list[str]:
+        """The names below this one, without it."""
+
+    def close(self) -> None:
+        """Let go of connections."""
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One life of a job: its lowest checkpoint id, and how it ended, "" while it has not."""
+
+    first_id: int
+    status: str = ""
+
+
+class DurableStore:
+    """A store in records that outlive the driver; it keeps nothing itself."""
+
+    def __init__(self, records: Records) -> None:
+        self._records = records
+
+    def begin(self, *, recover: bool) -> str:
+        """Go on with the run there is, or begin one; an unfinished one is not begun anew over its own checkpoints.
+
+        Raises StoreError when that was asked for.
+        """
+        run = self._run()
+        if run is not None and recover:
+            return run.status
+        left = [entry.checkpoint_id for entry in self.checkpoints()]
+        if left:
+            what = f"ended as {run.status}, but was not cleaned up" if run is not None and run.status else "has not ended"
+            raise StoreError(
+                f"{self._records!r} holds checkpoint(s) {', '.join(map(str, left))} of a run of this job that {what}: "
+                "start with recover=True to go on with it, or give the new job another id"
+            )
+        if run is None or run.status:
+            self._write_run(Run(self._counter()))
+        return ""
+
+    def next_id(self) -> int:
+        """Give out an id; it is counted before anybody has it."""
+        return int(self._records.update(COUNTER, lambda data: str(_id_in(data) + 1).encode())) - 1
+
+    def raise_counter(self, next_id: int) -> None:
+        """Give out no id below this any more; a run that has used none begins with this one."""
+        run = self._run()
+        counter = self._counter()
+        if next_id > counter:
+            if run is not None and run.first_id == counter:
+                self._write_run(Run(next_id, run.status))
+            self._records.update(COUNTER, lambda data: str(max(_id_in(data), next_id)).encode())
+
+    def first_id(self) -> int:
+        """The lowest id of this run."""
+        run = self._run()
+        return self._counter() if run is None else run.first_id
+
+    def checkpoints(self) -> list[StoredCheckpoint]:
+        """All entries, oldest first. One that cannot be read is an error: it might be the one that counts."""
+        found = []
+        for name in sorted(self._records.names(CHECKPOINTS)):
+            data = self._records.read(f"{CHECKPOINTS}/{name}")
+            if data is not None:
+                found.append(_decode(data, f"checkpoint {name} in {self._records!r}"))
+        return found
+
+    def add(self, checkpoint: StoredCheckpoint) -> None:
+        """Add an entry."""
+        self._records.write(_entry(checkpoint.checkpoint_id), _encode(checkpoint))
+
+    def remove(self, checkpoint_id: int) -> None:
+        """Remove an entry, if it is there."""
+        self._records.remove(_entry(checkpoint_id))
+
+    def end(self, status: str) -> None:
+        """Note that the run has ended."""
+        self._write_run(Run(self.first_id(), status))
+
+    def close(self) -> None:
+        """Let go of connections."""
+        self._records.close()
+
+    def _counter(self) -> int:
+        return _id_in(self._records.read(COUNTER))
+
+    def _run(self) -> Run | None:
+        data = self._records.read(RUN)
+        if data is None:
+            return None
+        try:
+            fields = json.loads(data)
+            return Run(int(fields["first_id"]), str(fields["status"]))
+        except (ValueError, KeyError, TypeError) as error:
+            raise StoreError(f"{RUN} in {self._records!r} cannot be read ({error}): {data[:80]!r}") from error
+
+    def _write_run(self, run: Run) -> None:
+        self._records.write(RUN, json.dumps({"first_id": run.first_id, "status": run.status}).encode())
+
+    def __repr__(self) -> str:
+        return f"DurableStore({self._records!r})"
+
+
+def _entry(checkpoint_id: int) -> str:
+    return f"{CHECKPOINTS}/{checkpoint_id:0{ID_DIGITS}d}"
+
+
+def _id_in(data: bytes | None) -> int:
+    if data is None:
+        return FIRST_CHECKPOINT_ID
+    try:
+        return int(data)
+    except ValueError as error:
+        raise StoreError(f"the counter of checkpoint ids holds {data[:80]!r}, which is no number") from error
+
+
+def _encode(checkpoint: StoredCheckpoint) -> bytes:
+    mode = checkpoint.claim_mode
+    fields = {
+        "checkpoint_id": checkpoint.checkpoint_id,
+        "metadata": checkpoint.metadata_path,
+        "claim_mode": None if mode is None else mode.name,
+    }
+    return json.dumps(fields).encode()
+
+
+def _decode(data: bytes, what: str) -> StoredCheckpoint:
+    try:
+        fields = json.loads(data)
+        mode = fields["claim_mode"]
+        return StoredCheckpoint(
+            int(fields["checkpoint_id"]), str(fields["metadata"]), None if mode is None else RecoveryClaimMode[mode]
+        )
+    except (ValueError, KeyError, TypeError) as error:
+        raise StoreError(f"{what} cannot be read ({error}): {data[:80]!r}; repair or remove it") from error
+
+
+class FileRecords:
+    """Records as files in `store/` of the job's checkpoint directory."""
+
+    def __init__(self, storage: CheckpointStorage) -> None:
+        self._storage = storage
+        self.directory = f"{storage.job_directory}/store"
+
+    def read(self, name: str) -> bytes | None:
+        """The content of the file."""
+        path = f"{self.directory}/{name}"
+        try:
+            return self._storage.read(path).to_pybytes() if self._storage.exists(path) else None
+        except OSError as error:
+            raise StoreError(str(error)) from error
+
+    def write(self, name: str, data: bytes) -> None:
+        """Write the file, which appears whole or not at all; look again when that seems to have failed."""
+        try:
+            self._storage.write(f"{self.directory}/{name}", data)
+        except StorageError as error:
+            try:
+                there = self.read(name) == data
+            except StoreError as again:
+                raise InconsistentStoreError(f"{error}; whether it was written is unknown: {again}") from error
+            if not there:
+                raise StoreError(str(error)) from error
+
+    def update(self, name: str, change: Callable[[bytes | None], bytes]) -> bytes:
+        """Read and write: there is one driver at a time."""
+        data = change(self.read(name))
+        self.write(name, data)
+        return data
+
+    def remove(self, name: str) -> None:
+        """Delete the file."""
+        self._storage.discard([f"{self.directory}/{name}"])
+
+    def names(self, below: str) -> list[str]:
+        """The files in a directory, but for those that were being written when a driver died."""
+        return [name for name in self._storage.names(f"{self.directory}/{below}") if not name.startswith(".")]
+
+    def close(self) -> None:
+        """There is nothing to let go of."""
+
+    def __repr__(self) -> str:
+        return self.directory
+
+
+def open_store(setting: str, storage: CheckpointStorage) -> MemoryStore | DurableStore:
+    """The store that `CheckpointConfig.store` names, for the job of this storage; a connection is made when needed.
+
+    Raises ImportError when the client of ZooKeeper is not installed.
+    """
+    if setting == IN_MEMORY:
+        return MemoryStore()
+    if setting == ON_FILE_SYSTEM:
+        return DurableStore(FileRecords(storage))
+    from kit.host.zookeeper import ZooKeeperRecords
+
+    address = ZOOKEEPER_STORE.fullmatch(setting)
+    assert address is not None, setting
+    return DurableStore(ZooKeeperRecords(address["hosts"], f"{address['root']}/{storage.job_id}"))

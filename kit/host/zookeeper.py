@@ -1,0 +1,152 @@
+"""Records as nodes of ZooKeeper: `<root>/<job id>/checkpoints/<id>`, `<root>/<job id>/checkpointID`, as Flink has them.
+
+A connection is made at the first use and kept. An operation that the connection did not survive is tried again; when
+it cannot be told whether a write was carried out the node is read, and only when that fails as well is the outcome
+unknown. The counter is changed by compare-and-set on the node's version, so no two drivers ever get the same id.
+
+Follows Flink's `ZooKeeperStateHandleStore` and `ZooKeeperCheckpointIDCounter`. Flink locks each node that a driver
+refers to with an ephemeral child, since a standby may still read it; here a driver that is gone reads no more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any, TypeVar
+
+from kit.host.stores import InconsistentStoreError, StoreError
+
+try:
+    from kazoo.client import KazooClient
+    from kazoo.exceptions import BadVersionError, KazooException, NodeExistsError, NoNodeError
+    from kazoo.handlers.threading import KazooTimeoutError
+    from kazoo.retry import KazooRetry
+except ImportError as missing:
+    raise ImportError(
+        "a store in ZooKeeper needs the client kazoo: install checkpoint-kit[zookeeper], or choose store='filesystem'"
+    ) from missing
+
+CONNECT_S = 10.0
+"""ZooKeeper must answer within this time."""
+SESSION_S = 10.0
+TRIES = 4
+
+T = TypeVar("T")
+
+
+class ZooKeeperRecords:
+    """Records below the node `root`. `hosts` are servers, `host:port,host:port`."""
+
+    def __init__(self, hosts: str, root: str) -> None:
+        self._hosts = hosts
+        self._root = root
+        self._client: Any = None
+
+    def read(self, name: str) -> bytes | None:
+        """The node's data."""
+        return self._call(lambda client: self._get(client, name)[0])
+
+    def write(self, name: str, data: bytes) -> None:
+        """Set the node's data, or create it."""
+        try:
+            self._call(lambda client: self._put(client, name, data))
+        except InconsistentStoreError:
+            if self._client_gone() or self.read(name) != data:
+                raise
+
+    def update(self, name: str, change: Callable[[bytes | None], bytes]) -> bytes:
+        """Set the node's data unless somebody else has set it meanwhile: then begin again."""
+
+        def attempt(client: Any) -> bytes | None:
+            found, version = self._get(client, name)
+            data = change(found)
+            try:
+                if found is None:
+                    client.create(self._path(name), data, makepath=True)
+                else:
+                    client.set(self._path(name), data, version=version)
+            except (BadVersionError, NodeExistsError):
+                return None
+            return data
+
+        while (done := self._call(attempt)) is None:
+            pass
+        return done
+
+    def remove(self, name: str) -> None:
+        """Delete the node."""
+
+        def attempt(client: Any) -> None:
+            with suppress(NoNodeError):
+                client.delete(self._path(name))
+
+        self._call(attempt)
+
+    def names(self, below: str) -> list[str]:
+        """The names of a node's children."""
+
+        def attempt(client: Any) -> list[str]:
+            try:
+                return sorted(client.get_children(self._path(below)))
+            except NoNodeError:
+                return []
+
+        return self._call(attempt)
+
+    def close(self) -> None:
+        """End the session."""
+        client, self._client = self._client, None
+        if client is not None:
+            client.stop()
+            client.close()
+
+    def _path(self, name: str) -> str:
+        return f"{self._root}/{name}"
+
+    def _get(self, client: Any, name: str) -> tuple[bytes | None, int]:
+        try:
+            data, stat = client.get(self._path(name))
+        except NoNodeError:
+            return None, -1
+        return data, stat.version
+
+    def _put(self, client: Any, name: str, data: bytes) -> None:
+        path = self._path(name)
+        try:
+            client.set(path, data)
+        except NoNodeError:
+            with suppress(NodeExistsError):  # an earlier attempt created it after all
+                client.create(path, data, makepath=True)
+
+    def _call(self, operation: Callable[[Any], T]) -> T:
+        """Try an operation, again where the connection breaks; it must not matter whether it is done twice."""
+        client = self._connected()
+        retry = KazooRetry(max_tries=TRIES, delay=0.1, max_delay=1.0, interrupt=lambda: not client.connected)
+        try:
+            return retry(operation, client)
+        except NoNodeError as error:
+            raise StoreError(f"{self!r}: there is no node {error}") from error
+        except (KazooException, KazooTimeoutError) as error:
+            self.close()
+            raise InconsistentStoreError(f"{self!r} does not answer: {type(error).__name__} {error}".rstrip()) from error
+
+    def _client_gone(self) -> bool:
+        return self._client is None
+
+    def _connected(self) -> Any:
+        if self._client is None:
+            client = KazooClient(hosts=self._hosts, timeout=SESSION_S)
+            try:
+                client.start(timeout=CONNECT_S)
+            except KazooTimeoutError as error:
+                client.stop()
+                client.close()
+                raise StoreError(
+                    f"ZooKeeper at {self._hosts} cannot be reached within {CONNECT_S:g} s: is it running, and is the "
+                    "address right?"
+                ) from error
+            self._client = client
+        return self._client
+
+    def __repr__(self) -> str:
+        return f"zookeeper://{self._hosts}{self._root}"
