@@ -28,7 +28,7 @@ from kit import (
     create_session,
     sum_,
 )
-from kit.operators.source_coordinator import NO_MORE_SPLITS
+from kit.operators.split_enumerator import NO_MORE_SPLITS
 from kit.protocol.trace import TraceRecord
 
 ROWS = 1_000_000_000
