@@ -182,6 +182,8 @@ class Connection:
         try:
             self._read_frames()
             clean, reason = True, "ended"
+        except ConnectionResetError:
+            reason = "reset the connection: its process died or was stopped"
         except (OSError, EOFError) as error:
             reason = str(error)
         except Exception as error:

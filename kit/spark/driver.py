@@ -345,7 +345,7 @@ class JobDriver:
         with self.lock:
             epoch.left.add(item.slot)
         if epoch.stop is None:
-            self._lose(epoch, item.slot, item.reason)
+            self._lose(epoch, item.slot, f"process {epoch.joined[item.slot].pid}: {item.reason}")
         self._end_epoch_when_over(epoch)
 
     def _gang_ended(self, item: GangEnded) -> None:

@@ -110,8 +110,8 @@ def missing_slots(spark: SparkSession, wanted: int) -> str:
     if there is None or there >= wanted:
         return ""
     return (
-        f"the job needs {wanted} slots at once and Spark has {there} ({spark.sparkContext.master}): give Spark more "
-        f"cores, such as create_session(slots={wanted}), or lower the parallelism"
+        f"the job needs {wanted} slots at once and Spark has {there} ({spark.sparkContext.master}): lower the "
+        f"parallelism, or stop this session and give the next one more cores, as create_session(slots={wanted}) does"
     )
 
 

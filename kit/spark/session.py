@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import sys
-import threading
-from collections.abc import Iterator
 from pathlib import Path
 
-import pyarrow as pa
 from pyspark.sql import SparkSession
 
 # Large batches come and go: without these glibc gives their memory back to the system each time, and takes it anew.
@@ -37,15 +33,13 @@ FAILING_FAST = {
     "spark.python.task.killTimeout": "500ms",
     "spark.scheduler.barrier.maxConcurrentTasksCheck.interval": "1s",
     "spark.scheduler.barrier.maxConcurrentTasksCheck.maxFailures": "3",
-    "spark.task.maxFailures": "1",
 }
 
 
 def create_session(app_name: str = "checkpoint-kit", slots: int = 4, master: str | None = None) -> SparkSession:
     """A Spark session that can run a job of parallelism `slots`, or the one that runs already.
 
-    Without `master` it runs on this machine. `spark.stop()` ends it. A new session starts its Python workers while the
-    caller goes on: the first job finds them warm.
+    Without `master` it runs on this machine. `spark.stop()` ends it.
     """
     running = SparkSession.getActiveSession()
     if running is not None:
@@ -60,18 +54,7 @@ def create_session(app_name: str = "checkpoint-kit", slots: int = 4, master: str
     builder = SparkSession.builder.appName(app_name).master(master or f"local[{slots + SPARE_CORES}]")
     for name, value in settings.items():
         builder = builder.config(name, value)
-    session = builder.getOrCreate()
-    threading.Thread(target=_warm_up, args=(session,), name="spark-warm-up", daemon=True).start()
-    return session
-
-
-def _warm_up(session: SparkSession) -> None:
-    with contextlib.suppress(Exception):  # the session was stopped meanwhile
-        session.range(0, 1, 1, 1).mapInArrow(_nothing, "id long", barrier=True).collect()
-
-
-def _nothing(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    return (batch for batch in batches if batch.num_rows < 0)
+    return builder.getOrCreate()
 
 
 def _import_path() -> list[str]:

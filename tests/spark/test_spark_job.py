@@ -62,6 +62,7 @@ def test_a_killed_worker_costs_no_row_and_repeats_none(spark: SparkSession, tmp_
     assert (job.restores()["checkpoint_id"] >= 2).all()
     lost = [record for record in job.trace if record.kind == "SlotLost"]
     assert [record.data["slot"] for record in lost] == [1]
+    assert f"process {before[1]}: " in lost[0].data["error"]
     assert "its process died" in lost[0].data["error"]
 
 
@@ -110,7 +111,7 @@ def kill_at_random(spark: SparkSession, directory: Path, kills: int, chance: ran
 def test_too_few_slots_are_counted(spark: SparkSession, tmp_path: Path) -> None:
     with SparkJob(totals_job(tmp_path, parallelism=7, restart=NoRestart()), spark) as job:
         job.start()
-        with pytest.raises(JobFailedError, match=r"needs 7 slots at once and Spark has 6 .*create_session\(slots=7\)"):
+        with pytest.raises(JobFailedError, match=r"needs 7 slots at once and Spark has 6 .*slots=7"):
             job.wait()
 
 
