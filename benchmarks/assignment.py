@@ -1,17 +1,22 @@
-"""State assignment at 100 to 4000 subtasks: how long, and how it grows.
+"""State assignment at 100 to 4000 subtasks: how long, how it grows, and how long Flink's own takes.
+
+    python -m benchmarks assignment
+    python -m benchmarks.assignment --times 9 --without-flink
 
 A source feeds a keyed vertex through a hash exchange; both are rescaled by one half, at maximum parallelism 32768. The
 rows add up: keyed state; four split states of ten entries in each subtask; a union state of ten; ten channels with
-in-flight data at both ends of each exchange. Flink's times are medians of `assignStates` of 2.3.0 (Java 17, 2 cores).
-Run `python -m benchmarks.assignment`.
+in-flight data at both ends of each exchange. Flink's `StateAssignmentOperation` gets the same states in the same run
+where javac and Flink's jars can be had; else its figures are medians measured on 2 cores with Java 17. The quickest of
+several runs is shown, on both sides: the rest is what else the machine does.
 """
 
 from __future__ import annotations
 
 import argparse
-import statistics
+import gc
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 from kit.restore.state_assignment import assign_states
 from kit.restore.topology import AssignmentEdge, AssignmentVertex, OperatorIDPair
@@ -28,15 +33,20 @@ from kit.state.handles import (
 )
 from kit.state.key_groups import key_group_partitions
 from kit.state.operator_state import OperatorState, OperatorSubtaskState
+from scripts.flink import VERSION, FlinkMissing, fetch, run_java
 
 MAX_PARALLELISM = 32768
 SIZES = ((100, 150), (1000, 1500), (4000, 6000))
-ROWS = {
-    "keyed": (0.74, 48, 823),
-    "+ 4 split states of 10": (0.76, 53, 859),
-    "+ split + union": (1.59, 365, 6423),
-    "+ split + union + channels": (2.70, 459, 9350),
+ROWS = {"k": "keyed", "s": "+ 4 split states of 10", "su": "+ split + union", "suc": "+ split + union + channels"}
+"""Each row by its states: split, union and channels, beside the keyed state that all have."""
+FLINK_MS = {
+    "k": (0.74, 48.0, 823.0),
+    "s": (0.76, 53.0, 859.0),
+    "su": (1.59, 365.0, 6423.0),
+    "suc": (2.70, 459.0, 9350.0),
 }
+"""Of Flink 2.3.0, measured before."""
+JAVA = Path(__file__).with_name("AssignStates.java")
 SOURCE, KEYED = OperatorIDPair("a" * 32), OperatorIDPair("b" * 32)
 ENTRIES = tuple(range(0, 1000, 100))
 
@@ -49,7 +59,7 @@ def operator_handle(subtask: int, union: bool) -> OperatorStreamStateHandle:
 
 
 def states(row: str, old: int) -> dict[str, OperatorState]:
-    split, union, channels = "split" in row, "union" in row, "channels" in row
+    split, union, channels = "s" in row, "u" in row, "c" in row
     sources, keyed = {}, {}
     for subtask, covered in enumerate(key_group_partitions(MAX_PARALLELISM, old)):
         stream = FileStateHandle(f"channels-{subtask}", 1000)
@@ -71,35 +81,54 @@ def states(row: str, old: int) -> dict[str, OperatorState]:
     }
 
 
-def median_ms(work: Callable[[], object], times: int) -> float:
+def quickest_ms(work: Callable[[], object], times: int) -> float:
     taken = []
     for _ in range(times):
+        gc.collect()
         start = time.perf_counter()
         result = work()
         taken.append((time.perf_counter() - start) * 1000)
         del result
-    return statistics.median(taken)
+    return min(taken)
 
 
-def measure(row: str, old: int, new: int, times: int) -> float:
+def ours_ms(row: str, old: int, new: int, times: int) -> float:
     vertices = [AssignmentVertex("source", new, (SOURCE,)), AssignmentVertex("keyed", new, (KEYED,))]
     edges = [AssignmentEdge.of(0, 1, "hash")]
     found = states(row, old)
-    if "channels" not in row:  # as in Flink's figures: one vertex
+    if "c" not in row:  # without in-flight data one vertex is enough
         vertices, edges = vertices[1:], []
         del found[SOURCE.generated_id]
-    return median_ms(lambda: assign_states(vertices, edges, found, 1), times)
+    return quickest_ms(lambda: assign_states(vertices, edges, found, 1), times)
+
+
+def flinks_ms(times: int) -> dict[str, tuple[float, ...]]:
+    """Row by row, in the same machine's Java; raises FlinkMissing."""
+    fetch()
+    jobs = [f"{row},{old},{new}" for row in ROWS for old, new in SIZES]
+    lines = iter(run_java(JAVA, str(times), *jobs, options=("-Xmx8g",)).splitlines())
+    return {row: tuple(min(map(float, next(lines).split())) for _ in SIZES) for row in ROWS}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--times", type=int, default=7, help="how often to measure each; the median is shown")
-    times = parser.parse_args().times
+    parser.add_argument("--times", type=int, default=7, help="how often to measure each; the quickest is shown")
+    parser.add_argument("--without-flink", action="store_true", help="beside Flink's figures as measured before")
+    options = parser.parse_args()
+    ours = {row: [ours_ms(row, old, new, options.times) for old, new in SIZES] for row in ROWS}
+    flink, whose = FLINK_MS, "as measured before"
+    if not options.without_flink:
+        print(f"Flink {VERSION} takes its turn: a minute or two", flush=True)
+        try:
+            flink, whose = flinks_ms(2), f"{VERSION}, in this run"
+        except FlinkMissing as missing:
+            print(f"Flink's own is not measured: {missing}")
+    print(f"ms, ours / Flink's ({whose}), and how many times Flink's that is quicker")
     print(f"{'state of each subtask':28}" + "".join(f"{f'{old}->{new}':>26}" for old, new in SIZES) + "   growth")
-    for row, flink in ROWS.items():
-        ours = [measure(row, old, new, times) for old, new in SIZES]
-        cells = "".join(f"{f'{mine:.1f} ms (Flink {theirs})':>26}" for mine, theirs in zip(ours, flink, strict=True))
-        print(f"{row:28}{cells}   x{ours[2] / ours[1]:.1f}")
+    for row, what in ROWS.items():
+        pairs = zip(ours[row], flink[row], strict=True)
+        cells = "".join(f"{f'{mine:.1f} / {theirs:.1f}  x{theirs / mine:.1f}':>26}" for mine, theirs in pairs)
+        print(f"{what:28}{cells}   x{ours[row][2] / ours[row][1]:.1f}")
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -25,8 +26,8 @@ def fetch() -> None:
         raise FlinkMissing(ran.stderr.strip().rpartition("\n")[2])
 
 
-def run_java(source: Path, *arguments: str, lines: str = "") -> str:
-    """Compile a Java file against Flink and run it with `lines` as its input; returns its output.
+def run_java(source: Path, *arguments: str, lines: str = "", options: Sequence[str] = ()) -> str:
+    """Compile a Java file against Flink and run it with `lines` as its input and options for Java; returns its output.
 
     Raises RuntimeError with what Java said where it does not compile or fails.
     """
@@ -34,7 +35,7 @@ def run_java(source: Path, *arguments: str, lines: str = "") -> str:
     classes = BUILD / "classes"
     classes.mkdir(exist_ok=True)
     _run(["javac", "-nowarn", "-cp", jars, "-d", str(classes), str(source)])
-    return _run(["java", "-cp", f"{jars}:{classes}", source.stem, *arguments], lines)
+    return _run(["java", *options, "-cp", f"{jars}:{classes}", source.stem, *arguments], lines)
 
 
 def _run(command: list[str], lines: str = "") -> str:
