@@ -14,7 +14,17 @@ import pyarrow as pa
 
 T = TypeVar("T")
 
-SHARED = (pa.Array, pa.ChunkedArray, pa.RecordBatch, pa.Table, pa.Buffer, pa.Scalar, pa.DataType, pa.Field, pa.Schema)
+SHARED: tuple[type, ...] = (
+    pa.Array,
+    pa.ChunkedArray,
+    pa.RecordBatch,
+    pa.Table,
+    pa.Buffer,
+    pa.Scalar,
+    pa.DataType,
+    pa.Field,
+    pa.Schema,
+)
 """The kinds of Arrow object that copies have in common."""
 
 
@@ -26,7 +36,8 @@ def share_columns() -> None:
 
 
 def _below(kind: type) -> Iterator[type]:
-    for each in kind.__subclasses__():
+    subclasses: list[type] = kind.__subclasses__()
+    for each in subclasses:
         yield each
         yield from _below(each)
 
