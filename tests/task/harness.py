@@ -210,7 +210,10 @@ class TaskHarness:
 
     def write(self, checkpoint_id: int) -> None:
         """Carry the writing of a snapshot out, and tell."""
-        command = next(each for each in self.take(WriteSnapshot) if each.checkpoint_id == checkpoint_id)
+        command = next(
+            word for word in self.emitted if isinstance(word, WriteSnapshot) and word.checkpoint_id == checkpoint_id
+        )
+        self.emitted.remove(command)
         answer = self.files.carry_out(command)
         assert answer is not None
         self.give(answer)
