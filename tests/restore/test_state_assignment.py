@@ -228,3 +228,15 @@ def test_the_collector_is_left_as_it_was() -> None:
         assert not gc.isenabled()
     finally:
         gc.enable()
+
+
+def test_what_a_host_keeps_from_the_collector_stays_kept() -> None:
+    gc.freeze()
+    try:
+        kept = gc.get_freeze_count()
+        assign_one(keyed_state(FIRST, 2), 3)
+        assert gc.get_freeze_count() == kept
+    finally:
+        gc.unfreeze()
+    assign_one(keyed_state(FIRST, 2), 3)
+    assert gc.get_freeze_count() == 0

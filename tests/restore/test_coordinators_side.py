@@ -1,0 +1,64 @@
+"""What the coordinator does around state: nothing to restore, and state that nobody wants any more."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+
+import pytest
+
+from kit.protocol import commands
+from kit.restore.prioritized import NOT_RESTORED
+from kit.state.handles import (
+    FileStateHandle,
+    InputChannelInfo,
+    InputChannelStateHandle,
+    ResultSubpartitionInfo,
+    ResultSubpartitionStateHandle,
+)
+from kit.state.operator_state import OperatorSubtaskState, TaskStateSnapshot
+from tests.coordinator.harness import Harness, keyed_state, operator_id
+
+ONE_FILE = FileStateHandle("channels", 40)
+CHANNELS = OperatorSubtaskState(
+    input_channel_state=tuple(
+        InputChannelStateHandle(0, InputChannelInfo(0, channel), (4,), 10, ONE_FILE) for channel in (1, 2)
+    ),
+    result_subpartition_state=tuple(
+        ResultSubpartitionStateHandle(0, ResultSubpartitionInfo(0, channel), (4,), 10, ONE_FILE) for channel in (4, 3)
+    ),
+)
+
+
+@pytest.mark.flink("CheckpointStateRestoreTest.testNoCheckpointAvailable")
+def test_without_a_checkpoint_nothing_is_restored() -> None:
+    assert Harness().coordinator.restore.latest() is None
+    assert not NOT_RESTORED.is_restored
+
+
+def discards_of_a_stray_ack(snapshot: TaskStateSnapshot) -> list[commands.DiscardState]:
+    """What the coordinator has deleted when this arrives from an attempt that it does not know."""
+    job = Harness()
+    job.ack(job.trigger(), "source/0", snapshot, attempt=7)
+    return job.take(commands.DiscardState)
+
+
+@pytest.mark.flink("OperatorSubtaskStateTest.testDiscardDuplicatedDelegatesOnce")
+def test_a_file_that_several_handles_share_is_deleted_once() -> None:
+    [discard] = discards_of_a_stray_ack(TaskStateSnapshot({operator_id("source"): CHANNELS}))
+    assert discard.paths == ("channels",)
+
+
+@pytest.mark.flink("TaskStateSnapshotTest.discardState")
+def test_state_that_is_not_wanted_is_deleted_for_every_operator_of_the_task() -> None:
+    states = {operator_id("source"): keyed_state("first"), operator_id("source", 1): keyed_state("second")}
+    [discard] = discards_of_a_stray_ack(TaskStateSnapshot(states))
+    assert discard.paths == ("first", "second")
+
+
+@pytest.mark.flink("OperatorSubtaskStateTest.testToBuilderCorrectness")
+def test_a_subtask_state_is_all_its_parts() -> None:
+    state = OperatorSubtaskState(*(getattr(CHANNELS, field.name) for field in fields(CHANNELS)))
+    assert state == CHANNELS
+    for field in fields(CHANNELS)[4:6]:
+        parts = {other.name: getattr(CHANNELS, other.name) for other in fields(CHANNELS) if other != field}
+        assert OperatorSubtaskState(**parts) != CHANNELS
