@@ -336,12 +336,27 @@ class JobMaster(Machine):
             self.checkpoints.start_checkpoint_scheduler()
 
     def _finish_when_done(self) -> None:
-        if self.status is JobStatus.RUNNING and all(
-            record.state is ExecutionState.FINISHED for record in self.tasks.values()
-        ):
+        """All tasks have finished: so has the job, once a savepoint to stop with that everybody acked is decided."""
+        if self._all_finished and not self._savepoint_is_being_decided:
             self._ending_as = JobStatus.FINISHED
             self.checkpoints.stop_checkpoint_scheduler()
             self._dismiss_workers()
+
+    @property
+    def _all_finished(self) -> bool:
+        return (
+            self.status is JobStatus.RUNNING
+            and self._ending_as is None
+            and all(record.state is ExecutionState.FINISHED for record in self.tasks.values())
+        )
+
+    @property
+    def _savepoint_is_being_decided(self) -> bool:
+        """Whether the savepoint to stop with has all acks and is being written."""
+        completing = self.checkpoints.completion.queue
+        return self._stop_request is not None and any(
+            each.request.request_id == self._stop_request for each in completing
+        )
 
     @handles(SlotLost)
     def _slot_lost(self, event: SlotLost) -> None:
@@ -535,7 +550,12 @@ class JobMaster(Machine):
         self._fail_for_coordinator()
         if self._resume_checkpoints:
             self._resume_checkpoints = False
-            self._start_checkpoints_when_running()
+            if self._all_finished and self.epoch:
+                self._on_failure("all tasks have finished, but the savepoint to stop with failed")
+            else:
+                self._start_checkpoints_when_running()
+        elif self._stop_answer is not None:
+            self._finish_when_done()
         return self._commands
 
     def _fail_for_coordinator(self) -> None:

@@ -203,12 +203,17 @@ class DiscardState(Word):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompleteRequest(Word):
-    """Answer a user's request: `path` of the snapshot, or `error`."""
+    """Answer a user's request: `path` of the snapshot, or `error`; raises ValueError for both or neither."""
 
     request_id: int
     checkpoint_id: int | None = None
     path: str | None = None
     error: str = ""
+
+    def __post_init__(self) -> None:
+        if (self.path is None) == (not self.error):
+            found = f"path {self.path!r} and error {self.error!r}"
+            raise ValueError(f"request {self.request_id}: expected a path or an error, found {found}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

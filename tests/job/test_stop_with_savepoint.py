@@ -1,0 +1,301 @@
+"""Stopping with a savepoint: the job ends with it, or goes on, or goes back; whoever asked is told which, once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from kit.graph.settings import NoRestart, RestartStrategy
+from kit.job.status import JobStatus
+from kit.protocol import commands, events
+from kit.protocol.messages import NotifyCheckpointComplete, TriggerTaskCheckpoint
+from kit.protocol.tasks import ExecutionState
+from tests.job.harness import JobHarness
+
+
+def stopping(*, restart: RestartStrategy | None = None) -> JobHarness:
+    """Give a job that was asked to stop; its sources have been told."""
+    job = JobHarness(restart=restart, interval_ms=100, tolerable_failures=10).run()
+    job.trigger(job.stop)
+    return job
+
+
+def stopped_but_for_its_tasks(**facts: RestartStrategy) -> JobHarness:
+    """Give a job whose savepoint stands and whose tasks have been told."""
+    job = stopping(**facts)
+    job.ack_all(1)
+    job.answer_all()
+    assert len(job.take(NotifyCheckpointComplete)) == 4
+    assert job.answers() == {}
+    return job
+
+
+def is_periodic(job: JobHarness) -> bool:
+    return job.master.checkpoints.is_periodic_scheduling
+
+
+NOT_STOPPED = "the savepoint stands at chk-1, but the job did not stop with it: "
+
+
+# --- it goes well -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.flink(
+    "StopWithSavepointTest.testFinishedOnSuccessfulStopWithSavepoint",
+    "StopWithSavepointTerminationHandlerImplTest.testHappyPath",
+    "StopWithSavepointTerminationManagerTest.testCompletionInCorrectOrder",
+    "StopWithSavepointHandlersTest.testSavepointCompletedSuccessfully",
+)
+@pytest.mark.parametrize("drain", [False, True])
+def test_the_job_finishes_and_its_savepoint_is_the_answer(drain: bool) -> None:
+    job = JobHarness(interval_ms=100).run()
+    asked = job.stop(drain=drain)
+    assert not is_periodic(job)
+    job.answer_all()
+    (kind,) = {word.options.snapshot_type.name for word in job.take(TriggerTaskCheckpoint)}
+    assert kind == ("Terminate Savepoint" if drain else "Suspend Savepoint")
+    job.ack_all(1)
+    job.answer_all()
+    job.all_become(ExecutionState.FINISHED)
+    assert job.answers() == {}, "not before its workers have left"
+    job.answer_all()
+    assert job.status is JobStatus.FINISHED
+    assert job.answers() == {asked: "chk-1"}
+
+
+@pytest.mark.flink(
+    "StopWithSavepointTest.testJobFinishedBeforeSavepointFuture",
+    "StopWithSavepointTerminationManagerTest.testCompletionInInverseOrder",
+)
+def test_tasks_that_finish_before_the_savepoint_stands_wait_for_it() -> None:
+    job = stopping()
+    job.ack_all(1)
+    job.all_become(ExecutionState.FINISHED)
+    assert job.status is JobStatus.RUNNING
+    assert job.take(commands.StopEpoch) == []
+    job.answer_all()
+    assert job.status is JobStatus.FINISHED
+    assert job.answers() == {1: "chk-1"}
+
+
+@pytest.mark.flink("StopWithSavepointHandlersTest.testTriggerSavepointWithDefaultDirectory")
+def test_without_a_target_it_goes_to_the_configured_directory() -> None:
+    job = JobHarness(savepoint_directory="/savepoints").run()
+    job.stop(target=None)
+    job.answer(commands.AllocateCheckpointId)
+    (command,) = job.take(commands.InitializeLocation)
+    assert command.target is None
+    assert command.properties.is_synchronous
+
+
+@pytest.mark.flink("StopWithSavepointHandlersTest.testTriggerSavepointNoDirectory")
+def test_without_any_directory_the_answer_says_so_and_the_job_goes_on() -> None:
+    job = JobHarness(interval_ms=100).run()
+    asked = job.stop(target=None)
+    job.answer(commands.AllocateCheckpointId)
+    job.give(events.LocationFailed(checkpoint_id=1, error="no savepoint directory is configured"))
+    assert "no savepoint directory is configured" in job.answers()[asked]
+    assert job.status is JobStatus.RUNNING
+    assert is_periodic(job)
+
+
+@pytest.mark.flink("StopWithSavepointHandlersTest.testProvidedTriggerId")
+def test_the_answer_carries_the_number_of_the_request() -> None:
+    job = JobHarness().run()
+    job.give(events.RequestStop(request_id=4711, target="savepoints"))
+    job.answer_all()
+    job.give(events.RequestStop(request_id=4712, target="savepoints"))
+    assert job.answers() == {4712: "the job cannot be stopped: it is being stopped already"}
+    job.ack_all(1)
+    job.answer_all()
+    job.all_become(ExecutionState.FINISHED)
+    job.answer_all()
+    assert job.answers() == {4711: "chk-1"}
+
+
+# --- the savepoint fails ----------------------------------------------------------------------------------------------
+
+
+def expire(job: JobHarness) -> None:
+    job.wait(600_000)
+
+
+def fail_to_write(job: JobHarness) -> None:
+    job.ack_all(1)
+    job.give(events.MetadataFailed(checkpoint_id=1, error="disk full"))
+
+
+@pytest.mark.flink(
+    "StopWithSavepointTest.testErrorCreatingSavepointLeadsToTransitionToExecutingState",
+    "StopWithSavepointTest.testExceptionalSavepointCompletionLeadsToExceptionalOperationFutureCompletion",
+    "StopWithSavepointTest.testEnsureCheckpointSchedulerIsStartedAgain",
+    "StopWithSavepointTerminationHandlerImplTest.testSavepointCreationFailureWithoutExecutionTermination",
+    "StopWithSavepointHandlersTest.testSavepointCompletedWithException",
+)
+@pytest.mark.parametrize(("fault", "why"), [(expire, "expired"), (fail_to_write, "disk full")])
+def test_without_a_savepoint_the_job_goes_on_and_so_do_its_checkpoints(
+    fault: Callable[[JobHarness], None], why: str
+) -> None:
+    job = stopping()
+    fault(job)
+    assert why in job.answers()[1]
+    assert job.status is JobStatus.RUNNING
+    assert job.master.epoch == 1
+    assert is_periodic(job)
+    assert job.complete(job.stop) > 1, "it may be asked again"
+
+
+@pytest.mark.flink("StopWithSavepointTerminationHandlerImplTest.testSavepointCreationFailureWithFinishingExecutions")
+def test_without_a_savepoint_tasks_that_have_finished_go_back() -> None:
+    """Their end was that of the savepoint: nobody can tell what they published."""
+    job = stopping()
+    job.ack_all(1)
+    job.all_become(ExecutionState.FINISHED)
+    job.give(events.MetadataFailed(checkpoint_id=1, error="disk full"))
+    assert "disk full" in job.answers()[1]
+    assert job.status is JobStatus.RESTARTING
+    job.restart()
+    assert (job.status, job.master.epoch) == (JobStatus.RUNNING, 2)
+    assert is_periodic(job)
+
+
+@pytest.mark.flink("StopWithSavepointTerminationHandlerImplTest.testSavepointCreationFailureWithFailingExecutions")
+def test_a_savepoint_that_fails_before_its_tasks_do_is_answered_once() -> None:
+    job = stopping()
+    expire(job)
+    assert len(job.answers()) == 1
+    job.fail()
+    assert job.status is JobStatus.RESTARTING
+    job.restart()
+    assert job.answers() == {}
+
+
+def test_a_job_that_finishes_by_itself_before_it_has_acked_ends_without_the_savepoint() -> None:
+    job = stopping()
+    job.all_become(ExecutionState.FINISHED)
+    job.answer_all()
+    assert job.status is JobStatus.FINISHED
+    assert "suspending" in job.answers()[1]
+
+
+# --- the job fails ----------------------------------------------------------------------------------------------------
+
+
+def fail_task(job: JobHarness) -> None:
+    job.fail()
+
+
+def lose_worker(job: JobHarness) -> None:
+    job.give(events.SlotLost(epoch=1, slot=0, error="gone"))
+
+
+@pytest.mark.flink(
+    "StopWithSavepointTest.testRestartOnGlobalFailureIfRestartConfigured",
+    "StopWithSavepointTest.testRestartingOnUpdateTaskExecutionStateWithRestart",
+    "StopWithSavepointTest.testExceptionalOperationFutureCompletionOnLeaveWhileWaitingOnSavepointCompletion",
+    "StopWithSavepointTest.testConcurrentSavepointFailureAndGloballyTerminalStateCauseRestart",
+)
+@pytest.mark.parametrize("fault", [fail_task, lose_worker])
+def test_a_failure_before_the_savepoint_stands_is_one_restart_and_one_answer(
+    fault: Callable[[JobHarness], None],
+) -> None:
+    job = stopping()
+    job.ack(1, "sums/0")
+    fault(job)
+    assert "FailoverRegion is restarting" in job.answers()[1]
+    assert job.status is JobStatus.RESTARTING
+    job.decline(1)
+    job.restart()
+    assert (job.status, job.master.epoch) == (JobStatus.RUNNING, 2)
+    assert is_periodic(job)
+    assert job.answers() == {}
+
+
+@pytest.mark.flink(
+    "StopWithSavepointTest.testFailingOnGlobalFailureIfNoRestartConfigured",
+    "StopWithSavepointTest.testFailingOnUpdateTaskExecutionStateWithNoRestart",
+    "StopWithSavepointTest.testJobFailedAndSavepointOperationFails",
+)
+@pytest.mark.parametrize("fault", [fail_task, lose_worker])
+def test_a_failure_without_restarts_fails_the_job_and_the_request(fault: Callable[[JobHarness], None]) -> None:
+    job = stopping(restart=NoRestart())
+    fault(job)
+    assert job.status is JobStatus.FAILING
+    job.answer_all()
+    assert job.status is JobStatus.FAILED
+    assert "FailoverRegion is restarting" in job.answers()[1]
+
+
+@pytest.mark.flink("StopWithSavepointTest.testJobFailedAndSavepointOperationSucceeds")
+def test_a_job_that_fails_after_its_savepoint_has_not_stopped_with_it() -> None:
+    job = stopped_but_for_its_tasks(restart=NoRestart())
+    job.fail()
+    job.answer_all()
+    assert job.status is JobStatus.FAILED
+    assert job.answers() == {1: NOT_STOPPED + "source/1 failed: it broke"}
+
+
+@pytest.mark.flink(
+    "StopWithSavepointTest.testRestartOnTaskFailureAfterSavepointCompletion",
+    "StopWithSavepointTerminationHandlerImplTest.testFailedTerminationHandling",
+)
+def test_tasks_that_do_not_finish_with_the_savepoint_restart_and_it_stays() -> None:
+    job = stopped_but_for_its_tasks()
+    for task in ("source/0", "sums/0"):
+        job.become(task, ExecutionState.FINISHED)
+    job.fail("sums/1")
+    assert job.answers() == {1: NOT_STOPPED + "sums/1 failed: it broke"}
+    job.restart()
+    assert (job.status, job.master.epoch) == (JobStatus.RUNNING, 2)
+    assert is_periodic(job)
+    assert not any("chk-1/_metadata" in word.paths for word in job.take(commands.DiscardState))
+
+
+@pytest.mark.flink("StopWithSavepointTest.testTransitionToCancellingOnCancel")
+@pytest.mark.parametrize("stands", [False, True])
+def test_a_job_that_is_cancelled_meanwhile_is_cancelled(stands: bool) -> None:
+    job = stopped_but_for_its_tasks() if stands else stopping()
+    job.give(events.RequestCancel())
+    assert job.status is JobStatus.CANCELLING
+    job.answer_all()
+    assert job.status is JobStatus.CANCELED
+    (answer,) = job.answers().values()
+    assert answer == (NOT_STOPPED + "it is CANCELED" if stands else "Checkpoint Coordinator is suspending.")
+
+
+@pytest.mark.flink("StopWithSavepointTerminationHandlerImplTest.testInvalidExecutionTerminationCall")
+def test_an_end_of_the_epoch_that_nobody_asked_for_is_not_the_stops() -> None:
+    job = stopping()
+    job.give(events.EpochEnded(epoch=1))
+    assert job.status is JobStatus.RUNNING
+    assert job.answers() == {}
+    job.ack_all(1)
+    job.answer_all()
+    job.all_become(ExecutionState.FINISHED)
+    job.answer_all()
+    assert job.answers() == {1: "chk-1"}
+
+
+@pytest.mark.parametrize("before", ["before it runs", "while it restarts", "at its end"])
+def test_only_a_running_job_can_be_stopped(before: str) -> None:
+    job = JobHarness()
+    if before != "before it runs":
+        job.run()
+        if before == "while it restarts":
+            job.fail()
+        else:
+            job.give(events.RequestCancel())
+    status = job.status.name
+    asked = job.stop()
+    assert job.answers() == {asked: f"the job cannot be stopped: it is {status}"}
+
+
+@pytest.mark.flink(
+    "StopWithSavepointTerminationHandlerImplTest.testSavepointCreationParameterBothNull",
+    "StopWithSavepointTerminationHandlerImplTest.testSavepointCreationParameterBothSet",
+)
+@pytest.mark.parametrize("both", [{}, {"path": "chk-1", "error": "no"}], ids=["neither", "both"])
+def test_an_answer_is_a_path_or_an_error(both: dict[str, str]) -> None:
+    with pytest.raises(ValueError, match="request 1: expected a path or an error"):
+        commands.CompleteRequest(request_id=1, **both)
