@@ -8,9 +8,10 @@ from kit.coordinator.master_hooks import MasterHook, MasterHooks, MasterStateSer
 from kit.coordinator.pending_checkpoint import PendingCheckpoint, TaskAcknowledgeResult
 from kit.coordinator.plan import CheckpointPlan, CheckpointPlanCalculator
 from kit.coordinator.request_decider import CheckpointRequestDecider, CheckpointTriggerRequest
-from kit.coordinator.shared_state_registry import RecoveryClaimMode, SharedStateRegistry
+from kit.coordinator.shared_state_registry import SharedStateRegistry
 from kit.coordinator.statistics import CheckpointStats, CheckpointStatsTracker
 from kit.coordinator.store import CompletedCheckpointStore
+from kit.protocol.properties import RecoveryClaimMode
 
 __all__ = [
     "EVENTS",

@@ -53,13 +53,17 @@ class CompletedCheckpoint:
         return job_status in DISCARDED_AT and bool(getattr(self.properties, DISCARDED_AT[job_status]))
 
     def discard(self) -> DiscardState:
-        """The command that deletes it: metadata first, so that no half checkpoint can be mistaken for a whole one.
+        """The command that deletes it, and its entry in the durable store: metadata first, so that no half checkpoint
+        can be mistaken for a whole one.
 
         Shared files stay: they are the registry's.
         """
         files = (file for state in self.operator_states.values() for file in private_files(state))
         return DiscardState(
-            paths=tuple(dict.fromkeys((self.path, *files))), location=self.location, checkpoint_id=self.checkpoint_id
+            paths=tuple(dict.fromkeys((self.path, *files))),
+            location=self.location,
+            checkpoint_id=self.checkpoint_id,
+            stored=True,
         )
 
     def __repr__(self) -> str:

@@ -184,7 +184,9 @@ class CheckpointCompletion:
         context.notify_coordinators_complete(checkpoint.checkpoint_id)
 
     def on_store_failed(self, event: CheckpointStoreFailed) -> None:
-        """The checkpoint could not be stored, or nobody knows: then its files must stay."""
+        """The checkpoint could not be stored, or nobody knows: then its files must stay, and what sinks staged too, so
+        the tasks are not told that it was aborted (Flink tells them; its sinks keep what they staged).
+        """
         owner = self._coordinator
         completed = self._being_stored(event.checkpoint_id)
         if completed is None:
@@ -196,8 +198,8 @@ class CheckpointCompletion:
         owner.answer_with_error(checkpoint.request, why)
         if not event.possibly_inconsistent:
             owner.discard([completed.discard()])
+            owner.send_aborted(checkpoint)
         owner.report_failure(checkpoint, why)
-        owner.send_aborted(checkpoint)
         owner.execute_queued_request_later()
         self.begin_next()
 
@@ -219,9 +221,7 @@ class CheckpointCompletion:
         if checkpoint is None:
             return False
         paths = (*metadata, *checkpoint.files_to_discard())
-        self._coordinator.context.emit(
-            DiscardState(paths=paths, location=checkpoint.location, checkpoint_id=checkpoint_id)
-        )
+        self._coordinator.clean(DiscardState(paths=paths, location=checkpoint.location, checkpoint_id=checkpoint_id))
         return True
 
     def validate(self) -> None:

@@ -29,12 +29,12 @@ from kit.coordinator.request_decider import CheckpointRequestDecider, Checkpoint
 from kit.coordinator.restoring import CheckpointRestore
 from kit.coordinator.shared_state_registry import private_files, register_shared_state
 from kit.coordinator.statistics import DEFAULT_HISTORY, CheckpointStatsTracker
-from kit.coordinator.store import CompletedCheckpointStore
+from kit.coordinator.store import CompletedCheckpointStore, Removal
 from kit.coordinator.triggering import CheckpointTrigger, timeout_timer
 from kit.graph.execution_graph import ExecutionGraph
 from kit.graph.settings import CheckpointCoordinatorConfiguration
 from kit.protocol import events
-from kit.protocol.commands import CancelTimer, CompleteRequest, DiscardState, Note, ScheduleTimer
+from kit.protocol.commands import CancelTimer, CompleteRequest, DiscardState, Note, RemoveStored, ScheduleTimer
 from kit.protocol.messages import (
     AcknowledgeCheckpoint,
     DeclineCheckpoint,
@@ -125,7 +125,11 @@ class CheckpointCoordinator:
         self.context = context
         self.config = config or settings.coordinator
         self.hooks = tuple(hooks)
-        self.store = store or CompletedCheckpointStore(settings.checkpoint.max_retained)
+        self.store = store or CompletedCheckpointStore(
+            settings.checkpoint.max_retained, is_durable=settings.checkpoint.is_durable
+        )
+        self.cleaning = 0
+        """Checkpoints that the host is deleting; while they are too many no new one begins."""
         self.pending: dict[int, PendingCheckpoint] = {}
         self.statistics = CheckpointStatsTracker(max_history)
         self.decider = CheckpointRequestDecider(
@@ -286,6 +290,7 @@ class CheckpointCoordinator:
             pending=len(self.pending),
             is_triggering=self.trigger.is_triggering,
             last_completion_ms=self.last_completion_ms,
+            cleaning=self.cleaning,
         )
         if request is not None:
             self.trigger.start(request)
@@ -412,7 +417,7 @@ class CheckpointCoordinator:
         if not self.completion.forget(checkpoint):
             paths, location = checkpoint.files_to_discard(), checkpoint.location
             if paths or location:
-                self.context.emit(DiscardState(paths=paths, location=location, checkpoint_id=checkpoint_id))
+                self.clean(DiscardState(paths=paths, location=location, checkpoint_id=checkpoint_id))
         self.report_failure(checkpoint, why, task)
         self.send_aborted(checkpoint)
         if why.reason is CheckpointFailureReason.CHECKPOINT_EXPIRED:
@@ -496,13 +501,27 @@ class CheckpointCoordinator:
 
     # --- small things ---------------------------------------------------------------------------------------------
 
-    def discard(self, discards: Iterable[DiscardState], kind: str = "CheckpointDiscarded") -> None:
+    def discard(self, removals: Iterable[Removal], kind: str = "CheckpointDiscarded") -> None:
         """Delete what the store no longer needs; `kind` is what to call it in the trace."""
-        for discard in discards:
-            if discard.checkpoint_id is not None:
-                self.statistics.discarded(discard.checkpoint_id)
-                self.note(kind, discard.checkpoint_id)
-            self.context.emit(discard)
+        for removal in removals:
+            if isinstance(removal, RemoveStored):
+                self.context.emit(removal)
+                continue
+            if removal.checkpoint_id is not None:
+                self.statistics.discarded(removal.checkpoint_id)
+                self.note(kind, removal.checkpoint_id)
+            self.clean(removal)
+
+    def clean(self, discard: DiscardState) -> None:
+        """Have the host delete something in the background; a whole checkpoint counts until it is gone
+        (`CheckpointsCleaner`).
+        """
+        self.cleaning += discard.location is not None
+        self.context.emit(discard)
+
+    def _on_discarded(self, event: events.StateDiscarded) -> None:
+        self.cleaning -= 1
+        self.execute_queued_request_later()
 
     def remember_completed(self, checkpoint_id: int) -> None:
         """A checkpoint completed: its acks may come twice, its files are not to be touched."""
@@ -536,6 +555,7 @@ class CheckpointCoordinator:
         current = self.trigger.current
         if current is not None and current.checkpoint is not None:
             assert self.pending.get(current.checkpoint.checkpoint_id) is current.checkpoint, "triggers what is gone"
+        assert self.cleaning >= 0, f"{-self.cleaning} more checkpoints were deleted than were to be"
         assert self._depth or not self._later, "something was put off and forgotten"
         for part in (self.decider, self.failure_manager, self.store, self.completion):
             part.validate()
@@ -558,6 +578,7 @@ _HANDLERS: dict[type[Word], Callable[[CheckpointCoordinator, Any], object]] = {
     events.MasterHookFailed: lambda self, event: self.trigger.on_hook_failed(event),
     events.MetadataWritten: lambda self, event: self.completion.on_metadata_written(event),
     events.MetadataFailed: lambda self, event: self.completion.on_metadata_failed(event),
+    events.StateDiscarded: CheckpointCoordinator._on_discarded,
     events.CheckpointStored: lambda self, event: self.completion.on_stored(event),
     events.CheckpointStoreFailed: lambda self, event: self.completion.on_store_failed(event),
     AcknowledgeCheckpoint: CheckpointCoordinator._on_acknowledge,

@@ -8,16 +8,18 @@ Follows `restoreSavepoint` and `restoreLatestCheckpointedStateInternal` of Flink
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from kit.coordinator.completed_checkpoint import CompletedCheckpoint
 from kit.coordinator.master_hooks import restore_command
-from kit.coordinator.shared_state_registry import RecoveryClaimMode, shared_handles
+from kit.coordinator.shared_state_registry import shared_handles
 from kit.coordinator.statistics import RestoredCheckpointStats
 from kit.coordinator.vertex_finished_state_checker import validate_operators_finished_state
-from kit.metadata import CheckpointMetadata
-from kit.protocol.commands import ResetMasterHooks, SetCheckpointIdCounter
-from kit.protocol.properties import CheckpointProperties
+from kit.metadata import CheckpointMetadata, read_metadata
+from kit.protocol.commands import DiscardState, RemoveStored, ResetMasterHooks, SetCheckpointIdCounter, StoreCheckpoint
+from kit.protocol.properties import CheckpointProperties, RecoveryClaimMode
+from kit.protocol.stored import RecoveredCheckpoint, StoredCheckpoint
 from kit.protocol.words import ProtocolError
 from kit.restore.topology import AssignmentVertex, OperatorIDPair
 
@@ -41,11 +43,26 @@ class CheckpointRestore:
     ) -> CompletedCheckpoint:
         """Make a savepoint or retained checkpoint, already validated, the one that `latest` begins with.
 
-        `path` is its `_metadata`, in the directory `location`. Raises `kit.restore.errors.FinishedOperatorsError` when
-        the program was changed around operators that had finished.
+        `path` is its `_metadata`, in the directory `location`. A durable store is asked to remember it too. Raises
+        `kit.restore.errors.FinishedOperatorsError` when the program was changed around operators that had finished.
         """
         owner = self._coordinator
         self._check_finished(metadata)
+        completed = self._completed(metadata, claim_mode, location, path)
+        _, discards = owner.store.add(completed)
+        owner.discard(discards, "CheckpointSubsumed")
+        owner.context.emit(SetCheckpointIdCounter(next_id=completed.checkpoint_id + 1))
+        if owner.store.is_durable:
+            owner.context.emit(
+                StoreCheckpoint(checkpoint_id=completed.checkpoint_id, metadata_path=path, claim_mode=claim_mode)
+            )
+        return completed
+
+    def _completed(
+        self, metadata: CheckpointMetadata, claim_mode: RecoveryClaimMode, location: str, path: str
+    ) -> CompletedCheckpoint:
+        """The checkpoint in the job's terms, what it shares registered."""
+        owner = self._coordinator
         completed = CompletedCheckpoint(
             owner.job_id,
             metadata.checkpoint_id,
@@ -65,10 +82,49 @@ class CheckpointRestore:
                 claim_mode,
                 metadata.properties.snapshot_type.sharing if metadata.properties else None,
             )
-        _, discards = owner.store.add(completed)
-        owner.discard(discards, "CheckpointSubsumed")
-        owner.context.emit(SetCheckpointIdCounter(next_id=completed.checkpoint_id + 1))
         return completed
+
+    def recover(self, found: Sequence[RecoveredCheckpoint]) -> None:
+        """Take over what the job's last driver had stored, oldest first; the newest is the one that `latest` begins
+        with.
+
+        A checkpoint without `_metadata` was being deleted when that driver died: the deletion is carried on. Raises
+        ValueError when that is the newest, since then nobody knows what the job is to go on from, and for metadata
+        that cannot be read: none is passed over.
+        """
+        owner = self._coordinator
+        whole = [each for each in found if each.metadata is not None]
+        if found and found[-1] not in whole:
+            stored = found[-1].stored
+            raise ValueError(
+                f"the store says that checkpoint {stored.checkpoint_id} is the newest, but {stored.metadata_path} is "
+                "not there: put it back, or remove the entry to go on from an older one"
+            )
+        restored = []
+        for each in whole:
+            stored, data = each.stored, each.metadata or b""
+            try:
+                metadata = read_metadata(data, stored.location)[0]
+            except ValueError as error:
+                raise ValueError(f"checkpoint {stored.checkpoint_id} at {stored.metadata_path}: {error}") from error
+            mode = stored.claim_mode or RecoveryClaimMode.CLAIM
+            restored.append(self._completed(metadata, mode, stored.location, stored.metadata_path))
+            if each is found[-1]:
+                self._check_finished(metadata)
+        owner.store.recover(restored)
+        for each in found:
+            if each.metadata is None:
+                self._finish_deleting(each.stored)
+
+    def _finish_deleting(self, stored: StoredCheckpoint) -> None:
+        checkpoint_id = stored.checkpoint_id
+        if stored.is_owned:
+            discard = DiscardState(
+                paths=(), location=stored.location, checkpoint_id=checkpoint_id, everything=True, stored=True
+            )
+            self._coordinator.clean(discard)
+        else:
+            self._coordinator.context.emit(RemoveStored(checkpoint_id=checkpoint_id))
 
     def _check_finished(self, metadata: CheckpointMetadata) -> None:
         job = self._coordinator.plan_calculator.graph.job_graph

@@ -11,10 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from enum import Enum
 from typing import Generic, Protocol, TypeVar
 
-from kit.protocol.properties import SharingFilesStrategy
+from kit.protocol.properties import RecoveryClaimMode, SharingFilesStrategy
 from kit.state.handles import (
     ChangelogStateBackendHandle,
     HandleAndLocalPath,
@@ -24,17 +23,6 @@ from kit.state.handles import (
     StreamStateHandle,
 )
 from kit.state.operator_state import OperatorState, OperatorSubtaskState, TaskStateSnapshot
-
-
-class RecoveryClaimMode(Enum):
-    """Who owns the snapshot that a job is restored from (Flink's `RecoveryClaimMode`)."""
-
-    CLAIM = "CLAIM"
-    """The job: it is subsumed like the job's own checkpoints."""
-    NO_CLAIM = "NO_CLAIM"
-    """The user: the job's first checkpoint is a full one and refers to nothing of it."""
-    LEGACY = "LEGACY"
-    """The user, who may not delete it while the job builds on it. Gone from Flink 2."""
 
 
 class Placeholder:

@@ -4,18 +4,26 @@ At least one is retained. Adding one beyond `max_retained` subsumes the oldest, 
 the newest that is not a savepoint, except after a stop-with-savepoint. What was subsumed is deleted as soon as no
 retained checkpoint needs it.
 
-Follows Flink's `StandaloneCompletedCheckpointStore`, `CheckpointSubsumeHelper` and `CheckpointsCleaner`; what makes a
-store durable is the host's business (`StoreCheckpoint`).
+What makes a store durable is the host's business (`StoreCheckpoint`, `RemoveStored`, `DiscardState.stored`): its
+entries are those of `checkpoints` and `subsumed`. An entry goes when the checkpoint's files have gone, so that a new
+driver finds what the last one had begun to delete; and at once where the files stay.
+
+Follows Flink's `StandaloneCompletedCheckpointStore`, `DefaultCompletedCheckpointStore`, `CheckpointSubsumeHelper` and
+`CheckpointsCleaner`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from kit.coordinator.completed_checkpoint import GLOBALLY_TERMINAL, CompletedCheckpoint
 from kit.coordinator.shared_state_registry import SharedStateRegistry
-from kit.protocol.commands import DiscardState
+from kit.protocol.commands import DiscardState, RemoveStored
 from kit.state.handles import StreamStateHandle
+
+Removal = DiscardState | RemoveStored
+"""What becomes of a checkpoint that is no longer retained."""
 
 NO_CHECKPOINT = -1
 """Instead of an id where there is no checkpoint."""
@@ -25,10 +33,12 @@ NO_CHECKPOINT = -1
 class CompletedCheckpointStore:
     """The retained checkpoints and the registry of what they share.
 
-    `add` and `shut_down` return the deletions that follow. Raises ValueError for a `max_retained` below 1.
+    `add` and `shut_down` return the removals that follow. Raises ValueError for a `max_retained` below 1.
     """
 
     max_retained: int = 1
+    is_durable: bool = False
+    """Whether a later driver finds the checkpoints again."""
     registry: SharedStateRegistry[StreamStateHandle] = field(default_factory=SharedStateRegistry)
     checkpoints: list[CompletedCheckpoint] = field(default_factory=list)
     subsumed: list[CompletedCheckpoint] = field(default_factory=list)
@@ -49,7 +59,16 @@ class CompletedCheckpointStore:
         """Its id, `NO_CHECKPOINT` when there is none (Flink says 0)."""
         return self.checkpoints[-1].checkpoint_id if self.checkpoints else NO_CHECKPOINT
 
-    def add(self, checkpoint: CompletedCheckpoint) -> tuple[CompletedCheckpoint | None, list[DiscardState]]:
+    def recover(self, checkpoints: Iterable[CompletedCheckpoint]) -> None:
+        """Retain what an earlier driver had retained, in order of their ids; the next `add` subsumes what is too many.
+
+        Raises ValueError when there are some already.
+        """
+        if self.checkpoints:
+            raise ValueError(f"{self!r} is not empty: checkpoints are recovered before anything else")
+        self.checkpoints = sorted(checkpoints, key=lambda each: each.checkpoint_id)
+
+    def add(self, checkpoint: CompletedCheckpoint) -> tuple[CompletedCheckpoint | None, list[Removal]]:
         """Retain a checkpoint; returns the newest that it subsumed, and what is to be deleted.
 
         Raises ValueError after `shut_down`.
@@ -79,29 +98,43 @@ class CompletedCheckpointStore:
         self.checkpoints = [each for each in self.checkpoints if all(each is not other for other in subsumed)]
         return subsumed
 
-    def _clean(self, lowest: int) -> list[DiscardState]:
+    def _clean(self, lowest: int) -> list[Removal]:
         unused, in_use = self.registry.unregister_unused(lowest)
         files = tuple(dict.fromkeys(file for handle in unused for file in handle.files()))
-        discards = [DiscardState(paths=files)] if files else []
+        discards: list[Removal] = [DiscardState(paths=files)] if files else []
         for each in list(self.subsumed):
             if each.checkpoint_id < lowest and each.checkpoint_id not in in_use:
                 self.subsumed.remove(each)
-                if each.properties.discard_subsumed:
-                    discards.append(each.discard())
+                discards += self._remove(each, discard=each.properties.discard_subsumed)
         return discards
 
-    def shut_down(self, job_status: str) -> list[DiscardState]:
-        """Retain or delete everything as the properties say for this end of the job, and take nothing more."""
+    def _remove(self, checkpoint: CompletedCheckpoint, *, discard: bool) -> list[Removal]:
+        if discard:
+            return [checkpoint.discard()]
+        return [RemoveStored(checkpoint_id=checkpoint.checkpoint_id)] if self.is_durable else []
+
+    def shut_down(self, job_status: str) -> list[Removal]:
+        """Retain or delete everything as the properties say for this end of the job, and take nothing more.
+
+        A durable store keeps all as it is unless the job has ended for good.
+        """
         if not self.is_open:
             return []
         self.is_open = False
-        discarded = [each for each in self.checkpoints if each.should_be_discarded_at(job_status)]
+        if self.is_durable and job_status not in GLOBALLY_TERMINAL:
+            self.checkpoints = []
+            return []
         kept = [each.checkpoint_id for each in self.checkpoints if not each.should_be_discarded_at(job_status)]
+        discards = [
+            removal
+            for each in self.checkpoints
+            for removal in self._remove(each, discard=each.should_be_discarded_at(job_status))
+        ]
         self.checkpoints = []
-        discards = [each.discard() for each in discarded]
         if job_status in GLOBALLY_TERMINAL:
             self.registry.close()
             discards += self._clean(min(kept, default=2**63 - 1))
+            discards += [removal for each in self.subsumed for removal in self._remove(each, discard=False)]
         return discards
 
     def validate(self) -> None:

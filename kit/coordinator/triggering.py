@@ -204,7 +204,7 @@ class CheckpointTrigger:
         if checkpoint is None:
             if event.checkpoint_id not in owner.pending and not owner.is_completed(event.checkpoint_id):
                 discard = DiscardState(paths=(), location=event.location, checkpoint_id=event.checkpoint_id)
-                owner.context.emit(discard)
+                owner.clean(discard)
             return
         if checkpoint.location is not None:
             return

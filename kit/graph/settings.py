@@ -11,6 +11,7 @@ Follows Flink's `CheckpointConfig`, `CheckpointCoordinatorConfiguration`, `JobCh
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from enum import Enum
 
@@ -26,6 +27,12 @@ MAX_MEMORY_THRESHOLD_BYTES = 1024 * 1024
 """State inlined into `_metadata` may not be larger than this (`MAX_FILE_STATE_THRESHOLD`)."""
 UNLIMITED = 2**31 - 1
 """As a number of attempts or tolerated failures: any number (`Integer.MAX_VALUE`)."""
+
+
+IN_MEMORY, ON_FILE_SYSTEM = "memory", "filesystem"
+"""Where completed checkpoints are noted, beside ZooKeeper."""
+ZOOKEEPER_STORE = re.compile(r"zookeeper://(?P<hosts>[\w.-]+:\d+(?:,[\w.-]+:\d+)*)(?P<root>(?:/[\w.-]+)+)")
+"""The third way to say it: any number of servers, and the node below which all is kept."""
 
 
 class SettingError(ValueError):
@@ -58,6 +65,10 @@ class CheckpointConfig:
     `savepoint_directory`; state up to `memory_threshold_bytes` is inlined into `_metadata`. The newest `max_retained`
     checkpoints are kept, and after the job what `retention` says.
 
+    `store` is where the driver notes which checkpoints are complete: "memory", "filesystem" (beside the checkpoints)
+    or "zookeeper://host:port,host:port/root". With the last two, which need a `directory`, a new driver can go on where
+    one that died left the job.
+
     Raises SettingError. Where Flink 2.x switches `unaligned` off with a warning (AT_LEAST_ONCE), this refuses. Where
     Flink falls back to AT_LEAST_ONCE when there is no interval, `mode` holds here, since checkpoints may be asked for.
     """
@@ -76,9 +87,22 @@ class CheckpointConfig:
     max_retained: int = 1
     memory_threshold_bytes: int = 20 * 1024
     checkpoints_after_tasks_finish: bool = True
+    store: str = IN_MEMORY
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "mode", _mode(self.mode))
+        _check(
+            self.store in (IN_MEMORY, ON_FILE_SYSTEM) or ZOOKEEPER_STORE.fullmatch(self.store) is not None,
+            "store",
+            self.store,
+            f"{IN_MEMORY!r}, {ON_FILE_SYSTEM!r} or 'zookeeper://host:port,host:port/root'",
+        )
+        _check(
+            not self.is_durable or self.directory is not None,
+            "directory",
+            self.directory,
+            f"a directory that outlives the driver, for store = {self.store!r} to find the checkpoints there again",
+        )
         shortest = f"{MINIMAL_CHECKPOINT_TIME_MS} or more"
         if self.interval_ms is not None:
             _check(
@@ -110,6 +134,11 @@ class CheckpointConfig:
     def is_exactly_once(self) -> bool:
         """Whether each record counts once."""
         return self.mode is CheckpointingMode.EXACTLY_ONCE
+
+    @property
+    def is_durable(self) -> bool:
+        """Whether the store of completed checkpoints outlives the driver."""
+        return self.store != IN_MEMORY
 
 
 _LEAST = {

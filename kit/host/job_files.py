@@ -7,52 +7,72 @@ back as the event that says so.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any, ClassVar
 
 from kit.coordinator.master_hooks import MasterHooks
 from kit.graph.job_graph import JobGraph
+from kit.host.output import Output, sinks
+from kit.host.stores import CheckpointStore, InconsistentStoreError
 from kit.operators.source import SourceSpec
 from kit.protocol.commands import (
     AllocateCheckpointId,
     DiscardState,
     EnumerateSplits,
     InitializeLocation,
+    RecoverCheckpoints,
+    RemoveOrphans,
+    RemoveStored,
     ResetMasterHooks,
     ResolveSnapshot,
     RestoreMasterHooks,
     ScheduleCoordinatorCheckpoint,
     SetCheckpointIdCounter,
     StoreCheckpoint,
+    StoreJobResult,
     TriggerMasterHook,
     WriteMetadata,
 )
 from kit.protocol.events import (
     CheckpointIdAllocated,
+    CheckpointIdFailed,
     CheckpointOperatorCoordinator,
+    CheckpointsRecovered,
     CheckpointStored,
+    CheckpointStoreFailed,
+    JobResultStored,
     LocationFailed,
     LocationInitialized,
     MetadataFailed,
     MetadataWritten,
+    OrphansRemoved,
     SnapshotResolved,
     SplitsEnumerated,
     StartFailed,
+    StateDiscarded,
 )
+from kit.protocol.stored import RecoveredCheckpoint, StoredCheckpoint
 from kit.protocol.words import Word
 from kit.state.storage import CheckpointLocation, CheckpointStorage
 
-FIRST_CHECKPOINT_ID = 1
-
 
 class JobFiles:
-    """The JobMaster's half of a host's input and output; `storage` is where checkpoints lie."""
+    """The JobMaster's half of a host's input and output; `storage` is where checkpoints lie, `store` remembers which
+    are complete, `output` is where sinks stage.
+    """
 
-    def __init__(self, job: JobGraph, storage: CheckpointStorage, hooks: MasterHooks) -> None:
+    def __init__(
+        self, job: JobGraph, storage: CheckpointStorage, hooks: MasterHooks, store: CheckpointStore, output: Output
+    ) -> None:
         self._job = job
         self._storage = storage
         self._hooks = hooks
-        self.next_id = FIRST_CHECKPOINT_ID
+        self._store = store
+        self._output = output
+
+    def close(self) -> None:
+        """Let go of connections."""
+        self._store.close()
 
     def carry_out(self, command: Word) -> Word | None:
         """Do what the command says; returns the event that answers it."""
@@ -74,12 +94,52 @@ class JobFiles:
             return StartFailed(error=str(error))
         return SnapshotResolved(path=command.path, location=resolved.location.directory, metadata=resolved.metadata)
 
+    def _recover(self, command: RecoverCheckpoints) -> Word:
+        try:
+            status = self._store.begin(recover=command.recover)
+            stored = self._store.checkpoints() if command.recover else []
+            found = tuple(RecoveredCheckpoint(each, self._metadata_of(each)) for each in stored)
+        except (OSError, ValueError) as error:
+            return StartFailed(error=f"the checkpoints of job {self._job.name} cannot be recovered: {error}")
+        return CheckpointsRecovered(checkpoints=found, status=status)
+
+    def _metadata_of(self, stored: StoredCheckpoint) -> bytes | None:
+        if not self._storage.exists(stored.metadata_path):
+            return None
+        return self._storage.read(stored.metadata_path).to_pybytes()
+
+    def _remove_orphans(self, command: RemoveOrphans) -> Word:
+        """Each kind is tried, whatever becomes of the others."""
+        errors = []
+        for remove in (self._remove_orphaned_directories, self._remove_orphaned_output, self._remove_orphaned_entries):
+            try:
+                remove(command.keep, self._store.first_id())
+            except OSError as error:
+                errors.append(str(error))
+        return OrphansRemoved(error="; ".join(errors))
+
+    def _remove_orphaned_directories(self, keep: Collection[int], first_id: int) -> None:
+        for checkpoint_id, location in self._storage.checkpoint_locations().items():
+            if checkpoint_id >= first_id and checkpoint_id not in keep:
+                self._storage.dispose_on_failure(location)
+
+    def _remove_orphaned_output(self, keep: Collection[int], first_id: int) -> None:
+        for sink in sinks(self._job):
+            self._output.sweep(sink, self._job.job_id, lambda by: by >= first_id and by not in keep)
+
+    def _remove_orphaned_entries(self, keep: Collection[int], first_id: int) -> None:
+        for stored in self._store.checkpoints():
+            if stored.checkpoint_id not in keep:
+                self._store.remove(stored.checkpoint_id)
+
     def _allocate_id(self, command: AllocateCheckpointId) -> Word:
-        self.next_id += 1
-        return CheckpointIdAllocated(checkpoint_id=self.next_id - 1)
+        try:
+            return CheckpointIdAllocated(checkpoint_id=self._store.next_id())
+        except OSError as error:
+            return CheckpointIdFailed(error=str(error))
 
     def _set_counter(self, command: SetCheckpointIdCounter) -> None:
-        self.next_id = max(self.next_id, command.next_id)
+        self._store.raise_counter(command.next_id)
 
     def _initialize_location(self, command: InitializeLocation) -> Word:
         checkpoint_id = command.checkpoint_id
@@ -101,19 +161,40 @@ class JobFiles:
             return MetadataFailed(checkpoint_id=command.checkpoint_id, error=str(error))
         return MetadataWritten(checkpoint_id=command.checkpoint_id, path=path, size_bytes=len(command.data))
 
-    def _store(self, command: StoreCheckpoint) -> Word:
-        """The store in the JobMaster's memory is all there is; others find the checkpoint by its `_metadata`."""
+    def _add_to_store(self, command: StoreCheckpoint) -> Word:
+        try:
+            self._store.add(StoredCheckpoint(command.checkpoint_id, command.metadata_path, command.claim_mode))
+        except InconsistentStoreError as error:
+            return CheckpointStoreFailed(
+                checkpoint_id=command.checkpoint_id, error=str(error), possibly_inconsistent=True
+            )
+        except OSError as error:
+            return CheckpointStoreFailed(checkpoint_id=command.checkpoint_id, error=str(error))
         return CheckpointStored(checkpoint_id=command.checkpoint_id)
 
-    def _discard(self, command: DiscardState) -> None:
+    def _remove_stored(self, command: RemoveStored) -> None:
+        self._store.remove(command.checkpoint_id)
+
+    def _store_result(self, command: StoreJobResult) -> Word:
+        try:
+            self._store.end(command.status)
+        except OSError as error:
+            return JobResultStored(error=str(error))
+        return JobResultStored()
+
+    def _discard(self, command: DiscardState) -> Word | None:
+        """Files first, then the entry in the store: whoever finds the entry knows that something may be left."""
         self._storage.discard(command.paths)
         if command.location is None:
-            return
+            return None
         location = CheckpointLocation(command.location)
         if command.everything:
             self._storage.dispose_on_failure(location)
         else:
             self._storage.discard_location(location)
+        if command.stored and command.checkpoint_id is not None:
+            self._store.remove(command.checkpoint_id)
+        return StateDiscarded(checkpoint_id=command.checkpoint_id)
 
     def _coordinator_turn(self, command: ScheduleCoordinatorCheckpoint) -> Word:
         """Operator coordinators live in the JobMaster: their turn comes back to it as an event of its own."""
@@ -131,11 +212,15 @@ class JobFiles:
     _HOW: ClassVar[dict[type[Word], Callable[[JobFiles, Any], Word | None]]] = {
         EnumerateSplits: _enumerate_splits,
         ResolveSnapshot: _resolve,
+        RecoverCheckpoints: _recover,
+        RemoveOrphans: _remove_orphans,
         AllocateCheckpointId: _allocate_id,
         SetCheckpointIdCounter: _set_counter,
         InitializeLocation: _initialize_location,
         WriteMetadata: _write_metadata,
-        StoreCheckpoint: _store,
+        StoreCheckpoint: _add_to_store,
+        RemoveStored: _remove_stored,
+        StoreJobResult: _store_result,
         DiscardState: _discard,
         ScheduleCoordinatorCheckpoint: _coordinator_turn,
         TriggerMasterHook: _trigger_hook,
@@ -144,4 +229,4 @@ class JobFiles:
     }
 
     def __repr__(self) -> str:
-        return f"JobFiles({self._job.name}, next checkpoint {self.next_id})"
+        return f"JobFiles({self._job.name}, {self._store!r})"

@@ -5,13 +5,15 @@ The same three verbs as `kit.operators.files` has for real files, so a host choo
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Protocol
 
 import pandas as pd
 import pyarrow as pa
 
-from kit.operators.files import CommitError
+from kit.graph.job_graph import JobGraph
+from kit.operators.files import CommitError, staging_directory
+from kit.operators.sink import Sink, SinkSpec
 from kit.protocol.snapshots import Effect
 
 
@@ -26,6 +28,17 @@ class Output(Protocol):
 
     def drop(self, effects: Iterable[Effect]) -> None:
         """Forget rows that will never be visible."""
+
+    def sweep(self, sink: Sink, job_id: str, orphaned: Callable[[int], bool]) -> None:
+        """Forget what a job has staged for a sink with checkpoints of which `orphaned` says that they are gone."""
+
+
+def sinks(job: JobGraph) -> Iterator[Sink]:
+    """The sinks of a job."""
+    for vertex in job.vertices:
+        for operator in vertex.operators:
+            if isinstance(operator.spec, SinkSpec):
+                yield operator.spec.sink
 
 
 class MemoryOutput:
@@ -52,6 +65,14 @@ class MemoryOutput:
         """Forget rows that will never be visible."""
         for effect in effects:
             self.staged.pop(effect.staged, None)
+
+    def sweep(self, sink: Sink, job_id: str, orphaned: Callable[[int], bool]) -> None:
+        """Forget rows that nobody will ever publish."""
+        directory = staging_directory(sink.path, job_id)
+        for path in list(self.staged):
+            checkpoint_id = sink.staged_by(path.rpartition("/")[2])
+            if path.startswith(f"{directory}/") and checkpoint_id is not None and orphaned(checkpoint_id):
+                del self.staged[path]
 
     def directories(self) -> list[str]:
         """The sinks' directories that have published something."""

@@ -175,7 +175,8 @@ class DurableStore:
             return run.status
         left = [entry.checkpoint_id for entry in self.checkpoints()]
         if left:
-            what = f"ended as {run.status}, but was not cleaned up" if run is not None and run.status else "has not ended"
+            ended = "" if run is None else run.status
+            what = f"ended as {ended}, but was not cleaned up" if ended else "has not ended"
             raise StoreError(
                 f"{self._records!r} holds checkpoint(s) {', '.join(map(str, left))} of a run of this job that {what}: "
                 "start with recover=True to go on with it, or give the new job another id"

@@ -18,9 +18,18 @@ from kit.host.stores import InconsistentStoreError, StoreError
 
 try:
     from kazoo.client import KazooClient
-    from kazoo.exceptions import BadVersionError, KazooException, NodeExistsError, NoNodeError
+    from kazoo.exceptions import (
+        BadVersionError,
+        ConnectionClosedError,
+        ConnectionLoss,
+        KazooException,
+        NodeExistsError,
+        NoNodeError,
+        OperationTimeoutError,
+        SessionExpiredError,
+    )
     from kazoo.handlers.threading import KazooTimeoutError
-    from kazoo.retry import KazooRetry
+    from kazoo.retry import KazooRetry, RetryFailedError
 except ImportError as missing:
     raise ImportError(
         "a store in ZooKeeper needs the client kazoo: install checkpoint-kit[zookeeper], or choose store='filesystem'"
@@ -30,6 +39,15 @@ CONNECT_S = 10.0
 """ZooKeeper must answer within this time."""
 SESSION_S = 10.0
 TRIES = 4
+UNKNOWN = (
+    ConnectionClosedError,
+    ConnectionLoss,
+    OperationTimeoutError,
+    SessionExpiredError,
+    RetryFailedError,
+    KazooTimeoutError,
+)
+"""Errors that do not tell whether the server has done what it was asked."""
 
 T = TypeVar("T")
 
@@ -50,9 +68,13 @@ class ZooKeeperRecords:
         """Set the node's data, or create it."""
         try:
             self._call(lambda client: self._put(client, name, data))
-        except InconsistentStoreError:
-            if self._client_gone() or self.read(name) != data:
-                raise
+        except InconsistentStoreError as unknown:
+            try:
+                there = self.read(name) == data
+            except StoreError:
+                there = False
+            if not there:  # yet: what was sent before the connection broke may still arrive
+                raise unknown from None
 
     def update(self, name: str, change: Callable[[bytes | None], bytes]) -> bytes:
         """Set the node's data unless somebody else has set it meanwhile: then begin again."""
@@ -121,17 +143,15 @@ class ZooKeeperRecords:
     def _call(self, operation: Callable[[Any], T]) -> T:
         """Try an operation, again where the connection breaks; it must not matter whether it is done twice."""
         client = self._connected()
-        retry = KazooRetry(max_tries=TRIES, delay=0.1, max_delay=1.0, interrupt=lambda: not client.connected)
         try:
-            return retry(operation, client)
-        except NoNodeError as error:
-            raise StoreError(f"{self!r}: there is no node {error}") from error
-        except (KazooException, KazooTimeoutError) as error:
+            return KazooRetry(max_tries=TRIES, delay=0.1, max_delay=1.0)(operation, client)
+        except UNKNOWN as error:
             self.close()
-            raise InconsistentStoreError(f"{self!r} does not answer: {type(error).__name__} {error}".rstrip()) from error
-
-    def _client_gone(self) -> bool:
-        return self._client is None
+            raise InconsistentStoreError(
+                f"{self!r} does not answer: {type(error).__name__} {error}".rstrip()
+            ) from error
+        except KazooException as error:
+            raise StoreError(f"{self!r} refuses: {type(error).__name__} {error}".rstrip()) from error
 
     def _connected(self) -> Any:
         if self._client is None:

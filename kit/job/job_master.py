@@ -15,9 +15,10 @@ Follows Flink's `JobMaster`, `SchedulerBase`, `DefaultScheduler` and `StopWithSa
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from enum import Enum
+from typing import Any, ClassVar
 
 from kit.coordinator.completed_checkpoint import CompletedCheckpoint
 from kit.coordinator.coordinator import CheckpointCoordinator
@@ -26,29 +27,31 @@ from kit.graph.job_graph import JobGraph
 from kit.graph.settings import SettingError
 from kit.job.operator_coordinators import OperatorCoordinators
 from kit.job.restart import create_restarts
-from kit.job.restoring import assignment_vertices, restore_job
+from kit.job.restoring import restore_job
+from kit.job.starting import JobStart
 from kit.job.status import JobStatus
-from kit.metadata import read_metadata
 from kit.operators.coordinator import Payload
 from kit.protocol.commands import (
     CompleteRequest,
     DiscardState,
-    EnumerateSplits,
     JobStatusChanged,
     Note,
-    ResolveSnapshot,
+    RemoveOrphans,
     RestoreMasterHooks,
     ScheduleTimer,
     StartEpoch,
     StopEpoch,
+    StoreJobResult,
 )
 from kit.protocol.events import (
     CheckpointIdAllocated,
     CheckpointIdFailed,
     CheckpointOperatorCoordinator,
+    CheckpointsRecovered,
     CheckpointStored,
     CheckpointStoreFailed,
     EpochEnded,
+    JobResultStored,
     LocationFailed,
     LocationInitialized,
     MasterHookFailed,
@@ -57,6 +60,7 @@ from kit.protocol.events import (
     MetadataFailed,
     MetadataWritten,
     OperatorEventLost,
+    OrphansRemoved,
     RequestCancel,
     RequestCheckpoint,
     RequestSavepoint,
@@ -66,6 +70,7 @@ from kit.protocol.events import (
     SplitsEnumerated,
     StartFailed,
     StartJob,
+    StateDiscarded,
     TimerFired,
 )
 from kit.protocol.messages import (
@@ -81,7 +86,6 @@ from kit.protocol.messages import (
 from kit.protocol.reasons import CheckpointFailureReason
 from kit.protocol.tasks import ExecutionState, TaskRestore, task_name
 from kit.protocol.words import Machine, ProtocolError, Word, handles
-from kit.restore.validate import load_and_validate
 
 RESTART_TIMER = "restart"
 OWN_REQUEST = -1
@@ -133,7 +137,7 @@ class JobMaster(Machine):
             max_history=CHECKPOINT_HISTORY,
         )
         self._restarts = create_restarts(job.settings.restart)
-        self._start: StartJob | None = None
+        self._start = JobStart(self.graph, self.checkpoints, self.emit)
         self._awaited: set[str] = set()
         self._workers = Workers.NONE
         self._ending_as: JobStatus | None = None
@@ -141,6 +145,7 @@ class JobMaster(Machine):
         """Where the checkpoints of this epoch lie, but for those known to be complete."""
         self._restoring: CompletedCheckpoint | None = None
         self._resume_checkpoints = False
+        self._result_is_stored = False
         self._stop_request: int | None = None
         self._stop_answer: CompleteRequest | None = None
 
@@ -148,57 +153,57 @@ class JobMaster(Machine):
 
     @handles(StartJob)
     def _start_job(self, event: StartJob) -> None:
-        if self._start is not None:
+        if self._start.event is not None:
             raise ProtocolError(f"job {self.job.name} was started before")
-        self._start = event
-        self._awaited = set(self.coordinators.needing_splits())
-        for operator_id in self.coordinators.needing_splits():
-            self.emit(EnumerateSplits(operator_id=operator_id))
-        if event.restore_path is not None:
-            self._awaited.add(event.restore_path)
-            self.emit(ResolveSnapshot(path=event.restore_path))
+        try:
+            self._start.begin(event, self.coordinators.needing_splits())
+        except SettingError as error:
+            self._fail_before_start(str(error))
         self._deploy_when_ready()
 
     @handles(SplitsEnumerated)
     def _splits_enumerated(self, event: SplitsEnumerated) -> None:
         self.coordinators[event.operator_id].splits = event.splits
-        self._awaited.discard(event.operator_id)
+        self._start.awaited.discard(event.operator_id)
         self._deploy_when_ready()
 
-    @handles(SnapshotResolved)
-    def _snapshot_resolved(self, event: SnapshotResolved) -> None:
-        assert self._start is not None
-        try:
-            metadata = read_metadata(event.metadata, event.location)[0]
-            loaded = load_and_validate(
-                assignment_vertices(self.graph),
-                metadata.operator_states,
-                pointer=event.path,
-                allow_non_restored_state=self._start.allow_non_restored_state,
-            )
-            self.checkpoints.restore.add_savepoint(
-                replace(metadata, operator_states=tuple(loaded.values())),
-                location=event.location,
-                path=f"{event.location}/_metadata",
-            )
-        except ValueError as error:
-            self._fail_before_start(f"{event.path}: {error}")
-            return
-        self._awaited.discard(event.path)
-        self._deploy_when_ready()
+    @handles(CheckpointsRecovered)
+    def _recovered(self, event: CheckpointsRecovered) -> None:
+        self._go_on_starting(event)
+        if event.status and self.status is JobStatus.CREATED:
+            self._start.awaited.clear()
+            self._end_now(JobStatus[event.status], f"it was {event.status} before its driver died")
+
+    @handles(SnapshotResolved, OrphansRemoved)
+    def _go_on_starting(self, event: Word) -> None:
+        if self.status is JobStatus.CREATED:
+            try:
+                self._STARTING[type(event)](self._start, event)
+            except ValueError as error:
+                self._fail_before_start(str(error))
+            self._deploy_when_ready()
+
+    _STARTING: ClassVar[dict[type[Word], Callable[[JobStart, Any], None]]] = {
+        CheckpointsRecovered: JobStart.on_recovered,
+        OrphansRemoved: JobStart.on_orphans_removed,
+        SnapshotResolved: JobStart.on_resolved,
+        CheckpointStored: JobStart.on_stored,
+        CheckpointStoreFailed: JobStart.on_store_failed,
+    }
 
     @handles(StartFailed)
     def _start_failed(self, event: StartFailed) -> None:
         self._fail_before_start(event.error)
 
     def _fail_before_start(self, error: str) -> None:
+        """Nothing has begun: nothing is deleted, not even a snapshot that the job was to claim."""
         if self.status is JobStatus.CREATED:
-            self._awaited.clear()
-            self.checkpoints.shut_down(JobStatus.FAILED.name)
+            self._start.awaited.clear()
+            self.checkpoints.shut_down(JobStatus.CREATED.name)
             self._become(JobStatus.FAILED, error)
 
     def _deploy_when_ready(self) -> None:
-        if not self._awaited and self.status is JobStatus.CREATED:
+        if not self._start.awaited and self.status is JobStatus.CREATED:
             self._become(JobStatus.RUNNING)
             self._begin_restore()
 
@@ -206,7 +211,6 @@ class JobMaster(Machine):
 
     def _begin_restore(self) -> None:
         """Go back to the latest checkpoint, or to nothing: hooks first, then the tasks."""
-        assert self._start is not None
         try:
             self._restoring = self.checkpoints.restore.latest(
                 allow_non_restored_state=self._start.allow_non_restored_state
@@ -266,7 +270,6 @@ class JobMaster(Machine):
         return True
 
     def _assign_states(self, latest: CompletedCheckpoint) -> dict[str, TaskRestore | None]:
-        assert self._start is not None
         restored = restore_job(
             self.graph,
             latest.operator_states,
@@ -442,7 +445,7 @@ class JobMaster(Machine):
                 self._attempt_ended(task, ExecutionState.CANCELED)
         self._sweep()
         if self._ending_as is not None:
-            self._end(self._ending_as)
+            self._end_when_ready()
         elif self.status is JobStatus.RESTARTING:
             self._awaited.discard("epoch")
             self._restart_when_ready()
@@ -453,7 +456,8 @@ class JobMaster(Machine):
         """
         for checkpoint_id, location in self._begun.items():
             if self._is_aborted(checkpoint_id):
-                self.emit(DiscardState(paths=(), location=location, checkpoint_id=checkpoint_id, everything=True))
+                leftovers = DiscardState(paths=(), location=location, checkpoint_id=checkpoint_id, everything=True)
+                self.checkpoints.clean(leftovers)
         self._begun.clear()
 
     def _is_aborted(self, checkpoint_id: int) -> bool:
@@ -464,9 +468,33 @@ class JobMaster(Machine):
             self._become(JobStatus.RUNNING)
             self._begin_restore()
 
-    def _end(self, status: JobStatus) -> None:
-        self.checkpoints.shut_down(status.name)
-        self._become(status, self.error)
+    def _end_when_ready(self) -> None:
+        """The workers have left. A durable store is told of the end before anything is deleted for that reason; what
+        is being stored is waited for.
+        """
+        status = self._ending_as
+        if self._workers is not Workers.NONE or status is None or self.status.is_terminal:
+            return
+        if not self.checkpoints.store.is_durable:
+            self._end_now(status, self.error)
+        elif not (self.checkpoints.is_storing or self._result_is_stored):
+            self._result_is_stored = True
+            self.emit(StoreJobResult(status=status.name))
+
+    @handles(JobResultStored)
+    def _result_stored(self, event: JobResultStored) -> None:
+        assert self._ending_as is not None
+        self._end_now(self._ending_as, self.error, keep_all=bool(event.error))
+
+    def _end_now(self, status: JobStatus, error: str, *, keep_all: bool = False) -> None:
+        """With `keep_all` nothing is deleted: a later driver will believe that the job has not ended."""
+        store = self.checkpoints.store
+        retained = [each for each in store.checkpoints if not each.should_be_discarded_at(status.name)]
+        self.checkpoints.shut_down(JobStatus.CREATED.name if keep_all else status.name)
+        if store.is_durable and not keep_all:
+            retained += store.subsumed
+            self.emit(RemoveOrphans(keep=tuple(each.checkpoint_id for each in retained)))
+        self._become(status, error)
         if status is JobStatus.FINISHED and self._stop_answer is not None:
             super().emit(self._stop_answer)
             self._stop_request = self._stop_answer = None
@@ -475,7 +503,7 @@ class JobMaster(Machine):
     @handles(RequestCancel)
     def _cancel(self, event: RequestCancel) -> None:
         if self.status is JobStatus.CREATED:
-            self._awaited.clear()
+            self._start.awaited.clear()
             self._become(JobStatus.CANCELED)
         elif self.status in (JobStatus.RUNNING, JobStatus.RESTARTING) and self._ending_as is None:
             self.checkpoints.stop_checkpoint_scheduler()
@@ -546,6 +574,7 @@ class JobMaster(Machine):
         """
         super().handle(event, at)
         self._fail_for_coordinator()
+        self._end_when_ready()
         self._restart_when_ready()
         self._fail_for_coordinator()
         if self._resume_checkpoints:
@@ -578,13 +607,19 @@ class JobMaster(Machine):
         MasterHookTriggered,
         MetadataWritten,
         MetadataFailed,
-        CheckpointStored,
-        CheckpointStoreFailed,
+        StateDiscarded,
         DeclineCheckpoint,
         ReportCheckpointMetrics,
     )
     def _to_checkpoint_coordinator(self, event: Word) -> None:
         self.checkpoints.handle(event)
+
+    @handles(CheckpointStored, CheckpointStoreFailed)
+    def _stored(self, event: CheckpointStored | CheckpointStoreFailed) -> None:
+        if self.status is JobStatus.CREATED:
+            self._go_on_starting(event)
+        else:
+            self.checkpoints.handle(event)
 
     @handles(AcknowledgeCheckpoint)
     def _acknowledged(self, message: AcknowledgeCheckpoint) -> None:

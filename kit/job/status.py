@@ -32,7 +32,7 @@ class JobStatus(Enum):
 
 
 TRANSITIONS: dict[JobStatus, frozenset[JobStatus]] = {
-    JobStatus.CREATED: frozenset({JobStatus.RUNNING, JobStatus.FAILED, JobStatus.CANCELED}),
+    JobStatus.CREATED: frozenset({JobStatus.RUNNING, JobStatus.FAILED, JobStatus.CANCELED, JobStatus.FINISHED}),
     JobStatus.RUNNING: frozenset({JobStatus.RESTARTING, JobStatus.FAILING, JobStatus.CANCELLING, JobStatus.FINISHED}),
     JobStatus.RESTARTING: frozenset({JobStatus.RUNNING, JobStatus.FAILING, JobStatus.CANCELLING}),
     JobStatus.FAILING: frozenset({JobStatus.FAILED}),

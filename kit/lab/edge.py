@@ -1,7 +1,7 @@
 """The lab's edge: everything outside the machines, in memory, so that it can be copied with them.
 
 Files that a job reads are the real ones; what it writes (checkpoints, savepoints, output) stays in memory. A copy
-shares the bytes.
+shares the bytes. A durable store, ZooKeeper's too, is files on the lab's disk.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from kit.graph.job_graph import JobGraph
 from kit.host.job_files import JobFiles
 from kit.host.memory import MemoryFiles
 from kit.host.output import MemoryOutput
+from kit.host.stores import DurableStore, FileRecords, MemoryStore
 from kit.host.task_files import TaskFiles
 from kit.state.storage import CheckpointStorage
 
@@ -20,7 +21,14 @@ CHECKPOINTS = "/checkpoints"
 class LabEdge:
     """Files, output and hooks of one lab."""
 
-    def __init__(self, job: JobGraph, hooks: MasterHooks, files: MemoryFiles, output: MemoryOutput) -> None:
+    def __init__(
+        self,
+        job: JobGraph,
+        hooks: MasterHooks,
+        files: MemoryFiles,
+        output: MemoryOutput,
+        store: MemoryStore | None = None,
+    ) -> None:
         self.files = files
         self.output = output
         self.hooks = hooks
@@ -33,14 +41,15 @@ class LabEdge:
             settings.memory_threshold_bytes,
             files.filesystem,
         )
-        self.for_job = JobFiles(job, storage, hooks)
+        durable = settings.is_durable
+        self.store = store or (DurableStore(FileRecords(storage)) if durable else MemoryStore())
+        self.for_job = JobFiles(job, storage, hooks, self.store, output)
         self.for_tasks = TaskFiles(job, storage, output)
 
     def __deepcopy__(self, memo: dict[int, object]) -> LabEdge:
         """A lab that is forked or rewound gets files of its own; the hooks, being the user's, are shared."""
-        other = LabEdge(self._job, self.hooks, self.files.copy(), self.output.copy())
-        other.for_job.next_id = self.for_job.next_id
-        return other
+        store = self.store.copy() if isinstance(self.store, MemoryStore) else None
+        return LabEdge(self._job, self.hooks, self.files.copy(), self.output.copy(), store)
 
     def __repr__(self) -> str:
         return f"LabEdge({self.files!r}, {self.output!r})"

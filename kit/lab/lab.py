@@ -34,6 +34,7 @@ from kit.lab.actions import Action, ActionKind
 from kit.lab.edge import LabEdge
 from kit.lab.world import World
 from kit.protocol.events import RequestCancel, RequestCheckpoint, RequestSavepoint, RequestStop, StartJob
+from kit.protocol.properties import RecoveryClaimMode
 from kit.protocol.trace import Trace, TraceRecord
 from kit.protocol.words import Word
 
@@ -67,8 +68,13 @@ class Lab:
 
     `restore_path` begins from a savepoint or retained checkpoint. Files that the job reads are real ones; what it
     writes stays in the lab's memory, so that a run leaves nothing behind and can be rewound. `after` is a lab that
-    ran before this one: what it wrote (savepoints, output) is there at the start. `hooks` are master hooks. `order`
-    chooses the next action when `step` is not told one: "random" (by the seed) or "first".
+    ran before this one: what it wrote (savepoints, output) is there at the start. With `recover` this lab is the driver
+    that comes after that one's, which died where it stands now; the job must have a durable store
+    (`CheckpointConfig(store="filesystem", directory=...)`). `claim_mode` says whose the snapshot at `restore_path` is
+    from now on: NO_CLAIM (the user's; the first checkpoint is a full one), CLAIM (the job's) or LEGACY.
+
+    `hooks` are master hooks. `order` chooses the next action when `step` is not told one: "random" (by the seed) or
+    "first".
     """
 
     def __init__(
@@ -78,7 +84,9 @@ class Lab:
         seed: int = 0,
         restore_path: str | None = None,
         allow_non_restored_state: bool = False,
+        claim_mode: RecoveryClaimMode | str = RecoveryClaimMode.NO_CLAIM,
         after: Lab | None = None,
+        recover: bool = False,
         hooks: Sequence[MasterHook] = (),
         order: str = "random",
     ) -> None:
@@ -94,7 +102,14 @@ class Lab:
         self._done: list[Action | Word] = []
         self._undone: list[Action | Word] = []
         self._keyframes: list[tuple[int, World]] = []
-        self._do(StartJob(restore_path=restore_path, allow_non_restored_state=allow_non_restored_state))
+        self._do(
+            StartJob(
+                restore_path=restore_path,
+                allow_non_restored_state=allow_non_restored_state,
+                claim_mode=RecoveryClaimMode(claim_mode),
+                recover=recover,
+            )
+        )
 
     # --- looking --------------------------------------------------------------------------------------------------
 

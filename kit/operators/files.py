@@ -352,6 +352,20 @@ def drop(effects: Iterable[Effect]) -> None:
                 system.delete_file(path)
 
 
+def staged_files(path: str, job_id: str) -> list[str]:
+    """The names of the files that a job has staged for `path`, finished or not."""
+    system, inner = open_path(staging_directory(path, job_id))
+    return sorted(info.base_name for info in system.get_file_info(fs.FileSelector(inner, allow_not_found=True)))
+
+
+def remove_staged(path: str, job_id: str, names: Iterable[str]) -> None:
+    """Delete staged files by name; those that are gone already do not matter."""
+    system, inner = open_path(staging_directory(path, job_id))
+    for name in names:
+        if system.get_file_info(f"{inner}/{name}").is_file:
+            system.delete_file(f"{inner}/{name}")
+
+
 def clean_staging(path: str, job_id: str) -> None:
     """Delete what a job has staged for `path` and not published; for when the job has ended for good."""
     system, inner = open_path(staging_directory(path, job_id))

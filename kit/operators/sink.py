@@ -19,6 +19,7 @@ Follows Flink's `TwoPhaseCommittingSink`, `CommitterOperator` and `FileSink`.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -35,6 +36,7 @@ COMMITTABLES_STATE = ListStateDescriptor(
 )
 
 MEMORY = "memory://"
+_STAGED_NAME = re.compile(r"part-\d+-(?P<part>\d+)(?:-in-(?P<again>\d+))?\.parquet")
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,6 +55,12 @@ class Sink:
         """
         again = "" if part == checkpoint_id else f"-in-{checkpoint_id}"
         return f"{files.staging_directory(self.path, job_id)}/part-{subtask}-{part}{again}.parquet"
+
+    @staticmethod
+    def staged_by(name: str) -> int | None:
+        """The checkpoint that staged the file of this name; None for a file that no sink has staged."""
+        found = _STAGED_NAME.match(name)
+        return int(found["again"] or found["part"]) if found else None
 
     def final_path(self, job_id: str, subtask: int, part: int) -> str:
         """The file in which these rows are published."""

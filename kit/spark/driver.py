@@ -25,6 +25,7 @@ from kit.coordinator.master_hooks import MasterHook, MasterHooks
 from kit.graph.execution_graph import ExecutionGraph
 from kit.graph.job_graph import JobGraph
 from kit.host.job_files import JobFiles
+from kit.host.stores import open_store
 from kit.job.job_master import JobMaster
 from kit.job.status import JobStatus
 from kit.protocol.commands import (
@@ -33,6 +34,8 @@ from kit.protocol.commands import (
     DiscardState,
     JobStatusChanged,
     Note,
+    RemoveOrphans,
+    RemoveStored,
     ScheduleCoordinatorCheckpoint,
     ScheduleTimer,
     StartEpoch,
@@ -147,7 +150,8 @@ class JobDriver:
         self._checkpoints = checkpoints
         self._output = output
         self._storage = open_storage(job, checkpoints)
-        self._files = JobFiles(job, self._storage, master_hooks)
+        store = open_store(job.settings.checkpoint.store, self._storage)
+        self._files = JobFiles(job, self._storage, master_hooks, store, output)
         self._discarded: set[str] = set()
         self._now = HostClock()
         self._inbox: queue.SimpleQueue[Any] = queue.SimpleQueue()
@@ -167,6 +171,7 @@ class JobDriver:
         """Open the control socket and begin to take events."""
         self._server = ControlServer(self.secret, 1, self._inbox, host=self.settings.host, settings=self.settings.wire)
         self._background = Background("kit-files-driver", self._inbox.put, _Failed)
+        self._cleaner = Background("kit-cleaner-driver", self._inbox.put, _Failed)
         self._thread.start()
 
     def tell(self, event: Word) -> None:
@@ -235,7 +240,9 @@ class JobDriver:
             epoch.cancel()
             epoch.kill_stragglers()
         self._server.close()
-        self._background.close(self.settings.kill_ms / 1000)
+        for background in (self._background, self._cleaner):
+            background.close(self.settings.kill_ms / 1000)
+        self._files.close()
         self._hooks.close()
         self.ended.set()
         self.running.set()
@@ -493,7 +500,7 @@ class JobDriver:
             self._timers.pop(name, None)
         assert epoch.stop is not None
         locations, self._discarded = self._discarded, set()
-        self._background.submit(lambda: self._dispose(locations))
+        self._cleaner.submit(lambda: self._dispose(locations))
         with self.lock:
             self._epoch = None
         self._handle(EpochEnded(epoch=epoch.number, cause=epoch.stop.cause))
@@ -510,7 +517,7 @@ class JobDriver:
         if status.is_terminal:
             if status is JobStatus.FAILED:
                 self.error = JobFailedError(command.error, self._worker_traceback)
-            self._background.submit(self._clean_up)
+            self._cleaner.submit(self._clean_up)
 
     def _clean_up(self) -> _CleanedUp:
         with _logged(f"job {self.job.name} leaves staged output behind"):
@@ -525,7 +532,11 @@ class JobDriver:
         """Delete what is there; what a slot writes there yet is deleted when the epoch has ended."""
         if command.location is not None:
             self._discarded.add(command.location)
-        self._begin(command)
+        self._clean(command)
+
+    def _clean(self, command: Word) -> None:
+        """What deletes goes to a background of its own, in order: nothing waits for it."""
+        self._cleaner.submit(lambda: self._carry_out(command))
 
     def _dispose(self, locations: set[str]) -> None:
         for location in locations:
@@ -542,6 +553,8 @@ class JobDriver:
         JobStatusChanged: _status_changed,
         Note: _noted,
         DiscardState: _discard,
+        RemoveStored: _clean,
+        RemoveOrphans: _clean,
     }
 
 

@@ -11,7 +11,7 @@ import os
 import shutil
 import tempfile
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
@@ -21,8 +21,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from kit.graph.job_graph import JobGraph
+from kit.host.output import sinks
 from kit.operators import files
-from kit.operators.sink import MEMORY, Sink, SinkSpec
+from kit.operators.sink import MEMORY, Sink
 from kit.protocol.snapshots import Effect
 from kit.state.storage import CheckpointStorage
 
@@ -45,6 +46,12 @@ class SparkOutput:
         """Delete rows that will never be visible."""
         files.drop(map(self._placed, effects))
 
+    def sweep(self, sink: Sink, job_id: str, orphaned: Callable[[int], bool]) -> None:
+        """Delete what nobody will ever publish, also what was not finished."""
+        path = self.place(sink.path)
+        staged = {name: sink.staged_by(name) for name in files.staged_files(path, job_id)}
+        files.remove_staged(path, job_id, [name for name, by in staged.items() if by is not None and orphaned(by)])
+
     def place(self, path: str) -> str:
         """The real path behind a sink's."""
         return f"{self.collected}/{path.removeprefix(MEMORY)}" if path.startswith(MEMORY) else path
@@ -59,14 +66,6 @@ def open_storage(job: JobGraph, directory: str) -> CheckpointStorage:
     """The job's checkpoint storage below `directory`."""
     settings = job.settings.checkpoint
     return CheckpointStorage(directory, job.job_id, settings.savepoint_directory, settings.memory_threshold_bytes)
-
-
-def sinks(job: JobGraph) -> Iterator[Sink]:
-    """The sinks of a job."""
-    for vertex in job.vertices:
-        for operator in vertex.operators:
-            if isinstance(operator.spec, SinkSpec):
-                yield operator.spec.sink
 
 
 def collects(job: JobGraph) -> bool:

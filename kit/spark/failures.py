@@ -24,9 +24,12 @@ def _of_hook(command: Any, error: str) -> Word:
     return events.MasterHookFailed(checkpoint_id=command.checkpoint_id, hook=hook, error=error)
 
 
-_ANSWERS: dict[type[Word], Callable[[Any, str], Word]] = {
+_ANSWERS: dict[type[Word], Callable[[Any, str], Word | None]] = {
     commands.EnumerateSplits: lambda command, error: events.StartFailed(error=error),
     commands.ResolveSnapshot: lambda command, error: events.StartFailed(error=error),
+    commands.RecoverCheckpoints: lambda command, error: events.StartFailed(error=error),
+    commands.RemoveOrphans: lambda command, error: events.OrphansRemoved(error=error),
+    commands.StoreJobResult: lambda command, error: events.JobResultStored(error=error),
     commands.AllocateCheckpointId: lambda command, error: events.CheckpointIdFailed(error=error),
     commands.InitializeLocation: lambda command, error: events.LocationFailed(
         checkpoint_id=command.checkpoint_id, error=error
@@ -38,6 +41,9 @@ _ANSWERS: dict[type[Word], Callable[[Any, str], Word]] = {
     ),
     commands.StoreCheckpoint: lambda command, error: events.CheckpointStoreFailed(
         checkpoint_id=command.checkpoint_id, error=error
+    ),
+    commands.DiscardState: lambda command, error: (
+        None if command.location is None else events.StateDiscarded(checkpoint_id=command.checkpoint_id)
     ),
     commands.ReadSplit: lambda command, error: events.SplitReadFailed(split_id=str(command.split["id"]), error=error),
     commands.ReadState: lambda command, error: events.StateReadFailed(error=error),

@@ -31,6 +31,7 @@ from kit.graph.environment import StreamEnvironment
 from kit.graph.job_graph import JobGraph
 from kit.protocol.commands import CompleteRequest
 from kit.protocol.events import RequestCancel, RequestCheckpoint, RequestSavepoint, RequestStop, StartJob
+from kit.protocol.properties import RecoveryClaimMode
 from kit.protocol.trace import Trace
 from kit.protocol.words import Word
 from kit.spark.driver import DriverSettings, JobDriver, JobFailedError
@@ -56,8 +57,13 @@ class SparkJob:
     """A job, run by Spark. `job` is a StreamEnvironment or a JobGraph; `spark` is made when none is given.
 
     `restore_path` begins from a savepoint or retained checkpoint; `allow_non_restored_state` lets state be left behind
-    that no operator wants. Without a checkpoint directory in its settings the job keeps its checkpoints in a temporary
-    one, which goes with it. Raises OSError when the checkpoint directory cannot be written.
+    that no operator wants; `claim_mode` says whose the snapshot is from now on: NO_CLAIM (the user's; the first
+    checkpoint is a full one), CLAIM (the job's, which deletes it when newer ones stand) or LEGACY.
+
+    With `recover` the job goes on where a driver that died left it: its settings must name a durable store
+    (`CheckpointConfig(store=...)`), and nobody else may run it at the same time. Without a checkpoint directory in its
+    settings the job keeps its checkpoints in a temporary one, which goes with it. Raises OSError when the checkpoint
+    directory cannot be written.
 
     A job ends by itself, or with `stop`, `cancel` or `close`; whichever way, no process, thread or socket is left. Used
     as a context manager it is closed at the end; so it is when the process ends.
@@ -71,6 +77,8 @@ class SparkJob:
         allow_non_restored_state: bool = False,
         hooks: Sequence[MasterHook] = (),
         *,
+        claim_mode: RecoveryClaimMode | str = RecoveryClaimMode.NO_CLAIM,
+        recover: bool = False,
         settings: DriverSettings | None = None,
         launch: Launch | None = None,
     ) -> None:
@@ -79,6 +87,8 @@ class SparkJob:
         self._start = StartJob(
             restore_path=None if restore_path is None else os.fspath(restore_path),
             allow_non_restored_state=allow_non_restored_state,
+            claim_mode=RecoveryClaimMode(claim_mode),
+            recover=recover,
         )
         self._output = SparkOutput(collected_directory() if collects(self.job) else "")
         directory = self.job.settings.checkpoint.directory
@@ -113,7 +123,7 @@ class SparkJob:
 
             self.spark = create_session(slots=max(vertex.parallelism for vertex in self.job.vertices))
         self._started = True
-        if self._start.restore_path is None:
+        if self._start.restore_path is None and not self._start.recover:
             forget_collected(self.job, self._output)
         self._driver.start()
         self._at_exit = _close_at_exit(weakref.ref(self))

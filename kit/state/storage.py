@@ -134,6 +134,15 @@ class StateFiles:
         location = CheckpointLocation(posixpath.dirname(metadata_path))
         return ResolvedCheckpoint(location, metadata_path, self.read(metadata_path).to_pybytes())
 
+    def names(self, directory: str) -> list[str]:
+        """What is in a directory, in order; nothing when it is not there. Raises StorageError."""
+        file_system, inner = self._open(directory)
+        try:
+            found = file_system.get_file_info(fs.FileSelector(inner, allow_not_found=True))
+        except (OSError, pa.ArrowException) as error:
+            raise _failed("list", directory, error) from error
+        return sorted(info.base_name for info in found)
+
     def _open(self, path: str) -> tuple[fs.FileSystem, str]:
         """The file system of a path or URI, and the path in it."""
         return _opened(path) if self._file_system is None else (self._file_system, path)
@@ -223,6 +232,15 @@ class CheckpointStorage(StateFiles):
         if checkpoint_id < 0:
             raise ValueError(f"A checkpoint id is 0 or more, not {checkpoint_id}")
         return CheckpointLocation(f"{self.job_directory}/{CHECKPOINT_DIR_PREFIX}{checkpoint_id}")
+
+    def checkpoint_locations(self) -> dict[int, CheckpointLocation]:
+        """The directories of checkpoints that there are, complete or not, by id.
+
+        Raises StorageError when they cannot be listed.
+        """
+        names = self.names(self.job_directory)
+        ids = [name.removeprefix(CHECKPOINT_DIR_PREFIX) for name in names if name.startswith(CHECKPOINT_DIR_PREFIX)]
+        return {int(number): self.location_for_checkpoint(int(number)) for number in ids if number.isdecimal()}
 
     def initialize_location_for_checkpoint(self, checkpoint_id: int) -> CheckpointLocation:
         """Make the directory of a checkpoint."""

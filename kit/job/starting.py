@@ -1,0 +1,124 @@
+"""What must be known before a job's tasks are deployed: its splits, and what it goes on from.
+
+    EnumerateSplits      of every source that has no answer of its own yet
+    RecoverCheckpoints   with a durable store: what an earlier driver of the job left
+        found: the job goes on from the newest; `restore_path` was for the first driver
+    ResolveSnapshot      nothing found, and there is a `restore_path`
+        StoreCheckpoint  the snapshot is noted in the durable store like a checkpoint of the job's own
+    RemoveOrphans        with a durable store: what the earlier driver left and nothing refers to
+
+Follows `CheckpointCoordinator.restoreInitialCheckpointIfPresent` and `DefaultExecutionGraphFactory` of Flink.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+
+from kit.coordinator.coordinator import CheckpointCoordinator
+from kit.graph.execution_graph import ExecutionGraph
+from kit.graph.settings import SettingError
+from kit.job.restoring import assignment_vertices
+from kit.metadata import read_metadata
+from kit.protocol.commands import EnumerateSplits, RecoverCheckpoints, RemoveOrphans, ResolveSnapshot
+from kit.protocol.events import (
+    CheckpointsRecovered,
+    CheckpointStored,
+    CheckpointStoreFailed,
+    OrphansRemoved,
+    SnapshotResolved,
+    StartJob,
+)
+from kit.protocol.words import Word
+from kit.restore.validate import load_and_validate
+
+STORE, SNAPSHOT, ORPHANS = "store", "snapshot", "orphans"
+"""What is awaited, beside the sources by their operators' ids."""
+
+
+class JobStart:
+    """The part of the JobMaster that begins a job; `awaited` is what has no answer yet."""
+
+    def __init__(self, graph: ExecutionGraph, checkpoints: CheckpointCoordinator, emit: Callable[[Word], None]) -> None:
+        self._graph = graph
+        self._checkpoints = checkpoints
+        self._emit = emit
+        self.event: StartJob | None = None
+        self.awaited: set[str] = set()
+
+    @property
+    def allow_non_restored_state(self) -> bool:
+        """Whether state may be left behind that no operator wants."""
+        return self.event is not None and self.event.allow_non_restored_state
+
+    def begin(self, event: StartJob, sources: Iterable[str]) -> None:
+        """Ask for all that can be asked for at once. Raises SettingError for `recover` without a durable store."""
+        durable = self._checkpoints.store.is_durable
+        self.event = event
+        if event.recover and not durable:
+            raise SettingError(
+                "recover=True needs a store that outlives the driver: set CheckpointConfig(store='filesystem', "
+                "directory=...), or store='zookeeper://host:port/root'"
+            )
+        self.awaited = set(sources)
+        for operator_id in sources:
+            self._emit(EnumerateSplits(operator_id=operator_id))
+        if durable:
+            self.awaited.add(STORE)
+            self._emit(RecoverCheckpoints(recover=event.recover))
+        else:
+            self._resolve(event)
+
+    def _resolve(self, event: StartJob) -> None:
+        if event.restore_path is not None:
+            self.awaited.add(SNAPSHOT)
+            self._emit(ResolveSnapshot(path=event.restore_path))
+
+    def on_recovered(self, event: CheckpointsRecovered) -> None:
+        """What the last driver stored is taken over. Raises ValueError when it cannot be."""
+        assert self.event is not None
+        self.awaited.discard(STORE)
+        self._checkpoints.restore.recover(event.checkpoints)
+        if self._checkpoints.store.latest is None:
+            self._resolve(self.event)
+        if not event.status:
+            self.awaited.add(ORPHANS)
+            self._emit(RemoveOrphans(keep=tuple(each.stored.checkpoint_id for each in event.checkpoints)))
+
+    def on_resolved(self, event: SnapshotResolved) -> None:
+        """The snapshot at `restore_path` becomes the latest checkpoint. Raises ValueError when it does not fit."""
+        assert self.event is not None
+        self.awaited.discard(SNAPSHOT)
+        try:
+            metadata = read_metadata(event.metadata, event.location)[0]
+            loaded = load_and_validate(
+                assignment_vertices(self._graph),
+                metadata.operator_states,
+                pointer=event.path,
+                allow_non_restored_state=self.event.allow_non_restored_state,
+            )
+            self._checkpoints.restore.add_savepoint(
+                replace(metadata, operator_states=tuple(loaded.values())),
+                location=event.location,
+                path=f"{event.location}/_metadata",
+                claim_mode=self.event.claim_mode,
+            )
+        except ValueError as error:
+            raise ValueError(f"{event.path}: {error}") from error
+        if self._checkpoints.store.is_durable:
+            self.awaited.add(SNAPSHOT)
+
+    def on_orphans_removed(self, event: OrphansRemoved) -> None:
+        """The job's directories hold nothing that will not be needed."""
+        self.awaited.discard(ORPHANS)
+
+    def on_stored(self, event: CheckpointStored) -> None:
+        """The snapshot is noted."""
+        self.awaited.discard(SNAPSHOT)
+
+    def on_store_failed(self, event: CheckpointStoreFailed) -> None:
+        """The snapshot may not be noted: a driver that comes after this one would not know whose it is."""
+        raise ValueError(f"snapshot {event.checkpoint_id} cannot be noted in the store: {event.error}")
+
+    def __repr__(self) -> str:
+        return f"JobStart(awaits {', '.join(sorted(self.awaited)) or 'nothing'})"
