@@ -183,6 +183,8 @@ class StreamTask(Machine):
 
     @handles(StateRead)
     def _initialize(self, event: StateRead) -> None:
+        if self.state is not ExecutionState.INITIALIZING:
+            return
         self.chain.restore(event.parts)
         self._run()
         self._arm_processing_timer()
@@ -445,11 +447,13 @@ class StreamTask(Machine):
     def _snapshot_written(self, event: SnapshotWritten) -> None:
         if self.state is ExecutionState.RUNNING:
             self.checkpoints.snapshot_written(event)
+            self._leave_when_done()
 
     @handles(SnapshotFailed)
     def _snapshot_failed(self, event: SnapshotFailed) -> None:
         if self.state is ExecutionState.RUNNING:
             self.checkpoints.snapshot_failed(event)
+            self._leave_when_done()
 
     @handles(NotifyCheckpointComplete)
     def _checkpoint_complete(self, message: NotifyCheckpointComplete) -> None:
@@ -476,6 +480,7 @@ class StreamTask(Machine):
         if not self.state.is_terminal:
             self._fail_if_stopping_with(message.checkpoint_id, "it was aborted")
             self.checkpoints.notify_checkpoint_aborted(message.checkpoint_id, self.chain)
+            self._leave_when_done()
 
     def _fail_if_stopping_with(self, checkpoint_id: int, why: str) -> None:
         if checkpoint_id == self._sync_savepoint_id:

@@ -1,0 +1,112 @@
+"""Event time of several channels: the rules of the valve, and what a task makes of them."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kit.protocol.elements import MIN_WATERMARK_MS, Watermark, WatermarkStatus
+from kit.task.watermark_valve import WatermarkValve
+from tests.task.harness import TaskHarness, fan_in
+
+
+def test_event_time_is_that_of_the_slowest_channel() -> None:
+    valve = WatermarkValve([7, 9])
+    assert valve.watermark(7, 10) is None
+    assert valve.watermark(9, 5) == 5
+    assert valve.watermark(9, 8) == 8
+    assert valve.watermark(7, 9) is None
+    assert valve.watermark(9, 20) == 10
+    assert valve.current_ms == 10
+
+
+def test_a_channel_never_goes_back() -> None:
+    valve = WatermarkValve([0])
+    assert valve.watermark(0, 5) == 5
+    assert valve.watermark(0, 3) is None
+    assert valve.watermark(0, 5) is None
+
+
+def test_an_idle_channel_holds_nobody_back_and_is_not_heard() -> None:
+    valve = WatermarkValve([0, 1])
+    valve.watermark(0, 10)
+    assert valve.status(1, idle=True) == 10
+    assert valve.watermark(1, 50) is None
+    assert valve.watermark(0, 12) == 12
+    assert not valve.all_idle
+
+
+def test_the_last_one_to_become_idle_lets_time_go_on_to_the_highest_mark() -> None:
+    valve = WatermarkValve([0, 1, 2])
+    valve.watermark(0, 30)
+    valve.watermark(1, 20)
+    valve.watermark(2, 10)
+    assert valve.status(0, idle=True) is None
+    assert valve.status(1, idle=True) is None
+    assert not valve.all_idle
+    assert valve.status(2, idle=True) == 30
+    assert valve.all_idle
+
+
+def test_no_flush_when_the_last_one_did_not_hold_the_others_back() -> None:
+    valve = WatermarkValve([0, 1])
+    valve.watermark(0, 10)
+    valve.watermark(1, 20)
+    assert valve.status(0, idle=True) == 20
+    assert valve.status(1, idle=True) is None
+
+
+def test_a_channel_that_comes_back_counts_once_it_has_caught_up() -> None:
+    valve = WatermarkValve([0, 1])
+    valve.watermark(1, 5)
+    valve.status(1, idle=True)
+    valve.watermark(0, 20)
+    assert valve.current_ms == 20
+    assert valve.status(1, idle=False) is None
+    assert valve.watermark(0, 25) == 25
+    assert valve.watermark(1, 24) is None
+    assert valve.watermark(0, 30) == 30
+    assert valve.watermark(1, 31) is None
+    assert valve.watermark(0, 40) == 31
+
+
+def test_a_status_that_changes_nothing_says_nothing() -> None:
+    valve = WatermarkValve([0, 1])
+    assert valve.status(0, idle=False) is None
+    valve.status(0, idle=True)
+    valve.status(1, idle=True)
+    assert valve.status(1, idle=True) is None
+    valve.status(0, idle=False)
+    assert not valve.all_idle
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 2), st.one_of(st.booleans(), st.integers(0, 30))),
+        max_size=60,
+    )
+)
+def test_time_never_goes_back_and_never_beyond_the_highest_mark(story: list[tuple[int, bool | int]]) -> None:
+    valve = WatermarkValve(range(3))
+    told, heard = [MIN_WATERMARK_MS], [MIN_WATERMARK_MS]
+    for channel, word in story:
+        if isinstance(word, bool):
+            time_ms = valve.status(channel, idle=word)
+        else:
+            heard.append(word)
+            time_ms = valve.watermark(channel, word)
+        if time_ms is not None:
+            assert time_ms > told[-1]
+            told.append(time_ms)
+        assert valve.current_ms == told[-1] <= max(heard)
+
+
+def test_a_task_hands_on_time_then_idleness_and_activity_once() -> None:
+    task = TaskHarness(fan_in(2, chaining=False))
+    task.watermark(0, 10)
+    task.watermark(1, 20)
+    task.status(0, idle=True)
+    task.status(1, idle=True)
+    task.status(0, idle=False)
+    task.status(1, idle=False)
+    assert task.sent() == [Watermark(10), Watermark(20), WatermarkStatus(True), WatermarkStatus(False)]
