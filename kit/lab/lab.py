@@ -22,9 +22,9 @@ from random import Random
 import pandas as pd
 
 from kit.coordinator.master_hooks import MasterHook, MasterHooks
+from kit.draw.frames import last_frame
 from kit.draw.moment import Moment, moment_at
 from kit.draw.stage import Stage
-from kit.draw.svg import moment_svg
 from kit.graph.environment import StreamEnvironment
 from kit.graph.job_graph import JobGraph
 from kit.host.memory import MemoryFiles
@@ -351,9 +351,8 @@ class Lab:
         return moment_at(self.trace, len(self.trace))
 
     def svg(self) -> str:
-        """The present moment as a picture."""
-        stages = self.stages or [Stage.of(self.master.graph)]
-        return moment_svg(stages[-1], self.moment())
+        """The present moment as a picture, with the last step in words."""
+        return last_frame(self.trace, self.stages or [Stage.of(self.master.graph)]).svg()
 
     def _repr_svg_(self) -> str:
         return self.svg()
