@@ -1,0 +1,149 @@
+"""Whole jobs stopped at one parallelism and resumed at another: every kind of state, in and out."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from kit.job.status import JobStatus
+from kit.lab.lab import Lab
+from kit.state.handles import OperatorStateMode
+from tests.restore.in_the_lab import counting, found_after_restore, remembering, steps, stop
+
+SPLIT, UNION, BROADCAST = OperatorStateMode
+BEFORE = 100
+"""Steps before the savepoint: some rows have been read, most have not."""
+
+
+def counts(lab: Lab) -> dict[int, int]:
+    """The count of each key, as committed at the end of the input."""
+    assert lab.master.status is JobStatus.FINISHED, lab.master.error
+    frame = lab.output("counts")
+    return dict(zip(frame["key"], frame["rows"], strict=True))
+
+
+def wanted(rows: int = 120) -> dict[int, int]:
+    return {key: len(range(key, rows, 7)) for key in range(7)}
+
+
+# --- keyed state ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "max_parallelism"),
+    [
+        pytest.param(2, 3, 13, marks=pytest.mark.flink("RescalingITCase.testSavepointRescalingInKeyedState")),
+        pytest.param(3, 2, 13, marks=pytest.mark.flink("RescalingITCase.testSavepointRescalingOutKeyedState")),
+        pytest.param(
+            2,
+            3,
+            None,
+            marks=pytest.mark.flink("RescalingITCase.testSavepointRescalingInKeyedStateDerivedMaxParallelism"),
+        ),
+        pytest.param(
+            3,
+            2,
+            None,
+            marks=pytest.mark.flink("RescalingITCase.testSavepointRescalingOutKeyedStateDerivedMaxParallelism"),
+        ),
+    ],
+)
+def test_keyed_state_of_a_savepoint_is_whole_at_another_parallelism(
+    old: int, new: int, max_parallelism: int | None
+) -> None:
+    before = steps(Lab(counting(old, max_parallelism=max_parallelism)), BEFORE)
+    path = stop(before)
+    assert before.output("counts").empty
+    after = Lab(counting(new, max_parallelism=max_parallelism), restore_path=path, after=before)
+    after.run()
+    assert counts(after) == wanted()
+    assert set(after.master.graph.max_parallelism.values()) == {max_parallelism or 128}
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        pytest.param(
+            2, 3, marks=pytest.mark.flink("RescaleCheckpointManuallyITCase.testCheckpointRescalingInKeyedState")
+        ),
+        pytest.param(
+            3, 2, marks=pytest.mark.flink("RescaleCheckpointManuallyITCase.testCheckpointRescalingOutKeyedState")
+        ),
+    ],
+)
+def test_keyed_state_of_a_retained_checkpoint_is_whole_at_another_parallelism(old: int, new: int) -> None:
+    before = steps(Lab(counting(old)), BEFORE)
+    before.trigger_checkpoint(full=True)
+    before.run_until(checkpoint=1)
+    path = before.master.checkpoints.store.latest.location
+    after = Lab(counting(new), restore_path=path, after=before)
+    after.run()
+    assert counts(after) == wanted()
+
+
+# --- operator state ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        pytest.param(
+            2,
+            3,
+            marks=pytest.mark.flink(
+                "RescalingITCase.testSavepointRescalingInPartitionedOperatorState",
+                "RescalingITCase.testSavepointRescalingInPartitionedOperatorStateList",
+            ),
+        ),
+        pytest.param(
+            3,
+            2,
+            marks=pytest.mark.flink(
+                "RescalingITCase.testSavepointRescalingOutPartitionedOperatorState",
+                "RescalingITCase.testSavepointRescalingOutPartitionedOperatorStateList",
+            ),
+        ),
+        pytest.param(2, 2),
+    ],
+)
+def test_entries_of_a_split_list_are_dealt_out_once_and_evenly(old: int, new: int) -> None:
+    before = steps(Lab(remembering(SPLIT, old)), BEFORE)
+    after = Lab(remembering(SPLIT, new), restore_path=stop(before), after=before)
+    after.run()
+    assert after.master.status is JobStatus.FINISHED, after.master.error
+    found = found_after_restore(after)
+    passed_before = [n for n in before.output("out")["n"] if n >= 0]
+    assert sum(found.values(), start=Counter()) == dict.fromkeys(passed_before, 1)
+    if old != new:
+        sizes = [entries.total() for entries in found.values()]
+        assert len(sizes) == new
+        assert max(sizes) - min(sizes) <= 1
+    assert sorted(n for n in after.output("out")["n"] if n >= 0) == list(range(120))
+
+
+@pytest.mark.parametrize("new", [1, 2, 4])
+def test_a_union_list_goes_whole_to_every_subtask(new: int) -> None:
+    before = steps(Lab(remembering(UNION, 2)), BEFORE)
+    after = Lab(remembering(UNION, new), restore_path=stop(before), after=before)
+    after.run()
+    passed_before = dict.fromkeys((n for n in before.output("out")["n"] if n >= 0), 1)
+    assert found_after_restore(after) == dict.fromkeys(range(new), passed_before)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        pytest.param(2, 3, marks=pytest.mark.flink("RescalingITCase.testSavepointRescalingInBroadcastOperatorState")),
+        pytest.param(3, 2, marks=pytest.mark.flink("RescalingITCase.testSavepointRescalingOutBroadcastOperatorState")),
+    ],
+)
+def test_broadcast_state_goes_to_every_subtask(old: int, new: int) -> None:
+    before = steps(Lab(remembering(BROADCAST, old)), BEFORE)
+    path = stop(before)
+    put_before = {n for n in before.output("out")["n"] if n < 5}
+    assert put_before
+    after = Lab(remembering(BROADCAST, new), restore_path=path, after=before)
+    after.run()
+    assert after.master.status is JobStatus.FINISHED, after.master.error
+    assert found_after_restore(after) == dict.fromkeys(range(new), dict.fromkeys(put_before, 1))
