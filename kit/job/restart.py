@@ -10,6 +10,7 @@ Follows Flink's `RestartBackoffTimeStrategy` and its four implementations.
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from typing import Protocol
 
@@ -47,21 +48,31 @@ class _FixedDelay:
 class _ExponentialDelay:
     def __init__(self, settings: ExponentialDelay) -> None:
         self._settings = settings
-        self._delay_ms = settings.initial_delay_ms
         self._attempts = 0
         self._restarted_ms: int | None = None
+        """When the last attempt began, or will begin."""
 
     def next_delay_ms(self, at: int) -> int | None:
         settings = self._settings
-        if self._restarted_ms is not None and at - self._restarted_ms >= settings.reset_after_ms + self._delay_ms:
-            self._delay_ms, self._attempts = settings.initial_delay_ms, 0
+        restarted_ms = self._restarted_ms
+        if restarted_ms is not None and at <= restarted_ms:
+            return restarted_ms - at
+        if restarted_ms is not None and at - restarted_ms >= settings.reset_after_ms:
+            self._attempts = 0
+        delay_ms = self._delay_ms
         self._attempts += 1
         if self._attempts > settings.attempts_before_reset:
             return None
-        delay_ms = self._delay_ms
-        self._delay_ms = min(int(delay_ms * settings.multiplier), settings.max_delay_ms)
         self._restarted_ms = at + delay_ms
         return delay_ms
+
+    @property
+    def _delay_ms(self) -> int:
+        settings = self._settings
+        longest = math.log(settings.max_delay_ms / settings.initial_delay_ms, settings.multiplier)
+        if self._attempts >= longest:
+            return settings.max_delay_ms
+        return int(settings.initial_delay_ms * settings.multiplier**self._attempts)
 
     def __repr__(self) -> str:
         return f"exponential delay, next {self._delay_ms} ms"
