@@ -73,7 +73,7 @@ NOTES = {
     "CheckpointSubsumed": "a completed checkpoint is deleted because newer ones stand",
     "CheckpointDiscarded": "a completed checkpoint is deleted because the job has ended, or it could not be stored",
     "CheckpointAborted": "it will not complete: reason, detail, task (to blame), acked, tasks",
-    "CheckpointRestored": "the job goes back to it: path",
+    "CheckpointRestored": "the job goes back to it: path, size_bytes",
 }
 """Every kind of `Note` the coordinator emits, and what `data` says."""
 

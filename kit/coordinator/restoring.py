@@ -173,7 +173,7 @@ class CheckpointRestore:
                 latest.checkpoint_id, owner.context.at, latest.properties, latest.location, latest.state_size
             )
         )
-        owner.note("CheckpointRestored", latest.checkpoint_id, path=latest.location)
+        owner.note("CheckpointRestored", latest.checkpoint_id, path=latest.location, size_bytes=latest.state_size)
         owner.force_full_snapshot = latest.properties.unclaimed
         command = restore_command(
             owner.hooks, latest.checkpoint_id, latest.master_states, allow_unmatched=allow_non_restored_state

@@ -17,6 +17,7 @@ from enum import Enum
 
 import pandas as pd
 
+from kit.coordinator.stats_summary import CompletedCheckpointStatsSummary
 from kit.protocol.messages import CheckpointMetrics
 from kit.protocol.properties import CheckpointProperties
 from kit.protocol.tasks import task_name
@@ -273,6 +274,39 @@ class CheckpointStatsSnapshot:
     checkpoints: tuple[CheckpointStats, ...]
     """Newest first."""
     restored: RestoredCheckpointStats | None
+    latest_completed: CheckpointStats | None
+    latest_failed: CheckpointStats | None
+    latest_savepoint: CheckpointStats | None
+    summary: CompletedCheckpointStatsSummary
+
+    def find(self, checkpoint_id: int) -> CheckpointStats:
+        """The checkpoint of this id; KeyError when it is forgotten."""
+        for stats in self.checkpoints:
+            if stats.checkpoint_id == checkpoint_id:
+                return stats
+        known = [stats.checkpoint_id for stats in self.checkpoints]
+        raise KeyError(f"no statistics of checkpoint {checkpoint_id}; there are {known}")
+
+    def metrics(self) -> dict[str, int | str]:
+        """The job's metrics under the names that Flink documents: times in ms, sizes in bytes, -1 and "n/a" for what
+        there is not yet.
+        """
+        last, restored = self.latest_completed, self.restored
+        return {
+            "totalNumberOfCheckpoints": self.counts.total,
+            "numberOfInProgressCheckpoints": self.counts.in_progress,
+            "numberOfCompletedCheckpoints": self.counts.completed,
+            "numberOfFailedCheckpoints": self.counts.failed,
+            "lastCheckpointRestoreTimestamp": NOT_YET if restored is None else restored.restored_at_ms,
+            "lastCheckpointSize": NOT_YET if last is None else last.checkpointed_size,
+            "lastCheckpointFullSize": NOT_YET if last is None else last.state_size,
+            "lastCheckpointDuration": NOT_YET if last is None else last.duration_ms,
+            "lastCheckpointProcessedData": NOT_YET if last is None else last.processed_data,
+            "lastCheckpointPersistedData": NOT_YET if last is None else last.persisted_data,
+            "lastCheckpointExternalPath": "n/a" if last is None else last.path,
+            "lastCompletedCheckpointId": NOT_YET if last is None else last.checkpoint_id,
+            "lastCheckpointCompletedTimestamp": NOT_YET if last is None else last.ended_at_ms,
+        }
 
     def to_pandas(self) -> pd.DataFrame:
         """One row a checkpoint, newest first.
@@ -331,6 +365,7 @@ class CheckpointStatsTracker:
         self.counts = CheckpointStatsCounts()
         self.history = CheckpointStatsHistory(max_history)
         self.restored: RestoredCheckpointStats | None = None
+        self.summary = CompletedCheckpointStatsSummary()
         self._snapshot: CheckpointStatsSnapshot | None = None
 
     def begin(
@@ -348,6 +383,13 @@ class CheckpointStatsTracker:
         """A pending checkpoint completed (`reportCompletedCheckpoint`)."""
         stats.complete(at_ms, path, metadata_size)
         self.counts.complete()
+        self.summary.add(
+            end_to_end=stats.duration_ms,
+            checkpointed=stats.checkpointed_size,
+            full=stats.state_size,
+            processed=stats.processed_data,
+            persisted=stats.persisted_data,
+        )
         self.history.ended(stats)
 
     def failed(self, stats: CheckpointStats, at_ms: int, failure: str) -> None:
@@ -385,16 +427,17 @@ class CheckpointStatsTracker:
         """All that is known now; the same object as long as nothing changes (`createSnapshot`)."""
         if self._snapshot is None:
             checkpoints = tuple(_frozen(stats) for stats in self.history.newest_first())
-            self._snapshot = CheckpointStatsSnapshot(copy(self.counts), checkpoints, self.restored)
+            frozen = {stats.checkpoint_id: stats for stats in checkpoints}
+            latest = (self.history.latest_completed, self.history.latest_failed, self.history.latest_savepoint)
+            completed, failed, savepoint = (None if each is None else frozen[each.checkpoint_id] for each in latest)
+            self._snapshot = CheckpointStatsSnapshot(
+                copy(self.counts), checkpoints, self.restored, completed, failed, savepoint, self.summary.copy()
+            )
         return self._snapshot
 
     def subtasks(self, checkpoint_id: int) -> pd.DataFrame:
         """The subtasks of one checkpoint, see `CheckpointStats.to_pandas`; KeyError when it is forgotten."""
-        stats = self.history.find(checkpoint_id)
-        if stats is None:
-            known = [stats.checkpoint_id for stats in self.history.newest_first()]
-            raise KeyError(f"no statistics of checkpoint {checkpoint_id}; there are {known}")
-        return stats.to_pandas()
+        return self.snapshot().find(checkpoint_id).to_pandas()
 
     def to_pandas(self) -> pd.DataFrame:
         """The checkpoints, newest first, see `CheckpointStatsSnapshot.to_pandas`."""

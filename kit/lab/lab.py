@@ -25,6 +25,7 @@ from kit.coordinator.master_hooks import MasterHook, MasterHooks
 from kit.draw.frames import last_frame
 from kit.draw.moment import Moment, moment_at
 from kit.draw.stage import Stage
+from kit.draw.statistics import CheckpointStatistics
 from kit.graph.environment import StreamEnvironment
 from kit.graph.job_graph import JobGraph
 from kit.host.memory import MemoryFiles
@@ -159,6 +160,11 @@ class Lab:
     def checkpoints(self) -> pd.DataFrame:
         """One row a checkpoint: id, kind, status, trigger time, duration, size, acknowledgements."""
         return self.master.checkpoints.statistics.to_pandas()
+
+    @property
+    def statistics(self) -> CheckpointStatistics:
+        """All that Flink's web UI shows of the checkpoints so far, and more: `.counts`, `.history`, `.subtasks(3)`."""
+        return CheckpointStatistics(self.master.checkpoints.statistics.snapshot(), self.job, self.trace)
 
     # --- stepping -------------------------------------------------------------------------------------------------
 

@@ -27,6 +27,7 @@ import pandas as pd
 
 from kit.coordinator.master_hooks import MasterHook
 from kit.draw.stage import Stage
+from kit.draw.statistics import CheckpointStatistics
 from kit.graph.environment import StreamEnvironment
 from kit.graph.job_graph import JobGraph
 from kit.protocol.commands import CompleteRequest
@@ -245,6 +246,13 @@ class SparkJob:
         """One row a checkpoint: id, kind, status, trigger time, duration, size, acknowledgements."""
         with self._driver.lock:
             return self._driver.master.checkpoints.statistics.to_pandas()
+
+    @property
+    def statistics(self) -> CheckpointStatistics:
+        """All that Flink's web UI shows of the checkpoints so far, and more: `.counts`, `.history`, `.subtasks(3)`."""
+        with self._driver.lock:
+            snapshot = self._driver.master.checkpoints.statistics.snapshot()
+            return CheckpointStatistics(snapshot, self._driver.master.job, self._driver.trace[:])
 
     def restores(self) -> pd.DataFrame:
         """What each restore gave to whom: one row an epoch, task, operator and kind of state."""

@@ -1,0 +1,206 @@
+"""What a user sees of a run's checkpoints: every figure of Flink's web UI, under stable names."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pandas as pd
+import pytest
+
+from kit.coordinator.stats_summary import StatsSummary
+from kit.draw.statistics import HISTORY, SUBTASKS
+from kit.lab.lab import Lab
+from kit.protocol.messages import AcknowledgeCheckpoint
+from tests.lab.jobs import Shape, environment
+
+DONE = ["acknowledged"] * 4
+
+
+@pytest.fixture(scope="module")
+def ended() -> Lab:
+    """A run with two checkpoints, a failure, a restore, a savepoint, and a checkpoint that expired."""
+    lab = Lab(environment(Shape(rows=240), interval_ms=None, timeout_ms=300), seed=3)
+    lab.run_until(record="AllTasksRunning")
+    for number in (1, 2):
+        lab.trigger_checkpoint()
+        lab.run_until(checkpoint=number)
+    lab.kill(1)
+    lab.run_until(record="AllTasksRunning")
+    asked = lab.savepoint()
+    lab.run_until(lambda lab: lab.answer(asked) is not None)
+    lab.trigger_checkpoint()
+    lab.run_until(record="CheckpointTriggered")
+    stuck = "totals/1"
+    while not any(record.kind == "CheckpointAborted" for record in lab.trace):
+        free = [a for a in lab.enabled() if stuck not in f"{a.subject} {a.detail}"]
+        lab.step(Random(lab.position).choice(free))
+    return lab
+
+
+def test_the_overview(ended: Lab) -> None:
+    statistics = ended.statistics
+    assert statistics.counts.to_dict("records") == [
+        {"triggered": 4, "in_progress": 0, "completed": 3, "failed": 1, "restored": 1}
+    ]
+    latest = statistics.latest
+    assert latest["id"].to_dict() == {"completed": 2, "failed": 4, "savepoint": 3, "restore": 2}
+    assert latest.loc["savepoint", "format"] == "CANONICAL"
+    assert latest.loc["savepoint", "path"].startswith("/savepoints/")
+    assert "expired" in latest.loc["failed", "failure"]
+    assert latest.loc["restore", "path"] == latest.loc["completed", "path"]
+    assert repr(statistics) == "CheckpointStatistics(4 triggered, 0 in progress, 3 completed, 1 failed, 1 restored)"
+    assert all(part in statistics._repr_html_() for part in ("Counts", "History", "p99.9", "Savepoint"))
+
+
+def test_the_history(ended: Lab) -> None:
+    history = ended.statistics.history
+    assert tuple(history.columns) == HISTORY
+    assert list(history["id"]) == [4, 3, 2, 1]
+    assert list(history["status"]) == ["FAILED", "COMPLETED", "COMPLETED", "COMPLETED"]
+    assert list(history["acknowledged"])[1:] == [4, 4, 4]
+    done = history[history["status"] == "COMPLETED"]
+    assert (done["triggered_at_ms"] + done["duration_ms"] == done["latest_ack_at_ms"]).all()
+    assert (done["full_bytes"] > 0).all()
+
+
+def test_the_summary_is_of_all_that_completed(ended: Lab) -> None:
+    summary = ended.statistics.summary
+    done = ended.statistics.history.query("status == 'COMPLETED'")
+    assert list(summary.columns) == ["count", "min", "average", "max", "p50", "p90", "p99", "p99.9"]
+    assert list(summary["count"]) == [3] * 5
+    ours = summary.loc["end_to_end_ms"]
+    assert (ours["min"], ours["max"]) == (done["duration_ms"].min(), done["duration_ms"].max())
+    assert ours["p50"] == sorted(done["duration_ms"])[1]
+    assert ours["p99.9"] == done["duration_ms"].max()
+
+
+def test_percentiles_lie_between_values_in_proportion() -> None:
+    figure = StatsSummary()
+    assert figure.average == 0
+    assert all(pd.isna(value) for value in figure.percentiles())
+    for value in (-1, 10, 20, 30, 40):
+        figure.add(value)
+    assert (figure.count, figure.least, figure.average, figure.most) == (4, 10, 25, 40)
+    assert figure.percentiles() == [25.0, 40.0, 40.0, 40.0]
+
+
+def test_the_configuration(ended: Lab) -> None:
+    configuration = ended.statistics.configuration
+    assert configuration["mode"] == "exactly_once"
+    assert configuration["interval_ms"] is None
+    assert configuration["timeout_ms"] == 300
+    assert not configuration["unaligned"]
+
+
+def test_one_checkpoint_opened(ended: Lab) -> None:
+    statistics = ended.statistics
+    detail = statistics.detail(3)
+    assert (detail["kind"], detail["status"], detail["format"]) == ("Savepoint", "COMPLETED", "CANONICAL")
+    assert statistics.detail(1)["discarded"], "the second one has subsumed it"
+    operators = statistics.operators(2)
+    assert list(operators["acknowledged"]) == list(operators["subtasks"]) == [2] * len(operators)
+    assert operators["full_bytes"].sum() == statistics.detail(2)["full_bytes"]
+    subtasks = statistics.subtasks(2)
+    assert tuple(subtasks.columns) == SUBTASKS
+    assert list(subtasks["status"]) == DONE
+    assert subtasks["end_to_end_ms"].max() == statistics.detail(2)["duration_ms"]
+    spread = statistics.spread(2)
+    assert set(spread.index.get_level_values("figure")) == {"min", "mean", "max"}
+    with pytest.raises(KeyError, match=r"no statistics of checkpoint 9; there are \[4, 3, 2, 1\]"):
+        statistics.subtasks(9)
+
+
+def test_a_subtask_that_never_finished_shows_how_far_it_came(ended: Lab) -> None:
+    subtasks = ended.statistics.subtasks(4).set_index("task")
+    stuck = subtasks.loc["totals/1"]
+    assert stuck["status"] == "unfinished"
+    assert stuck["open_phase"] in ("start_delay", "alignment")
+    assert stuck["start_delay_ms"] > 0
+    assert pd.isna(stuck["ack_at_ms"])
+    assert "acknowledged" in set(subtasks["status"])
+
+
+@pytest.mark.flink("DefaultCheckpointStatsTrackerTest.testMetricsRegistration")
+def test_the_metrics_that_flink_documents(ended: Lab) -> None:
+    metrics = ended.statistics.metrics
+    assert list(metrics.index) == [
+        "totalNumberOfCheckpoints",
+        "numberOfInProgressCheckpoints",
+        "numberOfCompletedCheckpoints",
+        "numberOfFailedCheckpoints",
+        "lastCheckpointRestoreTimestamp",
+        "lastCheckpointSize",
+        "lastCheckpointFullSize",
+        "lastCheckpointDuration",
+        "lastCheckpointProcessedData",
+        "lastCheckpointPersistedData",
+        "lastCheckpointExternalPath",
+        "lastCompletedCheckpointId",
+        "lastCheckpointCompletedTimestamp",
+    ]
+    latest = ended.statistics.latest.loc["completed"]
+    assert metrics["lastCompletedCheckpointId"] == latest["id"]
+    assert metrics["lastCheckpointDuration"] == latest["duration_ms"]
+    assert metrics["lastCheckpointExternalPath"] == latest["path"]
+    tasks = ended.statistics.task_metrics
+    assert len(tasks) == 4
+    assert (tasks["checkpointAlignmentTime"] >= -1).all()
+
+
+@pytest.mark.flink(
+    "DefaultCheckpointStatsTrackerTest.testSpanCreation",
+    "DefaultCheckpointStatsTrackerTest.testInitializationSpanCreation",
+)
+def test_spans_of_checkpoints_and_restores(ended: Lab) -> None:
+    spans = ended.statistics.spans
+    checkpoints = spans[spans["name"] == "Checkpoint"]
+    assert list(checkpoints["checkpoint_id"]) == [1, 2, 3, 4]
+    assert list(checkpoints["status"]) == ["COMPLETED", "COMPLETED", "COMPLETED", "FAILED"]
+    (restore,) = spans[spans["name"] == "JobInitialization"].to_dict("records")
+    assert restore["checkpoint_id"] == 2
+    assert restore["full_bytes"] == ended.statistics.latest.loc["restore", "full_bytes"]
+    running = [record.at_ms for record in ended.trace if record.kind == "AllTasksRunning"]
+    assert (restore["start_ms"] < restore["end_ms"], restore["end_ms"]) == (True, running[1])
+
+
+@pytest.mark.flink(
+    "DefaultCheckpointStatsTrackerTest.testCheckpointStatsListenerOnCompletedCheckpoint",
+    "DefaultCheckpointStatsTrackerTest.testCheckpointStatsListenerOnFailedCheckpoint",
+)
+def test_whoever_listens_hears_each_end_once(ended: Lab) -> None:
+    heard = [
+        (record.kind, record.checkpoint_id)
+        for record in ended.trace
+        if record.kind in ("CheckpointCompleted", "CheckpointAborted")
+    ]
+    assert heard == [
+        ("CheckpointCompleted", 1),
+        ("CheckpointCompleted", 2),
+        ("CheckpointCompleted", 3),
+        ("CheckpointAborted", 4),
+    ]
+
+
+def test_before_anything_has_happened() -> None:
+    lab = Lab(environment(Shape()))
+    statistics = lab.statistics
+    assert statistics.counts.iloc[0].sum() == 0
+    assert statistics.history.empty
+    assert statistics.latest.empty
+    assert statistics.spans.empty
+    assert statistics.task_metrics.empty
+    assert statistics.metrics["lastCheckpointDuration"] == -1
+    assert statistics.metrics["lastCheckpointExternalPath"] == "n/a"
+    assert statistics.summary["count"].sum() == 0
+
+
+def test_it_stays_as_it_was_taken() -> None:
+    lab = Lab(environment(Shape()))
+    early = lab.statistics
+    lab.run_until(record=AcknowledgeCheckpoint.__name__)
+    assert early.history.empty
+    under_way = lab.statistics
+    assert list(under_way.history["status"]) == ["IN_PROGRESS"]
+    assert "unfinished" in set(under_way.subtasks(1)["status"])
+    lab.run_until(checkpoint=1)
+    assert list(under_way.history["status"]) == ["IN_PROGRESS"]
