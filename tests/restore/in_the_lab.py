@@ -83,6 +83,32 @@ def remembering(mode: OperatorStateMode, parallelism: int, rows: int = 120, **ch
     return env
 
 
+@dataclass(frozen=True)
+class OneNumber(OperatorSpec):
+    """Hands rows on and counts them in operator state that is no list: one number, which cannot be dealt out."""
+
+    def create(self) -> OneNumberOperator:
+        return OneNumberOperator()
+
+
+class OneNumberOperator(Operator):
+    """Raises where it is given the numbers of two."""
+
+    def initialize_state(self) -> None:
+        self.state = self.context.operator_state.list_state(ListStateDescriptor("number", pa.int64()))
+        found = list(self.state.get())
+        if len(found) > 1:
+            raise ValueError(f"a count cannot be put together from {len(found)} counts")
+        self.count = sum(found)
+
+    def process_batch(self, batch: pa.RecordBatch, input_index: int = 0) -> None:
+        self.count += batch.num_rows
+        self.context.output.emit(batch)
+
+    def snapshot_state(self, checkpoint_id: int) -> None:
+        self.state.update([self.count])
+
+
 def found_after_restore(lab: Lab) -> dict[int, Counter[int]]:
     """By subtask, the entries that its operator found when it was restored."""
     found: dict[int, Counter[int]] = {}
@@ -93,13 +119,25 @@ def found_after_restore(lab: Lab) -> dict[int, Counter[int]]:
     return found
 
 
-def counting(parallelism: int, *, max_parallelism: int | None = 13, rows: int = 120) -> StreamEnvironment:
-    """Rows counted by key, with the final count of each key at the end."""
+def counting(
+    parallelism: int, *, max_parallelism: int | None = 13, one_number: int | None = None, rows: int = 120
+) -> StreamEnvironment:
+    """Rows counted by key, with the final count of each key at the end; before that, if `one_number` says so, so many
+    subtasks that each keep a number which cannot be dealt out.
+    """
     env = StreamEnvironment(
-        "counting", parallelism=parallelism, max_parallelism=max_parallelism, checkpoint=CheckpointConfig()
+        "counting",
+        parallelism=parallelism,
+        max_parallelism=max_parallelism,
+        checkpoint=CheckpointConfig(),
+        restart=NoRestart(),
     )
     source = CollectionSource([{"n": n, "key": n % 7} for n in range(rows)], splits=4, batch_rows=4)
-    counts = env.from_source(source, uid="rows").key_by("key").aggregate(rows=count(), emit="final").uid("counts")
+    stream = env.from_source(source, uid="rows")
+    if one_number is not None:
+        stream = stream.rebalance().apply(OneNumber("number", (source.schema,), source.schema))
+        stream = stream.uid("number").set_parallelism(one_number)
+    counts = stream.key_by("key").aggregate(rows=count(), emit="final").uid("counts")
     counts.sink_to(CollectSink("counts"), uid="out")
     return env
 
@@ -124,7 +162,23 @@ def stop(lab: Lab, *, drain: bool = False) -> str:
 
 
 def steps(lab: Lab, number: int) -> Lab:
-    """So many steps."""
+    """So many steps after all tasks run."""
+    lab.run_until(record="AllTasksRunning")
     for _ in range(number):
         lab.step()
     return lab
+
+
+class FullDisk(dict[str, bytes]):
+    """The contents of a lab's disk on which files whose path has `part` cannot be written, `times` times."""
+
+    def __init__(self, lab: Lab, part: str, times: int = 1_000) -> None:
+        super().__init__(lab.files.contents)
+        self.part, self.times = part, times
+        lab.files.contents = self
+
+    def __setitem__(self, path: str, data: bytes) -> None:
+        if self.part in path and self.times > 0:
+            self.times -= 1
+            raise OSError(f"no space left for {path}")
+        super().__setitem__(path, data)

@@ -147,3 +147,23 @@ def test_broadcast_state_goes_to_every_subtask(old: int, new: int) -> None:
     after.run()
     assert after.master.status is JobStatus.FINISHED, after.master.error
     assert found_after_restore(after) == dict.fromkeys(range(new), dict.fromkeys(put_before, 1))
+
+
+# --- state that cannot be dealt out -----------------------------------------------------------------------------------
+
+
+@pytest.mark.flink("RescalingITCase.testSavepointRescalingNonPartitionedStateCausesException")
+def test_state_that_is_no_list_fails_the_job_when_it_is_dealt_out() -> None:
+    before = steps(Lab(counting(3, one_number=3)), BEFORE)
+    after = Lab(counting(2, one_number=2), restore_path=stop(before), after=before)
+    after.run()
+    assert after.master.status is JobStatus.FAILED
+    assert "a count cannot be put together from 2 counts" in (after.master.error or "")
+
+
+@pytest.mark.flink("RescalingITCase.testSavepointRescalingWithKeyedAndNonPartitionedState")
+def test_beside_it_all_else_may_be_rescaled() -> None:
+    before = steps(Lab(counting(3, one_number=2)), BEFORE)
+    after = Lab(counting(2, one_number=2), restore_path=stop(before), after=before)
+    after.run()
+    assert counts(after) == wanted()
