@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from tests.behaviours import Mark, catalogue, marks, marks_in, mistakes, report
+from tests.behaviours import Mark, catalogue, marks, marks_in, mistakes, reasons, report
 
 KNOWN = {"ATest.one": "1 First", "ATest.two": "1 First", "BTest.one": "2 Second"}
 
 
 def test_every_mark_names_a_catalogued_behaviour() -> None:
-    assert mistakes(marks(), catalogue()) == []
+    assert mistakes(marks(), catalogue(), reasons()) == []
 
 
 def test_the_catalogue_is_whole() -> None:
@@ -37,13 +37,30 @@ def test_a_mark_without_a_catalogued_name_is_a_mistake() -> None:
     assert mistakes([Mark("tests/test_x.py:1", "ATest.one")], KNOWN) == []
 
 
+def test_a_reason_is_for_a_catalogued_behaviour_that_is_not_pinned() -> None:
+    found = [Mark("tests/test_x.py:1", "ATest.one")]
+    assert mistakes(found, KNOWN, ["ATest.two"]) == []
+    assert len(mistakes(found, KNOWN, ["ATest.one", "ATest.three"])) == 2
+
+
+def test_the_report_gives_reasons() -> None:
+    lines = report([Mark("a", "ATest.one")], KNOWN, {"ATest.two": "there is no two"}, name_missing=True).split("\n")
+    assert [" ".join(line.split()) for line in lines] == [
+        "1 of 2, 1 cannot be 1 First",
+        "ATest.two: there is no two",
+        "0 of 1 2 Second",
+        "BTest.one",
+        "1 of 3, 1 cannot be together",
+    ]
+
+
 def test_the_report_counts_each_behaviour_once() -> None:
     found = [Mark("a", "ATest.one"), Mark("b", "ATest.one")]
     lines = report(found, KNOWN, name_missing=True).split("\n")
-    assert [line.strip() for line in lines] == [
-        "1 of    2  1 First",
+    assert [" ".join(line.split()) for line in lines] == [
+        "1 of 2 1 First",
         "ATest.two",
-        "0 of    1  2 Second",
+        "0 of 1 2 Second",
         "BTest.one",
-        "1 of    3  together",
+        "1 of 3 together",
     ]
