@@ -24,9 +24,10 @@ LOCAL = {
     "spark.python.daemon.module": "kit.spark.daemon",
 }
 # A job says by itself, in one line, what went wrong; Spark fills pages with every worker that dies.
+LOGGING = Path(__file__).with_name("log4j2.properties")
 QUIET = {
     "spark.ui.showConsoleProgress": "false",
-    "spark.log.level": "FATAL",
+    "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={LOGGING.as_uri()}",
 }
 FAILING_FAST = {
     "spark.python.worker.reuse": "true",
