@@ -126,6 +126,7 @@ class JobMaster(Machine):
         self.error = ""
         self.epoch = 0
         self.tasks: dict[str, TaskRecord] = {}
+        self._not_yet_running: set[str] = set()
         self.coordinators = OperatorCoordinators(job, self)
         self._coordinator_failure: str | None = None
         self.checkpoints = CheckpointCoordinator(
@@ -251,6 +252,7 @@ class JobMaster(Machine):
         self.epoch += 1
         self._workers = Workers.AT_WORK
         self.tasks = {task.task: TaskRecord() for task in self.graph.tasks}
+        self._not_yet_running = set(self.tasks)
         self.checkpoints.use_graph(self.graph)
         if not self._begin_coordinators(latest):
             return
@@ -303,6 +305,8 @@ class JobMaster(Machine):
             self._task_failed(message.task, message.error, recoverable=message.recoverable)
             return
         record.state, record.error = message.state, message.error
+        if message.state in (ExecutionState.RUNNING, ExecutionState.FINISHED):
+            self._not_yet_running.discard(message.task)
         if message.state is ExecutionState.RUNNING:
             self.coordinators.attempt_ready(message.task, message.attempt)
             self._start_checkpoints_when_running()
@@ -319,9 +323,7 @@ class JobMaster(Machine):
         self.coordinators.attempt_failed(task, self.epoch, error or None)
 
     def _start_checkpoints_when_running(self) -> None:
-        if self.status is JobStatus.RUNNING and all(
-            record.state in (ExecutionState.RUNNING, ExecutionState.FINISHED) for record in self.tasks.values()
-        ):
+        if self.status is JobStatus.RUNNING and not self._not_yet_running:
             self.emit(Note(kind="AllTasksRunning", data={"epoch": self.epoch}))
             self._start_scheduler()
 

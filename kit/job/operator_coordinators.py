@@ -241,6 +241,9 @@ class OperatorCoordinators:
             for operator in vertex.operators
         )
         self._holders = {holder.operator_id: holder for holder in made if holder.coordinator is not None}
+        self._by_vertex: dict[str, list[OperatorCoordinatorHolder]] = {}
+        for holder in self._holders.values():
+            self._by_vertex.setdefault(holder.vertex, []).append(holder)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._holders)
@@ -280,8 +283,10 @@ class OperatorCoordinators:
             holder.open_gate(subtask, checkpoint_id)
 
     def _at(self, task: str) -> list[tuple[OperatorCoordinatorHolder, int]]:
+        if not self._holders:
+            return []
         vertex, subtask = split_task_name(task)
-        return [(holder, subtask) for holder in self._holders.values() if holder.vertex == vertex]
+        return [(holder, subtask) for holder in self._by_vertex.get(vertex, ())]
 
     def notify_complete(self, checkpoint_id: int) -> None:
         """A checkpoint is stored for good."""
