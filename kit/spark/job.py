@@ -12,6 +12,7 @@ Everything a user sees while the job runs is a copy: looking changes nothing.
 from __future__ import annotations
 
 import atexit
+import contextlib
 import os
 import shutil
 import signal
@@ -283,7 +284,8 @@ class SparkJob:
             raise ValueError(f"no slot {slot} runs now; there are {', '.join(map(str, workers)) or 'none'}")
         if hosts[slot] != socket.gethostname():
             raise ValueError(f"slot {slot} runs on {hosts[slot]}; kill process {workers[slot]} there")
-        os.kill(workers[slot], signal.SIGKILL)
+        with contextlib.suppress(ProcessLookupError):  # it died in this very moment
+            os.kill(workers[slot], signal.SIGKILL)
         return workers[slot]
 
     def __repr__(self) -> str:
