@@ -88,6 +88,9 @@ from kit.protocol.tasks import ExecutionState, TaskRestore, task_name
 from kit.protocol.words import Machine, ProtocolError, Word, handles
 
 RESTART_TIMER = "restart"
+LAST_CHECKPOINT_TIMER = "last-checkpoint"
+LAST_CHECKPOINT_AGAIN_MS = 1_000
+"""So long after the checkpoint that tasks wait for has failed another one is tried, where none is periodic."""
 OWN_REQUEST = -1
 """The number of requests that the JobMaster makes itself: nobody waits for the answer."""
 CHECKPOINT_HISTORY = 1_000
@@ -331,6 +334,7 @@ class JobMaster(Machine):
         """The tasks wait for one more checkpoint before they finish: begin it now rather than an interval later."""
         if (
             self.checkpoints.config.checkpoints_after_tasks_finish
+            and self._workers is Workers.AT_WORK
             and self._stop_request is None
             and all(record.data_ended or record.state is ExecutionState.FINISHED for record in self.tasks.values())
         ):
@@ -528,6 +532,8 @@ class JobMaster(Machine):
         if event.timer == RESTART_TIMER:
             self._awaited.discard(RESTART_TIMER)
             self._restart_when_ready()
+        elif event.timer == LAST_CHECKPOINT_TIMER:
+            self._take_last_checkpoint_when_all_data_ended()
         else:
             self.checkpoints.handle(event)
 
@@ -548,6 +554,8 @@ class JobMaster(Machine):
         a subtask follow right behind its trigger.
         """
         if isinstance(word, CompleteRequest) and word.request_id == OWN_REQUEST:
+            if word.error and not self.checkpoints.config.is_periodic:
+                super().emit(ScheduleTimer(timer=LAST_CHECKPOINT_TIMER, due_ms=self.at + LAST_CHECKPOINT_AGAIN_MS))
             return
         if isinstance(word, CompleteRequest) and word.request_id == self._stop_request:
             if not word.error:

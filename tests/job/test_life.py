@@ -273,6 +273,19 @@ def test_the_last_checkpoint_comes_also_when_none_is_periodic() -> None:
     assert list(job.master.checkpoints.pending) == [1]
 
 
+def test_a_last_checkpoint_that_fails_is_tried_again_where_none_is_periodic() -> None:
+    job = JobHarness(tolerable_failures=5).run()
+    for task in job.tasks:
+        job.give(TaskStateChanged(task=task, attempt=1, state=ExecutionState.RUNNING, end_of_data=True))
+    job.answer_all()
+    job.decline(1)
+    job.answer_all()
+    assert job.master.checkpoints.pending == {}
+    job.wait(1_000)
+    job.answer_all()
+    assert list(job.master.checkpoints.pending) == [2]
+
+
 def test_without_checkpoints_after_tasks_finish_there_is_no_last_one() -> None:
     job = JobHarness(checkpoints_after_tasks_finish=False).run()
     for task in job.tasks:
