@@ -2,7 +2,8 @@
 
 `vectors(name)` walks the rows of one vector file, `checkpoints(version)` unpacks the checkpoints one Flink version
 wrote, and `checkpoint_cases()` names them all, ready for `pytest.mark.parametrize`. Set KIT_FLINK_DATA to read another
-folder of the same layout (vectors/*.jsonl.gz, checkpoints/VERSION.tar.gz).
+folder of the same layout (vectors/*.jsonl.gz, checkpoints/VERSION.tar.gz). A test about one checkpoint in particular
+reads it in the repository all the same (`data=HERE`).
 """
 
 from __future__ import annotations
@@ -44,9 +45,9 @@ def vectors(name: str) -> Iterator[dict[str, Any]]:
             yield json.loads(row)
 
 
-def checkpoint_archive(version: str) -> Path:
+def checkpoint_archive(version: str, data: Path | None = None) -> Path:
     """Give the path of the archive of the checkpoints that this version of Flink wrote, for example "2.3.0"."""
-    path = data_dir() / "checkpoints" / f"{version}.tar.gz"
+    path = (data or data_dir()) / "checkpoints" / f"{version}.tar.gz"
     if not path.is_file():
         raise FileNotFoundError(f"no checkpoints of Flink {version!r}; there are: {', '.join(checkpoint_versions())}")
     return path
@@ -70,14 +71,14 @@ def checkpoint_cases() -> tuple[tuple[str, str], ...]:
 
 
 @cache
-def checkpoints(version: str) -> Path:
+def checkpoints(version: str, data: Path | None = None) -> Path:
     """Unpack the checkpoints of one version, once a session, and give their folder.
 
     The folder is shared by all tests of the process: copy a case before changing it.
     """
     folder = Path(tempfile.mkdtemp(prefix=f"flink-{version}-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    with tarfile.open(checkpoint_archive(version)) as archive:
+    with tarfile.open(checkpoint_archive(version, data)) as archive:
         archive.extractall(folder, filter="data")
     return folder / version
 

@@ -15,7 +15,7 @@ from kit.protocol.properties import CheckpointProperties, RetentionPolicy
 from kit.state import handles as h
 from kit.state.operator_state import MasterState, OperatorState, OperatorSubtaskState
 from tests.metadata import strategies as some
-from tests.metadata.truth import load
+from tests.metadata.truth import load_ours
 
 CASES = [
     "1.10.3/rocksdb-incremental/chk-2",
@@ -43,7 +43,7 @@ def reads_or_says_why(data: bytes) -> None:
 
 @pytest.mark.parametrize("name", CASES)
 def test_a_file_cut_off_anywhere_is_refused(name: str) -> None:
-    data = load(name).data
+    data = load_ours(name).data
     # in the long stretches of state or names, one cut is like the next
     for cut in (*range(min(len(data), 2500)), *range(2500, len(data), 7)):
         with pytest.raises(MetadataError) as raised:
@@ -54,7 +54,7 @@ def test_a_file_cut_off_anywhere_is_refused(name: str) -> None:
 
 @pytest.mark.parametrize("name", FLIPPED)
 def test_flipped_bits_are_refused_or_read_as_something_else(name: str) -> None:
-    data = load(name).data
+    data = load_ours(name).data
     chance = random.Random(name)
     for _ in range(FLIPS_EACH):
         damaged = bytearray(data)
@@ -66,7 +66,7 @@ def test_flipped_bits_are_refused_or_read_as_something_else(name: str) -> None:
 @pytest.mark.parametrize("name", FLIPPED)
 def test_numbers_at_their_limits_are_refused_or_read(name: str) -> None:
     """Counts, lengths and tags as large, and as negative, as they can be."""
-    data = load(name).data
+    data = load_ours(name).data
     chance = random.Random(name)
     for _ in range(FLIPS_EACH):
         start = chance.randrange(len(data) - 4)
@@ -83,7 +83,7 @@ def test_noise_after_the_header_is_refused(version: object, noise: bytes) -> Non
 @pytest.mark.parametrize("name", CASES)
 def test_bytes_after_the_end_are_refused(name: str) -> None:
     with pytest.raises(MetadataError, match="1 more bytes; expected the end of the file"):
-        read_metadata(load(name).data + b"\0", some.BASE)
+        read_metadata(load_ours(name).data + b"\0", some.BASE)
 
 
 # --- what the errors say ----------------------------------------------------------------------------------------------

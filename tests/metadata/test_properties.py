@@ -17,12 +17,12 @@ from kit.protocol.properties import (
     SavepointType,
     SharingFilesStrategy,
 )
-from tests.flink_data import data_dir
+from tests.flink_data import HERE
 from tests.metadata.truth import describe
 
 WITHOUT = len(write_metadata(CheckpointMetadata(1))) - len(bytes.fromhex("aced000570"))
 
-TEMPLATES: dict[str, dict[str, Any]] = json.loads((data_dir() / "checkpoint-properties.json").read_text())
+TEMPLATES: dict[str, dict[str, Any]] = json.loads((HERE / "checkpoint-properties.json").read_text())
 
 KINDS = {
     "checkpoint-retain-on-cancellation": CheckpointProperties.for_checkpoint(RetentionPolicy.RETAIN_ON_CANCELLATION),

@@ -10,7 +10,7 @@ import pytest
 
 from kit.metadata import CheckpointMetadata, read_metadata, write_metadata
 from kit.state import handles as h
-from tests.metadata.truth import Case, case_names, describe, differences, file_contents, load
+from tests.metadata.truth import Case, case_names, describe, differences, file_contents, load, load_ours
 
 OUTER_KEYS = ("checkpointId", "masterStates", "operatorStates", "checkpointProperties")
 
@@ -52,7 +52,7 @@ def test_every_file_it_refers_to_is_found_and_is_the_one_meant(case: Case) -> No
 @pytest.mark.parametrize("name", ["2.3.0/unaligned", "2.3.0/unaligned-inline"])
 def test_merged_channel_offsets_are_written_as_flink_does(name: str) -> None:
     """The nested block of merged handles stands in the file as Flink prints it."""
-    case = load(name)
+    case = load_ours(name)
     written = write_metadata(*read_metadata(case.data, case.base))
     blocks = [bytes.fromhex(block) for block in _all_of(case.truth, "serializedChannelOffsets")]
     assert len(blocks) > 1
@@ -61,7 +61,7 @@ def test_merged_channel_offsets_are_written_as_flink_does(name: str) -> None:
 
 
 def test_flink_1_11_left_the_subtask_out_of_channel_handles() -> None:
-    case = load("1.11.4/unaligned")
+    case = load_ours("1.11.4/unaligned")
     metadata, version = read_metadata(case.data, case.base)
     assert (version.number, version.written_by) == (3, "Flink 1.11")
     for operator in metadata.operator_states:
@@ -75,7 +75,7 @@ def test_flink_1_11_left_the_subtask_out_of_channel_handles() -> None:
 )
 def test_older_metadata_can_be_written_in_the_newest_version(name: str) -> None:
     """As Flink does with whatever it restored from; only the layout changes."""
-    case = load(name)
+    case = load_ours(name)
     metadata, _ = read_metadata(case.data, case.base)
     again, version = read_metadata(write_metadata(metadata), case.base)
     assert again == metadata

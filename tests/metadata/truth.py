@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
+import tarfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +15,7 @@ from kit.metadata import CheckpointMetadata
 from kit.protocol.properties import CheckpointProperties, CheckpointType
 from kit.state import handles as h
 from kit.state.operator_state import MasterState, OperatorState, OperatorSubtaskState
-from tests.flink_data import checkpoint_cases, checkpoints
+from tests.flink_data import HERE, checkpoint_archive, checkpoint_versions, checkpoints
 
 Says = dict[str, Any]
 
@@ -48,19 +50,25 @@ class Case:
 
 def case_names() -> list[str]:
     """Every checkpoint: VERSION/CASE, or VERSION/CASE/chk-N where a case has several; no archive is unpacked for it."""
-    several = ("rocksdb-incremental", "file-merging", "forst")
-    return [
-        f"{version}/{case}{part}"
-        for version, case in checkpoint_cases()
-        for part in (("/chk-2", "/chk-3") if case.startswith(several) else ("",))
-    ]
+    names = []
+    for version in checkpoint_versions():
+        with tarfile.open(checkpoint_archive(version)) as archive:
+            truths = [re.fullmatch(r"([^/]+/[^/]+)/truth(?:-(.+))?\.json", name) for name in archive.getnames()]
+        names += sorted("/".join(filter(None, truth.groups())) for truth in truths if truth)
+    return names
 
 
-def load(name: str) -> Case:
+def load(name: str, data: Path | None = None) -> Case:
+    """The checkpoint of this name, among those of `data` if that is given."""
     version, case, *part = name.split("/")
-    folder = checkpoints(version) / case
+    folder = checkpoints(version, data) / case
     truth = folder / f"truth{''.join('-' + chk for chk in part)}.json"
     return Case(name, folder, folder.joinpath(*part), json.loads(truth.read_text()))
+
+
+def load_ours(name: str) -> Case:
+    """The checkpoint of this name in the repository, whatever other data the tests read."""
+    return load(name, HERE)
 
 
 # --- our side, in Flink's words ---------------------------------------------------------------------------------------
