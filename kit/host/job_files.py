@@ -95,8 +95,10 @@ class JobFiles:
         return SnapshotResolved(path=command.path, location=resolved.location.directory, metadata=resolved.metadata)
 
     def _recover(self, command: RecoverCheckpoints) -> Word:
+        """Directories of other runs' checkpoints, which some other store knew, are not written to again."""
         try:
             status = self._store.begin(recover=command.recover)
+            self._store.raise_counter(max(self._storage.checkpoint_locations(), default=0) + 1)
             stored = self._store.checkpoints() if command.recover else []
             found = tuple(RecoveredCheckpoint(each, self._metadata_of(each)) for each in stored)
         except (OSError, ValueError) as error:
@@ -113,23 +115,23 @@ class JobFiles:
         errors = []
         for remove in (self._remove_orphaned_directories, self._remove_orphaned_output, self._remove_orphaned_entries):
             try:
-                remove(command.keep, self._store.first_id())
+                remove(set(self._store.ids()).difference(command.keep))
             except OSError as error:
                 errors.append(str(error))
         return OrphansRemoved(error="; ".join(errors))
 
-    def _remove_orphaned_directories(self, keep: Collection[int], first_id: int) -> None:
+    def _remove_orphaned_directories(self, orphans: Collection[int]) -> None:
         for checkpoint_id, location in self._storage.checkpoint_locations().items():
-            if checkpoint_id >= first_id and checkpoint_id not in keep:
+            if checkpoint_id in orphans:
                 self._storage.dispose_on_failure(location)
 
-    def _remove_orphaned_output(self, keep: Collection[int], first_id: int) -> None:
+    def _remove_orphaned_output(self, orphans: Collection[int]) -> None:
         for sink in sinks(self._job):
-            self._output.sweep(sink, self._job.job_id, lambda by: by >= first_id and by not in keep)
+            self._output.sweep(sink, self._job.job_id, orphans)
 
-    def _remove_orphaned_entries(self, keep: Collection[int], first_id: int) -> None:
+    def _remove_orphaned_entries(self, orphans: Collection[int]) -> None:
         for stored in self._store.checkpoints():
-            if stored.checkpoint_id not in keep:
+            if stored.checkpoint_id in orphans:
                 self._store.remove(stored.checkpoint_id)
 
     def _allocate_id(self, command: AllocateCheckpointId) -> Word:

@@ -5,7 +5,7 @@ The same three verbs as `kit.operators.files` has for real files, so a host choo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import Protocol
 
 import pandas as pd
@@ -29,8 +29,8 @@ class Output(Protocol):
     def drop(self, effects: Iterable[Effect]) -> None:
         """Forget rows that will never be visible."""
 
-    def sweep(self, sink: Sink, job_id: str, orphaned: Callable[[int], bool]) -> None:
-        """Forget what a job has staged for a sink with checkpoints of which `orphaned` says that they are gone."""
+    def sweep(self, sink: Sink, job_id: str, orphans: Collection[int]) -> None:
+        """Forget what a job has staged for a sink with these checkpoints."""
 
 
 def sinks(job: JobGraph) -> Iterator[Sink]:
@@ -66,12 +66,11 @@ class MemoryOutput:
         for effect in effects:
             self.staged.pop(effect.staged, None)
 
-    def sweep(self, sink: Sink, job_id: str, orphaned: Callable[[int], bool]) -> None:
+    def sweep(self, sink: Sink, job_id: str, orphans: Collection[int]) -> None:
         """Forget rows that nobody will ever publish."""
         directory = staging_directory(sink.path, job_id)
         for path in list(self.staged):
-            checkpoint_id = sink.staged_by(path.rpartition("/")[2])
-            if path.startswith(f"{directory}/") and checkpoint_id is not None and orphaned(checkpoint_id):
+            if path.startswith(f"{directory}/") and sink.staged_by(path.rpartition("/")[2]) in orphans:
                 del self.staged[path]
 
     def directories(self) -> list[str]:

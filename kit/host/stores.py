@@ -63,8 +63,8 @@ class CheckpointStore(Protocol):
     def raise_counter(self, next_id: int) -> None:
         """Give out no id below this any more."""
 
-    def first_id(self) -> int:
-        """The lowest id of this run."""
+    def ids(self) -> range:
+        """The ids that this run has given out."""
 
     def checkpoints(self) -> list[StoredCheckpoint]:
         """All entries, oldest first."""
@@ -101,9 +101,9 @@ class MemoryStore:
         """Give out no id below this any more."""
         self._next_id = max(self._next_id, next_id)
 
-    def first_id(self) -> int:
+    def ids(self) -> range:
         """No run of the job is known but this."""
-        return FIRST_CHECKPOINT_ID
+        return range(FIRST_CHECKPOINT_ID, self._next_id)
 
     def checkpoints(self) -> list[StoredCheckpoint]:
         """None: the JobMaster has them."""
@@ -198,10 +198,10 @@ class DurableStore:
                 self._write_run(Run(next_id, run.status))
             self._records.update(COUNTER, lambda data: str(max(_id_in(data), next_id)).encode())
 
-    def first_id(self) -> int:
-        """The lowest id of this run."""
-        run = self._run()
-        return self._counter() if run is None else run.first_id
+    def ids(self) -> range:
+        """The ids that this run has given out."""
+        run, counter = self._run(), self._counter()
+        return range(counter if run is None else run.first_id, counter)
 
     def checkpoints(self) -> list[StoredCheckpoint]:
         """All entries, oldest first. One that cannot be read is an error: it might be the one that counts."""
@@ -222,7 +222,7 @@ class DurableStore:
 
     def end(self, status: str) -> None:
         """Note that the run has ended."""
-        self._write_run(Run(self.first_id(), status))
+        self._write_run(Run(self.ids().start, status))
 
     def close(self) -> None:
         """Let go of connections."""

@@ -175,7 +175,6 @@ class JobMaster(Machine):
     def _recovered(self, event: CheckpointsRecovered) -> None:
         self._go_on_starting(event)
         if event.status and self.status is JobStatus.CREATED:
-            self._start.awaited.clear()
             self._end_now(JobStatus[event.status], f"it was {event.status} before its driver died")
 
     @handles(SnapshotResolved, OrphansRemoved)

@@ -32,8 +32,8 @@ from kit.protocol.events import (
 from kit.protocol.words import Word
 from kit.restore.validate import load_and_validate
 
-STORE, SNAPSHOT, ORPHANS = "store", "snapshot", "orphans"
-"""What is awaited, beside the sources by their operators' ids."""
+STORE, SNAPSHOT, ORPHANS, NOTHING = "store", "snapshot", "orphans", "nothing"
+"""What is awaited, beside the sources by their operators' ids; nothing, and for ever, when the job has ended before."""
 
 
 class JobStart:
@@ -79,11 +79,13 @@ class JobStart:
         assert self.event is not None
         self.awaited.discard(STORE)
         self._checkpoints.restore.recover(event.checkpoints)
+        if event.status:
+            self.awaited.add(NOTHING)
+            return
         if self._checkpoints.store.latest is None:
             self._resolve(self.event)
-        if not event.status:
-            self.awaited.add(ORPHANS)
-            self._emit(RemoveOrphans(keep=tuple(each.stored.checkpoint_id for each in event.checkpoints)))
+        self.awaited.add(ORPHANS)
+        self._emit(RemoveOrphans(keep=tuple(each.stored.checkpoint_id for each in event.checkpoints)))
 
     def on_resolved(self, event: SnapshotResolved) -> None:
         """The snapshot at `restore_path` becomes the latest checkpoint. Raises ValueError when it does not fit."""

@@ -359,11 +359,19 @@ def staged_files(path: str, job_id: str) -> list[str]:
 
 
 def remove_staged(path: str, job_id: str, names: Iterable[str]) -> None:
-    """Delete staged files by name; those that are gone already do not matter."""
+    """Delete staged files by name, and the directory with the last; those that are gone already do not matter."""
     system, inner = open_path(staging_directory(path, job_id))
     for name in names:
         if system.get_file_info(f"{inner}/{name}").is_file:
             system.delete_file(f"{inner}/{name}")
+    for directory in (inner, dirname(inner)):
+        _delete_if_empty(system, directory)
+
+
+def _delete_if_empty(system: fs.FileSystem, directory: str) -> None:
+    is_there = system.get_file_info(directory).type == fs.FileType.Directory
+    if is_there and not system.get_file_info(fs.FileSelector(directory)):
+        system.delete_dir(directory)
 
 
 def clean_staging(path: str, job_id: str) -> None:
@@ -371,6 +379,4 @@ def clean_staging(path: str, job_id: str) -> None:
     system, inner = open_path(staging_directory(path, job_id))
     if system.get_file_info(inner).type == fs.FileType.Directory:
         system.delete_dir(inner)
-    parent = dirname(inner)
-    if system.get_file_info(parent).type == fs.FileType.Directory and not system.get_file_info(fs.FileSelector(parent)):
-        system.delete_dir(parent)
+    _delete_if_empty(system, dirname(inner))

@@ -520,6 +520,9 @@ class JobDriver:
             self._cleaner.submit(self._clean_up)
 
     def _clean_up(self) -> _CleanedUp:
+        """With a durable store what is staged for retained checkpoints stays, and the rest has been removed before."""
+        if self.job.settings.checkpoint.is_durable:
+            return _CleanedUp()
         with _logged(f"job {self.job.name} leaves staged output behind"):
             clean_staging(self.job, self._output)
         return _CleanedUp()

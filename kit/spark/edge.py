@@ -11,7 +11,7 @@ import os
 import shutil
 import tempfile
 import uuid
-from collections.abc import Callable, Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
@@ -46,11 +46,11 @@ class SparkOutput:
         """Delete rows that will never be visible."""
         files.drop(map(self._placed, effects))
 
-    def sweep(self, sink: Sink, job_id: str, orphaned: Callable[[int], bool]) -> None:
+    def sweep(self, sink: Sink, job_id: str, orphans: Collection[int]) -> None:
         """Delete what nobody will ever publish, also what was not finished."""
         path = self.place(sink.path)
-        staged = {name: sink.staged_by(name) for name in files.staged_files(path, job_id)}
-        files.remove_staged(path, job_id, [name for name, by in staged.items() if by is not None and orphaned(by)])
+        staged = files.staged_files(path, job_id)
+        files.remove_staged(path, job_id, [name for name in staged if sink.staged_by(name) in orphans])
 
     def place(self, path: str) -> str:
         """The real path behind a sink's."""

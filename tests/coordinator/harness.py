@@ -128,6 +128,9 @@ class Harness:
         self.emitted: list[Word] = []
         self.calls: list[tuple[Any, ...]] = []
         self.timers: dict[str, int] = {}
+        self.cleaning: list[Word] = []
+        """What is being deleted; `cleans` says whether the host ever comes to it."""
+        self.cleans = True
         ids = [operator_id(name) for name in coordinators]
         self.coordinator = CheckpointCoordinator(
             JOB, self.graph, self, hooks=hooks, operator_coordinators=ids, store=store
@@ -142,6 +145,8 @@ class Harness:
             self.timers[word.timer] = word.due_ms
         if isinstance(word, commands.CancelTimer):
             self.timers.pop(word.timer, None)
+        if isinstance(word, commands.DiscardState) and word.location is not None:
+            self.cleaning.append(events.StateDiscarded(checkpoint_id=word.checkpoint_id))
 
     def execution_state(self, task: str) -> ExecutionState:
         return self.states[task]
@@ -196,7 +201,9 @@ class Harness:
     # --- what goes in ---------------------------------------------------------------------------------------------
 
     def give(self, event: Word) -> None:
-        """Hand an event to the coordinator, which must be sound afterwards."""
+        """Hand an event to the coordinator, which must be sound afterwards; what was to be deleted is gone by now."""
+        while self.cleans and self.cleaning:
+            self.coordinator.handle(self.cleaning.pop(0))
         self.coordinator.handle(event)
         self.coordinator.validate()
 
