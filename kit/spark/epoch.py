@@ -74,10 +74,15 @@ class Epoch:
 
     def kill_stragglers(self) -> None:
         """Kill the processes that have not left, where they run on this machine."""
-        for slot, pid in self.pids().items():
-            if self.joined[slot].host == socket.gethostname() and pid != os.getpid():
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGKILL)
+        for slot in self.pids():
+            self.kill(slot)
+
+    def kill(self, slot: int) -> None:
+        """Kill a slot's process, where it runs on this machine."""
+        hello = self.joined[slot]
+        if hello.host == socket.gethostname() and hello.pid != os.getpid():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(hello.pid, signal.SIGKILL)
 
     def __repr__(self) -> str:
         state = "over" if self.is_over else "stopping" if self.stop else f"{len(self.connected)} connected"

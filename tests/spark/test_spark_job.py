@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import random
+import signal
 import subprocess
 import sys
 import time
@@ -17,6 +18,7 @@ from pyspark.sql import SparkSession
 from kit import NoRestart
 from kit.spark import JobFailedError, SparkJob, create_session
 from kit.spark.driver import DriverSettings
+from kit.spark.endpoint import WireSettings
 from tests.house.files import ROOT
 from tests.spark.jobs import await_checkpoint, check_output, generator, staged, totals_job, until
 
@@ -79,6 +81,20 @@ def test_stopped_and_resumed_with_more_and_fewer_slots(spark: SparkSession, tmp_
     check_output(tmp_path)
     keyed = job.restores().query("kind == 'keyed'")
     assert keyed["from"].tolist() == [[0, 1, 2]]
+
+
+def test_a_frozen_worker_is_noticed_and_replaced(spark: SparkSession, tmp_path: Path) -> None:
+    wire = WireSettings(heartbeat_interval_ms=100, heartbeat_timeout_ms=1_000)
+    with SparkJob(totals_job(tmp_path, SLOW), spark, settings=DriverSettings(wire=wire)) as job:
+        job.start()
+        await_checkpoint(job, 2)
+        frozen = job.workers()[0]
+        os.kill(frozen, signal.SIGSTOP)
+        assert job.wait() == "FINISHED"
+        assert not alive(frozen)
+    check_output(tmp_path)
+    (lost,) = [record for record in job.trace if record.kind == "SlotLost"]
+    assert "no heartbeat" in lost.data["error"]
 
 
 @pytest.mark.parametrize("seed", range(3))
