@@ -351,6 +351,8 @@ class JobDriver:
             return
         with self.lock:
             epoch.left.add(item.slot)
+        if not item.clean:
+            epoch.kill(item.slot)  # a frozen one might wake, and write
         if epoch.stop is None:
             self._lose(epoch, item.slot, f"process {epoch.joined[item.slot].pid}: {item.reason}")
         self._end_epoch_when_over(epoch)
