@@ -65,3 +65,7 @@ class CheckpointException(Exception):
         super().__init__(f"{reason.message} {detail}".strip())
         self.reason = reason
         self.detail = detail
+
+    def __reduce__(self) -> tuple[type[CheckpointException], tuple[CheckpointFailureReason, str]]:
+        """A copy is made of the reason and the detail, not of the text."""
+        return type(self), (self.reason, self.detail)

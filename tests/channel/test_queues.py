@@ -1,0 +1,171 @@
+"""The queues at both ends of a channel, and the credits between them."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kit.channel.input_gate import InputGates
+from kit.channel.result_partition import MAX_QUEUED_BUFFERS, ResultPartition
+from kit.protocol.elements import Buffer, Element, EndOfPartition, Watermark
+from kit.protocol.words import ProtocolError
+from kit.state.handles import InputChannelInfo
+
+BATCH = pa.RecordBatch.from_pydict({"n": [1, 2, 3]})
+
+
+def buffer() -> Buffer:
+    return Buffer(BATCH)
+
+
+def gates() -> InputGates:
+    return InputGates([[(4, "a/0"), (5, "a/1")], [(9, "b/0")]])
+
+
+# --- inputs -----------------------------------------------------------------------------------------------------------
+
+
+def test_channels_are_numbered_by_gate_and_place() -> None:
+    inputs = gates()
+    assert [channel.info for channel in inputs] == [
+        InputChannelInfo(0, 0),
+        InputChannelInfo(0, 1),
+        InputChannelInfo(1, 0),
+    ]
+    assert inputs.channel(9).source_task == "b/0"
+    assert len(inputs) == 3
+
+
+def test_elements_come_out_as_they_went_in_with_their_causes() -> None:
+    channel = gates().channel(4)
+    channel.receive(Watermark(1), "x#1")
+    channel.receive(Watermark(2), "x#2")
+    assert channel.take() == (Watermark(1), "x#1")
+    assert channel.take() == (Watermark(2), "x#2")
+
+
+def test_every_channel_that_has_something_gets_its_turn() -> None:
+    inputs = gates()
+    for number in (4, 4, 4, 9):
+        inputs.channel(number).receive(Watermark(number))
+    taken = []
+    while (channel := inputs.next_channel()) is not None:
+        channel.take()
+        taken.append(channel.number)
+    assert taken == [4, 9, 4, 4]
+
+
+def test_a_blocked_channel_keeps_what_it_has() -> None:
+    inputs = gates()
+    channel = inputs.channel(5)
+    channel.receive(Watermark(1))
+    inputs.block(channel)
+    assert not inputs.available
+    assert inputs.next_channel() is None
+    inputs.resume([channel])
+    assert inputs.next_channel() is channel
+
+
+def test_a_buffer_takes_a_credit_and_one_too_many_is_an_error() -> None:
+    channel = gates().channel(4)
+    channel.credits_granted = 1
+    channel.receive(buffer())
+    assert channel.queued_bytes == BATCH.nbytes
+    with pytest.raises(ProtocolError, match="a/0 sent a buffer on channel 4 without a credit"):
+        channel.receive(buffer())
+
+
+def test_ended_channels_are_open_no_more() -> None:
+    inputs = gates()
+    assert not inputs.all_ended
+    for channel in inputs:
+        channel.receive(EndOfPartition())
+        assert channel in inputs.open_channels
+        channel.take()
+        assert channel not in inputs.open_channels
+    assert inputs.all_ended
+    assert InputGates([]).all_ended
+
+
+# --- outputs ----------------------------------------------------------------------------------------------------------
+
+
+class Wire:
+    """Takes what a partition sends."""
+
+    def __init__(self, channels: int = 2) -> None:
+        self.sent: list[tuple[int, Element]] = []
+        self.partition = ResultPartition(
+            0, [(number, f"t/{number}") for number in range(channels)], lambda *sent: self.sent.append(sent)
+        )
+
+
+def test_a_buffer_waits_for_a_credit_and_all_behind_it_wait_too() -> None:
+    wire = Wire(1)
+    (sub,) = wire.partition.subpartitions
+    sub.add(Watermark(1))
+    sub.add(buffer())
+    sub.add(Watermark(2))
+    assert [element for _, element in wire.sent] == [Watermark(1)]
+    sub.add_credits(1)
+    assert len(wire.sent) == 3
+    assert sub.credits == 0
+
+
+def test_a_partition_is_writable_while_no_receiver_holds_it_back() -> None:
+    wire = Wire()
+    first, second = wire.partition.subpartitions
+    for _ in range(MAX_QUEUED_BUFFERS):
+        assert wire.partition.writable
+        second.add(buffer())
+    assert not wire.partition.writable
+    assert first.writable
+    second.add_credits(1)
+    assert wire.partition.writable
+
+
+def test_everybody_gets_what_is_broadcast() -> None:
+    wire = Wire(3)
+    wire.partition.broadcast(Watermark(7))
+    assert wire.sent == [(0, Watermark(7)), (1, Watermark(7)), (2, Watermark(7))]
+
+
+def test_all_is_taken_when_all_credits_are_back() -> None:
+    wire = Wire(1)
+    (sub,) = wire.partition.subpartitions
+    assert not sub.all_taken(2), "the receiver has not given its credits yet"
+    sub.add_credits(2)
+    assert sub.all_taken(2)
+    sub.add(buffer())
+    assert not sub.all_taken(2)
+    sub.add_credits(1)
+    assert sub.all_taken(2)
+
+
+def test_reprs_say_what_waits() -> None:
+    wire = Wire(1)
+    wire.partition.subpartitions[0].add(buffer())
+    assert repr(wire.partition) == "ResultPartition(0, 1 subpartitions)"
+    assert repr(wire.partition.subpartitions[0]) == "ResultSubpartition(t/0, 1 queued, 0 credits)"
+
+
+@given(st.lists(st.sampled_from(["buffer", "mark", "credit"]), max_size=50), st.integers(1, 3))
+def test_order_is_kept_and_no_buffer_goes_without_a_credit(story: list[str], granted: int) -> None:
+    wire = Wire(1)
+    (sub,) = wire.partition.subpartitions
+    sub.add_credits(granted)
+    given_credits, added = granted, []
+    for number, word in enumerate(story):
+        if word == "credit":
+            given_credits += 1
+            sub.add_credits(1)
+        else:
+            element: Element = buffer() if word == "buffer" else Watermark(number)
+            added.append(element)
+            sub.add(element)
+        sent = [element for _, element in wire.sent]
+        assert [id(element) for element in sent] == [id(element) for element in added[: len(sent)]]
+        assert sum(isinstance(element, Buffer) for element in sent) + sub.credits == given_credits
+        assert not sub.queue or (isinstance(sub.queue[0], Buffer) and sub.credits == 0)

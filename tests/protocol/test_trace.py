@@ -1,0 +1,146 @@
+"""The trace: what is kept, how it is asked, how causes are followed."""
+
+from __future__ import annotations
+
+import copy
+import json
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from kit.protocol.commands import Note, SendElement, WriteSnapshot
+from kit.protocol.elements import Buffer, CheckpointBarrier
+from kit.protocol.events import ElementReceived, ProcessInput, TimerFired
+from kit.protocol.options import AlignmentType, CheckpointOptions
+from kit.protocol.trace import Trace, TraceRecord, loggable
+from kit.protocol.words import Machine, Word, handles
+
+BATCH = pa.RecordBatch.from_pydict({"n": [1, 2, 3]})
+BARRIER = CheckpointBarrier(4, 0, CheckpointOptions())
+
+
+class Relay(Machine):
+    """Gives what it is told to give."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self.to_give: list[Word] = []
+        self.known_cause = ""
+
+    @handles(TimerFired, ProcessInput, ElementReceived)
+    def _any(self, event: Word) -> None:
+        self.cause = self.known_cause or self.cause
+        for word in self.to_give:
+            self.emit(word)
+
+
+def told(trace: Trace, machine: Relay, event: Word, *given: Word, at: int = 0) -> list[TraceRecord]:
+    machine.to_give = list(given)
+    return trace.record(machine, event, machine.handle(event, at))
+
+
+def test_an_event_and_its_commands_are_records_with_ids() -> None:
+    trace, relay = Trace(), Relay("a")
+    records = told(trace, relay, TimerFired(timer="t", cause="b#3.1"), Note(kind="Seen", data={"x": 1}), at=9)
+    assert [(r.id, r.cause, r.role, r.kind, r.at_ms) for r in records] == [
+        ("a#1", "b#3.1", "event", "TimerFired", 9),
+        ("a#1.1", "a#1", "command", "Seen", 9),
+    ]
+    assert records[0].data == {"timer": "t"}
+    assert records[1].data == {"x": 1}
+
+
+def test_a_command_that_was_recorded_is_the_cause_of_what_follows() -> None:
+    trace, relay = Trace(detailed=True), Relay("a")
+    send = SendElement(channel=1, element=Buffer(BATCH))
+    told(trace, relay, TimerFired(timer="t"), send)
+    assert send.cause == "a#1.1"
+
+
+@pytest.mark.parametrize("detailed", [False, True])
+def test_buffers_are_kept_only_in_detail_and_barriers_always(detailed: bool) -> None:
+    trace, relay = Trace(detailed=detailed), Relay("a")
+    told(trace, relay, ElementReceived(channel=1, element=Buffer(BATCH)))
+    told(trace, relay, ElementReceived(channel=1, element=BARRIER))
+    kept = [record.data["element"]["type"] for record in trace]
+    assert kept == (["Buffer", "CheckpointBarrier"] if detailed else ["CheckpointBarrier"])
+    assert trace[-1].checkpoint_id == 4
+
+
+@pytest.mark.parametrize("detailed", [False, True])
+def test_causes_lead_through_turns_whether_they_are_kept_or_not(detailed: bool) -> None:
+    trace, relay = Trace(detailed=detailed), Relay("a")
+    told(trace, relay, ElementReceived(channel=1, element=BARRIER, cause="far"))
+    relay.known_cause = "a#1"
+    told(trace, relay, ProcessInput(), Note(kind="Aligned", data={}))
+    kinds = [record.kind for record in trace.causes(trace[-1])]
+    turn = ["ProcessInput"] if detailed else []
+    assert kinds == ["Aligned", *turn, "ElementReceived"]
+
+
+def record(number: int, cause: str = "", **facts: Any) -> TraceRecord:
+    facts = {"machine": "m", "kind": "K", "checkpoint_id": None} | facts
+    return TraceRecord(
+        f"r{number}", cause, number, facts["machine"], "event", facts["kind"], facts["checkpoint_id"], {}
+    )
+
+
+def test_stories_are_told_by_checkpoint_machine_and_kind() -> None:
+    trace = Trace([record(0, checkpoint_id=1), record(1, machine="n", checkpoint_id=1), record(2, kind="L")])
+    assert [r.id for r in trace.story(checkpoint=1)] == ["r0", "r1"]
+    assert [r.id for r in trace.story(checkpoint=1, machine="n")] == ["r1"]
+    assert [r.id for r in trace.story(kind="L")] == ["r2"]
+    assert [r.id for r in trace[1:]] == ["r1", "r2"]
+    assert trace[0].id == "r0"
+
+
+def test_a_chain_of_causes_ends_where_nothing_is_known_or_in_a_circle() -> None:
+    trace = Trace([record(0, "gone"), record(1, "r0"), record(2, "r3"), record(3, "r2")])
+    assert [r.id for r in trace.causes("r1")] == ["r1", "r0"]
+    assert [r.id for r in trace.causes("r2")] == ["r2", "r3"]
+    with pytest.raises(KeyError, match="no record 'r9' among the 4"):
+        trace.causes("r9")
+
+
+def test_records_added_later_are_found_too() -> None:
+    trace = Trace([record(0)])
+    assert trace.find("r1") is None
+    trace.extend([record(1)])
+    assert trace.find("r1") is trace[1]
+
+
+def test_a_copy_goes_on_by_itself_with_the_same_records() -> None:
+    trace = Trace([record(0)], detailed=True)
+    other = copy.deepcopy(trace)
+    other.extend([record(1)])
+    assert (len(trace), len(other), other.detailed) == (1, 2, True)
+    assert other[0] is trace[0]
+
+
+def test_a_record_survives_json() -> None:
+    trace, relay = Trace(), Relay("a")
+    for each in told(trace, relay, TimerFired(timer="t"), Note(kind="Seen", checkpoint_id=3, data={"x": [1, None]})):
+        assert TraceRecord.from_dict(json.loads(json.dumps(each.to_dict()))) == each
+
+
+def test_a_trace_as_a_table() -> None:
+    frame = Trace([record(0, checkpoint_id=1), record(1)]).to_pandas()
+    assert frame["checkpoint_id"].dtype == "Int64"
+    assert frame["checkpoint_id"].isna().tolist() == [False, True]
+    assert list(Trace().to_pandas().columns)[:3] == ["at_ms", "machine", "role"]
+    assert "<table" in Trace([record(0)])._repr_html_()
+    assert repr(Trace([record(0)])) == "Trace(1 records, 1 machines)"
+    assert repr(record(3, checkpoint_id=2)) == "3 ms m K chk-2"
+
+
+def test_values_are_described_not_kept() -> None:
+    command = WriteSnapshot(checkpoint_id=1, location="/x", subtask=0, parts=(), effects=())
+    assert loggable(command)["type"] == "WriteSnapshot"
+    assert loggable(BATCH) == {"rows": 3, "bytes": 24}
+    assert loggable(b"abc") == {"bytes": 3}
+    assert loggable(AlignmentType.ALIGNED) == "ALIGNED"
+    assert loggable({1: (2, "x")}) == {"1": [2, "x"]}
+    assert loggable(np.int64(3)) == repr(np.int64(3))
+    json.dumps(loggable(BARRIER))

@@ -1,0 +1,125 @@
+"""Machines and words: handlers are found, events are numbered, commands are stamped."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass
+
+import pytest
+
+from kit.protocol import commands, events, messages
+from kit.protocol.commands import Note
+from kit.protocol.reasons import CheckpointException, CheckpointFailureReason
+from kit.protocol.tasks import TRANSITIONS, ExecutionState, split_task_name, task_name
+from kit.protocol.words import Machine, ProtocolError, Word, handles
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ping(Word):
+    """A word for tests."""
+
+    number: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pong(Word):
+    """Another one."""
+
+
+class Player(Machine):
+    """Answers each ping with as many notes as its number says; likes no negative ones."""
+
+    @handles(Ping)
+    def _ping(self, event: Ping) -> None:
+        for _ in range(event.number):
+            self.emit(Note(kind="Ponged", data={"at": self.at}))
+
+    def accepts(self, event: Word) -> bool:
+        return not (isinstance(event, Ping) and event.number < 0)
+
+
+class LoudPlayer(Player):
+    """Handles one event more than its parent."""
+
+    @handles(Pong)
+    def _pong(self, event: Pong) -> None:
+        self.emit(Note(kind="Ponged", data={}))
+
+
+def test_commands_carry_the_id_of_the_event_that_led_to_them() -> None:
+    player = Player("a", "a@2")
+    assert player.handle(Ping(number=1), 5)[0].cause == "a@2#1"
+    given = player.handle(Ping(number=2), 7)
+    assert [word.cause for word in given] == ["a@2#2", "a@2#2"]
+    assert player.at == 7
+    assert player.event_id == "a@2#2"
+
+
+def test_an_event_that_is_not_accepted_is_counted_and_dropped() -> None:
+    player = Player("a")
+    assert player.handle(Ping(number=-1), 0) == []
+    assert player.events_handled == 1
+
+
+def test_an_unknown_event_is_refused_with_the_known_ones() -> None:
+    with pytest.raises(ProtocolError, match="a cannot handle Pong; it knows Ping"):
+        Player("a").handle(Pong(), 0)
+    assert LoudPlayer("b").handle(Pong(), 0)[0].cause == "b#1"
+    assert LoudPlayer.known_events() == ["Ping", "Pong"]
+    assert repr(LoudPlayer("b")) == "LoudPlayer(b)"
+
+
+def test_a_machine_without_invariants_is_always_sound() -> None:
+    Player("a").validate()
+
+
+def test_copies_share_words() -> None:
+    ping = Ping(number=3)
+    assert copy.deepcopy(ping) is ping
+
+
+def words() -> list[type[Word]]:
+    return [
+        member
+        for module in (commands, events, messages)
+        for member in vars(module).values()
+        if isinstance(member, type) and issubclass(member, Word) and member.__module__ == module.__name__
+    ]
+
+
+@pytest.mark.parametrize("word", words(), ids=lambda word: word.__name__)
+def test_every_word_is_a_frozen_value_that_says_what_it_is(word: type[Word]) -> None:
+    assert word.__dataclass_params__.frozen  # type: ignore[attr-defined]
+    assert (word.__doc__ or "").strip()
+    assert "cause" in word.__dataclass_fields__
+
+
+def test_the_names_of_words_differ() -> None:
+    names = [word.__name__ for word in words()]
+    assert len(set(names)) == len(names)
+
+
+def test_a_checkpoint_exception_can_be_copied() -> None:
+    why = CheckpointException(CheckpointFailureReason.CHECKPOINT_EXPIRED, "after 10 ms")
+    other = copy.deepcopy(why)
+    assert (other.reason, other.detail, str(other)) == (why.reason, why.detail, str(why))
+
+
+def test_every_reason_has_a_text_of_its_own() -> None:
+    texts = [reason.message for reason in CheckpointFailureReason]
+    assert all(texts)
+    assert len(set(texts)) == len(texts)
+    assert repr(CheckpointFailureReason.IO_EXCEPTION) == "IO_EXCEPTION"
+
+
+def test_the_life_of_an_attempt_leads_to_an_end_from_everywhere() -> None:
+    assert set(TRANSITIONS) == set(ExecutionState)
+    ends = {state for state in ExecutionState if state.is_terminal}
+    assert {state.name for state in ends} == {"FINISHED", "CANCELED", "FAILED"}
+    for state in ExecutionState:
+        assert state.is_terminal or ExecutionState.FAILED in TRANSITIONS[state]
+        assert not state.may_become(state)
+
+
+def test_task_names_are_taken_apart_at_the_last_slash() -> None:
+    assert split_task_name(task_name("a/b", 3)) == ("a/b", 3)
