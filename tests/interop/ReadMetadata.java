@@ -26,7 +26,6 @@ import org.apache.flink.runtime.state.KeyGroupRangeOffsets;
 import org.apache.flink.runtime.state.KeyedStateHandle;
 import org.apache.flink.runtime.state.StateObject;
 import org.apache.flink.runtime.state.StreamStateHandle;
-import org.apache.flink.runtime.state.changelog.StateChange;
 import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.databind.ObjectMapper;
 
 /**
@@ -236,10 +235,10 @@ public final class ReadMetadata {
         List<Object> sizes = new ArrayList<>();
         MessageDigest digest = MessageDigest.getInstance("SHA-256");
         for (Object each : changes) {
-            StateChange change = (StateChange) each;
-            keyGroups.add(change.getKeyGroup());
-            sizes.add(change.getChange().length);
-            digest.update(change.getChange());
+            byte[] change = (byte[]) get(each, "getChange");
+            keyGroups.add(get(each, "getKeyGroup"));
+            sizes.add(change.length);
+            digest.update(change);
         }
         says.remove("changes");
         says.put("changeKeyGroups", keyGroups);

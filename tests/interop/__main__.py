@@ -1,7 +1,7 @@
 """What we write, read by Flink's own classes: `make interop`.
 
-Two sources: checkpoints and savepoints that jobs in the lab write, and random metadata in every version that this
-Flink reads. Flink's `Checkpoints.loadCheckpointMetadata` reads each file, and everything it says of it is compared with
+Two sources: checkpoints and savepoints that jobs in the lab write, and random metadata in every version that Flink
+reads. Flink's `Checkpoints.loadCheckpointMetadata` reads each file, and everything it says of it is compared with
 what we wrote; then Flink writes what it read, and we read that and compare again. For the lab's checkpoints Flink also
 opens every file they refer to.
 """
@@ -29,8 +29,8 @@ from tests.metadata import strategies as some
 from tests.metadata.truth import describe, differences, file_contents
 
 READER = Path(__file__).with_name("ReadMetadata.java")
-VERSIONS = (V2, V3, V4, V5) if VERSION.startswith("2.0.") else (V2, V3, V4, V5, V6)
-"""What this Flink reads; before 2.0 it would not know every handle."""
+VERSIONS = (V2, V3, V4, V5, V6)
+"""What Flink reads from 2.1 on; earlier ones do not know every version and handle."""
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ def random_metadata(version: MetadataVersion, count: int, seed_: int) -> list[Ch
 
 
 def written_at_random(folder: Path, count: int, seed_: int) -> Iterator[Written]:
-    """Random metadata in every version that this Flink reads."""
+    """Random metadata in every version."""
     for version in VERSIONS:
         for number, metadata in enumerate(random_metadata(version, count, seed_)):
             directory = folder / f"v{version.number}-{number}"

@@ -4,26 +4,41 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+from kit.demo.flights import flights_job, write_flights
+from kit.graph.environment import StreamEnvironment
+from kit.graph.settings import CheckpointConfig
 from kit.lab.lab import Lab
+from kit.protocol.properties import RetentionPolicy
 from tests.lab.jobs import WAYS, Shape, environment, settle
 
-SETTINGS = {
-    "files": {},
-    "inline": {"memory_threshold_bytes": 1 << 20},
-}
+SETTINGS: dict[str, dict[str, Any]] = {"files": {"memory_threshold_bytes": 0}, "inline": {}}
 
 
 def lab_directories(folder: Path) -> Iterator[Path]:
-    """Run each job through checkpoints and savepoints to its end; yield the directory of each `_metadata` left."""
-    for way in sorted(WAYS):
-        for name, checkpoint in SETTINGS.items():
-            lab = Lab(environment(Shape(way, rows=60), **checkpoint, max_retained=3))
-            for completed in (1, 2, 3):
-                lab.run_until(checkpoint=completed)
+    """Run each job through checkpoints and savepoints, then cancel it; yield the directory of each `_metadata` left."""
+    for way, env in _jobs(folder):
+        lab = Lab(env)
+        lab.run_until(record="AllTasksRunning")
+        for completed in (1, 2, 3):
+            lab.run_until(checkpoint=completed, finished=True)
+            if not lab.finished:
                 lab.savepoint()
-            lab.run_until(lambda lab: len(lab.files.paths("/savepoints")) > 0)
+        lab.run_until(lambda lab: len(lab.files.paths("/savepoints")) > 0, finished=True)
+        if not lab.finished:
             lab.cancel()
-            settle(lab)
-            disk = lab.files.export(folder / f"{way}-{name}")
-            yield from sorted(path.parent for path in disk.rglob("_metadata"))
+        settle(lab)
+        disk = lab.files.export(folder / way)
+        yield from sorted(path.parent for path in disk.rglob("_metadata"))
+
+
+def _jobs(folder: Path) -> Iterator[tuple[str, StreamEnvironment]]:
+    for name, settings in SETTINGS.items():
+        for way in sorted(WAYS):
+            yield f"{way}-{name}", environment(Shape(way, rows=120), **settings, max_retained=3)
+        flights = write_flights(folder / "flights.parquet", rows=6_000, rows_per_split=500)
+        retained = CheckpointConfig(
+            interval_ms=20, max_retained=3, retention=RetentionPolicy.RETAIN_ON_CANCELLATION, **settings
+        )
+        yield f"flights-{name}", flights_job(flights, None, checkpoint=retained, batch_rows=200)
