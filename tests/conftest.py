@@ -7,8 +7,12 @@ the same examples on every machine, so a red run is red again; `soak` (`make soa
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 
+import pytest
 from hypothesis import HealthCheck, settings
+
+from tests.zookeeper import ZooKeeper
 
 # Time is the machine's affair, not the code's: no deadline, and a slow generator is no error.
 COMMON = {"deadline": None, "print_blob": True, "suppress_health_check": [HealthCheck.too_slow]}
@@ -17,3 +21,11 @@ settings.register_profile("kit", **COMMON)
 settings.register_profile("ci", **COMMON, derandomize=True, database=None)
 settings.register_profile("soak", **COMMON, max_examples=5_000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "kit"))
+
+
+@pytest.fixture(scope="session")
+def zookeeper(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ZooKeeper]:
+    """A ZooKeeper that runs while tests do; there is one clear error when it is not installed."""
+    server = ZooKeeper(tmp_path_factory.mktemp("zookeeper")).start()
+    yield server
+    server.stop()

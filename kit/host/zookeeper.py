@@ -39,6 +39,8 @@ CONNECT_S = 10.0
 """ZooKeeper must answer within this time."""
 SESSION_S = 10.0
 TRIES = 4
+RECONNECT = {"max_tries": 6, "delay": 0.1, "max_delay": 2.0}
+"""After so many attempts to reach a server again what was asked fails, instead of waiting for ever."""
 UNKNOWN = (
     ConnectionClosedError,
     ConnectionLoss,
@@ -155,7 +157,7 @@ class ZooKeeperRecords:
 
     def _connected(self) -> Any:
         if self._client is None:
-            client = KazooClient(hosts=self._hosts, timeout=SESSION_S)
+            client = KazooClient(hosts=self._hosts, timeout=SESSION_S, connection_retry=RECONNECT)
             try:
                 client.start(timeout=CONNECT_S)
             except KazooTimeoutError as error:

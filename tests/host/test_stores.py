@@ -1,0 +1,103 @@
+"""The durable store on a file system, and a file system that fails."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kit.graph.settings import CheckpointConfig, SettingError
+from kit.host.memory import MemoryFiles
+from kit.host.stores import (
+    DurableStore,
+    FileRecords,
+    InconsistentStoreError,
+    MemoryStore,
+    Records,
+    StoreError,
+    open_store,
+)
+from kit.state.errors import StorageError
+from kit.state.storage import CheckpointStorage
+from tests.host.contract import StoreContract, stored
+
+JOB = "0" * 32
+
+
+class TestFiles(StoreContract):
+    """On a real disk, and on one in memory."""
+
+    @pytest.fixture(params=["disk", "memory"])
+    def records(self, request: pytest.FixtureRequest, tmp_path: Path) -> Records:
+        files = MemoryFiles().filesystem if request.param == "memory" else None
+        return FileRecords(CheckpointStorage(tmp_path, JOB, file_system=files))
+
+
+def test_records_lie_beside_the_checkpoints(tmp_path: Path) -> None:
+    store = open_store("filesystem", CheckpointStorage(tmp_path, JOB))
+    store.begin(recover=False)
+    store.next_id()
+    store.add(stored(12))
+    found = sorted(path.relative_to(tmp_path / JOB).as_posix() for path in tmp_path.rglob("*") if path.is_file())
+    assert found == ["store/checkpointID", "store/checkpoints/0000000000000000012", "store/run"]
+
+
+class FailingStorage(CheckpointStorage):
+    """A storage whose writes end in an error; `writes` and `reads` say what becomes of them."""
+
+    writes, reads = True, True
+
+    def write(self, path: str, data: bytes) -> None:  # type: ignore[override]
+        if self.writes:
+            super().write(path, data)
+        raise StorageError("no answer")
+
+    def read(self, handle):  # type: ignore[no-untyped-def, override]
+        if not self.reads:
+            raise StorageError("no answer")
+        return super().read(handle)
+
+
+@pytest.mark.parametrize(
+    ("writes", "reads", "outcome"),
+    [(True, True, None), (False, True, StoreError), (True, False, InconsistentStoreError)],
+)
+def test_a_write_whose_answer_is_lost_is_looked_up(
+    tmp_path: Path, writes: bool, reads: bool, outcome: type[StoreError] | None
+) -> None:
+    storage = FailingStorage(tmp_path, JOB)
+    storage.writes, storage.reads = writes, reads
+    store = DurableStore(FileRecords(storage))
+    if outcome is None:
+        store.add(stored(1))
+        assert store.checkpoints() == [stored(1)]
+    else:
+        with pytest.raises(outcome) as raised:
+            store.add(stored(1))
+        assert type(raised.value) is outcome
+
+
+def test_a_store_in_memory_forgets_all_but_the_counter() -> None:
+    store = open_store("memory", CheckpointStorage("/c", JOB))
+    assert isinstance(store, MemoryStore)
+    store.begin(recover=False)
+    store.add(stored(1))
+    store.raise_counter(5)
+    assert (store.next_id(), store.checkpoints(), store.ids()) == (5, [], range(1, 6))
+    assert store.copy().next_id() == store.next_id() == 6
+
+
+@pytest.mark.parametrize(
+    "setting", ["disk", "zookeeper://", "zookeeper://host/root", "zookeeper://host:2181", "zk://h:1/r"]
+)
+def test_a_store_that_does_not_exist_is_refused_at_once(setting: str) -> None:
+    with pytest.raises(SettingError, match=r"store = .*expected 'memory', 'filesystem' or 'zookeeper://host:port"):
+        CheckpointConfig(store=setting, directory="/c")
+
+
+@pytest.mark.parametrize("setting", ["filesystem", "zookeeper://a:1,b-c.d:2/root/kit"])
+def test_a_durable_store_needs_a_directory(setting: str) -> None:
+    with pytest.raises(SettingError, match="a directory that outlives the driver"):
+        CheckpointConfig(store=setting)
+    assert CheckpointConfig(store=setting, directory="/c").is_durable
+    assert not CheckpointConfig().is_durable

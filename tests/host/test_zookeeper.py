@@ -1,0 +1,85 @@
+"""The durable store in a real ZooKeeper, and what is known when that goes away."""
+
+from __future__ import annotations
+
+from itertools import count
+from pathlib import Path
+from threading import Thread
+
+import pytest
+
+from kit.host import zookeeper as client
+from kit.host.stores import DurableStore, InconsistentStoreError, Records, StoreError, open_store
+from kit.host.zookeeper import ZooKeeperRecords
+from kit.state.storage import CheckpointStorage
+from tests.host.contract import StoreContract, stored
+from tests.zookeeper import ZooKeeper
+
+JOB = "0" * 32
+ROOTS = (f"/kit/test-{number}" for number in count())
+
+
+class TestZooKeeper(StoreContract):
+    """Each test below a node of its own."""
+
+    @pytest.fixture
+    def records(self, zookeeper: ZooKeeper) -> Records:  # type: ignore[override]
+        records = ZooKeeperRecords(zookeeper.hosts, next(ROOTS))
+        yield records
+        records.close()
+
+
+def test_nodes_are_named_as_flink_names_them(zookeeper: ZooKeeper) -> None:
+    root = next(ROOTS)
+    store = open_store(f"zookeeper://{zookeeper.hosts}{root}", CheckpointStorage("/c", JOB))
+    store.begin(recover=False)
+    store.next_id()
+    store.add(stored(12))
+    store.close()
+    records = ZooKeeperRecords(zookeeper.hosts, f"{root}/{JOB}")
+    assert records.names("checkpoints") == ["0000000000000000012"]
+    assert records.read("checkpointID") == b"2"
+    records.close()
+
+
+def test_drivers_at_once_never_get_the_same_id(zookeeper: ZooKeeper) -> None:
+    root = next(ROOTS)
+    given: list[int] = []
+
+    def take() -> None:
+        store = DurableStore(ZooKeeperRecords(zookeeper.hosts, root))
+        given.extend(store.next_id() for _ in range(20))
+        store.close()
+
+    threads = [Thread(target=take) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(given) == list(range(1, 61))
+
+
+def test_nobody_knows_what_became_of_a_write_when_the_server_went_away(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(client, "CONNECT_S", 2.0)
+    server = ZooKeeper(tmp_path).start()
+    records = ZooKeeperRecords(server.hosts, "/kit")
+    store = DurableStore(records)
+    store.add(stored(1))
+    server.stop()
+    with pytest.raises(InconsistentStoreError, match="does not answer"):
+        store.add(stored(2))
+    server.start()
+    assert stored(1) in store.checkpoints()
+    store.add(stored(3))
+    assert store.checkpoints()[-1] == stored(3)
+    store.close()
+    server.stop()
+
+
+def test_a_server_that_is_not_there_is_one_clear_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client, "CONNECT_S", 0.3)
+    store = DurableStore(ZooKeeperRecords("127.0.0.1:1", "/kit"))
+    with pytest.raises(StoreError, match=r"ZooKeeper at 127\.0\.0\.1:1 cannot be reached within 0\.3 s: is it running"):
+        store.begin(recover=True)
