@@ -159,6 +159,27 @@ class AnyOrder(RuleBasedStateMachine):
         self.asked.add(getattr(self.job, kind)())
         self.read()
 
+    @rule(kind=st.sampled_from(["request", "savepoint", "stop"]))
+    def begin(self, kind: str) -> None:
+        """A user asks for something while all is well: the tasks are triggered."""
+        self.answer_all()
+        self.all_run()
+        self.ask(kind)
+        self.answer_all()
+        self.speak(0, {"snapshot": "complete"}, 0)
+        self.answer_all()
+
+    @rule(kind=st.sampled_from(["request", "request", "savepoint"]))
+    def complete(self, kind: str) -> None:
+        """The same, and everybody acks."""
+        self.begin(kind)
+        while self.job.master.checkpoints.pending and not self.open:
+            pending = len(self.job.master.checkpoints.pending)
+            self.all_ack()
+            self.answer_all()
+            if len(self.job.master.checkpoints.pending) == pending:
+                break
+
     @precondition(lambda self: self.job.master.epoch > 3)
     @rule()
     def cancel(self) -> None:
@@ -198,7 +219,7 @@ class AnyOrder(RuleBasedStateMachine):
     @rule()
     def all_ack(self) -> None:
         """All tasks ack the oldest pending checkpoint."""
-        checkpoint_id = min(self.job.master.checkpoints.pending)
+        checkpoint_id = min(self.job.master.checkpoints.pending, default=0)
         for task in TASKS:
             self.job.ack(checkpoint_id, task, keyed_state(f"{task}-{checkpoint_id}"))
         self.read()
