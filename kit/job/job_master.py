@@ -15,25 +15,25 @@ Follows Flink's `JobMaster`, `SchedulerBase`, `DefaultScheduler` and `StopWithSa
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from enum import Enum
-from typing import Any, ClassVar
+from collections.abc import Sequence
 
 from kit.coordinator.completed_checkpoint import CompletedCheckpoint
 from kit.coordinator.coordinator import CheckpointCoordinator
 from kit.graph.execution_graph import ExecutionGraph
 from kit.graph.job_graph import JobGraph
 from kit.graph.settings import SettingError
+from kit.job.leftovers import Leftovers
 from kit.job.operator_coordinators import OperatorCoordinators
 from kit.job.restart import create_restarts
 from kit.job.restoring import restore_job
 from kit.job.starting import JobStart
 from kit.job.status import JobStatus
+from kit.job.stopping import StopWithSavepoint
+from kit.job.task_table import TaskTable, Workers
 from kit.operators.coordinator import Payload
+from kit.protocol import events
 from kit.protocol.commands import (
     CompleteRequest,
-    DiscardState,
     JobStatusChanged,
     Note,
     RemoveOrphans,
@@ -42,36 +42,6 @@ from kit.protocol.commands import (
     StartEpoch,
     StopEpoch,
     StoreJobResult,
-)
-from kit.protocol.events import (
-    CheckpointIdAllocated,
-    CheckpointIdFailed,
-    CheckpointOperatorCoordinator,
-    CheckpointsRecovered,
-    CheckpointStored,
-    CheckpointStoreFailed,
-    EpochEnded,
-    JobResultStored,
-    LocationFailed,
-    LocationInitialized,
-    MasterHookFailed,
-    MasterHooksRestored,
-    MasterHookTriggered,
-    MetadataFailed,
-    MetadataWritten,
-    OperatorEventLost,
-    OrphansRemoved,
-    RequestCancel,
-    RequestCheckpoint,
-    RequestSavepoint,
-    RequestStop,
-    SlotLost,
-    SnapshotResolved,
-    SplitsEnumerated,
-    StartFailed,
-    StartJob,
-    StateDiscarded,
-    TimerFired,
 )
 from kit.protocol.messages import (
     AcknowledgeCheckpoint,
@@ -97,23 +67,6 @@ CHECKPOINT_HISTORY = 1_000
 """Ended checkpoints that the statistics keep. Flink's web UI keeps 10; a table in a notebook wants all of a run."""
 
 
-class Workers(Enum):
-    """Whether workers of the present epoch are there: none yet or any more, at work, or told to leave."""
-
-    NONE = "NONE"
-    AT_WORK = "AT_WORK"
-    LEAVING = "LEAVING"
-
-
-@dataclass(slots=True)
-class TaskRecord:
-    """What the JobMaster knows of the current attempt of a task."""
-
-    state: ExecutionState = ExecutionState.CREATED
-    error: str = ""
-    data_ended: bool = False
-
-
 class JobMaster(Machine):
     """The master of one job."""
 
@@ -128,8 +81,7 @@ class JobMaster(Machine):
         self.status = JobStatus.CREATED
         self.error = ""
         self.epoch = 0
-        self.tasks: dict[str, TaskRecord] = {}
-        self._not_yet_running: set[str] = set()
+        self.tasks = TaskTable()
         self.coordinators = OperatorCoordinators(job, self)
         self._coordinator_failure: str | None = None
         self.checkpoints = CheckpointCoordinator(
@@ -145,18 +97,15 @@ class JobMaster(Machine):
         self._awaited: set[str] = set()
         self._workers = Workers.NONE
         self._ending_as: JobStatus | None = None
-        self._begun: dict[int, str] = {}
-        """Where the checkpoints of this epoch lie, but for those known to be complete."""
+        self._leftovers = Leftovers(self.checkpoints)
         self._restoring: CompletedCheckpoint | None = None
-        self._resume_checkpoints = False
         self._result_is_stored = False
-        self._stop_request: int | None = None
-        self._stop_answer: CompleteRequest | None = None
+        self._stopping = StopWithSavepoint()
 
     # --- the start ------------------------------------------------------------------------------------------------
 
-    @handles(StartJob)
-    def _start_job(self, event: StartJob) -> None:
+    @handles(events.StartJob)
+    def _start_job(self, event: events.StartJob) -> None:
         if self._start.event is not None:
             raise ProtocolError(f"job {self.job.name} was started before")
         try:
@@ -165,37 +114,29 @@ class JobMaster(Machine):
             self._fail_before_start(str(error))
         self._deploy_when_ready()
 
-    @handles(SplitsEnumerated)
-    def _splits_enumerated(self, event: SplitsEnumerated) -> None:
+    @handles(events.SplitsEnumerated)
+    def _splits_enumerated(self, event: events.SplitsEnumerated) -> None:
         self.coordinators[event.operator_id].splits = event.splits
         self._start.awaited.discard(event.operator_id)
         self._deploy_when_ready()
 
-    @handles(CheckpointsRecovered)
-    def _recovered(self, event: CheckpointsRecovered) -> None:
+    @handles(events.CheckpointsRecovered)
+    def _recovered(self, event: events.CheckpointsRecovered) -> None:
         self._go_on_starting(event)
         if event.status and self.status is JobStatus.CREATED:
             self._end_now(JobStatus[event.status], f"it was {event.status} before its driver died")
 
-    @handles(SnapshotResolved, OrphansRemoved)
+    @handles(events.SnapshotResolved, events.OrphansRemoved)
     def _go_on_starting(self, event: Word) -> None:
         if self.status is JobStatus.CREATED:
             try:
-                self._STARTING[type(event)](self._start, event)
+                self._start.take(event)
             except ValueError as error:
                 self._fail_before_start(str(error))
             self._deploy_when_ready()
 
-    _STARTING: ClassVar[dict[type[Word], Callable[[JobStart, Any], None]]] = {
-        CheckpointsRecovered: JobStart.on_recovered,
-        OrphansRemoved: JobStart.on_orphans_removed,
-        SnapshotResolved: JobStart.on_resolved,
-        CheckpointStored: JobStart.on_stored,
-        CheckpointStoreFailed: JobStart.on_store_failed,
-    }
-
-    @handles(StartFailed)
-    def _start_failed(self, event: StartFailed) -> None:
+    @handles(events.StartFailed)
+    def _start_failed(self, event: events.StartFailed) -> None:
         self._fail_before_start(event.error)
 
     def _fail_before_start(self, error: str) -> None:
@@ -224,8 +165,8 @@ class JobMaster(Machine):
         if not any(isinstance(command, RestoreMasterHooks) for command in self._commands):
             self._deploy()
 
-    @handles(MasterHooksRestored)
-    def _hooks_restored(self, event: MasterHooksRestored) -> None:
+    @handles(events.MasterHooksRestored)
+    def _hooks_restored(self, event: events.MasterHooksRestored) -> None:
         if self._is_restoring(event.checkpoint_id):
             self._deploy()
 
@@ -234,8 +175,8 @@ class JobMaster(Machine):
         restoring = self._restoring
         return self.status is JobStatus.RUNNING and restoring is not None and restoring.checkpoint_id == checkpoint_id
 
-    @handles(MasterHookFailed)
-    def _hook_failed(self, event: MasterHookFailed) -> None:
+    @handles(events.MasterHookFailed)
+    def _hook_failed(self, event: events.MasterHookFailed) -> None:
         if self._is_restoring(event.checkpoint_id):
             self._end_epoch(JobStatus.FAILING, event.error)
         else:
@@ -253,8 +194,7 @@ class JobMaster(Machine):
         )
         self.epoch += 1
         self._workers = Workers.AT_WORK
-        self.tasks = {task.task: TaskRecord() for task in self.graph.tasks}
-        self._not_yet_running = set(self.tasks)
+        self.tasks = TaskTable(task.task for task in self.graph.tasks)
         self.checkpoints.use_graph(self.graph)
         if not self._begin_coordinators(latest):
             return
@@ -268,7 +208,7 @@ class JobMaster(Machine):
         """Let the operator coordinators begin from the checkpoint; False when one of them cannot at the very start."""
         self.coordinators.deploy(latest, self.graph.parallelism)
         if self.epoch == 1 and self._coordinator_failure is not None:
-            self._workers, self.tasks = Workers.NONE, {}
+            self._workers, self.tasks = Workers.NONE, TaskTable()
             self._end_epoch(JobStatus.FAILING, self._coordinator_failure)
             return False
         return True
@@ -294,21 +234,18 @@ class JobMaster(Machine):
 
     @handles(TaskStateChanged)
     def _task_state_changed(self, message: TaskStateChanged) -> None:
-        record = self.tasks.get(message.task)
         if message.attempt != self.epoch or self._workers is not Workers.AT_WORK:
             return
-        if record is None or record.state.is_terminal:
+        if not self.tasks.is_live(message.task):
             return
         if message.end_of_data:
-            record.data_ended = True
+            self.tasks[message.task].data_ended = True
             self._take_last_checkpoint_when_all_data_ended()
             return
         if message.state is ExecutionState.FAILED:
             self._task_failed(message.task, message.error, recoverable=message.recoverable)
             return
-        record.state, record.error = message.state, message.error
-        if message.state in (ExecutionState.RUNNING, ExecutionState.FINISHED):
-            self._not_yet_running.discard(message.task)
+        self.tasks.report(message)
         if message.state is ExecutionState.RUNNING:
             self.coordinators.attempt_ready(message.task, message.attempt)
             self._start_checkpoints_when_running()
@@ -321,11 +258,11 @@ class JobMaster(Machine):
 
     def _attempt_ended(self, task: str, state: ExecutionState, error: str = "") -> None:
         """A task failed or was cancelled: its operators' coordinators are told."""
-        self.tasks[task].state, self.tasks[task].error = state, error
+        self.tasks.end(task, state, error)
         self.coordinators.attempt_failed(task, self.epoch, error or None)
 
     def _start_checkpoints_when_running(self) -> None:
-        if self.status is JobStatus.RUNNING and not self._not_yet_running:
+        if self.status is JobStatus.RUNNING and self.tasks.all_running:
             self.emit(Note(kind="AllTasksRunning", data={"epoch": self.epoch}))
             self._start_scheduler()
 
@@ -334,10 +271,10 @@ class JobMaster(Machine):
         if (
             self.checkpoints.config.checkpoints_after_tasks_finish
             and self._workers is Workers.AT_WORK
-            and self._stop_request is None
-            and all(record.data_ended or record.state is ExecutionState.FINISHED for record in self.tasks.values())
+            and not self._stopping.is_under_way
+            and self.tasks.all_data_ended
         ):
-            self.checkpoints.handle(RequestCheckpoint(request_id=OWN_REQUEST))
+            self.checkpoints.handle(events.RequestCheckpoint(request_id=OWN_REQUEST))
 
     def _start_scheduler(self) -> None:
         if self.checkpoints.config.is_periodic and not self.checkpoints.is_periodic_scheduling:
@@ -352,22 +289,18 @@ class JobMaster(Machine):
 
     @property
     def _all_finished(self) -> bool:
-        return (
-            self.status is JobStatus.RUNNING
-            and self._ending_as is None
-            and all(record.state is ExecutionState.FINISHED for record in self.tasks.values())
-        )
+        return self.status is JobStatus.RUNNING and self._ending_as is None and self.tasks.all_finished
 
     @property
     def _savepoint_is_being_decided(self) -> bool:
         """Whether the savepoint to stop with has all acks and is being written."""
         completing = self.checkpoints.completion.queue
-        return self._stop_request is not None and any(
-            each.request.request_id == self._stop_request for each in completing
+        return self._stopping.is_under_way and any(
+            each.request.request_id == self._stopping.request for each in completing
         )
 
-    @handles(SlotLost)
-    def _slot_lost(self, event: SlotLost) -> None:
+    @handles(events.SlotLost)
+    def _slot_lost(self, event: events.SlotLost) -> None:
         if event.epoch == self.epoch and self._ending_as is None:
             self._on_failure(f"worker {event.slot} was lost: {event.error}", recoverable=True)
 
@@ -378,8 +311,8 @@ class JobMaster(Machine):
         if message.attempt == self.epoch and self._workers is Workers.AT_WORK:
             self.coordinators.handle_event(message)
 
-    @handles(OperatorEventLost)
-    def _operator_event_lost(self, event: OperatorEventLost) -> None:
+    @handles(events.OperatorEventLost)
+    def _operator_event_lost(self, event: events.OperatorEventLost) -> None:
         """Coordinator and task do not agree any more: only a restart brings them together."""
         if event.attempt == self.epoch and self._workers is Workers.AT_WORK:
             self._task_failed(
@@ -431,42 +364,27 @@ class JobMaster(Machine):
         """Make the workers of the epoch leave, unless they were told before; with none there, go on at once."""
         if self._workers is Workers.AT_WORK:
             self._workers = Workers.LEAVING
-            for record in self.tasks.values():
-                if not record.state.is_terminal:
-                    record.state = ExecutionState.CANCELING
+            self.tasks.cancel()
             self.emit(StopEpoch(epoch=self.epoch))
         elif self._workers is Workers.NONE:
             self._workers_left()
 
-    @handles(EpochEnded)
-    def _epoch_ended(self, event: EpochEnded) -> None:
+    @handles(events.EpochEnded)
+    def _epoch_ended(self, event: events.EpochEnded) -> None:
         if event.epoch == self.epoch and self._workers is Workers.LEAVING:
             self._workers = Workers.NONE
             self._workers_left()
 
     def _workers_left(self) -> None:
-        for task, record in self.tasks.items():
-            if record.state is ExecutionState.CANCELING:
-                self._attempt_ended(task, ExecutionState.CANCELED)
-        self._sweep()
+        for task in self.tasks.canceling():
+            self._attempt_ended(task, ExecutionState.CANCELED)
+        for leftovers in self._leftovers.sweep():
+            self.checkpoints.clean(leftovers)
         if self._ending_as is not None:
             self._end_when_ready()
         elif self.status is JobStatus.RESTARTING:
             self._awaited.discard("epoch")
             self._restart_when_ready()
-
-    def _sweep(self) -> None:
-        """Remove what the workers of the epoch wrote for checkpoints that were aborted: their acks may have been lost
-        with them, and nothing of theirs is written any more.
-        """
-        for checkpoint_id, location in self._begun.items():
-            if self._is_aborted(checkpoint_id):
-                leftovers = DiscardState(paths=(), location=location, checkpoint_id=checkpoint_id, everything=True)
-                self.checkpoints.clean(leftovers)
-        self._begun.clear()
-
-    def _is_aborted(self, checkpoint_id: int) -> bool:
-        return not (checkpoint_id in self.checkpoints.pending or self.checkpoints.is_completed(checkpoint_id))
 
     def _restart_when_ready(self) -> None:
         if not self._awaited and self.status is JobStatus.RESTARTING and not self.checkpoints.is_storing:
@@ -486,8 +404,8 @@ class JobMaster(Machine):
             self._result_is_stored = True
             self.emit(StoreJobResult(status=status.name))
 
-    @handles(JobResultStored)
-    def _result_stored(self, event: JobResultStored) -> None:
+    @handles(events.JobResultStored)
+    def _result_stored(self, event: events.JobResultStored) -> None:
         assert self._ending_as is not None
         self._end_now(self._ending_as, self.error, keep_all=bool(event.error))
 
@@ -500,13 +418,12 @@ class JobMaster(Machine):
             retained += store.subsumed
             self.emit(RemoveOrphans(keep=tuple(each.checkpoint_id for each in retained)))
         self._become(status, error)
-        if status is JobStatus.FINISHED and self._stop_answer is not None:
-            super().emit(self._stop_answer)
-            self._stop_request = self._stop_answer = None
+        if status is JobStatus.FINISHED and self._stopping.answer is not None:
+            self._emit_if_any(self._stopping.finish())
         self._give_up_stopping(f"it is {status.name}")
 
-    @handles(RequestCancel)
-    def _cancel(self, event: RequestCancel) -> None:
+    @handles(events.RequestCancel)
+    def _cancel(self, event: events.RequestCancel) -> None:
         if self.status is JobStatus.CREATED:
             self._start.awaited.clear()
             self._become(JobStatus.CANCELED)
@@ -526,8 +443,8 @@ class JobMaster(Machine):
         if status.is_terminal:
             self.coordinators.close()
 
-    @handles(TimerFired)
-    def _timer_fired(self, event: TimerFired) -> None:
+    @handles(events.TimerFired)
+    def _timer_fired(self, event: events.TimerFired) -> None:
         if event.timer == RESTART_TIMER:
             self._awaited.discard(RESTART_TIMER)
             self._restart_when_ready()
@@ -538,13 +455,13 @@ class JobMaster(Machine):
 
     # --- stopping with a savepoint --------------------------------------------------------------------------------
 
-    @handles(RequestStop)
-    def _stop(self, event: RequestStop) -> None:
-        if self.status is not JobStatus.RUNNING or self._stop_request is not None:
-            why = "it is being stopped already" if self._stop_request is not None else f"it is {self.status.name}"
+    @handles(events.RequestStop)
+    def _stop(self, event: events.RequestStop) -> None:
+        if self.status is not JobStatus.RUNNING or self._stopping.is_under_way:
+            why = "it is being stopped already" if self._stopping.is_under_way else f"it is {self.status.name}"
             self.emit(CompleteRequest(request_id=event.request_id, error=f"the job cannot be stopped: {why}"))
             return
-        self._stop_request = event.request_id
+        self._stopping.request = event.request_id
         self.checkpoints.stop_checkpoint_scheduler()
         self.checkpoints.handle(event)
 
@@ -556,22 +473,18 @@ class JobMaster(Machine):
             if word.error and not self.checkpoints.config.is_periodic:
                 super().emit(ScheduleTimer(timer=LAST_CHECKPOINT_TIMER, due_ms=self.at + LAST_CHECKPOINT_AGAIN_MS))
             return
-        if isinstance(word, CompleteRequest) and word.request_id == self._stop_request:
-            if not word.error:
-                self._stop_answer = word
-                return
-            self._stop_request = None
-            self._resume_checkpoints = True
+        if isinstance(word, CompleteRequest) and self._stopping.holds_back(word):
+            return
         super().emit(word)
         if isinstance(word, TriggerTaskCheckpoint):
             self.coordinators.open_gate(word.task, word.checkpoint_id)
 
     def _give_up_stopping(self, error: str) -> None:
-        answer = self._stop_answer
+        self._emit_if_any(self._stopping.give_up(error))
+
+    def _emit_if_any(self, answer: CompleteRequest | None) -> None:
         if answer is not None:
-            self._stop_request = self._stop_answer = None
-            text = f"the savepoint stands at {answer.path}, but the job did not stop with it: {error}"
-            self.emit(CompleteRequest(request_id=answer.request_id, error=text))
+            super().emit(answer)
 
     # --- checkpoints ----------------------------------------------------------------------------------------------
 
@@ -586,13 +499,13 @@ class JobMaster(Machine):
         self._end_when_ready()
         self._restart_when_ready()
         self._fail_for_coordinator()
-        if self._resume_checkpoints:
-            self._resume_checkpoints = False
+        if self._stopping.failed:
+            self._stopping.failed = False
             if self._all_finished and self.epoch:
                 self._on_failure("all tasks have finished, but the savepoint to stop with failed")
             else:
                 self._start_checkpoints_when_running()
-        elif self._stop_answer is not None:
+        elif self._stopping.answer is not None:
             self._finish_when_done()
         return self._commands
 
@@ -601,8 +514,8 @@ class JobMaster(Machine):
         if error is not None:
             self._on_failure(error)
 
-    @handles(RequestCheckpoint, RequestSavepoint)
-    def _snapshot_requested(self, event: RequestCheckpoint | RequestSavepoint) -> None:
+    @handles(events.RequestCheckpoint, events.RequestSavepoint)
+    def _snapshot_requested(self, event: events.RequestCheckpoint | events.RequestSavepoint) -> None:
         if self._ending_as is None:
             self.checkpoints.handle(event)
         else:
@@ -610,21 +523,21 @@ class JobMaster(Machine):
             self.emit(CompleteRequest(request_id=event.request_id, error=error))
 
     @handles(
-        CheckpointIdAllocated,
-        CheckpointIdFailed,
-        LocationFailed,
-        MasterHookTriggered,
-        MetadataWritten,
-        MetadataFailed,
-        StateDiscarded,
+        events.CheckpointIdAllocated,
+        events.CheckpointIdFailed,
+        events.LocationFailed,
+        events.MasterHookTriggered,
+        events.MetadataWritten,
+        events.MetadataFailed,
+        events.StateDiscarded,
         DeclineCheckpoint,
         ReportCheckpointMetrics,
     )
     def _to_checkpoint_coordinator(self, event: Word) -> None:
         self.checkpoints.handle(event)
 
-    @handles(CheckpointStored, CheckpointStoreFailed)
-    def _stored(self, event: CheckpointStored | CheckpointStoreFailed) -> None:
+    @handles(events.CheckpointStored, events.CheckpointStoreFailed)
+    def _stored(self, event: events.CheckpointStored | events.CheckpointStoreFailed) -> None:
         if self.status is JobStatus.CREATED:
             self._go_on_starting(event)
         else:
@@ -637,17 +550,13 @@ class JobMaster(Machine):
             self.coordinators.open_gate(message.task, message.checkpoint_id)
         self.checkpoints.handle(message)
 
-    @handles(LocationInitialized)
-    def _location_initialized(self, event: LocationInitialized) -> None:
+    @handles(events.LocationInitialized)
+    def _location_initialized(self, event: events.LocationInitialized) -> None:
         self.checkpoints.handle(event)
-        self._begun = {
-            checkpoint_id: location
-            for checkpoint_id, location in self._begun.items()
-            if not self.checkpoints.is_completed(checkpoint_id)
-        } | {event.checkpoint_id: event.location}
+        self._leftovers.begin(event.checkpoint_id, event.location)
 
-    @handles(CheckpointOperatorCoordinator)
-    def _checkpoint_operator_coordinator(self, event: CheckpointOperatorCoordinator) -> None:
+    @handles(events.CheckpointOperatorCoordinator)
+    def _checkpoint_operator_coordinator(self, event: events.CheckpointOperatorCoordinator) -> None:
         if self.checkpoints.expects_coordinator_snapshot(event.checkpoint_id, event.operator_id):
             self.coordinators[event.operator_id].checkpoint(event.checkpoint_id)
 
@@ -655,8 +564,7 @@ class JobMaster(Machine):
 
     def execution_state(self, task: str) -> ExecutionState:
         """Where the current attempt of a task stands."""
-        record = self.tasks.get(task)
-        return ExecutionState.CREATED if record is None else record.state
+        return self.tasks.state_of(task)
 
     def fail_job(self, error: str, checkpoint_id: int | None) -> None:
         """Too many checkpoints failed, or a stop-with-savepoint did."""

@@ -1,17 +1,17 @@
 """The operator coordinators of a job: their lives, their gateways, their part in checkpoints.
 
 `OperatorCoordinators` are all of a job, each in its `OperatorCoordinatorHolder`. A holder stands between the
-JobMaster and one coordinator. It makes a new coordinator whenever the job goes back to a checkpoint, and drops what an
-old one still says; it catches what a coordinator raises and fails the job for it, once; and it runs the gates that
+JobMaster and one coordinator. It makes a new coordinator whenever the job goes back to a checkpoint, and drops what
+an old one still says; it catches what a coordinator raises and fails the job for it, once; and it runs the gates that
 keep events on the right side of a barrier (`kit.job.subtask_gateway`).
 
-Gates open behind a subtask's trigger where the subtask is told directly, since triggers and events go the same ordered
-way, and with its ack where the barrier comes through the operator's inputs.
+Gates open behind a subtask's trigger where the subtask is told directly, since triggers and events go the same
+ordered way, and with its ack where the barrier comes through the operator's inputs.
 
 Follows Flink's `OperatorCoordinatorHolder`, `DefaultOperatorCoordinatorHandler` and
-`RecreateOnResetOperatorCoordinator`. There closing an old coordinator may take time, and calls wait meanwhile; here it
-is done when the call returns. There a subtask confirms every event; here its ack of the checkpoint does, which comes
-behind the events on an ordered way, and a host that knows an event to be lost says so (`OperatorEventLost`).
+`RecreateOnResetOperatorCoordinator`. There closing an old coordinator may take time, and calls wait meanwhile; here
+it is done when the call returns. There a subtask confirms every event; here its ack of the checkpoint does, which
+comes behind the events on an ordered way, and a host that knows an event to be lost says so (`OperatorEventLost`).
 """
 
 from __future__ import annotations

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from typing import Any
 
 from kit.coordinator.coordinator import CheckpointCoordinator
 from kit.graph.execution_graph import ExecutionGraph
@@ -74,6 +75,10 @@ class JobStart:
             self.awaited.add(SNAPSHOT)
             self._emit(ResolveSnapshot(path=event.restore_path))
 
+    def take(self, event: Word) -> None:
+        """One of the answers in `ANSWERS`. Raises ValueError when the job cannot begin with it."""
+        ANSWERS[type(event)](self, event)
+
     def on_recovered(self, event: CheckpointsRecovered) -> None:
         """What the last driver stored is taken over. Raises ValueError when it cannot be."""
         assert self.event is not None
@@ -124,3 +129,12 @@ class JobStart:
 
     def __repr__(self) -> str:
         return f"JobStart(awaits {', '.join(sorted(self.awaited)) or 'nothing'})"
+
+
+ANSWERS: dict[type[Word], Callable[[JobStart, Any], None]] = {
+    CheckpointsRecovered: JobStart.on_recovered,
+    OrphansRemoved: JobStart.on_orphans_removed,
+    SnapshotResolved: JobStart.on_resolved,
+    CheckpointStored: JobStart.on_stored,
+    CheckpointStoreFailed: JobStart.on_store_failed,
+}

@@ -2,7 +2,8 @@
 
 The coordinator and its operator are snapshotted at different moments: the coordinator first, the operator when its
 barrier passes. An event that the coordinator sends in between would be in neither snapshot, or in both. So the gate
-closes behind the coordinator's snapshot, and opens when the subtask has its barrier; what was sent in between follows.
+closes behind the coordinator's snapshot, and opens when the subtask has its barrier; what was sent in between
+follows.
 
     mark(n)    the coordinator was asked for its snapshot of checkpoint n: events still pass
     close(n)   it gave the snapshot: events are held from here on; refused when n was given up in the meantime
