@@ -8,6 +8,7 @@ back as the event that says so.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from contextlib import suppress
 from typing import Any, ClassVar
 
 from kit.coordinator.master_hooks import MasterHooks
@@ -191,12 +192,20 @@ class JobFiles:
             return None
         location = CheckpointLocation(command.location)
         if command.everything:
-            self._storage.dispose_on_failure(location)
+            self._dispose(location, command.checkpoint_id)
         else:
             self._storage.discard_location(location)
         if command.stored and command.checkpoint_id is not None:
             self._store.remove(command.checkpoint_id)
         return StateDiscarded(checkpoint_id=command.checkpoint_id)
+
+    def _dispose(self, location: CheckpointLocation, checkpoint_id: int | None) -> None:
+        """All that was written for a checkpoint that was given up, staged output too; what cannot be deleted stays."""
+        with suppress(OSError):
+            self._storage.dispose_on_failure(location)
+        if checkpoint_id is not None:
+            with suppress(OSError):
+                self._remove_orphaned_output({checkpoint_id})
 
     def _coordinator_turn(self, command: ScheduleCoordinatorCheckpoint) -> Word:
         """Operator coordinators live in the JobMaster: their turn comes back to it as an event of its own."""

@@ -190,8 +190,8 @@ class StoreJobResult(Word):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DiscardState(Word):
     """Delete these files, and the directory `location` when it is given: if nothing is left in it, or with
-    `everything` that is. When they are gone, so is the checkpoint's entry in the durable store, if it is `stored`.
-    Never fails the job. Answer, when there is a `location`: StateDiscarded.
+    `everything` that is, and what was staged for the checkpoint as well. When they are gone, so is the checkpoint's
+    entry in the durable store, if it is `stored`. Never fails the job. Answer, when there is a `location`: StateDiscarded.
     """
 
     paths: tuple[str, ...]
