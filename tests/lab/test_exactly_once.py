@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from contextlib import suppress
 
-from hypothesis import given, settings
+import pytest
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from kit.job.status import JobStatus
+from kit.lab import lab as lab_module
 from kit.lab.lab import Lab, LabError
 from tests.lab.jobs import WAYS, Shape, environment, referenced_files, settle, state_files, wrong
 
@@ -30,6 +32,13 @@ DEEDS = st.lists(
     ),
     max_size=8,
 )
+MOST_STEPS = 10_000
+"""A job that has not ended after so many will not; the longest of these takes about 1,500."""
+
+
+@pytest.fixture(autouse=True)
+def _patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lab_module, "MOST_STEPS", MOST_STEPS)
 
 
 def do(lab: Lab, shape: Shape, deed: str, argument: int) -> tuple[Lab, Shape]:
@@ -70,7 +79,7 @@ def stop_and_resume(lab: Lab, shape: Shape, parallelism: int) -> tuple[Lab, Shap
 
 
 @given(SHAPES, DEEDS, st.integers(0, 2**32))
-@settings(max_examples=60)
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 def test_committed_output_is_the_batch_result(shape: Shape, deeds: list[tuple[str, int]], seed: int) -> None:
     lab = Lab(environment(shape), seed=seed)
     for deed, argument in deeds:
@@ -79,10 +88,11 @@ def test_committed_output_is_the_batch_result(shape: Shape, deeds: list[tuple[st
         lab.run()
     assert lab.master.status is JobStatus.FINISHED, lab.master.error
     assert wrong(lab, shape) == {}
+    lab.validate()
 
 
 @given(SHAPES, DEEDS, st.integers(0, 2**32))
-@settings(max_examples=40)
+@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 def test_nothing_is_left_on_the_disk_and_nothing_is_missing(
     shape: Shape, deeds: list[tuple[str, int]], seed: int
 ) -> None:
@@ -93,3 +103,112 @@ def test_nothing_is_left_on_the_disk_and_nothing_is_missing(
     settle(lab)
     assert lab.master.status.is_terminal
     assert state_files(lab) == referenced_files(lab)
+
+
+SMALL = Shape("totals", rows=12, splits=3, batch_rows=2, parallelism=2)
+LONG = Shape("totals", rows=90, splits=3, batch_rows=1, parallelism=2)
+"""Long enough for a checkpoint or two on the way."""
+
+
+def test_a_kill_at_any_step_changes_nothing() -> None:
+    whole = Lab(environment(SMALL), seed=7)
+    whole.run()
+    restarted = 0
+    for position in range(1, whole.position, 3):
+        lab = Lab(environment(SMALL), seed=7)
+        lab.replay(whole.actions[1:position])
+        try:
+            lab.kill(position % 2)
+        except LabError:
+            continue
+        lab.run()
+        restarted += lab.master.epoch == 2
+        assert wrong(lab, SMALL) == {}
+    assert restarted > 20
+
+
+@pytest.mark.flink(
+    "SavepointITCase.testStopWithSavepointForFlip27SourceWithDrain",
+    "StopWithSavepointITCase.test",
+)
+@pytest.mark.parametrize("seed", range(5))
+def test_a_drain_lets_windows_fire_and_publishes_what_they_give(seed: int) -> None:
+    shape = Shape("windows", rows=80, splits=1, batch_rows=1, parallelism=2)
+    lab = Lab(environment(shape), seed=seed)
+    lab.run_until(record="CheckpointTriggered")
+    request = lab.stop(drain=True)
+    lab.run()
+    assert lab.answer(request)
+    counted = int(lab.output("windows")["rows"].sum())
+    assert counted == len(lab.output("rows")) > 0
+
+
+@pytest.mark.flink("SavepointITCase.testStopWithSavepointForFlip27SourceWithoutDrain")
+@pytest.mark.flink("SavepointITCase.testTriggerSavepointAndResumeWithFileBasedCheckpoints")
+@pytest.mark.parametrize("parallelism", [1, 2, 3])
+def test_a_job_goes_on_from_a_savepoint_that_was_taken_on_the_way(parallelism: int) -> None:
+    lab = Lab(environment(LONG), seed=3)
+    lab.run_until(checkpoint=1)
+    request = lab.savepoint()
+    lab.run_until(lambda lab: lab.answer(request) is not None)
+    committed = set(lab.output("rows")["n"])
+    lab.cancel()
+    settle(lab)
+    assert 0 < len(committed) < LONG.rows
+    again = Lab(environment(LONG.at(parallelism)), restore_path=lab.answer(request), seed=4, after=lab)
+    again.run()
+    assert wrong(again, LONG) == {}
+
+
+@pytest.mark.flink("CheckpointAfterAllTasksFinishedITCase.testRestoreAfterSomeTasksFinished")
+@pytest.mark.flink("CheckpointAfterAllTasksFinishedITCase.testFailoverAfterSomeTasksFinished")
+@pytest.mark.parametrize("seed", range(6))
+def test_a_job_goes_on_after_some_of_its_tasks_have_finished(seed: int) -> None:
+    shape = Shape("union", rows=12, splits=2, batch_rows=3, parallelism=2, chaining=False)
+    lab = Lab(environment(shape), seed=seed)
+    lab.run_until(record="TaskStateChanged")
+    while lab.trace[-1].data.get("state") != "FINISHED":
+        lab.step()
+    lab.kill(1)
+    lab.run()
+    assert wrong(lab, shape) == {}
+
+
+@pytest.mark.flink("ManualCheckpointITCase.testTriggeringWhenPeriodicDisabled")
+def test_without_an_interval_checkpoints_come_when_asked_and_at_the_end() -> None:
+    lab = Lab(environment(SMALL, interval_ms=None), seed=1)
+    lab.run_until(record="AllTasksRunning")
+    request = lab.trigger_checkpoint()
+    lab.run_until(lambda lab: lab.answer(request) is not None)
+    lab.run()
+    assert lab.checkpoints()["status"].tolist() == ["COMPLETED", "COMPLETED"]
+    assert wrong(lab, SMALL) == {}
+
+
+def test_parallelism_above_the_maximum_is_refused_where_the_job_is_restored() -> None:
+    lab = Lab(environment(LONG), seed=1)
+    lab.run_until(checkpoint=1)
+    request = lab.stop()
+    lab.run()
+    with pytest.raises(Exception, match="16"):
+        Lab(environment(LONG.at(17)), restore_path=lab.answer(request), after=lab)
+
+
+def test_a_restore_path_that_leads_nowhere_ends_the_job_with_that_path() -> None:
+    lab = Lab(environment(LONG), restore_path="/savepoints/nowhere")
+    lab.run()
+    assert lab.master.status is JobStatus.FAILED
+    assert "/savepoints/nowhere" in lab.master.error
+
+
+def test_metadata_that_was_damaged_ends_the_job_with_its_path() -> None:
+    lab = Lab(environment(LONG), seed=1)
+    lab.run_until(checkpoint=1)
+    request = lab.stop()
+    lab.run()
+    path = lab.answer(request)
+    lab.files.contents[f"{path}/_metadata"] = lab.files.contents[f"{path}/_metadata"][:40]
+    again = Lab(environment(LONG), restore_path=path, after=lab)
+    again.run()
+    assert again.master.status is JobStatus.FAILED
+    assert str(path) in again.master.error
