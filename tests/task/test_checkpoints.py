@@ -163,6 +163,17 @@ def test_a_task_that_is_cancelled_neither_acknowledges_nor_declines() -> None:
     assert task.declined() == []
 
 
+@pytest.mark.flink("StreamTaskTest.testAsyncCheckpointingConcurrentCloseAfterAcknowledge")
+def test_what_was_acknowledged_stays_when_the_task_is_cancelled() -> None:
+    task = a_task()
+    task.rows(0)
+    task.barrier(1, 0)
+    task.write(1)
+    task.to_task(CancelTask)
+    assert [ack.checkpoint_id for ack in task.acknowledged()] == [1]
+    assert task.take(CancelSnapshot) == []
+
+
 def test_snapshots_may_be_written_in_any_order() -> None:
     task = a_task()
     task.barrier(1, 0)

@@ -114,6 +114,7 @@ def test_channels_take_turns() -> None:
     assert task.credits_back() == [0, 1, 2, 0, 2]
 
 
+@pytest.mark.flink("StreamTaskTest.testProcessWithUnAvailableInput")
 def test_a_turn_when_nothing_can_be_done_does_nothing() -> None:
     task = TaskHarness(fan_in(1))
     task.emitted.clear()
