@@ -186,10 +186,20 @@ class JobFiles:
         return JobResultStored()
 
     def _discard(self, command: DiscardState) -> Word | None:
+        error = ""
+        try:
+            self._delete(command)
+        except OSError as why:
+            error = str(why)
+        if command.location is None:
+            return None
+        return StateDiscarded(checkpoint_id=command.checkpoint_id, error=error)
+
+    def _delete(self, command: DiscardState) -> None:
         """Files first, then the entry in the store: whoever finds the entry knows that something may be left."""
         self._storage.discard(command.paths)
         if command.location is None:
-            return None
+            return
         location = CheckpointLocation(command.location)
         if command.everything:
             self._dispose(location, command.checkpoint_id)
@@ -197,7 +207,6 @@ class JobFiles:
             self._storage.discard_location(location)
         if command.stored and command.checkpoint_id is not None:
             self._store.remove(command.checkpoint_id)
-        return StateDiscarded(checkpoint_id=command.checkpoint_id)
 
     def _dispose(self, location: CheckpointLocation, checkpoint_id: int | None) -> None:
         """All that was written for a checkpoint that was given up, staged output too; what cannot be deleted stays."""

@@ -74,7 +74,9 @@ class KeyedAggregateOperator(Operator):
             self._emit(keys.take(pa.array(first)), slots[first])
 
     def finish(self) -> None:
-        """Emit all totals by key, where that was asked for."""
+        """Emit all totals by key, where that was asked for, and forget them: a task that goes on from the checkpoint
+        behind the end of the data finishes once more, and must have nothing left to emit.
+        """
         if self._spec.emit != "final":
             return
         slots = self._table.entries()
@@ -84,6 +86,7 @@ class KeyedAggregateOperator(Operator):
             pa.table(columns, names=list(self._spec.keys)), sort_keys=[(key, "ascending") for key in self._spec.keys]
         )
         self._emit(keys.take(order), slots[order.to_numpy()])
+        self._table.clear(slots)
 
     def _emit(self, keys: pa.Array, slots: npt.NDArray[np.int64]) -> None:
         columns = key_columns(keys, len(self._spec.keys)) + self._totals.results(self._table.get(slots))

@@ -191,7 +191,8 @@ class StoreJobResult(Word):
 class DiscardState(Word):
     """Delete these files, and the directory `location` when it is given: if nothing is left in it, or with
     `everything` that is, and what was staged for the checkpoint as well. When they are gone, so is the checkpoint's
-    entry in the durable store, if it is `stored`. Never fails the job. Answer, when there is a `location`: StateDiscarded.
+    entry in the durable store, if it is `stored`. Never fails the job. Answer, when there is a `location`:
+    StateDiscarded.
     """
 
     paths: tuple[str, ...]

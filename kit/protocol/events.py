@@ -216,9 +216,10 @@ class CheckpointStoreFailed(Word):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StateDiscarded(Word):
-    """Answer to `DiscardState`: what could be deleted is gone."""
+    """Answer to `DiscardState`: what could be deleted is gone; `error` tells of the rest."""
 
     checkpoint_id: int | None = None
+    error: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -293,11 +293,14 @@ class SparkJob:
 
 
 def _job_graph(job: StreamEnvironment | JobGraph) -> JobGraph:
-    """The graph to run; without a job id of the user's it gets one that no other run has, as Flink does."""
+    """The graph to run; without a job id of the user's it gets one that no other run has, as Flink does, unless a
+    driver that comes later must find it again.
+    """
     if isinstance(job, JobGraph):
         return job
     graph = job.job_graph()
-    return graph if job.has_job_id else replace(graph, job_id=uuid4().hex)
+    known = job.has_job_id or graph.settings.checkpoint.is_durable
+    return graph if known else replace(graph, job_id=uuid4().hex)
 
 
 def _close_at_exit(reference: weakref.ref[SparkJob]) -> Callable[[], None]:

@@ -7,6 +7,7 @@ import pytest
 from kit.coordinator.completed_checkpoint import CompletedCheckpoint
 from kit.coordinator.shared_state_registry import RecoveryClaimMode, shared_handles
 from kit.coordinator.store import CompletedCheckpointStore
+from kit.protocol.commands import RemoveStored
 from kit.protocol.properties import CheckpointProperties, RetentionPolicy, SharingFilesStrategy
 from kit.state.operator_state import OperatorState
 from tests.coordinator.test_shared_state_registry import incremental
@@ -159,6 +160,29 @@ def test_shutdown_discards_what_is_not_to_be_retained(status: str) -> None:
 def test_retained_checkpoints_keep_the_files_they_share() -> None:
     store = filled(2, completed(1, RETAINED, ("a", "b")), completed(2, RETAINED, ("b",)))
     assert store.shut_down("CANCELED") == []
+
+
+@pytest.mark.flink(
+    "DefaultCompletedCheckpointStoreTest.testShutdownShouldNotDiscardStateHandleWhenJobIsNotGloballyTerminalState"
+)
+@pytest.mark.parametrize("status", ["SUSPENDED", "CREATED"])
+def test_a_durable_store_keeps_all_unless_the_job_has_ended_for_good(status: str) -> None:
+    store = CompletedCheckpointStore(2, is_durable=True)
+    store.add(completed(1))
+    assert store.shut_down(status) == []
+
+
+def test_what_a_durable_store_no_longer_retains_leaves_it_with_its_files_or_without() -> None:
+    store = CompletedCheckpointStore(1, is_durable=True)
+    for checkpoint in (completed(1, SAVEPOINT), completed(2), completed(3)):
+        _, removals = store.add(checkpoint)
+        assert all(isinstance(each, RemoveStored) or each.stored for each in removals)
+        if checkpoint.checkpoint_id == 2:
+            assert removals == [RemoveStored(checkpoint_id=1)]
+    assert store.shut_down("CANCELED") == [completed(3).discard()]
+    retaining = CompletedCheckpointStore(1, is_durable=True)
+    retaining.add(completed(4, RETAINED))
+    assert retaining.shut_down("CANCELED") == [RemoveStored(checkpoint_id=4)]
 
 
 @pytest.mark.flink("DefaultCompletedCheckpointStoreTest.testShutdownFailsAnyFutureCallsToAddCheckpoint")

@@ -7,6 +7,7 @@ that comes after it.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from contextlib import suppress
 from typing import Any
 
@@ -19,6 +20,8 @@ from kit.job.status import JobStatus
 from kit.lab.lab import Lab, LabError
 from kit.operators.sink import Sink
 from kit.protocol.properties import RecoveryClaimMode, RetentionPolicy
+from kit.state.errors import StorageError
+from kit.state.storage import CheckpointStorage
 from tests.lab.jobs import CHECKPOINTS, Shape, environment, referenced_files, settle, state_files, wrong
 from tests.lab.test_exactly_once import SHAPES
 
@@ -213,6 +216,22 @@ def test_a_checkpoint_that_cannot_be_read_is_not_passed_over(pattern: str, data:
     assert again.master.status is JobStatus.FAILED
     assert re.search(r"checkpoint 0*\d", again.master.error)
     assert set(again.files.paths(CHECKPOINTS)) == before
+
+
+@pytest.mark.flink("StandaloneCompletedCheckpointStoreTest.testAddCheckpointWithFailedRemove")
+def test_what_cannot_be_deleted_stops_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(storage: CheckpointStorage, paths: Iterable[str]) -> None:
+        raise StorageError("the disk is read-only")
+
+    monkeypatch.setattr(CheckpointStorage, "discard", refuse)
+    shape = Shape(rows=120)
+    lab = Lab(durable(shape))
+    until_confirmed(lab, 3)
+    assert lab.master.checkpoints.store.latest_id >= 3
+    lab.run()
+    assert wrong(lab, shape) == {}
+    told = [record for record in lab.trace if record.kind == "StateDiscarded" and record.data["error"]]
+    assert "the disk is read-only" in told[0].data["error"]
 
 
 def test_a_deletion_that_was_cut_short_is_carried_on() -> None:

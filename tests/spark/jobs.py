@@ -7,6 +7,7 @@ import time
 import traceback
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -44,6 +45,7 @@ def totals_job(
     interval_ms: int | None = 100,
     restart: RestartStrategy = RESTARTS,
     function: Callable[[dict[str, int]], dict[str, int]] | None = None,
+    **checkpoint: Any,
 ) -> StreamEnvironment:
     """Totals by key, emitted at the end, beside a copy of every row; both published in two phases below `directory`."""
     env = StreamEnvironment(
@@ -54,6 +56,7 @@ def totals_job(
             interval_ms=interval_ms,
             directory=str(directory / "checkpoints"),
             retention=RetentionPolicy.RETAIN_ON_CANCELLATION,
+            **checkpoint,
         ),
         restart=restart,
     )

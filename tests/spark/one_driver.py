@@ -1,0 +1,70 @@
+"""One driver in a process of its own, which may be told when to die: `python -m tests.spark.one_driver '<json>'`.
+
+It prints, as JSON, how the job ended and what it was restored from. Slots are threads of the process and die with it,
+unless `spark` is asked for.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from kit.host.job_files import JobFiles
+from kit.host.task_files import TaskFiles
+from kit.spark.job import SparkJob
+from kit.state.storage import CheckpointStorage
+from tests.spark.jobs import ThreadGang, generator, totals_job
+
+ROWS_PER_SECOND = 30_000
+
+
+def die_at(command: str, moment: str, time: int) -> None:
+    """Have this process killed before or after the command is carried out for this time."""
+    for files in (JobFiles, TaskFiles):
+        for kind, carry_out in list(files._HOW.items()):
+            if kind.__name__ == command:
+                files._HOW[kind] = _deadly(carry_out, moment, time)
+    if command == "discard":  # between the files of a checkpoint and its entry in the store
+        CheckpointStorage.discard_location = _deadly(  # type: ignore[method-assign]
+            CheckpointStorage.discard_location, moment, time
+        )
+
+
+def _deadly(function: Callable[..., Any], moment: str, time: int) -> Callable[..., Any]:
+    calls = 0
+
+    def call(*arguments: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        if calls == time and moment == "before":
+            os.kill(os.getpid(), signal.SIGKILL)
+        result = function(*arguments)
+        if calls == time and moment == "after":
+            os.kill(os.getpid(), signal.SIGKILL)
+        return result
+
+    return call
+
+
+def main() -> None:
+    """Run the job as the argument says."""
+    options = json.loads(sys.argv[1])
+    if options["die"]:
+        die_at(*options["die"])
+    env = totals_job(
+        Path(options["directory"]), generator(rows_per_second=ROWS_PER_SECOND), store=options["store"], max_retained=2
+    )
+    launch = {} if options["spark"] else {"launch": ThreadGang}
+    with SparkJob(env, recover=options["recover"], **launch) as job:
+        status = job.start().wait()
+        restored = sorted(map(int, set(job.restores()["checkpoint_id"])))
+    print(json.dumps({"status": status, "restored": restored}))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,92 @@
+"""Two drivers in turn on one job, as processes; the first is killed with SIGKILL.
+
+No checkpoint that was confirmed is lost, no file is left that nothing refers to, every row is published once.
+"""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kit.host.stores import open_store
+from kit.state.storage import CheckpointStorage
+from tests.spark.jobs import check_output, staged, totals_job
+from tests.zookeeper import ZooKeeper
+
+ROOT = Path(__file__).resolve().parents[2]
+DEATHS = {
+    "in the middle of a checkpoint": ("WriteSnapshot", "after", 9),
+    "before the metadata": ("WriteMetadata", "before", 2),
+    "between the metadata and the store": ("WriteMetadata", "after", 3),
+    "stored, and nobody told": ("StoreCheckpoint", "after", 3),
+    "while it publishes": ("CommitEffects", "after", 5),
+    "while it deletes a subsumed checkpoint": ("discard", "before", 1),
+    "when that is deleted, and still in the store": ("discard", "after", 1),
+    "before it notes the end": ("StoreJobResult", "before", 1),
+    "ended, and nothing cleaned up": ("StoreJobResult", "after", 1),
+}
+
+
+def drive(directory: Path, store: str, *, recover: bool, die: Any = None, spark: bool = False) -> dict[str, Any] | None:
+    """Let a driver live; returns what it said at its end, None when it was killed."""
+    options = {"directory": str(directory), "store": store, "recover": recover, "die": die, "spark": spark}
+    ended = subprocess.run(
+        [sys.executable, "-m", "tests.spark.one_driver", json.dumps(options)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    if ended.returncode == -signal.SIGKILL:
+        return None
+    assert ended.returncode == 0, ended.stderr
+    answer: dict[str, Any] = json.loads(ended.stdout.splitlines()[-1])
+    return answer
+
+
+def check_takeover(directory: Path, store: str, die: tuple[str, str, int], *, spark: bool = False) -> None:
+    """Kill one driver and let another go on; then check what is left."""
+    assert drive(directory, store, recover=False, die=die, spark=spark) is None
+    job = totals_job(directory, store=store).job_graph()
+    ids = stored_ids(directory, store, job.job_id)
+    second = drive(directory, store, recover=True, spark=spark)
+    assert second is not None
+    assert second["status"] == "FINISHED"
+    ended_before = die[:2] == ("StoreJobResult", "after")
+    assert second["restored"] == ([] if ended_before or not ids else [max(ids)])
+    check_output(directory)
+    assert staged(directory) == []
+    assert stored_ids(directory, store, job.job_id) == []
+    files = {path.name for path in (directory / "checkpoints").rglob("*") if path.is_file()}
+    assert files <= {"checkpointID", "run"}
+
+
+def stored_ids(directory: Path, setting: str, job_id: str) -> list[int]:
+    """Give the checkpoints that the store has."""
+    store = open_store(setting, CheckpointStorage(directory / "checkpoints", job_id))
+    try:
+        return [entry.checkpoint_id for entry in store.checkpoints()]
+    finally:
+        store.close()
+
+
+@pytest.mark.parametrize("die", DEATHS.values(), ids=DEATHS)
+def test_on_the_file_system(tmp_path: Path, die: tuple[str, str, int]) -> None:
+    check_takeover(tmp_path, "filesystem", die)
+
+
+@pytest.mark.parametrize("die", DEATHS.values(), ids=DEATHS)
+def test_on_zookeeper(tmp_path: Path, zookeeper: ZooKeeper, die: tuple[str, str, int]) -> None:
+    check_takeover(tmp_path, f"zookeeper://{zookeeper.hosts}/{tmp_path.name}", die)
+
+
+@pytest.mark.spark
+def test_on_spark(tmp_path: Path) -> None:
+    check_takeover(tmp_path, "filesystem", DEATHS["stored, and nobody told"], spark=True)
