@@ -20,7 +20,7 @@ lab:  ## open the notebooks in JupyterLab (ARGS= is handed on to it)
 	$(PYTHON) -m jupyterlab notebooks $(if $(filter 0,$(shell id -u)),--allow-root) $(ARGS)
 
 test:  ## everything that must pass: style, types, tests, notebooks
-	@scripts/setup.sh java browser
+	@scripts/setup.sh java browser zookeeper
 	@$(MAKE) --no-print-directory lint
 	HYPOTHESIS_PROFILE=ci $(PYTHON) -m pytest -q -n 2 --dist loadfile -m "not spark and not soak"
 	HYPOTHESIS_PROFILE=ci $(PYTHON) -m pytest -q -m "spark and not soak"

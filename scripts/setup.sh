@@ -4,6 +4,7 @@
 #   scripts/setup.sh            uv and the environment in .venv, exactly as uv.lock has it
 #   scripts/setup.sh java       the same, and stop at once unless there is Java 17 or newer
 #   scripts/setup.sh browser    the same, and Chromium
+#   scripts/setup.sh zookeeper  the same, and ZooKeeper
 #   scripts/setup.sh flink      the same, and Apache Flink's own jars in build/ (FLINK_VERSION=2.3.0), for javac
 #   scripts/setup.sh lock       resolve the dependencies anew into uv.lock
 #
@@ -112,6 +113,13 @@ with sync_playwright() as browsers:
   fi
 }
 
+need_zookeeper() {
+  [[ ! -e /usr/share/java/zookeeper.jar ]] || return 0
+  is_root && command -v apt-get >/dev/null ||
+    stop "the tests need ZooKeeper: as root, apt-get install zookeeper, then run make again"
+  apt_install zookeeper
+}
+
 # Flink's jars come as a Python package; it is unpacked beside the environment, not into it.
 need_flink() {
   local version=${FLINK_VERSION:-2.3.0}
@@ -130,4 +138,5 @@ case " $* " in *" lock "*) need_uv && exec "$uv" lock ;; esac
 case " $* " in *" java "*) need_java ;; esac
 need_environment
 case " $* " in *" browser "*) need_browser ;; esac
+case " $* " in *" zookeeper "*) need_zookeeper ;; esac
 case " $* " in *" flink "*) need_flink ;; esac

@@ -53,6 +53,7 @@ REFUSED = {
     "chance": {"random", "secrets", "uuid.uuid1", "uuid.uuid4", "os.urandom", "numpy.random"},
     "processes": {"subprocess", "signal", "ctypes", "os.fork", "os.kill"},
     "widgets": {"ipywidgets", "anywidget", "IPython", "traitlets", "tqdm"},
+    "ZooKeeper": {"kazoo"},
     "pictures": {"matplotlib", "graphviz", "pygraphviz"},
     "files": {
         "builtins.open",
@@ -82,13 +83,14 @@ FREE: dict[str, set[str] | None] = {
     "kit.inspect": {"files"},
     "kit.draw": {"files", "pictures"},
     "kit.spark": None,
-    "kit.lab": set(REFUSED) - {"Spark"},
+    "kit.lab": set(REFUSED) - {"Spark", "ZooKeeper"},
     "kit": {"imports at run time"},
-    "widgets": set(REFUSED) - {"Spark"},
+    "widgets": set(REFUSED) - {"Spark", "ZooKeeper"},
     "kit.demo": None,
 }
-# The single files of the protocol through which bytes come and go.
+# The single files through which bytes come and go.
 DOORS = {
+    "kit/host/zookeeper.py": {"ZooKeeper"},
     "kit/state/storage.py": {"files"},
     "kit/operators/files.py": {"files"},
 }
