@@ -1,7 +1,6 @@
 import java.lang.reflect.Proxy;
 import java.time.Duration;
 import java.util.ArrayList;
-import java.util.Collections;
 import java.util.HashMap;
 import java.util.HashSet;
 import java.util.List;
@@ -26,6 +25,7 @@ import org.apache.flink.runtime.executiongraph.DefaultExecutionGraph;
 import org.apache.flink.runtime.executiongraph.DefaultExecutionGraphBuilder;
 import org.apache.flink.runtime.executiongraph.ExecutionDeploymentListener;
 import org.apache.flink.runtime.executiongraph.ExecutionJobVertex;
+import org.apache.flink.runtime.executiongraph.ExecutionVertex;
 import org.apache.flink.runtime.io.network.api.writer.SubtaskStateMapper;
 import org.apache.flink.runtime.io.network.partition.JobMasterPartitionTracker;
 import org.apache.flink.runtime.io.network.partition.ResultPartitionType;
@@ -61,8 +61,8 @@ import org.slf4j.LoggerFactory;
 /**
  * How long Flink's own StateAssignmentOperation takes, on the states of assignment.py.
  *
- * <p>Arguments: a count of measurements, then any number of "row,old,new", where row is a subset of the letters s (split
- * states), u (union state), c (channels). One line for each: the milliseconds of each measurement.
+ * <p>Each argument is "row,old,new,times", where row has the letters s (split states), u (union state), c (channels) for
+ * what there is beside keyed state. One line for each: the milliseconds of each measurement, the first one cold.
  */
 public final class AssignStates {
     private static final Logger LOG = LoggerFactory.getLogger(AssignStates.class);
@@ -70,10 +70,9 @@ public final class AssignStates {
     private static final long[] ENTRIES = {0, 100, 200, 300, 400, 500, 600, 700, 800, 900};
 
     public static void main(String[] arguments) throws Exception {
-        int times = Integer.parseInt(arguments[0]);
-        for (int i = 1; i < arguments.length; i++) {
-            String[] job = arguments[i].split(",");
-            measure(job[0], Integer.parseInt(job[1]), Integer.parseInt(job[2]), times);
+        for (String argument : arguments) {
+            String[] job = argument.split(",");
+            measure(job[0], Integer.parseInt(job[1]), Integer.parseInt(job[2]), Integer.parseInt(job[3]));
         }
         System.exit(0);
     }
@@ -103,12 +102,13 @@ public final class AssignStates {
         DefaultExecutionGraph graph = graph(vertices);
         HashSet<ExecutionJobVertex> tasks = new HashSet<>(graph.getAllVertices().values());
         StringBuilder taken = new StringBuilder();
-        for (int i = -1; i < times; i++) { // one to warm up
+        for (int i = 0; i < times; i++) {
+            for (ExecutionVertex vertex : graph.getAllExecutionVertices()) {
+                vertex.getCurrentExecutionAttempt().setInitialState(null); // or two results would fill the memory
+            }
             long start = System.nanoTime();
             new StateAssignmentOperation(1, tasks, states, false, false).assignStates();
-            if (i >= 0) {
-                taken.append((System.nanoTime() - start) / 1e6).append(' ');
-            }
+            taken.append((System.nanoTime() - start) / 1e6).append(' ');
         }
         System.out.println(taken);
     }

@@ -46,6 +46,8 @@ FLINK_MS = {
     "suc": (2.70, 459.0, 9350.0),
 }
 """Of Flink 2.3.0, measured before."""
+FLINK_TIMES = (50, 10, 3)
+"""How often Flink is measured at each size; Java needs some to get warm."""
 JAVA = Path(__file__).with_name("AssignStates.java")
 SOURCE, KEYED = OperatorIDPair("a" * 32), OperatorIDPair("b" * 32)
 ENTRIES = tuple(range(0, 1000, 100))
@@ -102,11 +104,11 @@ def ours_ms(row: str, old: int, new: int, times: int) -> float:
     return quickest_ms(lambda: assign_states(vertices, edges, found, 1), times)
 
 
-def flinks_ms(times: int) -> dict[str, tuple[float, ...]]:
+def flinks_ms() -> dict[str, tuple[float, ...]]:
     """Row by row, in the same machine's Java; raises FlinkMissing."""
     fetch()
-    jobs = [f"{row},{old},{new}" for row in ROWS for old, new in SIZES]
-    lines = iter(run_java(JAVA, str(times), *jobs, options=("-Xmx8g",)).splitlines())
+    jobs = [f"{row},{old},{new},{times}" for row in ROWS for (old, new), times in zip(SIZES, FLINK_TIMES, strict=True)]
+    lines = iter(run_java(JAVA, *jobs, options=("-Xmx8g",)).splitlines())
     return {row: tuple(min(map(float, next(lines).split())) for _ in SIZES) for row in ROWS}
 
 
@@ -120,7 +122,7 @@ def main() -> None:
     if not options.without_flink:
         print(f"Flink {VERSION} takes its turn: a minute or two", flush=True)
         try:
-            flink, whose = flinks_ms(2), f"{VERSION}, in this run"
+            flink, whose = flinks_ms(), f"{VERSION}, in this run"
         except FlinkMissing as missing:
             print(f"Flink's own is not measured: {missing}")
     print(f"ms, ours / Flink's ({whose}), and how many times Flink's that is quicker")
