@@ -292,6 +292,11 @@ class JobMaster(Machine):
         return self.status is JobStatus.RUNNING and self._ending_as is None and self.tasks.all_finished
 
     @property
+    def _is_over(self) -> bool:
+        """Whether no task is left that could take part in a snapshot, or soon will be."""
+        return self._ending_as is not None or (self._workers is Workers.AT_WORK and self.tasks.all_finished)
+
+    @property
     def _savepoint_is_being_decided(self) -> bool:
         """Whether the savepoint to stop with has all acks and is being written."""
         completing = self.checkpoints.completion.queue
@@ -457,8 +462,14 @@ class JobMaster(Machine):
 
     @handles(events.RequestStop)
     def _stop(self, event: events.RequestStop) -> None:
-        if self.status is not JobStatus.RUNNING or self._stopping.is_under_way:
-            why = "it is being stopped already" if self._stopping.is_under_way else f"it is {self.status.name}"
+        why = ""
+        if self._stopping.is_under_way:
+            why = "it is being stopped already"
+        elif self.status is not JobStatus.RUNNING:
+            why = f"it is {self.status.name}"
+        elif self._is_over:
+            why = "all its tasks have finished"
+        if why:
             self.emit(CompleteRequest(request_id=event.request_id, error=f"the job cannot be stopped: {why}"))
             return
         self._stopping.request = event.request_id
@@ -516,10 +527,10 @@ class JobMaster(Machine):
 
     @handles(events.RequestCheckpoint, events.RequestSavepoint)
     def _snapshot_requested(self, event: events.RequestCheckpoint | events.RequestSavepoint) -> None:
-        if self._ending_as is None:
+        if not self._is_over:
             self.checkpoints.handle(event)
         else:
-            error = f"no snapshot can be taken any more: the job ends as {self._ending_as.name}"
+            error = "no snapshot can be taken any more: the job ends"
             self.emit(CompleteRequest(request_id=event.request_id, error=error))
 
     @handles(
