@@ -16,9 +16,8 @@ zero that is met while filling survives as an empty list. Follows `RoundRobinOpe
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from itertools import repeat
 
 import numpy as np
 
@@ -67,27 +66,16 @@ class _Grouped:
         """The handles of the union states, which every new subtask gets."""
         return {number: OperatorStreamStateHandle(names, self.streams[number]) for number, names in self.union.items()}
 
-    def deal_split(self, parallelism: int) -> Iterator[_Pieces]:
-        """What each new subtask gets of the split states, subtask by subtask.
+    def deal_split(self, parallelism: int) -> list[_Pieces]:
+        """What each new subtask gets of the split states.
 
         States are dealt in Java's order, and each begins with the subtask where the one before left off.
         """
-        names = self._split_names_in_javas_order()
+        dealt: list[_Pieces] = [{} for _ in range(parallelism)]
         first_taker = 0
-        runs = []
-        for name in names:
-            runs.append(_cut(self.split[name], first_taker, parallelism))
-            first_taker += sum(len(info.offsets) for _, info in self.split[name])
-        for runs_of_subtask in zip(*runs, strict=True) if runs else repeat((), parallelism):
-            mine: _Pieces = {}
-            for name, run in zip(names, runs_of_subtask, strict=True):
-                for number, info in run:
-                    states = mine.get(number)
-                    if states is None:
-                        mine[number] = {name: info}
-                    else:
-                        states[name] = info
-            yield mine
+        for name in self._split_names_in_javas_order():
+            first_taker += _deal(name, self.split[name], first_taker, dealt)
+        return dealt
 
     def _split_names_in_javas_order(self) -> list[str]:
         """The walk order of a map that was asked for each name once an entry.
@@ -100,28 +88,37 @@ class _Grouped:
         return compute_if_absent_order([*self.split, self.last_split] if is_met_again else self.split)
 
 
-def _cut(entries: _Entries, first_taker: int, parallelism: int) -> Iterator[_Entries]:
-    """The run of each subtask: equal runs, those of the first takers longer by one."""
-    starts = np.cumsum([0, *(len(info.offsets) for _, info in entries)])
+def _deal(name: str, entries: _Entries, first_taker: int, dealt: list[_Pieces]) -> int:
+    """Add equal runs of one state to what the subtasks get, those of the first takers longer by one.
+
+    Returns the number of entries.
+    """
+    starts = np.cumsum([0, *[len(info.offsets) for _, info in entries]])
+    parallelism = len(dealt)
     base, remainder = divmod(int(starts[-1]), parallelism)
     turns = (np.arange(parallelism) - first_taker) % parallelism
     begins = turns * base + np.minimum(turns, remainder)
     # Where a run begins between two entry lists, it begins with the empty ones that may lie there.
     lists = np.searchsorted(starts, begins, "left")
     lists -= starts[lists] > begins
-    lengths = base + (turns < remainder)
-    for at, skipped, wanted in zip(lists.tolist(), (begins - starts[lists]).tolist(), lengths.tolist(), strict=True):
-        run = []
+    skips = (begins - starts[lists]).tolist()
+    lengths = (base + (turns < remainder)).tolist()
+    for mine, at, skipped, wanted in zip(dealt, lists.tolist(), skips, lengths, strict=True):
         while wanted > 0:
             number, info = entries[at]
             offsets = info.offsets
-            if skipped or wanted < len(offsets):
+            left = len(offsets) - skipped
+            if skipped or wanted < left:
                 info = StateMetaInfo(offsets[skipped : skipped + wanted], OperatorStateMode.SPLIT_DISTRIBUTE)
-            run.append((number, info))
-            wanted -= len(offsets) - skipped
+            states = mine.get(number)
+            if states is None:
+                mine[number] = {name: info}
+            else:
+                states[name] = info
+            wanted -= left
             skipped = 0
             at += 1
-        yield run
+    return int(starts[-1])
 
 
 def repartition_state(previous: Sequence[Handles], old_parallelism: int, new_parallelism: int) -> Sequence[Handles]:

@@ -19,6 +19,7 @@ import math
 import struct
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -74,7 +75,9 @@ def key_group_range_for_operator_index(max_parallelism: int, parallelism: int, o
 
 def key_group_partitions(max_parallelism: int, parallelism: int) -> list[KeyGroupRange]:
     """The key group range of every subtask, in order of subtask index."""
-    return [key_group_range_for_operator_index(max_parallelism, parallelism, i) for i in range(parallelism)]
+    key_group_range_for_operator_index(max_parallelism, parallelism, 0)  # raises for bad arguments
+    starts = ((np.arange(parallelism + 1) * max_parallelism + parallelism - 1) // parallelism).tolist()
+    return [KeyGroupRange(start, following - 1) for start, following in pairwise(starts)]
 
 
 def operator_index_for_key_group(max_parallelism: int, parallelism: int, key_group: int) -> int:
