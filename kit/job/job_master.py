@@ -7,7 +7,7 @@ whatever an earlier epoch still says is dropped here.
 
 The way of a failure through this file: `TaskStateChanged(FAILED)` or `SlotLost` -> `_on_failure` -> pending
 checkpoints aborted, the restart strategy asked -> `StopEpoch` -> `EpochEnded` and the delay over ->
-`_restore_and_deploy`: the latest completed checkpoint assigned to the tasks, operator coordinators and hooks reset to
+`_begin_restore`: the latest completed checkpoint assigned to the tasks, operator coordinators and hooks reset to
 it -> `StartEpoch` and `DeployTask` to every task.
 
 Follows Flink's `JobMaster`, `SchedulerBase`, `DefaultScheduler` and `StopWithSavepointTerminationManager`.
@@ -73,9 +73,7 @@ class JobMaster(Machine):
     def __init__(self, job: JobGraph, hooks: Sequence[str] = (), name: str = "job") -> None:
         super().__init__(name)
         if job.settings.checkpoint.unaligned:
-            raise SettingError(
-                "unaligned checkpoints are not built yet: barriers always align; set CheckpointConfig(unaligned=False)"
-            )
+            raise SettingError("unaligned checkpoints are not built yet: set CheckpointConfig(unaligned=False)")
         self.job = job
         self.graph = ExecutionGraph(job)
         self.status = JobStatus.CREATED
@@ -434,9 +432,6 @@ class JobMaster(Machine):
             self._become(JobStatus.CANCELED)
         elif self.status in (JobStatus.RUNNING, JobStatus.RESTARTING) and self._ending_as is None:
             self.checkpoints.stop_checkpoint_scheduler()
-            self.checkpoints.abort_pending_checkpoints(
-                CheckpointFailureReason.CHECKPOINT_COORDINATOR_SUSPEND, "the job is cancelled"
-            )
             self._end_epoch(JobStatus.CANCELLING, "")
 
     def _become(self, status: JobStatus, error: str = "") -> None:
@@ -462,24 +457,21 @@ class JobMaster(Machine):
 
     @handles(events.RequestStop)
     def _stop(self, event: events.RequestStop) -> None:
-        why = ""
         if self._stopping.is_under_way:
-            why = "it is being stopped already"
-        elif self.status is not JobStatus.RUNNING:
-            why = f"it is {self.status.name}"
-        elif self._is_over:
-            why = "all its tasks have finished"
-        if why:
-            self.emit(CompleteRequest(request_id=event.request_id, error=f"the job cannot be stopped: {why}"))
-            return
-        self._stopping.request = event.request_id
-        self.checkpoints.stop_checkpoint_scheduler()
-        self.checkpoints.handle(event)
+            self._refuse(event.request_id, "the job cannot be stopped: it is being stopped already")
+        elif self.status is not JobStatus.RUNNING or self._is_over:
+            what = "over" if self.status is JobStatus.RUNNING else self.status.name
+            self._refuse(event.request_id, f"the job cannot be stopped: it is {what}")
+        else:
+            self._stopping.request = event.request_id
+            self.checkpoints.stop_checkpoint_scheduler()
+            self.checkpoints.handle(event)
+
+    def _refuse(self, request_id: int, error: str) -> None:
+        self.emit(CompleteRequest(request_id=request_id, error=error))
 
     def emit(self, word: Word) -> None:
-        """Give a command; the answer to a stop request waits until the job has finished, and operator events held for
-        a subtask follow right behind its trigger.
-        """
+        """Give a command; the answer to a stop waits for the job's end, held operator events go behind a trigger."""
         if isinstance(word, CompleteRequest) and word.request_id == OWN_REQUEST:
             if word.error and not self.checkpoints.config.is_periodic:
                 super().emit(ScheduleTimer(timer=LAST_CHECKPOINT_TIMER, due_ms=self.at + LAST_CHECKPOINT_AGAIN_MS))
@@ -527,11 +519,10 @@ class JobMaster(Machine):
 
     @handles(events.RequestCheckpoint, events.RequestSavepoint)
     def _snapshot_requested(self, event: events.RequestCheckpoint | events.RequestSavepoint) -> None:
-        if not self._is_over:
-            self.checkpoints.handle(event)
+        if self._is_over:
+            self._refuse(event.request_id, "no snapshot can be taken any more: the job ends")
         else:
-            error = "no snapshot can be taken any more: the job ends"
-            self.emit(CompleteRequest(request_id=event.request_id, error=error))
+            self.checkpoints.handle(event)
 
     @handles(
         events.CheckpointIdAllocated,

@@ -299,7 +299,7 @@ def test_the_job_has_finished_when_its_tasks_have_and_its_workers_have_left() ->
     assert job.status is JobStatus.RUNNING
     asked = [job.savepoint(), job.request(), job.stop()]
     over = "no snapshot can be taken any more: the job ends"
-    errors = [over, over, "the job cannot be stopped: all its tasks have finished"]
+    errors = [over, over, "the job cannot be stopped: it is over"]
     assert job.answers() == dict(zip(asked, errors))
     job.give(events.SlotLost(epoch=1, slot=0, error="it left"))
     job.answer_all()
