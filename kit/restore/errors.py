@@ -6,7 +6,12 @@ attributes `flink_class` and `flink_message` hold Flink's part alone.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Self
+
 from kit.state.operator_state import OperatorState
+
+if TYPE_CHECKING:
+    from kit.restore.topology import OperatorIDPair
 
 ILLEGAL_STATE = "java.lang.IllegalStateException"
 ILLEGAL_ARGUMENT = "java.lang.IllegalArgumentException"
@@ -27,6 +32,10 @@ class RestoreError(ValueError):
         self.flink_message = flink_message
         self.advice = advice
         super().__init__("\n".join(part for part in (flink_message, advice) if part))
+
+    def about(self, what: str) -> Self:
+        """The same error, which says whose state it is about."""
+        return type(self)(self.flink_message, f"{self.advice} The state is that of {what}.", self.flink_class)
 
 
 class NonRestoredStateError(RestoreError):
@@ -59,8 +68,13 @@ class RepartitionError(RestoreError):
     """Operator state that cannot be dealt out."""
 
 
-def described(state: OperatorState) -> str:
-    """What a message calls the state of an operator: name and uid where the checkpoint has them, id and size."""
-    known = [f"'{state.name}'"] if state.name else []
-    known += [f"uid '{state.uid}'"] if state.uid else []
+def described(state: OperatorState, job: OperatorIDPair | None = None) -> str:
+    """What a message calls the state of an operator: name and uid as the checkpoint has them, id and size.
+
+    Older checkpoints have none: then what the `job` calls the operator.
+    """
+    name = state.name or (job.name if job else None)
+    uid = state.uid or (job.uid if job else None)
+    known = [f"'{name}'"] if name else []
+    known += [f"uid '{uid}'"] if uid else []
     return " ".join([*known, f"[{state.operator_id}, {state.state_size} B]"])

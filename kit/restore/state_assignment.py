@@ -20,12 +20,18 @@ from typing import Any
 
 from kit.protocol.tasks import TaskRestore
 from kit.restore.channels import has_buffers
-from kit.restore.errors import ChainedChannelStateError, MaxParallelismError, NonRestoredStateError, described
+from kit.restore.errors import (
+    ChainedChannelStateError,
+    MaxParallelismError,
+    NonRestoredStateError,
+    RepartitionError,
+    described,
+)
 from kit.restore.exchange_end import ExchangeEnd, handles_by_subtask
 from kit.restore.java_hashmap_order import capacity_for, operator_id_hash, put_order
 from kit.restore.keyed import redistribute_keyed
 from kit.restore.output_recovery import Recovered, recover_downstream
-from kit.restore.repartition import repartition_state
+from kit.restore.repartition import Handles, repartition_state
 from kit.restore.restored import StateAssignment, VertexParallelism
 from kit.restore.task_state_assignment import AssignedOperator, TaskStateAssignment
 from kit.restore.topology import AssignmentEdge, AssignmentVertex, OperatorIDPair
@@ -134,17 +140,23 @@ def _deal_out(assignment: TaskStateAssignment) -> None:
     _settle_max_parallelism(assignment)
     new = assignment.vertex.parallelism
     for operator_id, state in assignment.states.items():
-        managed = handles_by_subtask(state, "managed_operator_state")
-        raw = handles_by_subtask(state, "raw_operator_state")
-        assignment.assigned[operator_id] = AssignedOperator(
-            managed_operator=repartition_state(managed, state.parallelism, new) if any(managed) else None,
-            raw_operator=repartition_state(raw, state.parallelism, new) if any(raw) else None,
-        )
+        try:
+            assignment.assigned[operator_id] = AssignedOperator(
+                managed_operator=_repartitioned(state, "managed_operator_state", new),
+                raw_operator=_repartitioned(state, "raw_operator_state", new),
+            )
+        except RepartitionError as error:
+            raise error.about(described(state, assignment.operator(operator_id))) from None
     for end in (assignment.inputs, assignment.outputs):
         if end.is_affected:
             _check_not_chained(assignment, end)
             end.deal_out()
     _deal_out_keyed(assignment)
+
+
+def _repartitioned(state: OperatorState, kind: str, parallelism: int) -> Sequence[Handles] | None:
+    handles = handles_by_subtask(state, kind)
+    return repartition_state(handles, state.parallelism, parallelism) if any(handles) else None
 
 
 def _deal_out_keyed(assignment: TaskStateAssignment) -> None:
@@ -171,8 +183,7 @@ def _check_not_chained(assignment: TaskStateAssignment, end: ExchangeEnd) -> Non
         and any(has_buffers(handles(subtask)) for subtask in state.subtask_states.values())
     ]
     if unexpected:
-        labels = {pair.generated_id: pair.label for pair in assignment.vertex.operators}
-        named = ", ".join(labels[operator_id] for operator_id in unexpected)
+        named = ", ".join(assignment.operator(operator_id).label for operator_id in unexpected)
         raise ChainedChannelStateError(
             "Cannot recover from unaligned checkpoint when topology changes, such that data exchanges with persisted "
             f"data are now chained.\nThe following operators contain channel state: [{', '.join(unexpected)}]",
@@ -184,14 +195,14 @@ def _check_not_chained(assignment: TaskStateAssignment, end: ExchangeEnd) -> Non
 def _settle_max_parallelism(assignment: TaskStateAssignment) -> None:
     """Check the recorded maximum parallelism of each operator against the vertex, or adopt it."""
     vertex = assignment.vertex
-    for state in assignment.states.values():
+    for operator_id, state in assignment.states.items():
         recorded = state.max_parallelism
         if recorded < vertex.parallelism:
             raise MaxParallelismError(
                 f"The state for task {vertex.name} can not be restored. The maximum parallelism ({recorded}) of the "
                 f"restored state is lower than the configured parallelism ({vertex.parallelism}). Please reduce the "
                 "parallelism of the task to be lower or equal to the maximum parallelism.",
-                f"The state is that of {described(state)}.",
+                f"The state is that of {described(state, assignment.operator(operator_id))}.",
             )
         if recorded != assignment.max_parallelism:
             if vertex.max_parallelism is not None:
@@ -199,8 +210,8 @@ def _settle_max_parallelism(assignment: TaskStateAssignment) -> None:
                     f"The maximum parallelism ({recorded}) with which the latest checkpoint of the execution job "
                     f"vertex {vertex.name} has been taken and the current maximum parallelism "
                     f"({assignment.max_parallelism}) changed. This is currently not supported.",
-                    f"The state is that of {described(state)}. Configure a maximum parallelism of {recorded}, or "
-                    "none: it is then taken from the checkpoint.",
+                    f"The state is that of {described(state, assignment.operator(operator_id))}. Configure a maximum "
+                    f"parallelism of {recorded}, or none: it is then taken from the checkpoint.",
                 )
             assignment.max_parallelism = recorded
 

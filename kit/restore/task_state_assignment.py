@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from kit.restore.errors import FinishedOperatorsError
 from kit.restore.exchange_end import ExchangeEnd
-from kit.restore.topology import AssignmentVertex
+from kit.restore.topology import AssignmentVertex, OperatorIDPair
 from kit.state.handles import KeyedStateHandle, OperatorStreamStateHandle
 from kit.state.operator_state import OperatorState
 
@@ -41,6 +41,10 @@ class TaskStateAssignment:
         self.inputs = ExchangeEnd(vertex, head, states[head.generated_id], is_input=True)
         self.outputs = ExchangeEnd(vertex, tail, states[tail.generated_id], is_input=False)
         self.assigned: dict[str, AssignedOperator] = {}
+
+    def operator(self, generated_id: str) -> OperatorIDPair:
+        """What the job says of one of the operators."""
+        return next(pair for pair in self.vertex.operators if pair.generated_id == generated_id)
 
     @property
     def is_affected(self) -> bool:

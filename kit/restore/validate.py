@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from kit.restore.errors import MaxParallelismError, NonRestoredStateError, described
-from kit.restore.topology import AssignmentVertex
+from kit.restore.topology import AssignmentVertex, OperatorIDPair
 from kit.state.operator_state import OperatorState
 
 
@@ -26,23 +26,22 @@ def load_and_validate(
     Raises MaxParallelismError and NonRestoredStateError.
     """
     owners = {
-        operator_id: vertex
+        operator_id: (vertex, pair)
         for vertex in vertices
         for pair in vertex.operators
         for operator_id in (pair.generated_id, pair.user_defined_id)
     }
     loaded = {}
     for state in operator_states:
-        vertex = owners.get(state.operator_id)
-        if vertex is not None:
-            _check_max_parallelism(state, vertex)
+        if state.operator_id in owners:
+            _check_max_parallelism(state, *owners[state.operator_id])
             loaded[state.operator_id] = state
         elif not allow_non_restored_state and state.has_state():
             raise _not_in_the_job(state, pointer)
     return loaded
 
 
-def _check_max_parallelism(state: OperatorState, vertex: AssignmentVertex) -> None:
+def _check_max_parallelism(state: OperatorState, vertex: AssignmentVertex, pair: OperatorIDPair) -> None:
     expected, found = vertex.current_max_parallelism, state.max_parallelism
     if found == expected or vertex.max_parallelism is None:
         return
@@ -51,8 +50,8 @@ def _check_max_parallelism(state: OperatorState, vertex: AssignmentVertex) -> No
         f"checkpoint/savepoint state and new program. Cannot map operator {state.operator_id} with max parallelism "
         f"{found} to new program with max parallelism {expected}. This indicates that the program has been changed in "
         "a non-compatible way after the checkpoint/savepoint.",
-        f"The state is that of {described(state)}, now in '{vertex.name}'. Configure a maximum parallelism of {found} "
-        "there, or none: it is then taken from the checkpoint.",
+        f"The state is that of {described(state, pair)}, now in '{vertex.name}'. Configure a maximum parallelism of "
+        f"{found} there, or none: it is then taken from the checkpoint.",
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import struct
+import tracemalloc
 
 import pytest
 from hypothesis import given
@@ -72,6 +73,24 @@ def test_numbers_at_their_limits_are_refused_or_read(name: str) -> None:
         start = chance.randrange(len(data) - 4)
         number = chance.choice((-(2**31), -1, 0, 1, 0x7F, 0xFFFF, 0x7FFFFFFF))
         reads_or_says_why(data[:start] + struct.pack(">i", number) + data[start + 4 :])
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_no_number_in_a_file_makes_us_take_more_memory_than_the_file_warrants(name: str) -> None:
+    """A count is taken for true only as far as there are bytes for it."""
+    data = load_ours(name).data
+    chance = random.Random(name)
+    tracemalloc.start()
+    try:
+        for _ in range(40):
+            start = chance.randrange(len(data) - 4)
+            number = chance.choice((len(data) // 8, len(data), 2**24, 2**31 - 1))
+            tracemalloc.reset_peak()
+            before, _ = tracemalloc.get_traced_memory()
+            reads_or_says_why(data[:start] + struct.pack(">i", number) + data[start + 4 :])
+            assert tracemalloc.get_traced_memory()[1] - before < 100_000 + 40 * len(data)
+    finally:
+        tracemalloc.stop()
 
 
 @given(st.sampled_from(some.VERSIONS), st.binary(max_size=200))

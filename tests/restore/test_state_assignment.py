@@ -10,12 +10,25 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kit.restore.errors import FinishedOperatorsError, MaxParallelismError, NonRestoredStateError, RestoreError
+from kit.restore.errors import (
+    FinishedOperatorsError,
+    MaxParallelismError,
+    NonRestoredStateError,
+    RepartitionError,
+    RestoreError,
+)
 from kit.restore.keyed import redistribute_keyed
 from kit.restore.restored import StateAssignment, VertexParallelism
 from kit.restore.state_assignment import assign_states
 from kit.restore.topology import AssignmentEdge, AssignmentVertex, OperatorIDPair
-from kit.state.handles import IncrementalRemoteKeyedStateHandle, KeyGroupsStateHandle
+from kit.restore.validate import load_and_validate
+from kit.state.handles import (
+    IncrementalRemoteKeyedStateHandle,
+    KeyGroupsStateHandle,
+    OperatorStateMode,
+    OperatorStreamStateHandle,
+    StateMetaInfo,
+)
 from kit.state.key_groups import key_group_partitions
 from kit.state.operator_state import EMPTY_SUBTASK_STATE, FINISHED_ON_RESTORE, OperatorState, OperatorSubtaskState
 from tests.flink_data import vectors
@@ -240,3 +253,31 @@ def test_what_a_host_keeps_from_the_collector_stays_kept() -> None:
         gc.unfreeze()
     assign_one(keyed_state(FIRST, 2), 3)
     assert gc.get_freeze_count() == 0
+
+
+# --- what the errors say ----------------------------------------------------------------------------------------------
+
+
+def old_checkpoint(max_parallelism: int = 4) -> OperatorState:
+    """State as before version 5: it has an id and no name."""
+    return keyed_state(OperatorIDPair("e" * 32), 2, max_parallelism)
+
+
+NAMED = OperatorIDPair("e" * 32, None, "totals", "totals-uid")
+
+
+def test_an_operator_without_a_name_in_the_checkpoint_is_called_as_in_the_job() -> None:
+    for parallelism, max_parallelism in ((5, None), (2, 8)):
+        vertex = AssignmentVertex("v", parallelism, (NAMED,), max_parallelism)
+        with pytest.raises(MaxParallelismError, match="The state is that of 'totals' uid 'totals-uid'"):
+            assign_states([vertex], [], {NAMED.generated_id: old_checkpoint()}, 7)
+    with pytest.raises(MaxParallelismError, match="The state is that of 'totals' uid 'totals-uid'"):
+        load_and_validate([AssignmentVertex("v", 2, (NAMED,), 8)], [old_checkpoint()], pointer="/savepoint")
+
+
+def test_operator_state_that_cannot_be_dealt_out_is_named() -> None:
+    union = {"all": StateMetaInfo((1,), OperatorStateMode.UNION)}
+    twice = (OperatorStreamStateHandle(union, build.stream("file")),) * 2
+    state = OperatorState(NAMED.generated_id, 1, 128, {0: OperatorSubtaskState(managed_operator_state=twice)})
+    with pytest.raises(RepartitionError, match=r"(?s)two operator state handles of subtask 0.*'totals' uid"):
+        assign_states([AssignmentVertex("v", 1, (NAMED,))], [], {NAMED.generated_id: state}, 7)
