@@ -31,6 +31,7 @@ class ZooKeeper:
             "tickTime=500\n"
             "maxClientCnxns=0\n"
             "admin.enableServer=false\n"
+            "4lw.commands.whitelist=srvr\n"
         )
 
     @property
@@ -55,13 +56,19 @@ class ZooKeeper:
         log.close()
         end_s = time.monotonic() + START_S
         while time.monotonic() < end_s and self._process.poll() is None:
-            with socket.socket() as probe:
-                probe.settimeout(1.0)
-                if probe.connect_ex(("127.0.0.1", self.port)) == 0:
-                    return self
+            if self._serves():
+                return self
             time.sleep(0.05)
         self.stop()
         raise RuntimeError(f"ZooKeeper does not start: see {self._directory / 'log'}")
+
+    def _serves(self) -> bool:
+        try:
+            with socket.create_connection(("127.0.0.1", self.port), timeout=2.0) as probe:
+                probe.sendall(b"srvr")
+                return b"Mode:" in probe.recv(4096)
+        except OSError:
+            return False
 
     def stop(self) -> None:
         """Kill the server."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
 from threading import Thread
@@ -59,23 +60,29 @@ def test_drivers_at_once_never_get_the_same_id(zookeeper: ZooKeeper) -> None:
     assert sorted(given) == list(range(1, 61))
 
 
-def test_nobody_knows_what_became_of_a_write_when_the_server_went_away(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(client, "CONNECT_S", 2.0)
+@pytest.fixture
+def other_zookeeper(tmp_path: Path) -> Iterator[ZooKeeper]:
+    """A server that a test may stop."""
     server = ZooKeeper(tmp_path).start()
-    records = ZooKeeperRecords(server.hosts, "/kit")
-    store = DurableStore(records)
-    store.add(stored(1))
+    yield server
     server.stop()
-    with pytest.raises(InconsistentStoreError, match="does not answer"):
-        store.add(stored(2))
-    server.start()
+
+
+def test_nobody_knows_what_became_of_a_write_when_the_server_went_away(
+    other_zookeeper: ZooKeeper, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = DurableStore(ZooKeeperRecords(other_zookeeper.hosts, "/kit"))
+    store.add(stored(1))
+    other_zookeeper.stop()
+    with monkeypatch.context() as patch:
+        patch.setattr(client, "CONNECT_S", 1.0)
+        with pytest.raises(InconsistentStoreError, match="does not answer"):
+            store.add(stored(2))
+    other_zookeeper.start()
     assert stored(1) in store.checkpoints()
     store.add(stored(3))
     assert store.checkpoints()[-1] == stored(3)
     store.close()
-    server.stop()
 
 
 def test_a_server_that_is_not_there_is_one_clear_error(monkeypatch: pytest.MonkeyPatch) -> None:

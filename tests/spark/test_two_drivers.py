@@ -23,9 +23,9 @@ ROOT = Path(__file__).resolve().parents[2]
 DEATHS = {
     "in the middle of a checkpoint": ("WriteSnapshot", "after", 9),
     "before the metadata": ("WriteMetadata", "before", 2),
-    "between the metadata and the store": ("WriteMetadata", "after", 3),
-    "stored, and nobody told": ("StoreCheckpoint", "after", 3),
-    "while it publishes": ("CommitEffects", "after", 5),
+    "between the metadata and the store": ("WriteMetadata", "after", 2),
+    "stored, and nobody told": ("StoreCheckpoint", "after", 2),
+    "while it publishes": ("CommitEffects", "after", 1),
     "while it deletes a subsumed checkpoint": ("discard", "before", 1),
     "when that is deleted, and still in the store": ("discard", "after", 1),
     "before it notes the end": ("StoreJobResult", "before", 1),
