@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from itertools import chain
 
 UNLIMITED = 2**31 - 1
 
@@ -56,10 +57,14 @@ class RescaleMappings:
         """The table from targets to sources."""
         if self.is_identity:
             return RescaleMappings.identity(self.targets, self.sources)
-        inverted: list[list[int]] = [[] for _ in range(self.targets)]
-        for source, targets in enumerate(self.mappings):
-            for target in targets:
-                inverted[target].append(source)
+        sources: dict[int, list[int]] = {}
+        for source, row in enumerate(self.mappings):  # a mapper may use one row for all sources: look into it once
+            sources.setdefault(id(row), []).append(source)
+        found: list[list[tuple[int, ...]]] = [[] for _ in range(self.targets)]
+        for same in map(tuple, sources.values()):
+            for target in self.mappings[same[0]]:
+                found[target].append(same)
+        inverted = [parts[0] if len(parts) == 1 else tuple(sorted(chain.from_iterable(parts))) for parts in found]
         return RescaleMappings.of(inverted, self.sources)
 
     def ambiguous_targets(self) -> frozenset[int]:

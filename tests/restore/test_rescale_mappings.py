@@ -143,6 +143,17 @@ def test_identity_of_every_vector() -> None:
         assert identity.ambiguous_targets() == set(row["ambiguous_targets"]["value"])
 
 
+@given(
+    st.lists(st.lists(st.integers(0, 6), unique=True).map(sorted).map(tuple), min_size=1, max_size=3).flatmap(
+        lambda rows: st.lists(st.sampled_from(rows), max_size=8)
+    )
+)
+def test_inverting_a_table_that_uses_one_row_for_many_sources(table: list[tuple[int, ...]]) -> None:
+    inverted = RescaleMappings.of(table, 7).invert()
+    for target in range(7):
+        assert list(inverted.mapped_indexes(target)) == [source for source, row in enumerate(table) if target in row]
+
+
 def test_tables_that_map_alike_are_equal() -> None:
     short, long = RescaleMappings.of([(0,), (0,)], 3), RescaleMappings.of([(0,), (0,), ()], 4)
     assert short == long
