@@ -14,6 +14,7 @@ from kit.restore.errors import (
     RestoreError,
 )
 from kit.restore.keyed import redistribute_keyed
+from kit.restore.prioritized import PrioritizedOperatorSubtaskState
 from kit.restore.repartition import repartition_state
 from kit.restore.restored import StateAssignment, VertexParallelism
 from kit.restore.shared_handles import SharedHandles
@@ -48,6 +49,7 @@ __all__ = [
     "OperatorIDPair",
     "PartitionerRules",
     "PointwiseRescaleError",
+    "PrioritizedOperatorSubtaskState",
     "RepartitionError",
     "RescaleMappings",
     "RestoreError",
