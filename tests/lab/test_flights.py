@@ -21,9 +21,7 @@ def flights(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def a_lab(flights: Path, parallelism: int, after: Lab | None = None, restore_path: str | None = None) -> Lab:
-    env = flights_job(
-        flights, None, parallelism=parallelism, batch_rows=6, checkpoint=CheckpointConfig(interval_ms=60)
-    )
+    env = flights_job(flights, None, parallelism=parallelism, batch_rows=6, checkpoint=CheckpointConfig(interval_ms=60))
     return Lab(env, seed=11, after=after, restore_path=restore_path)
 
 
