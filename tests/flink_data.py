@@ -79,7 +79,10 @@ def checkpoints(version: str, data: Path | None = None) -> Path:
     folder = Path(tempfile.mkdtemp(prefix=f"flink-{version}-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     with tarfile.open(checkpoint_archive(version, data)) as archive:
-        archive.extractall(folder, filter="data")
+        if not hasattr(tarfile, "data_filter"):  # Python before 3.11.4
+            archive.extractall(folder)
+        else:
+            archive.extractall(folder, filter="data")
     return folder / version
 
 

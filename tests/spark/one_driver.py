@@ -6,6 +6,7 @@ unless `spark` is asked for.
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import signal
@@ -36,15 +37,14 @@ def die_at(command: str, moment: str, time: int) -> None:
 
 
 def _deadly(function: Callable[..., Any], moment: str, time: int) -> Callable[..., Any]:
-    calls = 0
+    calls = itertools.count(1)
 
     def call(*arguments: Any) -> Any:
-        nonlocal calls
-        calls += 1
-        if calls == time and moment == "before":
+        number = next(calls)  # one step: slots call at the same time
+        if number == time and moment == "before":
             os.kill(os.getpid(), signal.SIGKILL)
         result = function(*arguments)
-        if calls == time and moment == "after":
+        if number == time and moment == "after":
             os.kill(os.getpid(), signal.SIGKILL)
         return result
 
