@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kit.graph.partitioners import PartitionerKind
+from kit.graph.partitioners import PartitionerKind, PartitionFunction
 from kit.graph.stream_graph import GraphError
 from kit.graph.transformation import OperatorSettings, Origin, Transformation
 from kit.operators.aggregate import Emit, KeyedAggregate
@@ -24,7 +24,7 @@ from kit.operators.aggregates import Aggregate
 from kit.operators.base import OperatorSpec
 from kit.operators.process import KeyedProcess, KeyedProcessFunction
 from kit.operators.sink import Sink, SinkSpec
-from kit.operators.spec import SchemaError, key_type_of
+from kit.operators.spec import SchemaError, column_field, key_type_of
 from kit.operators.transform import Filter, FlatMap, Map, MapBatches, Rename, Select, WithColumn
 from kit.operators.watermarks import TimestampsAndWatermarks
 from kit.operators.window import WindowAggregate, WindowAssigner
@@ -128,6 +128,15 @@ class DataStream:
     def forward(self) -> DataStream:
         """Records stay in their subtask; the next operator must have the same parallelism."""
         return self._shipped(PartitionerKind.FORWARD)
+
+    def partition_custom(self, function: PartitionFunction, column: str) -> DataStream:
+        """Records go where `function` says: it takes a value of `column` and the number of subtasks, and gives the
+        number of one of them. A barrier never overtakes records on such an edge.
+        """
+        column_field(self.schema, column, "partition_custom")
+        origins = self._partitioned(PartitionerKind.CUSTOM, (column,))
+        given = tuple(replace(origin, partition_function=function) for origin in origins)
+        return DataStream(self._env, given, self.schema)
 
     def union(self, *others: DataStream) -> DataStream:
         """The records of this stream and the others, which must have the same schema."""

@@ -78,6 +78,7 @@ class ResultPartition:
             subtask=self.subtask,
             key_columns=self.edge.key_columns,
             max_parallelism=self.max_parallelism,
+            function=self.edge.partition_function,
         )
 
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from kit.graph.chaining import chaining_reason
 from kit.graph.hashing import operator_ids
-from kit.graph.partitioners import PartitionerKind
+from kit.graph.partitioners import PartitionerKind, PartitionFunction
 from kit.graph.settings import JobSettings
 from kit.graph.stream_graph import StreamEdge, StreamGraph, StreamNode
 from kit.state.key_groups import default_max_parallelism
@@ -61,6 +61,7 @@ class JobEdge:
     input_index: int
     supports_unaligned: bool
     reason: str
+    partition_function: PartitionFunction | None = None
 
     @property
     def is_pointwise(self) -> bool:
@@ -248,6 +249,7 @@ class _JobGraphBuilder:
             input_index=edge.input_index,
             supports_unaligned=edge.supports_unaligned,
             reason=self.reasons[id(edge)] or "",
+            partition_function=edge.partition_function,
         )
 
     def vertex(self, head: int, edges: dict[int, JobEdge]) -> JobVertex:

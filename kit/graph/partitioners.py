@@ -10,6 +10,7 @@ subtask's own number, so that two runs are alike and small inputs spread.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from enum import Enum
 from typing import Any, Protocol
 
@@ -35,6 +36,8 @@ class PartitionerKind(Enum):
     """Every record to every subtask."""
     GLOBAL = "global"
     """Every record to subtask 0."""
+    CUSTOM = "custom"
+    """Where the user's function says."""
 
     @property
     def is_pointwise(self) -> bool:
@@ -46,10 +49,12 @@ class PartitionerKind(Enum):
         """Whether a barrier may overtake records on such an edge: not where in-flight data could not be
         redistributed (`isSupportsUnalignedCheckpoint`).
         """
-        return not self.is_pointwise and self is not PartitionerKind.BROADCAST
+        return not self.is_pointwise and self not in (PartitionerKind.BROADCAST, PartitionerKind.CUSTOM)
 
 
 Split = list[tuple[int, pa.RecordBatch]]
+PartitionFunction = Callable[[Any, int], int]
+"""The user's choice: a value of the column and the number of subtasks in, the number of one of them out."""
 
 
 class Partitioner(Protocol):
@@ -118,6 +123,34 @@ class HashPartitioner:
         return split_by_owner(batch, operator_indexes(groups, self.max_parallelism, self.subpartitions))
 
 
+class CustomPartitioner:
+    """Where `function` says, asked for each value of `column` (`CustomPartitionerWrapper`).
+
+    Raises ValueError, naming value and answer, when it names a subtask that there is not.
+    """
+
+    def __init__(self, function: PartitionFunction, column: str, subpartitions: int) -> None:
+        self.function = function
+        self.column = column
+        self.subpartitions = subpartitions
+
+    def split(self, batch: pa.RecordBatch) -> Split:
+        """The rows by owner; order within a subpartition is kept."""
+        if not batch.num_rows:
+            return []
+        owners = [self._owner(value) for value in batch.column(self.column).to_pylist()]
+        return split_by_owner(batch, np.array(owners, dtype=np.uint16))
+
+    def _owner(self, value: Any) -> int:
+        owner = self.function(value, self.subpartitions)
+        if not 0 <= owner < self.subpartitions:
+            raise ValueError(
+                f"partition_custom({self.column!r}): the function gave {owner!r} for {value!r}, expected 0 to "
+                f"{self.subpartitions - 1}"
+            )
+        return owner
+
+
 def key_array(batch: pa.RecordBatch, key_columns: tuple[str, ...]) -> pa.Array:
     """The key of each row: the column itself, or a struct (Flink's TupleN) of several."""
     columns = [batch.column(name) for name in key_columns]
@@ -140,7 +173,13 @@ def split_by_owner(batch: pa.RecordBatch, owners: npt.NDArray[Any]) -> Split:
 
 
 def create_partitioner(
-    kind: PartitionerKind, *, subpartitions: int, subtask: int, key_columns: tuple[str, ...], max_parallelism: int
+    kind: PartitionerKind,
+    *,
+    subpartitions: int,
+    subtask: int,
+    key_columns: tuple[str, ...],
+    max_parallelism: int,
+    function: PartitionFunction | None = None,
 ) -> Partitioner:
     """The partitioner of subtask `subtask` for `subpartitions` receivers of the given maximum parallelism."""
     if kind is PartitionerKind.HASH:
@@ -151,4 +190,7 @@ def create_partitioner(
         return RebalancePartitioner(subpartitions)
     if kind is PartitionerKind.BROADCAST:
         return BroadcastPartitioner(subpartitions)
+    if kind is PartitionerKind.CUSTOM:
+        assert function is not None
+        return CustomPartitioner(function, key_columns[0], subpartitions)
     return ForwardPartitioner()

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING
 
-from kit.graph.partitioners import PartitionerKind
+from kit.graph.partitioners import PartitionerKind, PartitionFunction
 from kit.graph.settings import JobSettings
 
 if TYPE_CHECKING:
@@ -66,8 +66,8 @@ class StreamNode:
 class StreamEdge:
     """A stream from node `source` to the input `input_index` of node `target`.
 
-    `key_columns` are given for HASH. `supports_unaligned` is false when this edge, or another into the same node, is
-    one on which in-flight data could not be redistributed.
+    `key_columns` are given for HASH and CUSTOM, `partition_function` for CUSTOM. `supports_unaligned` is false when
+    this edge, or another into the same node, is one on which in-flight data could not be redistributed.
     """
 
     source: int
@@ -76,6 +76,7 @@ class StreamEdge:
     key_columns: tuple[str, ...] = ()
     input_index: int = 0
     supports_unaligned: bool = True
+    partition_function: PartitionFunction | None = None
 
     @property
     def shipping(self) -> str:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Self
 
-from kit.graph.partitioners import PartitionerKind
+from kit.graph.partitioners import PartitionerKind, PartitionFunction
 from kit.graph.stream_graph import ChainingStrategy, GraphError, StreamEdge, StreamNode, check_uids
 from kit.operators.base import OperatorSpec
 from kit.state.key_groups import UPPER_BOUND_MAX_PARALLELISM
@@ -27,6 +27,7 @@ class Origin:
     transformation: Transformation
     partitioner: PartitionerKind | None = None
     key_columns: tuple[str, ...] = ()
+    partition_function: PartitionFunction | None = None
 
 
 @dataclass(eq=False)
@@ -68,7 +69,13 @@ class Transformation:
         supports_unaligned = all(kind.supports_unaligned for kind in kinds)
         return [
             StreamEdge(
-                origin.transformation.number, self.number, kind, origin.key_columns, input_index, supports_unaligned
+                origin.transformation.number,
+                self.number,
+                kind,
+                origin.key_columns,
+                input_index,
+                supports_unaligned,
+                origin.partition_function,
             )
             for (input_index, origin), kind in zip(origins, kinds, strict=True)
         ]

@@ -291,3 +291,16 @@ def test_reprs_are_short() -> None:
     assert repr(stream) == "OperatorStream(flights: (carrier: string, tail: string, delay: int64, at: int64))"
     assert repr(stream._env) == "StreamEnvironment('flights', 1 operators)"
     assert repr(stream.sink_to(CollectSink(), uid="out")) == "StreamSink(out)"
+
+
+def test_a_partitioning_of_ones_own_reaches_the_subtask_with_its_function() -> None:
+    rows = flights()
+    rows.partition_custom(lambda delay, n: delay % n, "delay").filter(lambda row: True).uid("next")
+    job = rows._env.job_graph()
+    assert [edge.shipping for edge in job.edges] == ["custom(delay)"]
+    assert not job.edges[0].supports_unaligned
+    partitioner = rows._env.execution_graph({"next": 3}).task("flights/0").partitions[0].create_partitioner()
+    parts = partitioner.split(pa.RecordBatch.from_pylist(ROWS))
+    assert [(subtask, part["delay"].to_pylist()) for subtask, part in parts] == [(0, [-3]), (2, [5])]
+    with pytest.raises(SchemaError, match="partition_custom: there is no column 'arrival'"):
+        rows.partition_custom(lambda value, n: 0, "arrival")

@@ -11,6 +11,7 @@ from kit.graph.execution_graph import ExecutionGraph
 from kit.graph.job_graph import create_job_graph
 from kit.graph.partitioners import (
     BroadcastPartitioner,
+    CustomPartitioner,
     ForwardPartitioner,
     HashPartitioner,
     PartitionerKind,
@@ -120,3 +121,20 @@ def test_each_subtask_has_the_partitioner_of_its_edge(kind: str, cls: type, attr
 
 def test_pointwise_and_broadcast_edges_cannot_be_overtaken() -> None:
     assert {kind.value for kind in PartitionerKind if kind.supports_unaligned} == {"hash", "rebalance", "global"}
+
+
+@given(many_rows, st.integers(1, 12))
+def test_custom_asks_the_users_function_for_each_row(rows: list[tuple[str, int]], subpartitions: int) -> None:
+    expected: dict[int, list[tuple[str, int]]] = {}
+    for row in rows:
+        expected.setdefault(len(row[0]) % subpartitions, []).append(row)
+    partitioner = CustomPartitioner(lambda carrier, n: len(carrier) % n, "carrier", subpartitions)
+    assert rows_of(partitioner.split(flights(rows))) == expected
+
+
+def test_custom_names_the_value_whose_subtask_there_is_not() -> None:
+    partitioner = CustomPartitioner(lambda carrier, n: n, "carrier", 3)
+    with pytest.raises(
+        ValueError, match="the function gave 3 for 'AA', expected 0 to 2"
+    ):
+        partitioner.split(flights([("AA", 1)]))
