@@ -30,6 +30,7 @@ from kit.state.handles import KeyGroupRange
 from kit.state.heap import HeapKeyedStateBackend
 from kit.state.operator_store import OperatorStateStore
 from kit.state.storage import state_file_name
+from kit.task.task_outputs import TaskOutputs
 
 MANAGED_KEYED = "managed_keyed"
 MANAGED_OPERATOR = "managed_operator"
@@ -42,6 +43,7 @@ class ChainOwner(Protocol):
     attempt: int
     job_id: str
     vertex: ExecutionVertex
+    outputs: TaskOutputs
 
     @property
     def at(self) -> int:
@@ -52,12 +54,6 @@ class ChainOwner(Protocol):
 
     def commit_effects(self, operator_id: str, checkpoint_id: int, effects: tuple[Effect, ...]) -> None:
         """Publish an operator's staged output."""
-
-    def write_batch(self, partition: int, batch: pa.RecordBatch) -> None:
-        """Send records to the receivers of a result partition."""
-
-    def write_watermark(self, partition: int, timestamp_ms: int) -> None:
-        """Send a watermark to all receivers of a result partition."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,12 +67,12 @@ class ChainSnapshot:
 class ChainOutput:
     """An operator's output: the operators chained behind it, and the partitions it feeds."""
 
-    __slots__ = ("_next", "_owner", "_partitions")
+    __slots__ = ("_next", "_outputs", "_partitions")
 
     def __init__(self, following: Sequence[ChainLink], partitions: Sequence[int], owner: ChainOwner) -> None:
         self._next = tuple(following)
         self._partitions = tuple(partitions)
-        self._owner = owner
+        self._outputs = owner.outputs
 
     def emit(self, batch: pa.RecordBatch) -> None:
         """Hand records on; an empty batch is dropped."""
@@ -85,14 +81,14 @@ class ChainOutput:
         for link in self._next:
             link.operator.process_batch(batch)
         for partition in self._partitions:
-            self._owner.write_batch(partition, batch)
+            self._outputs.write_batch(partition, batch)
 
     def emit_watermark(self, timestamp_ms: int) -> None:
         """Hand a watermark on."""
         for link in self._next:
             link.process_watermark(timestamp_ms)
         for partition in self._partitions:
-            self._owner.write_watermark(partition, timestamp_ms)
+            self._outputs.write_watermark(partition, timestamp_ms)
 
 
 class ChainLink:

@@ -14,24 +14,23 @@ goes on; the task then stays until a checkpoint that began after that completes,
 published, and only then sends `EndOfPartition` and is FINISHED. Stop-with-savepoint takes the same way, with the
 savepoint as that last checkpoint.
 
+What a task does with one element of its inputs is in `kit.task.task_input`, how a source reads in
+`kit.task.source_loop`, where results go in `kit.task.task_outputs`.
+
 Follows Flink's `StreamTask`, `SourceOperatorStreamTask`, `OneInputStreamTask` and `Task`.
 """
 
 from __future__ import annotations
 
 import traceback
-from collections.abc import Callable
 
 import pyarrow as pa
 
-from kit.channel.input_gate import InputChannel, InputGates
-from kit.channel.result_partition import ResultPartition
 from kit.graph.execution_graph import ExecutionGraph
-from kit.operators.source_operator import Exhausted, ReadRequest, SourceOperator, WaitUntil
-from kit.protocol.commands import CommitEffects, GrantCredit, Note, ReadSplit, ReadState, ScheduleTimer, SendElement
+from kit.operators.source_operator import SourceOperator
+from kit.protocol.commands import CommitEffects, GrantCredit, Note, ReadState, ScheduleTimer, SendElement
 from kit.protocol.elements import (
     MAX_WATERMARK_MS,
-    Buffer,
     CancelCheckpointMarker,
     CheckpointBarrier,
     Element,
@@ -72,10 +71,11 @@ from kit.protocol.words import Machine, ProtocolError, Word, handles
 from kit.task.barrier_handler import AlignedBarrierHandler, BarrierHandler
 from kit.task.barrier_tracker import CheckpointBarrierTracker
 from kit.task.chain import OperatorChain
+from kit.task.source_loop import SOURCE_TIMER, SourceLoop
 from kit.task.subtask_coordinator import Finished, SubtaskCheckpointCoordinator
-from kit.task.watermark_valve import WatermarkValve
+from kit.task.task_input import TaskInput
+from kit.task.task_outputs import TaskOutputs
 
-SOURCE_TIMER = "source"
 PROCESSING_TIME_TIMER = "processing-time"
 
 
@@ -92,34 +92,16 @@ class StreamTask(Machine):
         self.state = ExecutionState.CREATED
         self.error = ""
         self._settings = job.settings
-        self.inputs = InputGates(
-            [[(number, graph.channel(number).source_task) for number in gate.channels] for gate in vertex.gates]
-        )
-        self.outputs = tuple(
-            ResultPartition(
-                partition.index,
-                [(number, graph.channel(number).target_task) for number in partition.channels],
-                self._send,
-            )
-            for partition in vertex.partitions
-        )
-        self._subpartitions = {sub.number: sub for partition in self.outputs for sub in partition}
-        self._partitioners = tuple(partition.create_partitioner() for partition in vertex.partitions)
-        self._input_indexes = tuple(gate.edge.input_index for gate in vertex.gates)
-        self._valve = WatermarkValve(channel.number for channel in self.inputs)
+        self.input = TaskInput(graph, vertex, self)
+        self.inputs = self.input.gates
+        self.outputs = TaskOutputs(graph, vertex, self._send)
         self.checkpoints = SubtaskCheckpointCoordinator(self)
-        self.barriers = self._create_barrier_handler()
+        self.barriers = self.input.barriers = self._create_barrier_handler()
         self.chain = OperatorChain(vertex.vertex, self)
-        self._source = self.chain.head if isinstance(self.chain.head, SourceOperator) else None
-        self._reading = False
-        self._source_waits = False
-        self._woken_by = ""
-        """The id of the event since which the source may go on."""
+        self._source = self._create_source_loop()
         self._processing_timer_ms: int | None = None
         self._deployed_as_finished = False
         self._operators_finished = False
-        self._data_ended: set[int] = set()
-        self._drain = True
         self._final_checkpoint_id: int | None = None
         self._sync_savepoint_id: int | None = None
         self._final_checkpoint_completed = False
@@ -143,6 +125,10 @@ class StreamTask(Machine):
         handler = AlignedBarrierHandler if settings.is_exactly_once else CheckpointBarrierTracker
         return handler(self.inputs, self, checkpoints_after_tasks_finish=settings.checkpoints_after_tasks_finish)
 
+    def _create_source_loop(self) -> SourceLoop | None:
+        head = self.chain.head
+        return SourceLoop(head, self.chain.links[0].operator_id, self) if isinstance(head, SourceOperator) else None
+
     def accepts(self, event: Word) -> bool:
         """Messages to other attempts of this task are dropped."""
         return not isinstance(event, TaskMessage) or event.attempt == self.attempt
@@ -150,16 +136,11 @@ class StreamTask(Machine):
     @property
     def available(self) -> bool:
         """Whether a `ProcessInput` would do something."""
-        if self.state is not ExecutionState.RUNNING or not self.writable:
+        if self.state is not ExecutionState.RUNNING or not self.outputs.writable:
             return False
         if self._source is None:
             return self.inputs.available
-        return not (self._operators_finished or self._reading or self._source_waits)
-
-    @property
-    def writable(self) -> bool:
-        """Whether no receiver holds the task back."""
-        return all(partition.writable for partition in self.outputs)
+        return self._source.available and not self._operators_finished
 
     # --- deployment and state -------------------------------------------------------------------------------------
 
@@ -195,7 +176,8 @@ class StreamTask(Machine):
 
     def _run(self) -> None:
         self._become(ExecutionState.RUNNING)
-        self._wake_source()
+        if self._source is not None:
+            self._source.wake()
         if self._deployed_as_finished and not self.inputs.channels:
             self._end_data(drain=True)
 
@@ -242,148 +224,72 @@ class StreamTask(Machine):
 
     @handles(CreditReceived)
     def _credit(self, event: CreditReceived) -> None:
-        self._subpartitions[event.channel].add_credits(event.credits)
-        self._leave_when_done()
+        self.outputs.add_credits(event.channel, event.credits)
+        self.leave_when_done()
 
     @handles(ProcessInput)
     def _process_input(self, event: ProcessInput) -> None:
         if not self.available:
             return
-        if self._source is not None:
-            self.cause = self._woken_by
-            self._advance_source(self._source)
-            return
-        channel = self.inputs.next_channel()
-        if channel is not None:
-            element, self.cause = channel.take()
-            self._process_element(channel, element)
+        if self._source is None:
+            self.input.take_turn()
+        elif not self._source.take_turn():
+            self._end_data(drain=True)
 
-    def _process_element(self, channel: InputChannel, element: Element) -> None:
-        if isinstance(element, Buffer):
-            channel.credits_granted += 1
-            self.emit(GrantCredit(channel=channel.number, credits=1))
-            self.chain.process_batch(element.batch, self._input_indexes[channel.info.gate_idx])
-            self._arm_processing_timer()
-        else:
-            self._EVENTS[type(element)](self, channel, element)
+    def process_batch(self, batch: pa.RecordBatch, input_index: int) -> None:
+        """Records for the head of the chain."""
+        self.chain.process_batch(batch, input_index)
+        self._arm_processing_timer()
 
-    def _on_barrier(self, channel: InputChannel, element: CheckpointBarrier) -> None:
-        self.barriers.process_barrier(element, channel)
-
-    def _on_cancel_marker(self, channel: InputChannel, element: CancelCheckpointMarker) -> None:
-        self.barriers.process_cancellation(element, channel)
-
-    def _on_watermark(self, channel: InputChannel, element: Watermark) -> None:
-        self._event_time(self._valve.watermark(channel.number, element.timestamp_ms))
-
-    def _on_watermark_status(self, channel: InputChannel, element: WatermarkStatus) -> None:
-        was_idle = self._valve.all_idle
-        self._event_time(self._valve.status(channel.number, idle=element.idle))
-        if self._valve.all_idle != was_idle:
-            self.broadcast(WatermarkStatus(self._valve.all_idle))
-
-    def _event_time(self, timestamp_ms: int | None) -> None:
-        if timestamp_ms is None:
-            return
+    def advance_event_time(self, timestamp_ms: int) -> None:
+        """No earlier record will come on any input."""
         if self._deployed_as_finished:
-            self.broadcast(Watermark(timestamp_ms))
+            self.outputs.broadcast(Watermark(timestamp_ms))
         else:
             self.chain.process_watermark(timestamp_ms)
 
-    def _on_end_of_data(self, channel: InputChannel, element: EndOfData) -> None:
-        self._data_ended.add(channel.number)
-        self._drain = self._drain and element.drain
-        if len(self._data_ended) == len(self.inputs):
-            self._end_data(drain=self._drain)
-
-    def _on_end_of_partition(self, channel: InputChannel, element: EndOfPartition) -> None:
-        if channel.number not in self._data_ended:
-            raise ProtocolError(f"{channel.source_task} ended its partition to {self.name} before its data")
-        self.barriers.process_end_of_partition(channel)
-        self._leave_when_done()
-
-    _EVENTS: dict[type, Callable[[StreamTask, InputChannel, Element], None]] = {
-        CheckpointBarrier: _on_barrier,  # type: ignore[dict-item]
-        CancelCheckpointMarker: _on_cancel_marker,  # type: ignore[dict-item]
-        Watermark: _on_watermark,  # type: ignore[dict-item]
-        WatermarkStatus: _on_watermark_status,  # type: ignore[dict-item]
-        EndOfData: _on_end_of_data,  # type: ignore[dict-item]
-        EndOfPartition: _on_end_of_partition,  # type: ignore[dict-item]
-    }
+    def announce_idleness(self, idle: bool) -> None:
+        """All inputs have become idle, or one is active again."""
+        self.outputs.broadcast(WatermarkStatus(idle))
 
     def commit_effects(self, operator_id: str, checkpoint_id: int, effects: tuple[Effect, ...]) -> None:
         """Publish an operator's staged output; the task stays until it is published."""
         self._commits_pending.add((operator_id, checkpoint_id))
         self.emit(CommitEffects(operator_id=operator_id, checkpoint_id=checkpoint_id, effects=effects))
 
-    def write_batch(self, partition: int, batch: pa.RecordBatch) -> None:
-        """Send records to the receivers of a result partition, as its partitioner says."""
-        subpartitions = self.outputs[partition].subpartitions
-        for target, part in self._partitioners[partition].split(batch):
-            subpartitions[target].add(Buffer(part))
-
-    def write_watermark(self, partition: int, timestamp_ms: int) -> None:
-        """Send a watermark to all receivers of a result partition."""
-        self.outputs[partition].broadcast(Watermark(timestamp_ms))
-
     def broadcast(self, element: Element) -> None:
         """Send an event to every output."""
-        for partition in self.outputs:
-            partition.broadcast(element)
+        self.outputs.broadcast(element)
 
     def _send(self, channel: int, element: Element) -> None:
         self.emit(SendElement(channel=channel, element=element))
 
     # --- sources --------------------------------------------------------------------------------------------------
 
-    def _advance_source(self, source: SourceOperator) -> None:
-        step = source.next_read(self.at)
-        if isinstance(step, ReadRequest):
-            self._reading = True
-            self.emit(
-                ReadSplit(
-                    operator_id=self.chain.links[0].operator_id,
-                    split=step.split,
-                    position=step.position,
-                    max_rows=step.max_rows,
-                )
-            )
-        elif isinstance(step, Exhausted):
-            self._end_data(drain=True)
-        else:
-            self._source_waits = True
-            if isinstance(step, WaitUntil):
-                self.emit(ScheduleTimer(timer=SOURCE_TIMER, due_ms=step.due_ms))
-
-    def _wake_source(self) -> None:
-        self._source_waits = False
-        self._woken_by = self.event_id
-
     @handles(SplitRead)
     def _split_read(self, event: SplitRead) -> None:
-        self._reading = False
-        self._woken_by = self.event_id
         if self._source is None:
             raise ProtocolError(f"{self.name} has no source, yet a split was read for it")
+        self._source.read_ended()
         if self.state is ExecutionState.RUNNING and not self._operators_finished:
-            self._source.on_split_read(event.split_id, event.batch, event.position, event.finished)
+            self._source.take(event)
             self._arm_processing_timer()
 
     @handles(SplitReadFailed)
     def _split_read_failed(self, event: SplitReadFailed) -> None:
-        self._reading = False
         self._fail(RuntimeError(event.error), recoverable=event.recoverable)
 
     @handles(OperatorEventToTask)
     def _operator_event(self, message: OperatorEventToTask) -> None:
         if self.state is ExecutionState.RUNNING:
-            self._wake_source()
+            if self._source is not None:
+                self._source.wake()
             self.chain.link(message.operator_id).operator.handle_coordinator_event(message.payload)
 
     @handles(TimerFired)
     def _timer_fired(self, event: TimerFired) -> None:
-        if event.timer == SOURCE_TIMER:
-            self._wake_source()
+        if event.timer == SOURCE_TIMER and self._source is not None:
+            self._source.wake()
         elif event.timer == PROCESSING_TIME_TIMER and self.state is ExecutionState.RUNNING:
             self._processing_timer_ms = None
             self.chain.on_processing_time(self.at)
@@ -447,13 +353,13 @@ class StreamTask(Machine):
     def _snapshot_written(self, event: SnapshotWritten) -> None:
         if self.state is ExecutionState.RUNNING:
             self.checkpoints.snapshot_written(event)
-            self._leave_when_done()
+            self.leave_when_done()
 
     @handles(SnapshotFailed)
     def _snapshot_failed(self, event: SnapshotFailed) -> None:
         if self.state is ExecutionState.RUNNING:
             self.checkpoints.snapshot_failed(event)
-            self._leave_when_done()
+            self.leave_when_done()
 
     @handles(NotifyCheckpointComplete)
     def _checkpoint_complete(self, message: NotifyCheckpointComplete) -> None:
@@ -470,7 +376,7 @@ class StreamTask(Machine):
             self._final_checkpoint_completed |= checkpoint_id == self._sync_savepoint_id
         elif self._final_checkpoint_id is not None and checkpoint_id >= self._final_checkpoint_id:
             self._final_checkpoint_completed = True
-        self._leave_when_done()
+        self.leave_when_done()
 
     @handles(NotifyCheckpointAborted)
     def _checkpoint_aborted(self, message: NotifyCheckpointAborted) -> None:
@@ -480,7 +386,7 @@ class StreamTask(Machine):
         if not self.state.is_terminal:
             self._fail_if_stopping_with(message.checkpoint_id, "it was aborted")
             self.checkpoints.notify_checkpoint_aborted(message.checkpoint_id, self.chain)
-            self._leave_when_done()
+            self.leave_when_done()
 
     def _fail_if_stopping_with(self, checkpoint_id: int, why: str) -> None:
         if checkpoint_id == self._sync_savepoint_id:
@@ -491,7 +397,7 @@ class StreamTask(Machine):
         self._commits_pending.discard((event.operator_id, event.checkpoint_id))
         if self.state is ExecutionState.RUNNING:
             self.chain.link(event.operator_id).operator.effects_committed(event.checkpoint_id)
-        self._leave_when_done()
+        self.leave_when_done()
 
     @handles(EffectsFailed)
     def _effects_failed(self, event: EffectsFailed) -> None:
@@ -499,21 +405,25 @@ class StreamTask(Machine):
 
     # --- the end --------------------------------------------------------------------------------------------------
 
+    def end_input(self, drain: bool) -> None:
+        """All inputs have ended their data."""
+        self._end_data(drain=drain)
+
     def _end_data(self, *, drain: bool) -> None:
         """All input has been processed, or a stop-with-savepoint ends it here."""
         if self._operators_finished:
             return
         if drain and not self.inputs.channels:
-            self._event_time(MAX_WATERMARK_MS)
+            self.advance_event_time(MAX_WATERMARK_MS)
         if drain:
             self.chain.finish()
         self._operators_finished = True
         self.broadcast(EndOfData(drain))
         if drain:
             self.emit(TaskStateChanged(task=self.name, attempt=self.attempt, state=self.state, end_of_data=True))
-        self._leave_when_done()
+        self.leave_when_done()
 
-    def _leave_when_done(self) -> None:
+    def leave_when_done(self) -> None:
         """FINISHED, once nothing more can be asked of the task."""
         if self.state is not ExecutionState.RUNNING or not self._may_leave:
             return
@@ -525,28 +435,19 @@ class StreamTask(Machine):
     def _may_leave(self) -> bool:
         if not self._operators_finished or not self.inputs.all_ended:
             return False
-        if self._commits_pending or self.checkpoints.running or not self._all_taken:
+        if self._commits_pending or self.checkpoints.running:
+            return False
+        if not self.outputs.all_taken(self._settings.channel_credits):
             return False
         needs_checkpoint = self._settings.checkpoint.checkpoints_after_tasks_finish
         if needs_checkpoint or self._sync_savepoint_id is not None:
             return self._final_checkpoint_completed
         return True
 
-    @property
-    def _all_taken(self) -> bool:
-        """Whether those downstream have processed every buffer: a checkpoint without this task misses nothing then."""
-        granted = self._settings.channel_credits
-        return all(sub.all_taken(granted) for sub in self._subpartitions.values())
-
     def validate(self) -> None:
         """Check the invariants of the task and its parts."""
-        self.barriers.validate()
+        self.input.validate(self._settings.channel_credits)
         self.checkpoints.validate()
-        granted = self._settings.channel_credits
-        for channel in self.inputs:
-            queued = sum(isinstance(element, Buffer) for element in channel.queue)
-            assert 0 <= channel.credits_granted <= granted, f"{channel!r} has {channel.credits_granted} credits out"
-            assert queued <= granted, f"{channel!r} holds {queued} buffers, more than its {granted} credits"
 
     def __repr__(self) -> str:
         return f"StreamTask({self.name}@{self.attempt}, {self.state.name})"

@@ -168,7 +168,7 @@ def test_an_end_of_data_from_another_slot_reaches_its_task(bench: Bench) -> None
     (channel,) = [r.channel for r in bench.host.routes if r.producer == 1 and r.consumer == 0][-1:]
     bench.host.element(channel, EndOfData(drain=True), "rows/1@1#5.1")
     bench.host.work()
-    assert channel in bench.host.tasks["totals/0"]._data_ended
+    assert channel in bench.host.tasks["totals/0"].input._data_ended
 
 
 def test_what_nobody_foresaw_is_answered_too() -> None:

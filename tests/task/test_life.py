@@ -128,7 +128,7 @@ def test_nothing_leaves_without_a_credit_and_a_full_output_stops_the_task() -> N
     for _ in range(2):
         task.rows(0)
     assert task.sent() == []
-    assert not task.machine.writable
+    assert not task.machine.outputs.writable
     task.receive(0, buffer(), CheckpointBarrier(1, 0, options()))
     assert task.queued == [2]
     assert not task.machine.available
@@ -274,7 +274,7 @@ def test_reprs_name_the_task_and_where_it_stands() -> None:
     task.end(0)
     assert repr(machine.inputs.channels[0]) == "InputChannel(rows/0, 0 queued, ended)"
     assert "sums" in repr(machine.chain)
-    assert "WatermarkValve(" in repr(machine._valve)
+    assert "WatermarkValve(" in repr(machine.input._valve)
 
 
 @pytest.mark.parametrize("element", [EndOfPartition(), buffer()])

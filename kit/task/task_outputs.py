@@ -1,0 +1,74 @@
+"""Where a task's results go: its partitions, and which receiver gets which record.
+
+Records go to the receivers that the partitioner of their edge names; watermarks and events go to all of them. A task
+whose receivers cannot keep up is held back here: it is *writable* only while every subpartition has room.
+
+Follows Flink's `RecordWriterOutput`, `RecordWriter` and `ResultPartitionWriter`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+
+from kit.channel.result_partition import ResultPartition, ResultSubpartition, Send
+from kit.graph.execution_graph import ExecutionGraph, ExecutionVertex
+from kit.protocol.elements import Buffer, Element, Watermark
+
+
+class TaskOutputs:
+    """All outputs of one task; `send` puts an element on the wire of a channel."""
+
+    def __init__(self, graph: ExecutionGraph, vertex: ExecutionVertex, send: Send) -> None:
+        self.partitions = tuple(
+            ResultPartition(
+                partition.index, [(number, graph.channel(number).target_task) for number in partition.channels], send
+            )
+            for partition in vertex.partitions
+        )
+        self._partitioners = tuple(partition.create_partitioner() for partition in vertex.partitions)
+        self._by_number = {sub.number: sub for sub in self.subpartitions()}
+
+    def subpartitions(self) -> Iterator[ResultSubpartition]:
+        """Every subpartition, partition by partition."""
+        for partition in self.partitions:
+            yield from partition
+
+    def __iter__(self) -> Iterator[ResultPartition]:
+        return iter(self.partitions)
+
+    # --- writing --------------------------------------------------------------------------------------------------
+
+    def write_batch(self, partition: int, batch: pa.RecordBatch) -> None:
+        """Send records to the receivers of a partition, as its partitioner says."""
+        subpartitions = self.partitions[partition].subpartitions
+        for target, part in self._partitioners[partition].split(batch):
+            subpartitions[target].add(Buffer(part))
+
+    def write_watermark(self, partition: int, timestamp_ms: int) -> None:
+        """Send a watermark to all receivers of a partition."""
+        self.partitions[partition].broadcast(Watermark(timestamp_ms))
+
+    def broadcast(self, element: Element) -> None:
+        """Send an event to every receiver."""
+        for partition in self.partitions:
+            partition.broadcast(element)
+
+    # --- the network ----------------------------------------------------------------------------------------------
+
+    def add_credits(self, channel: int, credits: int) -> None:
+        """The receiver at the end of a channel can take more buffers."""
+        self._by_number[channel].add_credits(credits)
+
+    @property
+    def writable(self) -> bool:
+        """Whether no receiver holds the task back."""
+        return all(partition.writable for partition in self.partitions)
+
+    def all_taken(self, credits_granted: int) -> bool:
+        """Whether the receivers have processed every buffer: a checkpoint without this task misses nothing then."""
+        return all(sub.all_taken(credits_granted) for sub in self.subpartitions())
+
+    def __repr__(self) -> str:
+        return f"TaskOutputs({len(self.partitions)} partitions, {len(self._by_number)} channels)"
