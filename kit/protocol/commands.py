@@ -6,6 +6,7 @@ the order in which the host must carry them out; what a command starts may end i
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -306,3 +307,43 @@ class DropEffects(Word):
 
     operator_id: str
     effects: tuple[Effect, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubmitChannelState(Word):
+    """Hand a request (a `kit.channel.channel_state_requests.ChannelStateWriteRequest`) to the executor that writes
+    this task's channel state. Answer to each one that starts a checkpoint, once: ChannelStateWritten or
+    ChannelStateFailed.
+    """
+
+    request: Any
+
+    bulk: ClassVar[bool] = True
+
+    @property
+    def checkpoint_id(self) -> int | None:
+        """The checkpoint it is about, if any."""
+        return self.request.checkpoint_id or None
+
+
+# --- from a slot's channel state executor ---------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WriteChannelStateFile(Word):
+    """Write the in-flight data of one or several subtasks below `location`: `encode()` gives the bytes, and where in
+    them each element begins, with the end of the last one. Answer: ChannelStateFileWritten or ChannelStateFileFailed.
+    """
+
+    checkpoint_id: int
+    location: str
+    file_name: str
+    encode: Callable[[], tuple[Any, tuple[int, ...]]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CancelChannelStateFile(Word):
+    """Stop writing this file if it is still being written, and remove what was."""
+
+    checkpoint_id: int
+    file_name: str

@@ -88,4 +88,33 @@ class EndOfPartition:
     """Nothing more will come (`EndOfPartitionEvent`)."""
 
 
-Element = Buffer | CheckpointBarrier | CancelCheckpointMarker | Watermark | WatermarkStatus | EndOfData | EndOfPartition
+@dataclass(frozen=True, slots=True)
+class SubtaskConnectionDescriptor:
+    """The next recovered buffer belongs to the connection between these subtasks of the job as it was before.
+
+    The receiver tells by it whose buffers to keep apart. Source: `SubtaskConnectionDescriptor`.
+    """
+
+    input_subtask: int
+    output_subtask: int
+
+
+@dataclass(frozen=True, slots=True)
+class EndOfChannelState:
+    """All recovered buffers of this channel have gone before (`EndOfChannelStateEvent`)."""
+
+
+DataElement = Buffer | Watermark | WatermarkStatus
+"""What an unaligned checkpoint takes along: what Flink serializes into a channel's buffers."""
+
+Element = (
+    Buffer
+    | CheckpointBarrier
+    | CancelCheckpointMarker
+    | Watermark
+    | WatermarkStatus
+    | EndOfData
+    | EndOfPartition
+    | SubtaskConnectionDescriptor
+    | EndOfChannelState
+)

@@ -14,9 +14,11 @@ import pyarrow as pa
 
 from kit.protocol.elements import Element
 from kit.protocol.properties import RecoveryClaimMode, SavepointFormatType
+from kit.protocol.reasons import CheckpointFailureReason
 from kit.protocol.snapshots import RestoredPart
 from kit.protocol.stored import RecoveredCheckpoint
 from kit.protocol.words import Word
+from kit.state.handles import InputChannelStateHandle, ResultSubpartitionStateHandle, StreamStateHandle
 from kit.state.operator_state import TaskStateSnapshot
 
 # --- to both --------------------------------------------------------------------------------------------------------
@@ -361,4 +363,51 @@ class EffectsFailed(Word):
 
     operator_id: str
     checkpoint_id: int
+    error: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChannelStateWritten(Word):
+    """Answer to `SubmitChannelState`: all in-flight data of this task's checkpoint is stored; none where there was
+    none. `bytes_written` are this task's, whoever shares the file.
+    """
+
+    checkpoint_id: int
+    input_handles: tuple[InputChannelStateHandle, ...] = ()
+    output_handles: tuple[ResultSubpartitionStateHandle, ...] = ()
+    bytes_written: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChannelStateFailed(Word):
+    """Answer to `SubmitChannelState`: the in-flight data of this checkpoint is not stored, nothing of it is left.
+
+    `executor_ended`: neither will that of any other checkpoint be.
+    """
+
+    checkpoint_id: int
+    error: str
+    reason: CheckpointFailureReason = CheckpointFailureReason.CHECKPOINT_ASYNC_EXCEPTION
+    executor_ended: bool = False
+
+
+# --- to a slot's channel state executor -----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChannelStateFileWritten(Word):
+    """Answer to `WriteChannelStateFile`: the bytes lie behind `handle`; `offsets` as encoded."""
+
+    checkpoint_id: int
+    file_name: str
+    handle: StreamStateHandle
+    offsets: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChannelStateFileFailed(Word):
+    """Answer to `WriteChannelStateFile`: what had been written was removed again."""
+
+    checkpoint_id: int
+    file_name: str
     error: str

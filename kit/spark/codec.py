@@ -56,6 +56,8 @@ REGISTERED: dict[str, type] = {
         elements.WatermarkStatus,
         elements.EndOfData,
         elements.EndOfPartition,
+        elements.SubtaskConnectionDescriptor,
+        elements.EndOfChannelState,
         CheckpointOptions,
         CheckpointType,
         SavepointType,
