@@ -29,13 +29,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ChainedOperator:
-    """An operator in its chain; `input_operator` is the id of the one that calls it, None for the head."""
+    """An operator in its chain; `input_operator` is the id of the one that calls it, None for the head.
+
+    `input_tag` names the side output of that operator which it takes; None is the main output.
+    """
 
     operator_id: str
     uid: str | None
     name: str
     spec: OperatorSpec
     input_operator: str | None = None
+    input_tag: str | None = None
 
     def __repr__(self) -> str:
         return f"ChainedOperator({self.name!r}, {self.operator_id[:8]})"
@@ -47,7 +51,8 @@ class JobEdge:
 
     `source` and `target` are names of vertices; `partition` numbers the edge among the source's outputs, `gate` among
     the target's inputs. Records come from `source_operator` (an operator id) and go to input `input_index` of the
-    target's head. `reason` says why the two ends are not chained.
+    target's head. `reason` says why the two ends are not chained. `output_tag` names the side output that is carried;
+    None is the main output.
     """
 
     source: str
@@ -62,6 +67,7 @@ class JobEdge:
     supports_unaligned: bool
     reason: str
     partition_function: PartitionFunction | None = None
+    output_tag: str | None = None
 
     @property
     def is_pointwise(self) -> bool:
@@ -250,6 +256,7 @@ class _JobGraphBuilder:
             supports_unaligned=edge.supports_unaligned,
             reason=self.reasons[id(edge)] or "",
             partition_function=edge.partition_function,
+            output_tag=edge.output_tag,
         )
 
     def vertex(self, head: int, edges: dict[int, JobEdge]) -> JobVertex:
@@ -266,13 +273,14 @@ class _JobGraphBuilder:
         )
 
     def chained_operator(self, node: StreamNode) -> ChainedOperator:
-        callers = [edge.source for edge in self.graph.inputs(node) if self.is_chained(edge)]
+        calls = [edge for edge in self.graph.inputs(node) if self.is_chained(edge)]
         return ChainedOperator(
             operator_id=self.ids[node.node_id],
             uid=node.uid,
             name=node.name,
             spec=node.spec,
-            input_operator=self.ids[callers[0]] if callers else None,
+            input_operator=self.ids[calls[0].source] if calls else None,
+            input_tag=calls[0].output_tag if calls else None,
         )
 
 

@@ -67,7 +67,8 @@ class StreamEdge:
     """A stream from node `source` to the input `input_index` of node `target`.
 
     `key_columns` are given for HASH and CUSTOM, `partition_function` for CUSTOM. `supports_unaligned` is false when
-    this edge, or another into the same node, is one on which in-flight data could not be redistributed.
+    this edge, or another into the same node, is one on which in-flight data could not be redistributed. `output_tag`
+    names the side output of the source that is carried; None is the main output.
     """
 
     source: int
@@ -77,6 +78,7 @@ class StreamEdge:
     input_index: int = 0
     supports_unaligned: bool = True
     partition_function: PartitionFunction | None = None
+    output_tag: str | None = None
 
     @property
     def shipping(self) -> str:

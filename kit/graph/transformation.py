@@ -22,12 +22,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where records come from, and how they are to be partitioned; None: forward if that is possible."""
+    """Where records come from, and how they are to be partitioned; None: forward if that is possible.
+
+    `output_tag` names a side output of the operator; None is its main output.
+    """
 
     transformation: Transformation
     partitioner: PartitionerKind | None = None
     key_columns: tuple[str, ...] = ()
     partition_function: PartitionFunction | None = None
+    output_tag: str | None = None
 
 
 @dataclass(eq=False)
@@ -76,6 +80,7 @@ class Transformation:
                 input_index,
                 supports_unaligned,
                 origin.partition_function,
+                origin.output_tag,
             )
             for (input_index, origin), kind in zip(origins, kinds, strict=True)
         ]

@@ -34,8 +34,14 @@ class Output(Protocol):
     def emit(self, batch: pa.RecordBatch) -> None:
         """Hand records on; an empty batch is dropped."""
 
+    def emit_to(self, tag: str, batch: pa.RecordBatch) -> None:
+        """Hand records on to a side output; they are dropped where nobody takes it."""
+
     def emit_watermark(self, timestamp_ms: int) -> None:
-        """Hand a watermark on."""
+        """Hand a watermark on, to side outputs too."""
+
+    def emit_watermark_status(self, *, idle: bool) -> None:
+        """Say that this output takes no part in event time for now, or that it does again."""
 
 
 class OperatorContext(Protocol):
@@ -99,6 +105,10 @@ class Operator:
     def process_watermark(self, timestamp_ms: int) -> None:
         """Event time has advanced on all inputs; fire what is due, then hand on."""
         self.context.output.emit_watermark(timestamp_ms)
+
+    def process_watermark_status(self, *, idle: bool) -> None:
+        """The inputs have become idle, all of them, or one is active again."""
+        self.context.output.emit_watermark_status(idle=idle)
 
     def on_processing_time(self, now_ms: int) -> None:
         """Processing time has advanced; fire what is due."""

@@ -65,22 +65,45 @@ class ChainSnapshot:
 
 
 class ChainOutput:
-    """An operator's output: the operators chained behind it, and the partitions it feeds."""
+    """An operator's output: the operators chained behind it, and the partitions it feeds.
 
-    __slots__ = ("_next", "_outputs", "_partitions")
+    Each takes the main output (tag None) or one side output; watermarks go to all of them.
+    """
 
-    def __init__(self, following: Sequence[ChainLink], partitions: Sequence[int], owner: ChainOwner) -> None:
-        self._next = tuple(following)
-        self._partitions = tuple(partitions)
+    __slots__ = ("_next", "_outputs", "_partitions", "_takers")
+
+    def __init__(
+        self,
+        following: Sequence[tuple[str | None, ChainLink]],
+        partitions: Sequence[tuple[str | None, int]],
+        owner: ChainOwner,
+    ) -> None:
+        self._next = tuple(link for _, link in following)
+        self._partitions = tuple(partition for _, partition in partitions)
+        self._takers = {
+            tag: (
+                tuple(link for other, link in following if other == tag),
+                tuple(partition for other, partition in partitions if other == tag),
+            )
+            for tag in {None, *(tag for tag, _ in following), *(tag for tag, _ in partitions)}
+        }
         self._outputs = owner.outputs
 
     def emit(self, batch: pa.RecordBatch) -> None:
         """Hand records on; an empty batch is dropped."""
-        if batch.num_rows == 0:
+        self._emit(None, batch)
+
+    def emit_to(self, tag: str, batch: pa.RecordBatch) -> None:
+        """Hand records on to a side output; they are dropped where nobody takes it."""
+        self._emit(tag, batch)
+
+    def _emit(self, tag: str | None, batch: pa.RecordBatch) -> None:
+        if batch.num_rows == 0 or tag not in self._takers:
             return
-        for link in self._next:
+        links, partitions = self._takers[tag]
+        for link in links:
             link.operator.process_batch(batch)
-        for partition in self._partitions:
+        for partition in partitions:
             self._outputs.write_batch(partition, batch)
 
     def emit_watermark(self, timestamp_ms: int) -> None:
@@ -89,6 +112,13 @@ class ChainOutput:
             link.process_watermark(timestamp_ms)
         for partition in self._partitions:
             self._outputs.write_watermark(partition, timestamp_ms)
+
+    def emit_watermark_status(self, *, idle: bool) -> None:
+        """Hand a watermark status on."""
+        for link in self._next:
+            link.operator.process_watermark_status(idle=idle)
+        for partition in self._partitions:
+            self._outputs.write_watermark_status(partition, idle=idle)
 
 
 class ChainLink:
@@ -114,11 +144,6 @@ class ChainLink:
             None if key_type is None else HeapKeyedStateBackend(key_type, self.key_group_range, self.max_parallelism)
         )
         self.operator: Operator = chained.spec.create()
-
-    @property
-    def is_keyed(self) -> bool:
-        """Whether the operator works on a keyed stream."""
-        return self._keyed is not None
 
     @property
     def keyed_state(self) -> HeapKeyedStateBackend:
@@ -198,8 +223,9 @@ class OperatorChain:
         self.links = [] if finished else [ChainLink(chained, owner) for chained in vertex.operators]
         self._by_id = {link.operator_id: link for link in self.links}
         for link in self.links:
-            following = [self._by_id[chained.operator_id] for chained in vertex.chained_after(link.operator_id)]
-            partitions = [edge.partition for edge in vertex.outputs_of(link.operator_id)]
+            chained_after = vertex.chained_after(link.operator_id)
+            following = [(chained.input_tag, self._by_id[chained.operator_id]) for chained in chained_after]
+            partitions = [(edge.output_tag, edge.partition) for edge in vertex.outputs_of(link.operator_id)]
             link.output = ChainOutput(following, partitions, owner)
             link.operator.setup(link)
 
@@ -231,6 +257,10 @@ class OperatorChain:
         """Event time for the head."""
         self.links[0].process_watermark(timestamp_ms)
 
+    def process_watermark_status(self, *, idle: bool) -> None:
+        """The task's inputs have become idle, or active again."""
+        self.links[0].operator.process_watermark_status(idle=idle)
+
     def on_processing_time(self, now_ms: int) -> None:
         """Processing time has come to a timer of some operator."""
         for link in self.links:
@@ -238,7 +268,7 @@ class OperatorChain:
 
     def next_processing_time_ms(self) -> int | None:
         """When the earliest processing-time timer of any operator is due."""
-        due = [link.operator.next_processing_time_ms() for link in self.links if link.is_keyed]
+        due = [link.operator.next_processing_time_ms() for link in self.links]
         return min((each for each in due if each is not None), default=None)
 
     def prepare_snapshot_pre_barrier(self, checkpoint_id: int) -> None:

@@ -250,7 +250,10 @@ class StreamTask(Machine):
 
     def announce_idleness(self, idle: bool) -> None:
         """All inputs have become idle, or one is active again."""
-        self.outputs.broadcast(WatermarkStatus(idle))
+        if self._deployed_as_finished:
+            self.outputs.broadcast(WatermarkStatus(idle))
+        else:
+            self.chain.process_watermark_status(idle=idle)
 
     def commit_effects(self, operator_id: str, checkpoint_id: int, effects: tuple[Effect, ...]) -> None:
         """Publish an operator's staged output; the task stays until it is published."""

@@ -28,7 +28,7 @@ from kit.protocol.elements import (
 )
 from kit.protocol.words import ProtocolError, Word
 from kit.task.barrier_handler import BarrierHandler
-from kit.task.watermark_valve import WatermarkValve
+from kit.task.watermark_valve import InputWatermarks
 
 
 class InputActions(Protocol):
@@ -67,7 +67,9 @@ class TaskInput:
         )
         self._task = task
         self._input_indexes = tuple(gate.edge.input_index for gate in vertex.gates)
-        self._valve = WatermarkValve(channel.number for channel in self.gates)
+        self._valve = InputWatermarks(
+            {channel.number: self._input_indexes[channel.info.gate_idx] for channel in self.gates}
+        )
         self._data_ended: set[int] = set()
         self._drain = True
 

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from kit.channel.result_partition import ResultPartition, ResultSubpartition, Send
 from kit.graph.execution_graph import ExecutionGraph, ExecutionVertex
-from kit.protocol.elements import Buffer, Element, Watermark
+from kit.protocol.elements import Buffer, Element, Watermark, WatermarkStatus
 
 
 class TaskOutputs:
@@ -49,6 +49,10 @@ class TaskOutputs:
     def write_watermark(self, partition: int, timestamp_ms: int) -> None:
         """Send a watermark to all receivers of a partition."""
         self.partitions[partition].broadcast(Watermark(timestamp_ms))
+
+    def write_watermark_status(self, partition: int, *, idle: bool) -> None:
+        """Tell all receivers of a partition whether this task takes part in event time."""
+        self.partitions[partition].broadcast(WatermarkStatus(idle))
 
     def broadcast(self, element: Element) -> None:
         """Send an event to every receiver."""

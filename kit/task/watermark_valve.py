@@ -5,12 +5,15 @@ count. Once it is active again it takes part as soon as it has caught up with wh
 *unaligned*. When the last active channel becomes idle, event time goes on to the highest watermark of all, for none
 of them promises less any more. Watermarks never go back.
 
-Follows Flink's `StatusWatermarkValve`.
+An operator with several inputs (a join) has a valve for each; its event time is the minimum over the inputs that are
+not idle, and stays where it is when all are.
+
+Follows Flink's `StatusWatermarkValve` and `IndexedCombinedWatermarkStatus`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from kit.protocol.elements import MIN_WATERMARK_MS
 
@@ -75,3 +78,45 @@ class WatermarkValve:
     def __repr__(self) -> str:
         idle = sum(channel.idle for channel in self._channels.values())
         return f"WatermarkValve({self.current_ms} ms, {idle}/{len(self._channels)} idle)"
+
+
+class InputWatermarks:
+    """Event time of a task: a valve for each input of its head; `input_of` says to which input a channel belongs."""
+
+    def __init__(self, input_of: Mapping[int, int]) -> None:
+        self._input_of = dict(input_of)
+        self._valves = {
+            number: WatermarkValve(channel for channel, other in input_of.items() if other == number)
+            for number in sorted(set(input_of.values()))
+        }
+        self.current_ms = MIN_WATERMARK_MS
+        self.all_idle = False
+
+    def watermark(self, channel: int, timestamp_ms: int) -> int | None:
+        """The channel's event time advanced; returns that of the task when it advanced too."""
+        valve = self._valve_of(channel)
+        return None if valve.watermark(channel, timestamp_ms) is None else self._combined(valve)
+
+    def status(self, channel: int, *, idle: bool) -> int | None:
+        """The channel became idle or active; returns the new event time when it advanced. See `all_idle` too."""
+        valve = self._valve_of(channel)
+        was_idle = valve.all_idle
+        if valve.status(channel, idle=idle) is None and valve.all_idle == was_idle:
+            return None
+        return self._combined(valve)
+
+    def _valve_of(self, channel: int) -> WatermarkValve:
+        return self._valves[self._input_of[channel]]
+
+    def _combined(self, changed: WatermarkValve) -> int | None:
+        """The minimum over the active inputs; what the last of them said when it became idle counts."""
+        active = [valve for valve in self._valves.values() if not valve.all_idle]
+        self.all_idle = not active
+        timestamp_ms = min(valve.current_ms for valve in active or [changed])
+        if timestamp_ms <= self.current_ms:
+            return None
+        self.current_ms = timestamp_ms
+        return timestamp_ms
+
+    def __repr__(self) -> str:
+        return f"InputWatermarks({self.current_ms} ms, {len(self._valves)} inputs)"

@@ -274,7 +274,7 @@ def test_reprs_name_the_task_and_where_it_stands() -> None:
     task.end(0)
     assert repr(machine.inputs.channels[0]) == "InputChannel(rows/0, 0 queued, ended)"
     assert "sums" in repr(machine.chain)
-    assert "WatermarkValve(" in repr(machine.input._valve)
+    assert "InputWatermarks(" in repr(machine.input._valve)
 
 
 @pytest.mark.parametrize("element", [EndOfPartition(), buffer()])
