@@ -8,7 +8,7 @@ Follows Flink's `StreamElement`, `CheckpointBarrier`, `CancelCheckpointMarker`, 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
@@ -50,6 +50,10 @@ class CheckpointBarrier:
     checkpoint_id: int
     timestamp_ms: int
     options: CheckpointOptions
+
+    def as_unaligned(self) -> CheckpointBarrier:
+        """The same barrier once its alignment has timed out (`asUnaligned`)."""
+        return self if self.options.is_unaligned else replace(self, options=self.options.to_unaligned())
 
     def __repr__(self) -> str:
         return f"CheckpointBarrier({self.checkpoint_id}, {self.options.alignment.name})"

@@ -1,24 +1,25 @@
-"""What a task does when a barrier arrives: the rules of alignment.
+"""What a task does when a barrier arrives: the contract of all barrier handlers, and what they measure.
 
-The handler decides three things and nothing else: which channels are blocked, when the task takes its checkpoint, and
-when it gives one up. It speaks to the task through `BarrierActions`. Other modes (at least once, unaligned, aligned
-with a timeout) are other handlers behind the same three methods.
+A handler decides which channels wait, when the task takes its checkpoint, and when it gives one up. It speaks to the
+task through `BarrierActions`. There are two: `kit.task.barrier_tracker` counts barriers (at least once),
+`kit.task.single_barrier_handler` aligns them, or lets them overtake (exactly once).
 
-Aligned, exactly once: the first barrier of a checkpoint begins the alignment; a channel that delivered its barrier is
-blocked; when every open channel has delivered, the checkpoint is taken and all channels are resumed. A newer barrier
-gives the current alignment up (`CHECKPOINT_DECLINED_SUBSUMED`), a cancel marker too (`..._ON_CANCELLATION_BARRIER`);
-a channel that ends counts as having delivered.
+Alignment begins with the first barrier of a checkpoint and ends with the last one. Only one alignment is measured at
+a time, that of the newest checkpoint.
 
-Follows Flink's `CheckpointBarrierHandler`, `SingleCheckpointBarrierHandler` and `AbstractAlignedBarrierHandlerState`.
+Follows Flink's `CheckpointBarrierHandler` and `CheckpointableTask`.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import Protocol
 
-from kit.channel.input_gate import InputChannel, InputGates
+from kit.channel.input_channel import InputChannel
+from kit.channel.input_gate import InputGates
 from kit.protocol.elements import CancelCheckpointMarker, CheckpointBarrier
 from kit.protocol.reasons import CheckpointFailureReason
+from kit.task.checkpoint_metrics import CheckpointMetricsBuilder
 
 NO_CHECKPOINT = -1
 
@@ -30,138 +31,135 @@ class BarrierActions(Protocol):
     def at(self) -> int:
         """The host's time in ms."""
 
-    def trigger_checkpoint_on_barrier(self, barrier: CheckpointBarrier, alignment_ms: int, start_delay_ms: int) -> None:
-        """All barriers have come: take the checkpoint now."""
+    def trigger_checkpoint_on_barrier(self, barrier: CheckpointBarrier, metrics: CheckpointMetricsBuilder) -> None:
+        """Take the checkpoint now. When it is unaligned, the alignment in `metrics` is filled in later."""
 
     def abort_checkpoint_on_barrier(self, checkpoint_id: int, reason: CheckpointFailureReason, detail: str) -> None:
         """The checkpoint cannot be taken here: decline it and tell those downstream."""
+
+    def init_input_checkpoint(self, barrier: CheckpointBarrier) -> None:
+        """In-flight data may come to belong to this checkpoint: start its channel state (`initInputsCheckpoint`).
+
+        Raises CheckpointException when that is not possible.
+        """
+
+    def all_barriers_received(self, checkpoint_id: int) -> None:
+        """The last barrier has come: no more input data will be added to the checkpoint."""
+
+    def schedule_alignment_timeout(self, due_ms: int) -> None:
+        """Call `on_alignment_timeout` at this time of the host."""
+
+    def cancel_alignment_timeout(self) -> None:
+        """Do not, after all."""
 
     def note_barrier(self, kind: str, checkpoint_id: int, **data: object) -> None:
         """Tell the trace."""
 
 
-class BarrierHandler(Protocol):
-    """The rules for one mode of checkpointing."""
+class CheckpointBarrierHandler(ABC):
+    """The rules for one mode of checkpointing, over the channels of `gates`.
 
-    def process_barrier(self, barrier: CheckpointBarrier, channel: InputChannel) -> None:
-        """The channel delivered a barrier."""
-
-    def process_cancellation(self, marker: CancelCheckpointMarker, channel: InputChannel) -> None:
-        """The channel says that no barrier of this checkpoint will come."""
-
-    def process_end_of_partition(self, channel: InputChannel) -> None:
-        """The channel has ended."""
-
-    @property
-    def pending_checkpoint_id(self) -> int | None:
-        """The checkpoint whose barriers are being collected, if any."""
-
-    def validate(self) -> None:
-        """Check the invariants."""
-
-
-class AlignedBarrierHandler:
-    """Exactly once by alignment: a channel that delivered its barrier waits for the others."""
+    Without `checkpoints_after_tasks_finish` the end of a channel gives up whatever is waited for.
+    """
 
     def __init__(self, gates: InputGates, actions: BarrierActions, *, checkpoints_after_tasks_finish: bool) -> None:
         self._gates = gates
         self._actions = actions
         self._after_finish = checkpoints_after_tasks_finish
-        self.current_checkpoint_id = NO_CHECKPOINT
-        self._barrier: CheckpointBarrier | None = None
-        self._aligned: dict[int, InputChannel] = {}
-        self._alignment_started_ms = 0
-        self._start_delay_ms = 0
+        self._metrics = CheckpointMetricsBuilder()
+        self._alignment_checkpoint_id = NO_CHECKPOINT
+        self._alignment_started_ms: int | None = None
+        self._bytes_processed = 0
+        self.start_delay_ms = 0
+        """Time from the creation of the newest checkpoint to its first barrier here."""
 
-    @property
-    def pending_checkpoint_id(self) -> int | None:
-        """The checkpoint being aligned, if any."""
-        return None if self._barrier is None else self.current_checkpoint_id
+    # --- what happens ---------------------------------------------------------------------------------------------
 
-    @property
-    def awaited_channels(self) -> list[InputChannel]:
-        """The open channels whose barrier has not come yet; empty when nothing is being aligned."""
-        if self._barrier is None:
-            return []
-        return [channel for channel in self._gates.open_channels if channel.number not in self._aligned]
+    @abstractmethod
+    def process_barrier(self, barrier: CheckpointBarrier, channel: InputChannel, *, is_rpc: bool = False) -> None:
+        """The channel delivered a barrier, or (`is_rpc`) the JobMaster triggered what the channel will not bring."""
 
-    def process_barrier(self, barrier: CheckpointBarrier, channel: InputChannel) -> None:
-        """Begin an alignment, or go on with it; barriers of older or finished checkpoints are dropped."""
-        if barrier.checkpoint_id < self.current_checkpoint_id or (
-            barrier.checkpoint_id == self.current_checkpoint_id and self._barrier is None
-        ):
-            self._actions.note_barrier("BarrierIgnored", barrier.checkpoint_id, channel=channel.number)
-            return
-        if barrier.checkpoint_id > self.current_checkpoint_id:
-            self._give_up_for_newer(barrier)
-            self._begin(barrier)
-        self._gates.block(channel)
-        self._aligned[channel.number] = channel
-        self._actions.note_barrier(
-            "BarrierAligned",
-            barrier.checkpoint_id,
-            channel=channel.number,
-            awaited=[waiting.number for waiting in self.awaited_channels],
-        )
-        self._trigger_when_aligned()
+    @abstractmethod
+    def process_barrier_announcement(
+        self, barrier: CheckpointBarrier, sequence_number: int, channel: InputChannel
+    ) -> None:
+        """The barrier lies in the channel's queue, with this number, and may be fetched forward."""
 
+    @abstractmethod
     def process_cancellation(self, marker: CancelCheckpointMarker, channel: InputChannel) -> None:
-        """Give the current alignment up, or remember not to begin that one."""
-        checkpoint_id = marker.checkpoint_id
-        if checkpoint_id < self.current_checkpoint_id:
-            return
-        if checkpoint_id == self.current_checkpoint_id and self._barrier is None:
-            return
-        self.current_checkpoint_id = checkpoint_id
-        self._abort(
-            CheckpointFailureReason.CHECKPOINT_DECLINED_ON_CANCELLATION_BARRIER,
-            f"{channel.source_task} cancelled checkpoint {checkpoint_id}",
-        )
+        """The channel says that no barrier of this checkpoint will come."""
 
+    @abstractmethod
     def process_end_of_partition(self, channel: InputChannel) -> None:
-        """A channel that ended is no longer waited for; without checkpoints after the end the alignment is given up."""
-        self._aligned.pop(channel.number, None)
-        if self._barrier is not None and not self._after_finish:
-            self._abort(
-                CheckpointFailureReason.CHECKPOINT_DECLINED_INPUT_END_OF_STREAM, f"{channel.source_task} has ended"
-            )
-        self._trigger_when_aligned()
+        """The channel has ended."""
 
-    def _begin(self, barrier: CheckpointBarrier) -> None:
-        self.current_checkpoint_id = barrier.checkpoint_id
-        self._barrier = barrier
-        self._alignment_started_ms = self._actions.at
-        self._start_delay_ms = max(0, self._actions.at - barrier.timestamp_ms)
+    def on_alignment_timeout(self) -> None:
+        """The time asked for with `schedule_alignment_timeout` has come; one that comes too late is ignored."""
 
-    def _give_up_for_newer(self, barrier: CheckpointBarrier) -> None:
-        if self._barrier is not None:
-            self._abort(
-                CheckpointFailureReason.CHECKPOINT_DECLINED_SUBSUMED,
-                f"the barrier of checkpoint {barrier.checkpoint_id} came first",
-            )
+    def add_processed_bytes(self, size_bytes: int) -> None:
+        """The task processed a buffer; it counts while an alignment is going on."""
+        if self.is_during_alignment:
+            self._bytes_processed += size_bytes
 
-    def _trigger_when_aligned(self) -> None:
-        barrier = self._barrier
-        if barrier is None or self.awaited_channels:
-            return
-        alignment_ms = self._actions.at - self._alignment_started_ms
-        self._release()
-        self._actions.trigger_checkpoint_on_barrier(barrier, alignment_ms, self._start_delay_ms)
+    def close(self) -> None:
+        """The task leaves."""
 
-    def _abort(self, reason: CheckpointFailureReason, detail: str) -> None:
-        self._release()
-        self._actions.abort_checkpoint_on_barrier(self.current_checkpoint_id, reason, detail)
+    # --- how it stands --------------------------------------------------------------------------------------------
 
-    def _release(self) -> None:
-        self._barrier = None
-        self._gates.resume(self._aligned.values())
-        self._aligned = {}
+    @property
+    @abstractmethod
+    def pending_checkpoint_id(self) -> int | None:
+        """The (newest) checkpoint whose barriers are being collected, if any."""
 
+    @property
+    @abstractmethod
+    def awaited_channels(self) -> list[InputChannel]:
+        """The open channels whose barrier of the pending checkpoint has not come yet."""
+
+    def has_all_barriers(self, checkpoint_id: int) -> bool:
+        """Whether no barrier of this checkpoint is waited for any more (`getAllBarriersReceivedFuture`)."""
+        return True
+
+    @property
+    def is_during_alignment(self) -> bool:
+        """Whether an alignment is being measured."""
+        return self._alignment_started_ms is not None
+
+    @property
+    def alignment_ms(self) -> int:
+        """How long the present alignment has taken, or else how long the latest took."""
+        if self._alignment_started_ms is not None:
+            return self._actions.at - self._alignment_started_ms
+        return self._metrics.alignment_ms or 0
+
+    @abstractmethod
     def validate(self) -> None:
-        """Exactly the channels that delivered a barrier of the pending checkpoint are blocked."""
-        blocked = {channel.number for channel in self._gates if channel.blocked}
-        assert blocked == set(self._aligned), f"blocked {sorted(blocked)}, but aligned are {sorted(self._aligned)}"
-        assert self._barrier is not None or not self._aligned, "channels are blocked although nothing is being aligned"
+        """Check the invariants."""
 
-    def __repr__(self) -> str:
-        return f"AlignedBarrierHandler(chk-{self.current_checkpoint_id}, {len(self._aligned)} aligned)"
+    # --- for the handlers -----------------------------------------------------------------------------------------
+
+    def _mark_alignment_start(self, barrier: CheckpointBarrier) -> None:
+        self.start_delay_ms = max(0, self._actions.at - barrier.timestamp_ms)
+        self._reset_alignment()
+        self._metrics.start_delay_ms = self.start_delay_ms
+        self._alignment_started_ms = self._actions.at
+        self._alignment_checkpoint_id = barrier.checkpoint_id
+
+    def _mark_alignment_end(self, alignment_ms: int | None = None) -> None:
+        """Fill in what was measured, unless it has been; `alignment_ms` None: as long as it took."""
+        metrics = self._metrics
+        if metrics.alignment_ms is None:
+            metrics.alignment_ms = self.alignment_ms if alignment_ms is None else alignment_ms
+        if metrics.bytes_processed_during_alignment is None:
+            metrics.bytes_processed_during_alignment = self._bytes_processed
+        self._alignment_started_ms = None
+        self._bytes_processed = 0
+
+    def _reset_alignment(self) -> None:
+        self._mark_alignment_end(0)
+        self._metrics = CheckpointMetricsBuilder()
+
+    def _notify_checkpoint(self, barrier: CheckpointBarrier) -> None:
+        measured = barrier.checkpoint_id == self._alignment_checkpoint_id
+        metrics = self._metrics if measured else CheckpointMetricsBuilder.without_alignment()
+        self._actions.trigger_checkpoint_on_barrier(barrier, metrics)

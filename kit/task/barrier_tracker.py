@@ -12,10 +12,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from kit.channel.input_gate import InputChannel, InputGates
+from kit.channel.input_channel import InputChannel
+from kit.channel.input_gate import InputGates
 from kit.protocol.elements import CancelCheckpointMarker, CheckpointBarrier
 from kit.protocol.reasons import CheckpointFailureReason
-from kit.task.barrier_handler import NO_CHECKPOINT, BarrierActions
+from kit.task.barrier_handler import NO_CHECKPOINT, BarrierActions, CheckpointBarrierHandler
 
 MAX_CHECKPOINTS_TO_TRACK = 50
 """When more are being counted, the oldest is forgotten: a lost barrier must not make the list grow for ever."""
@@ -30,7 +31,6 @@ class BarrierCount:
     checkpoint_id: int
     barrier: CheckpointBarrier | None
     expected: int
-    started_ms: int
     channels: set[int] = field(default_factory=set)
     aborted: bool = False
 
@@ -40,13 +40,11 @@ class BarrierCount:
         return len(self.channels) >= self.expected
 
 
-class CheckpointBarrierTracker:
+class CheckpointBarrierTracker(CheckpointBarrierHandler):
     """Counts barriers for at-least-once checkpoints; see `kit.task.barrier_handler` for the contract."""
 
     def __init__(self, gates: InputGates, actions: BarrierActions, *, checkpoints_after_tasks_finish: bool) -> None:
-        self._gates = gates
-        self._actions = actions
-        self._after_finish = checkpoints_after_tasks_finish
+        super().__init__(gates, actions, checkpoints_after_tasks_finish=checkpoints_after_tasks_finish)
         self._pending: list[BarrierCount] = []
         self.latest_checkpoint_id = NO_CHECKPOINT
 
@@ -55,7 +53,15 @@ class CheckpointBarrierTracker:
         """The newest checkpoint being counted, if any."""
         return self._pending[-1].checkpoint_id if self._pending else None
 
-    def process_barrier(self, barrier: CheckpointBarrier, channel: InputChannel) -> None:
+    @property
+    def awaited_channels(self) -> list[InputChannel]:
+        """The open channels whose barrier of the newest checkpoint has not come yet."""
+        if not self._pending:
+            return []
+        counted = self._pending[-1].channels
+        return [channel for channel in self._gates.open_channels if channel.number not in counted]
+
+    def process_barrier(self, barrier: CheckpointBarrier, channel: InputChannel, *, is_rpc: bool = False) -> None:
         """Count the barrier; take the checkpoint when it was the last one."""
         count = self._find(barrier.checkpoint_id)
         if count is None and barrier.checkpoint_id <= self.latest_checkpoint_id:
@@ -63,9 +69,15 @@ class CheckpointBarrierTracker:
             return
         if count is None:
             count = self._begin(barrier.checkpoint_id, barrier)
+            self._mark_alignment_start(barrier)
         self._actions.note_barrier("BarrierCounted", barrier.checkpoint_id, channel=channel.number)
         if count.mark(channel):
             self._complete(count)
+
+    def process_barrier_announcement(
+        self, barrier: CheckpointBarrier, sequence_number: int, channel: InputChannel
+    ) -> None:
+        """Nothing ever overtakes here."""
 
     def process_cancellation(self, marker: CancelCheckpointMarker, channel: InputChannel) -> None:
         """Give the checkpoint up, and those before it: their barriers will not all come either."""
@@ -77,6 +89,8 @@ class CheckpointBarrierTracker:
             if checkpoint_id <= self.latest_checkpoint_id:
                 return
             count = self._begin(checkpoint_id, None)
+            if count.expected == 1:
+                self._reset_alignment()
         self._abort(count, channel)
         if count.mark(channel):
             self._pending.remove(count)
@@ -92,6 +106,7 @@ class CheckpointBarrierTracker:
                         CheckpointFailureReason.CHECKPOINT_DECLINED_INPUT_END_OF_STREAM,
                         f"{channel.source_task} has ended",
                     )
+            self._reset_alignment()
             return
         for count in reversed(self._pending):
             if count.mark(channel):
@@ -102,7 +117,7 @@ class CheckpointBarrierTracker:
         return next((count for count in self._pending if count.checkpoint_id == checkpoint_id), None)
 
     def _begin(self, checkpoint_id: int, barrier: CheckpointBarrier | None) -> BarrierCount:
-        count = BarrierCount(checkpoint_id, barrier, len(self._gates.open_channels), self._actions.at)
+        count = BarrierCount(checkpoint_id, barrier, len(self._gates.open_channels))
         self.latest_checkpoint_id = checkpoint_id
         self._pending.append(count)
         del self._pending[:-MAX_CHECKPOINTS_TO_TRACK]
@@ -112,8 +127,9 @@ class CheckpointBarrierTracker:
         del self._pending[: self._pending.index(count) + 1]
         if count.aborted or count.barrier is None:
             return
-        delay_ms = max(0, count.started_ms - count.barrier.timestamp_ms)
-        self._actions.trigger_checkpoint_on_barrier(count.barrier, self._actions.at - count.started_ms, delay_ms)
+        if count.checkpoint_id == self.latest_checkpoint_id:
+            self._mark_alignment_end(0 if count.expected == 1 else None)
+        self._notify_checkpoint(count.barrier)
 
     def _abort(self, count: BarrierCount, channel: InputChannel) -> None:
         if count.aborted:

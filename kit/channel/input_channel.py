@@ -1,0 +1,228 @@
+"""One input channel of a task: what has arrived on it and has not been taken.
+
+Elements lie in the order in which they will be taken. Most are taken as they came. An unaligned barrier goes to the
+front, past everything but other priority elements. An aligned one that may time out stays where it is, and an
+`EventAnnouncement` of it goes to the front: should the time come, `convert_to_priority_event` fetches it forward.
+
+Behind an aligned barrier the channel is closed until `resume`. Flink stops the sender there, so that nothing that
+comes after such a barrier is at the receiver before the checkpoint is over. Here it may be on its way already; it is
+then kept at the door (`held`), and is no more part of the queue than if it were still at the sender: no priority
+element jumps ahead of it and no barrier in it is known. What lay *before* the barrier is taken as ever.
+
+Elements are numbered as they enter the queue. When an unaligned checkpoint begins, data with numbers below its
+barrier's is in flight: the barrier has overtaken it, or has not come yet.
+
+Follows Flink's `RemoteInputChannel` (`onBuffer`, `checkpointStarted`, `getInflightBuffersUnsafe`).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+
+from kit.channel.channel_state_persister import ChannelStatePersister, InputStateWriter, NoInputStateWriter
+from kit.channel.event_announcement import EventAnnouncement
+from kit.channel.prioritized_deque import PrioritizedDeque
+from kit.protocol.elements import Buffer, CheckpointBarrier, DataElement, Element, EndOfPartition
+from kit.protocol.reasons import CheckpointException, CheckpointFailureReason
+from kit.protocol.words import ProtocolError
+from kit.state.handles import InputChannelInfo
+
+NONE = -1
+
+
+@dataclass(frozen=True, slots=True)
+class SequenceBuffer:
+    """An element in the queue, its number, and the id of the event that brought it."""
+
+    element: Element | EventAnnouncement
+    sequence_number: int
+    cause: str
+
+
+class InputChannel:
+    """One input channel, with the number `number` in the execution graph, `info` its place in the task, `source_task`
+    the sender. `blocked` says that its aligned barrier was taken and that it waits for the others.
+    """
+
+    __slots__ = (
+        "_closed_by",
+        "_held",
+        "_last_barrier_id",
+        "_last_barrier_number",
+        "_next_number",
+        "_persister",
+        "_queue",
+        "blocked",
+        "credits_granted",
+        "ended",
+        "info",
+        "number",
+        "source_task",
+    )
+
+    def __init__(
+        self, number: int, info: InputChannelInfo, source_task: str, writer: InputStateWriter | None = None
+    ) -> None:
+        self.number = number
+        self.info = info
+        self.source_task = source_task
+        self.blocked = False
+        self.ended = False
+        self.credits_granted = 0
+        self._queue: PrioritizedDeque[SequenceBuffer] = PrioritizedDeque()
+        self._held: deque[tuple[Element, str]] = deque()
+        self._closed_by: CheckpointBarrier | None = None
+        self._persister = ChannelStatePersister(writer or NoInputStateWriter(), info)
+        self._next_number = 0
+        self._last_barrier_id = NONE
+        self._last_barrier_number = NONE
+
+    # --- what arrives ---------------------------------------------------------------------------------------------
+
+    def receive(self, element: Element, cause: str = "") -> None:
+        """Take in what the network delivered; `cause` is the id of the event that brought it."""
+        if self.ended:
+            raise ProtocolError(f"channel {self.number} from {self.source_task} delivered {element!r} after its end")
+        if isinstance(element, Buffer):
+            self.credits_granted -= 1
+            if self.credits_granted < 0:
+                raise ProtocolError(f"{self.source_task} sent a buffer on channel {self.number} without a credit")
+        if self._closed_by is None:
+            self._enqueue(element, cause)
+        else:
+            self._held.append((element, cause))
+
+    def _enqueue(self, element: Element, cause: str) -> None:
+        """Put the element where it belongs (`onBuffer`)."""
+        item = SequenceBuffer(element, self._next_number, cause)
+        self._next_number += 1
+        if isinstance(element, CheckpointBarrier):
+            self._enqueue_barrier(element, item)
+        else:
+            self._queue.add(item)
+            self._persister.maybe_persist(element)
+
+    def _enqueue_barrier(self, barrier: CheckpointBarrier, item: SequenceBuffer) -> None:
+        if barrier.options.is_unaligned:
+            self._queue.add_priority(item)
+        else:
+            self._queue.add(item)
+            if barrier.options.is_timeoutable:
+                announcement = EventAnnouncement(barrier, item.sequence_number)
+                self._queue.add_priority(SequenceBuffer(announcement, item.sequence_number, item.cause))
+        checkpoint_id = self._persister.check_for_barrier(barrier)
+        if checkpoint_id is not None and checkpoint_id > self._last_barrier_id:
+            self._last_barrier_id = checkpoint_id
+            self._last_barrier_number = item.sequence_number
+        if barrier.options.needs_alignment:
+            self._closed_by = barrier
+
+    # --- what is taken --------------------------------------------------------------------------------------------
+
+    @property
+    def available(self) -> bool:
+        """Whether an element may be taken."""
+        return len(self._queue) > 0
+
+    @property
+    def has_priority(self) -> bool:
+        """Whether a priority element is the next to be taken."""
+        return self._queue.priority_count > 0
+
+    def take(self) -> tuple[Element | EventAnnouncement, str]:
+        """Take the first element; with it comes the cause of its arrival."""
+        item = self._queue.poll()
+        if isinstance(item.element, EndOfPartition):
+            self.ended = True
+        return item.element, item.cause
+
+    def block(self) -> None:
+        """The task has taken this channel's aligned barrier and waits for those of the others."""
+        self.blocked = True
+
+    def resume(self) -> None:
+        """Nothing is waited for any more: let in what is held, up to the next aligned barrier."""
+        self.blocked = False
+        self._closed_by = None
+        while self._held and self._closed_by is None:
+            self._enqueue(*self._held.popleft())
+
+    # --- unaligned checkpoints ------------------------------------------------------------------------------------
+
+    def checkpoint_started(self, barrier: CheckpointBarrier) -> None:
+        """An unaligned checkpoint begins in this task: write what is in flight here.
+
+        Raises CheckpointException (CHECKPOINT_SUBSUMED) when the barrier of a newer one has arrived.
+        """
+        checkpoint_id = barrier.checkpoint_id
+        if checkpoint_id < self._last_barrier_id:
+            raise CheckpointException(
+                CheckpointFailureReason.CHECKPOINT_SUBSUMED,
+                f"{self.source_task} has sent the barrier of checkpoint {self._last_barrier_id} already",
+            )
+        if checkpoint_id > self._last_barrier_id:
+            self._forget_barrier()
+        self._persister.start_persisting(checkpoint_id, self._in_flight())
+
+    def checkpoint_stopped(self, checkpoint_id: int) -> None:
+        """The unaligned checkpoint has all its barriers, or was given up: write no more."""
+        self._persister.stop_persisting(checkpoint_id)
+        if self._last_barrier_id == checkpoint_id:
+            self._forget_barrier()
+
+    def convert_to_priority_event(self, sequence_number: int) -> None:
+        """Fetch the announced barrier with this number forward; it overtakes what lies before it."""
+        if not self._persister.has_barrier_received or self._last_barrier_number != sequence_number:
+            raise ProtocolError(f"channel {self.number} holds no announced barrier with the number {sequence_number}")
+        priority_count = self._queue.priority_count
+        item = self._queue.remove_first(lambda item: item.sequence_number == sequence_number)
+        if self._queue.priority_count != priority_count:
+            raise ProtocolError(f"{item.element!r} of channel {self.number} has priority already")
+        self._queue.add_priority(item)
+
+    def _in_flight(self) -> list[DataElement]:
+        """The data that the barrier has overtaken, or all of it when the barrier is still to come."""
+        found: list[DataElement] = []
+        for item in self._queue.others:
+            if isinstance(item.element, DataElement):
+                if self._last_barrier_number != NONE and item.sequence_number >= self._last_barrier_number:
+                    break
+                found.append(item.element)
+        return found
+
+    def _forget_barrier(self) -> None:
+        self._last_barrier_id = self._last_barrier_number = NONE
+
+    # --- how it stands --------------------------------------------------------------------------------------------
+
+    @property
+    def queue(self) -> list[Element]:
+        """All elements that wait here, in the order in which they will be taken, those held last."""
+        waiting = [item.element for item in self._queue if not isinstance(item.element, EventAnnouncement)]
+        return [*waiting, *(element for element, _ in self._held)]
+
+    @property
+    def held(self) -> int:
+        """How many elements wait behind an aligned barrier."""
+        return len(self._held)
+
+    @property
+    def queued_buffers(self) -> int:
+        """How many buffers wait here."""
+        return sum(isinstance(element, Buffer) for element in self.queue)
+
+    @property
+    def queued_bytes(self) -> int:
+        """Bytes of the buffers that wait here."""
+        return sum(element.size_bytes for element in self.queue if isinstance(element, Buffer))
+
+    def validate(self) -> None:
+        """A channel is closed by an aligned barrier that still lies in its queue, or whose others are waited for."""
+        waiting = any(item.element is self._closed_by for item in self._queue)
+        assert self._closed_by is None or self.blocked or waiting, f"{self!r} is closed for ever"
+        assert self._closed_by is not None or not self._held, f"{self!r} holds elements back for no reason"
+
+    def __repr__(self) -> str:
+        state = "ended" if self.ended else "blocked" if self.blocked else "open"
+        return f"InputChannel({self.source_task}, {len(self.queue)} queued, {state})"

@@ -1,0 +1,63 @@
+"""A queue with a fast lane: priority elements are taken before all others, each lane first in, first out.
+
+Follows Flink's `PrioritizedDeque`. Elements are told apart by identity.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from itertools import chain
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
+
+
+class PrioritizedDeque(Generic[T]):
+    """Elements in the order in which they will be taken; the first `priority_count` of them have priority."""
+
+    __slots__ = ("_others", "_priority")
+
+    def __init__(self) -> None:
+        self._priority: deque[T] = deque()
+        self._others: deque[T] = deque()
+
+    @property
+    def priority_count(self) -> int:
+        """How many elements have priority (`getNumPriorityElements`)."""
+        return len(self._priority)
+
+    @property
+    def others(self) -> deque[T]:
+        """The elements without priority, in order; not to be changed."""
+        return self._others
+
+    def add(self, element: T) -> None:
+        """Put the element last."""
+        self._others.append(element)
+
+    def add_priority(self, element: T) -> None:
+        """Put the element before all without priority, behind those with it (`addPriorityElement`)."""
+        self._priority.append(element)
+
+    def remove_first(self, condition: Callable[[T], bool]) -> T:
+        """Take out the first element that meets the condition (`getAndRemove`). Raises LookupError without one."""
+        for lane in (self._priority, self._others):
+            for position, element in enumerate(lane):
+                if condition(element):
+                    del lane[position]
+                    return element
+        raise LookupError(f"no element of {self!r} meets the condition")
+
+    def poll(self) -> T:
+        """Take the first element. Raises IndexError when there is none."""
+        return (self._priority or self._others).popleft()
+
+    def __iter__(self) -> Iterator[T]:
+        return chain(self._priority, self._others)
+
+    def __len__(self) -> int:
+        return len(self._priority) + len(self._others)
+
+    def __repr__(self) -> str:
+        return f"PrioritizedDeque({len(self._priority)} priority, {len(self._others)} other)"

@@ -1,0 +1,26 @@
+"""Which barrier handler a task uses: a question of the job's checkpoint settings.
+
+Follows Flink's `InputProcessorUtil.createCheckpointBarrierHandler`.
+"""
+
+from __future__ import annotations
+
+from kit.channel.input_gate import InputGates
+from kit.graph.settings import CheckpointConfig
+from kit.task.barrier_handler import BarrierActions, CheckpointBarrierHandler
+from kit.task.barrier_tracker import CheckpointBarrierTracker
+from kit.task.single_barrier_handler import SingleCheckpointBarrierHandler
+
+
+def create_barrier_handler(
+    settings: CheckpointConfig, gates: InputGates, actions: BarrierActions
+) -> CheckpointBarrierHandler:
+    """At least once counts barriers; exactly once aligns them, or with `unaligned` does as each barrier says: even
+    then savepoints are aligned, and checkpoints too while there is time.
+    """
+    after_finish = settings.checkpoints_after_tasks_finish
+    if not settings.is_exactly_once:
+        return CheckpointBarrierTracker(gates, actions, checkpoints_after_tasks_finish=after_finish)
+    if settings.unaligned:
+        return SingleCheckpointBarrierHandler.alternating(gates, actions, checkpoints_after_tasks_finish=after_finish)
+    return SingleCheckpointBarrierHandler.aligned(gates, actions, checkpoints_after_tasks_finish=after_finish)
