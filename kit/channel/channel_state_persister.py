@@ -13,12 +13,10 @@ from collections.abc import Sequence
 from enum import Enum
 from typing import Protocol
 
+from kit.channel.channel_state_writer import SEQUENCE_NUMBER_UNKNOWN
 from kit.protocol.elements import CheckpointBarrier, DataElement, Element
 from kit.protocol.reasons import CheckpointException, CheckpointFailureReason
 from kit.state.handles import InputChannelInfo
-
-SEQUENCE_NUMBER_UNKNOWN = -2
-"""As `start_seq`: the writer keeps the order in which it is given data (`SEQUENCE_NUMBER_UNKNOWN`)."""
 
 
 class InputStateWriter(Protocol):

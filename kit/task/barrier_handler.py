@@ -93,6 +93,7 @@ class CheckpointBarrierHandler(ABC):
     def process_end_of_partition(self, channel: InputChannel) -> None:
         """The channel has ended."""
 
+    @abstractmethod
     def on_alignment_timeout(self) -> None:
         """The time asked for with `schedule_alignment_timeout` has come; one that comes too late is ignored."""
 
@@ -101,8 +102,9 @@ class CheckpointBarrierHandler(ABC):
         if self.is_during_alignment:
             self._bytes_processed += size_bytes
 
+    @abstractmethod
     def close(self) -> None:
-        """The task leaves."""
+        """The task leaves: nothing is waited for any more."""
 
     # --- how it stands --------------------------------------------------------------------------------------------
 

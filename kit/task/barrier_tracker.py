@@ -113,6 +113,13 @@ class CheckpointBarrierTracker(CheckpointBarrierHandler):
                 self._complete(count)
                 return
 
+    def on_alignment_timeout(self) -> None:
+        """Nothing is ever aligned here."""
+
+    def close(self) -> None:
+        """Forget what was being counted."""
+        self._pending = []
+
     def _find(self, checkpoint_id: int) -> BarrierCount | None:
         return next((count for count in self._pending if count.checkpoint_id == checkpoint_id), None)
 

@@ -169,7 +169,10 @@ class SingleCheckpointBarrierHandler(CheckpointBarrierHandler):
 
     def close(self) -> None:
         """Wait for nothing any more."""
+        self._pending_barrier = None
+        self._aligned = set()
         self._reset_timer()
+        self._become(BarrierEvent.ABORT, self.state.abort(self.current_checkpoint_id))
         self._collecting = False
 
     # --- how it stands --------------------------------------------------------------------------------------------

@@ -28,7 +28,15 @@ import pyarrow as pa
 
 from kit.graph.execution_graph import ExecutionGraph
 from kit.operators.source_operator import SourceOperator
-from kit.protocol.commands import CommitEffects, GrantCredit, Note, ReadState, ScheduleTimer, SendElement
+from kit.protocol.commands import (
+    CancelTimer,
+    CommitEffects,
+    GrantCredit,
+    Note,
+    ReadState,
+    ScheduleTimer,
+    SendElement,
+)
 from kit.protocol.elements import (
     MAX_WATERMARK_MS,
     CancelCheckpointMarker,
@@ -55,7 +63,6 @@ from kit.protocol.events import (
 )
 from kit.protocol.messages import (
     CancelTask,
-    CheckpointMetrics,
     DeployTask,
     NotifyCheckpointAborted,
     NotifyCheckpointComplete,
@@ -68,15 +75,16 @@ from kit.protocol.reasons import CheckpointFailureReason
 from kit.protocol.snapshots import Effect
 from kit.protocol.tasks import ExecutionState
 from kit.protocol.words import Machine, ProtocolError, Word, handles
-from kit.task.barrier_handler import AlignedBarrierHandler, BarrierHandler
-from kit.task.barrier_tracker import CheckpointBarrierTracker
+from kit.task.barrier_handlers import create_barrier_handler
 from kit.task.chain import OperatorChain
+from kit.task.checkpoint_metrics import CheckpointMetricsBuilder
 from kit.task.source_loop import SOURCE_TIMER, SourceLoop
 from kit.task.subtask_coordinator import Finished, SubtaskCheckpointCoordinator
 from kit.task.task_input import TaskInput
 from kit.task.task_outputs import TaskOutputs
 
 PROCESSING_TIME_TIMER = "processing-time"
+ALIGNMENT_TIMEOUT = "alignment-timeout"
 
 
 class StreamTask(Machine):
@@ -96,7 +104,7 @@ class StreamTask(Machine):
         self.inputs = self.input.gates
         self.outputs = TaskOutputs(graph, vertex, self._send)
         self.checkpoints = SubtaskCheckpointCoordinator(self)
-        self.barriers = self.input.barriers = self._create_barrier_handler()
+        self.barriers = self.input.barriers = create_barrier_handler(job.settings.checkpoint, self.inputs, self)
         self.chain = OperatorChain(vertex.vertex, self)
         self._source = self._create_source_loop()
         self._processing_timer_ms: int | None = None
@@ -120,11 +128,6 @@ class StreamTask(Machine):
             self._fail(error)
             return self._commands
 
-    def _create_barrier_handler(self) -> BarrierHandler:
-        settings = self._settings.checkpoint
-        handler = AlignedBarrierHandler if settings.is_exactly_once else CheckpointBarrierTracker
-        return handler(self.inputs, self, checkpoints_after_tasks_finish=settings.checkpoints_after_tasks_finish)
-
     def _create_source_loop(self) -> SourceLoop | None:
         head = self.chain.head
         return SourceLoop(head, self.chain.links[0].operator_id, self) if isinstance(head, SourceOperator) else None
@@ -135,9 +138,11 @@ class StreamTask(Machine):
 
     @property
     def available(self) -> bool:
-        """Whether a `ProcessInput` would do something."""
-        if self.state is not ExecutionState.RUNNING or not self.outputs.writable:
+        """Whether a `ProcessInput` would do something. Only priority elements are taken while outputs are full."""
+        if self.state is not ExecutionState.RUNNING:
             return False
+        if not self.outputs.writable:
+            return self.inputs.priority_available
         if self._source is None:
             return self.inputs.available
         return self._source.available and not self._operators_finished
@@ -186,6 +191,7 @@ class StreamTask(Machine):
         if self.state.is_terminal:
             return
         self._become(ExecutionState.CANCELING)
+        self.barriers.close()
         self.checkpoints.cancel_all()
         self.chain.close()
         self._become(ExecutionState.CANCELED)
@@ -194,6 +200,7 @@ class StreamTask(Machine):
         if self.state.is_terminal:
             return
         self.error = f"{type(error).__name__}: {error}"
+        self.barriers.close()
         self.checkpoints.cancel_all()
         self._step_to(ExecutionState.FAILED)
         self.emit(
@@ -232,7 +239,7 @@ class StreamTask(Machine):
         if not self.available:
             return
         if self._source is None:
-            self.input.take_turn()
+            self.input.take_turn(only_priority=not self.outputs.writable)
         elif not self._source.take_turn():
             self._end_data(drain=True)
 
@@ -297,6 +304,8 @@ class StreamTask(Machine):
             self._processing_timer_ms = None
             self.chain.on_processing_time(self.at)
             self._arm_processing_timer()
+        elif event.timer == ALIGNMENT_TIMEOUT and self.state is ExecutionState.RUNNING:
+            self.barriers.on_alignment_timeout()
 
     def _arm_processing_timer(self) -> None:
         """Have the host wake the task for its earliest processing-time timer."""
@@ -315,22 +324,22 @@ class StreamTask(Machine):
             return
         if not self.inputs.all_ended:
             for channel in self.inputs.open_channels:
-                self.barriers.process_barrier(barrier, channel)
+                self.barriers.process_barrier(barrier, channel, is_rpc=True)
             return
         kind = message.options.snapshot_type
         if kind.is_synchronous:
             self._sync_savepoint_id = message.checkpoint_id
             self._end_data(drain=kind.should_drain)
         delay_ms = max(0, self.at - message.timestamp_ms)
-        self._perform_checkpoint(barrier, CheckpointMetrics(start_delay_ms=delay_ms, alignment_ms=0))
+        self._perform_checkpoint(barrier, CheckpointMetricsBuilder.without_alignment(delay_ms))
 
-    def trigger_checkpoint_on_barrier(self, barrier: CheckpointBarrier, alignment_ms: int, start_delay_ms: int) -> None:
-        """All barriers have come: take the checkpoint now."""
+    def trigger_checkpoint_on_barrier(self, barrier: CheckpointBarrier, metrics: CheckpointMetricsBuilder) -> None:
+        """The barrier handler says that the checkpoint is to be taken now."""
         if barrier.options.snapshot_type.is_synchronous:
             self._sync_savepoint_id = barrier.checkpoint_id
-        self._perform_checkpoint(barrier, CheckpointMetrics(start_delay_ms=start_delay_ms, alignment_ms=alignment_ms))
+        self._perform_checkpoint(barrier, metrics)
 
-    def _perform_checkpoint(self, barrier: CheckpointBarrier, metrics: CheckpointMetrics) -> None:
+    def _perform_checkpoint(self, barrier: CheckpointBarrier, metrics: CheckpointMetricsBuilder) -> None:
         if self.state is not ExecutionState.RUNNING:
             self.broadcast(CancelCheckpointMarker(barrier.checkpoint_id))
             return
@@ -338,7 +347,7 @@ class StreamTask(Machine):
             self._final_checkpoint_id = barrier.checkpoint_id
         self.checkpoints.checkpoint_state(
             barrier,
-            metrics,
+            metrics.build(),
             self.chain,
             Finished(operators=self._operators_finished, on_restore=self._deployed_as_finished),
         )
@@ -347,6 +356,20 @@ class StreamTask(Machine):
         """The barriers say that the checkpoint cannot be taken."""
         self._fail_if_stopping_with(checkpoint_id, detail)
         self.checkpoints.abort_checkpoint_on_barrier(checkpoint_id, reason, detail)
+
+    def init_input_checkpoint(self, barrier: CheckpointBarrier) -> None:
+        """Aligned checkpoints hold no in-flight data."""
+
+    def all_barriers_received(self, checkpoint_id: int) -> None:
+        """Aligned checkpoints hold no in-flight data."""
+
+    def schedule_alignment_timeout(self, due_ms: int) -> None:
+        """Tell the barrier handler at that time, should it still wait then."""
+        self.emit(ScheduleTimer(timer=ALIGNMENT_TIMEOUT, due_ms=due_ms))
+
+    def cancel_alignment_timeout(self) -> None:
+        """It does not wait any more."""
+        self.emit(CancelTimer(timer=ALIGNMENT_TIMEOUT))
 
     def note_barrier(self, kind: str, checkpoint_id: int, **data: object) -> None:
         """Tell the trace what the barrier handler did."""

@@ -13,7 +13,9 @@ from typing import Protocol
 
 import pyarrow as pa
 
-from kit.channel.input_gate import InputChannel, InputGates
+from kit.channel.event_announcement import EventAnnouncement
+from kit.channel.input_channel import InputChannel
+from kit.channel.input_gate import InputGates
 from kit.graph.execution_graph import ExecutionGraph, ExecutionVertex
 from kit.protocol.commands import GrantCredit
 from kit.protocol.elements import (
@@ -27,7 +29,7 @@ from kit.protocol.elements import (
     WatermarkStatus,
 )
 from kit.protocol.words import ProtocolError, Word
-from kit.task.barrier_handler import BarrierHandler
+from kit.task.barrier_handler import CheckpointBarrierHandler
 from kit.task.watermark_valve import InputWatermarks
 
 
@@ -59,7 +61,7 @@ class InputActions(Protocol):
 class TaskInput:
     """All inputs of one task. `barriers` is set by the task, whose handler it is."""
 
-    barriers: BarrierHandler
+    barriers: CheckpointBarrierHandler
 
     def __init__(self, graph: ExecutionGraph, vertex: ExecutionVertex, task: InputActions) -> None:
         self.gates = InputGates(
@@ -73,9 +75,9 @@ class TaskInput:
         self._data_ended: set[int] = set()
         self._drain = True
 
-    def take_turn(self) -> None:
+    def take_turn(self, *, only_priority: bool = False) -> None:
         """Take one element from the channel whose turn it is."""
-        channel = self.gates.next_channel()
+        channel = self.gates.next_channel(only_priority=only_priority)
         if channel is not None:
             element, self._task.cause = channel.take()
             self._RULES[type(element)](self, channel, element)
@@ -83,10 +85,14 @@ class TaskInput:
     def _on_buffer(self, channel: InputChannel, element: Buffer) -> None:
         channel.credits_granted += 1
         self._task.emit(GrantCredit(channel=channel.number, credits=1))
+        self.barriers.add_processed_bytes(element.size_bytes)
         self._task.process_batch(element.batch, self._input_indexes[channel.info.gate_idx])
 
     def _on_barrier(self, channel: InputChannel, element: CheckpointBarrier) -> None:
         self.barriers.process_barrier(element, channel)
+
+    def _on_announcement(self, channel: InputChannel, element: EventAnnouncement) -> None:
+        self.barriers.process_barrier_announcement(element.barrier, element.sequence_number, channel)
 
     def _on_cancel_marker(self, channel: InputChannel, element: CancelCheckpointMarker) -> None:
         self.barriers.process_cancellation(element, channel)
@@ -116,9 +122,10 @@ class TaskInput:
         self.barriers.process_end_of_partition(channel)
         self._task.leave_when_done()
 
-    _RULES: dict[type, Callable[[TaskInput, InputChannel, Element], None]] = {
+    _RULES: dict[type, Callable[[TaskInput, InputChannel, Element | EventAnnouncement], None]] = {
         Buffer: _on_buffer,  # type: ignore[dict-item]
         CheckpointBarrier: _on_barrier,  # type: ignore[dict-item]
+        EventAnnouncement: _on_announcement,  # type: ignore[dict-item]
         CancelCheckpointMarker: _on_cancel_marker,  # type: ignore[dict-item]
         Watermark: _on_watermark,  # type: ignore[dict-item]
         WatermarkStatus: _on_watermark_status,  # type: ignore[dict-item]
@@ -130,7 +137,7 @@ class TaskInput:
         """Check that no channel holds more buffers than its sender was given credits for."""
         self.barriers.validate()
         for channel in self.gates:
-            queued = sum(isinstance(element, Buffer) for element in channel.queue)
+            queued = channel.queued_buffers
             assert 0 <= channel.credits_granted <= credits_granted, f"{channel!r}: {channel.credits_granted} credits"
             assert queued <= credits_granted, f"{channel!r} holds {queued} buffers for {credits_granted} credits"
 

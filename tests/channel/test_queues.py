@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from kit.channel.input_gate import InputGates
 from kit.channel.result_partition import MAX_QUEUED_BUFFERS, ResultPartition
-from kit.protocol.elements import Buffer, Element, EndOfPartition, Watermark
+from kit.protocol.elements import Buffer, CheckpointBarrier, Element, EndOfPartition, Watermark
+from kit.protocol.options import CheckpointOptions
 from kit.protocol.words import ProtocolError
 from kit.state.handles import InputChannelInfo
 
@@ -57,15 +58,24 @@ def test_every_channel_that_has_something_gets_its_turn() -> None:
     assert taken == [4, 9, 4, 4]
 
 
-def test_a_blocked_channel_keeps_what_it_has() -> None:
+def test_what_comes_behind_an_aligned_barrier_waits_for_resume() -> None:
     inputs = gates()
     channel = inputs.channel(5)
-    channel.receive(Watermark(1))
-    inputs.block(channel)
-    assert not inputs.available
-    assert inputs.next_channel() is None
-    inputs.resume([channel])
-    assert inputs.next_channel() is channel
+    barriers = [CheckpointBarrier(number, 0, CheckpointOptions()) for number in (1, 2)]
+    elements = [Watermark(1), barriers[0], Watermark(2), barriers[1], Watermark(3)]
+    for element in elements:
+        channel.receive(element)
+    assert channel.queue == elements
+    assert channel.held == 3
+    taken = []
+    for _ in range(3):
+        while (turn := inputs.next_channel()) is not None:
+            taken.append(turn.take()[0])
+        assert not inputs.available
+        channel.block()
+        inputs.validate()
+        inputs.resume([channel])
+    assert taken == elements
 
 
 def test_a_buffer_takes_a_credit_and_one_too_many_is_an_error() -> None:

@@ -266,7 +266,7 @@ def test_reprs_name_the_task_and_where_it_stands() -> None:
     machine = task.machine
     assert repr(machine) == "StreamTask(sums/0@1, RUNNING)"
     task.barrier(1, 0)
-    assert repr(machine.barriers) == "AlignedBarrierHandler(chk-1, 1 aligned)"
+    assert repr(machine.barriers) == "SingleCheckpointBarrierHandler(CollectingBarriers, chk-1, 1 of 2 aligned)"
     task.barrier(1, 1)
     assert repr(machine.checkpoints) == "SubtaskCheckpointCoordinator(last 1, 1 being written)"
     assert repr(machine.inputs) == "InputGates(2 channels)"
