@@ -1,9 +1,10 @@
 """The CheckpointCoordinator: decides when a checkpoint is taken, collects what the tasks report, and ends it.
 
-Its parts each live in a file of their own: `CheckpointRequestDecider` (which request, when), `CheckpointTrigger` (the
-steps until the tasks are triggered), `PendingCheckpoint` (who has acked), `CheckpointCompletion` (metadata, store,
-confirmation), `CheckpointFailureManager`, `CompletedCheckpointStore` with the `SharedStateRegistry`, and the
-`CheckpointStatsTracker`. The coordinator joins them: periodic timer, acks and declines, aborts, the end of the job.
+Its parts each live in a file of their own: `PeriodicTrigger` (the timer), `CheckpointRequestDecider` (which request,
+when), `CheckpointTrigger` (the steps until the tasks are triggered), `PendingCheckpoint` (who has acked),
+`CheckpointCompletion` (metadata, store, confirmation), `CheckpointFailureManager`, `CompletedCheckpointStore` with the
+`SharedStateRegistry`, and the `CheckpointStatsTracker`. The coordinator joins them: acks and declines, aborts, the end
+of the job.
 
 It belongs to the JobMaster, which gives it events (`handle`, or the `on_...` methods) and a `CoordinatorContext`.
 What follows from an event but has to wait until it is dealt with (the next queued request, failing the job) is done at
@@ -24,6 +25,7 @@ from kit.coordinator.completing import CheckpointCompletion
 from kit.coordinator.context import CoordinatorContext
 from kit.coordinator.failure_manager import CheckpointFailureManager
 from kit.coordinator.pending_checkpoint import PendingCheckpoint, TaskAcknowledgeResult
+from kit.coordinator.periodic import PERIODIC_TIMER, PeriodicTrigger
 from kit.coordinator.plan import CheckpointPlanCalculator
 from kit.coordinator.request_decider import CheckpointRequestDecider, CheckpointTriggerRequest
 from kit.coordinator.restoring import CheckpointRestore
@@ -34,7 +36,7 @@ from kit.coordinator.triggering import CheckpointTrigger, timeout_timer
 from kit.graph.execution_graph import ExecutionGraph
 from kit.graph.settings import CheckpointCoordinatorConfiguration
 from kit.protocol import events
-from kit.protocol.commands import CancelTimer, CompleteRequest, DiscardState, Note, RemoveStored, ScheduleTimer
+from kit.protocol.commands import CancelTimer, CompleteRequest, DiscardState, Note, RemoveStored
 from kit.protocol.messages import (
     AcknowledgeCheckpoint,
     DeclineCheckpoint,
@@ -47,8 +49,6 @@ from kit.protocol.tasks import split_task_name
 from kit.protocol.words import ProtocolError, Word
 from kit.state.operator_state import TaskStateSnapshot
 
-PERIODIC_TIMER = "checkpoint-trigger"
-"""The name of the timer behind periodic checkpoints (Flink's `ScheduledTrigger`)."""
 REMEMBERED_EXPIRED = 16
 """So many expired checkpoints are remembered to tell late acks from stray ones (`NUM_GHOST_CHECKPOINT_IDS`)."""
 REMEMBERED_COMPLETED = 256
@@ -128,12 +128,13 @@ class CheckpointCoordinator:
         self.store = store or CompletedCheckpointStore(
             settings.checkpoint.max_retained, is_durable=settings.checkpoint.is_durable
         )
+        self.periodic = PeriodicTrigger(self)
         self.cleaning = 0
         """Checkpoints that the host is deleting; while they are too many no new one begins."""
         self.pending: dict[int, PendingCheckpoint] = {}
         self.statistics = CheckpointStatsTracker(max_history)
         self.decider = CheckpointRequestDecider(
-            self.config.max_concurrent, self.config.min_pause_ms, self._refuse, self._reschedule
+            self.config.max_concurrent, self.config.min_pause_ms, self._refuse, self.periodic.reschedule
         )
         self.failure_manager = CheckpointFailureManager(
             self.config.tolerable_failures, self._fail_job, self._fail_job_due_to_task_failure
@@ -149,7 +150,6 @@ class CheckpointCoordinator:
         self.last_completion_ms = LONG_AGO_MS
         self.recently_expired: deque[int] = deque(maxlen=REMEMBERED_EXPIRED)
         self._recently_completed: deque[int] = deque(maxlen=REMEMBERED_COMPLETED)
-        self._next_trigger_ms: int | None = None
         self._requests = 0
         self._depth = 0
         self._later: deque[Callable[[], None]] = deque()
@@ -189,7 +189,7 @@ class CheckpointCoordinator:
     def _on_timer(self, event: events.TimerFired) -> None:
         """A timer fired: a checkpoint expires, or a periodic one is due. Others' timers and late ones are ignored."""
         if event.timer == PERIODIC_TIMER:
-            self._on_periodic_timer()
+            self.periodic.on_timer()
         for checkpoint in self.pending.values():
             if event.timer == timeout_timer(checkpoint.checkpoint_id) and not checkpoint.is_disposed:
                 self.abort(checkpoint, CheckpointException(CheckpointFailureReason.CHECKPOINT_EXPIRED))
@@ -217,8 +217,7 @@ class CheckpointCoordinator:
     def start_checkpoint_scheduler(self) -> None:
         """Begin periodic checkpoints, the first one an interval from now.
 
-        Flink draws the first delay at random between pause and interval, so that jobs do not move in step. Raises
-        ProtocolError after shutdown, and for a job without an interval.
+        Raises ProtocolError after shutdown, and for a job without an interval.
         """
         if self.is_shut_down:
             raise ProtocolError("the checkpoint coordinator is shut down")
@@ -227,33 +226,22 @@ class CheckpointCoordinator:
         if self.is_periodic_scheduling:
             self.stop_checkpoint_scheduler()
         self.is_periodic_scheduling = True
-        self._schedule_periodic(self.context.at + self.config.interval_ms)
+        self.periodic.start()
 
     @_entry
     def stop_checkpoint_scheduler(self) -> None:
         """End periodic checkpoints; abort what is pending and queued (CHECKPOINT_COORDINATOR_SUSPEND)."""
         self.is_periodic_scheduling = False
-        self._cancel_periodic()
+        self.periodic.cancel()
         self._abort_all(CheckpointException(CheckpointFailureReason.CHECKPOINT_COORDINATOR_SUSPEND))
 
-    def _schedule_periodic(self, due_ms: int) -> None:
-        self._next_trigger_ms = due_ms
-        self.context.emit(ScheduleTimer(timer=PERIODIC_TIMER, due_ms=max(due_ms, self.context.at)))
-        self.note("PeriodicTriggerScheduled", due_ms=due_ms)
+    @_entry
+    def set_is_processing_backlog(self, operator_id: str, is_processing: bool) -> None:
+        """A source reports whether it works off a backlog: then the other interval holds."""
+        self.periodic.set_is_processing_backlog(operator_id, is_processing)
 
-    def _cancel_periodic(self) -> None:
-        if self._next_trigger_ms is not None:
-            self._next_trigger_ms = None
-            self.context.emit(CancelTimer(timer=PERIODIC_TIMER))
-
-    def _reschedule(self, now_ms: int, delay_ms: int) -> None:
-        self._schedule_periodic(now_ms + delay_ms)
-
-    def _on_periodic_timer(self) -> None:
-        due_ms = self._next_trigger_ms
-        if due_ms is None or self.context.at < due_ms:
-            return
-        self._schedule_periodic(due_ms + self.config.interval_ms)
+    def request_periodic(self) -> None:
+        """The timer wants a checkpoint."""
         self._request(self.properties, periodic=True)
 
     # --- requests -------------------------------------------------------------------------------------------------
@@ -493,7 +481,7 @@ class CheckpointCoordinator:
             return
         self.is_shut_down, self.job_status = True, job_status
         self.is_periodic_scheduling = False
-        self._cancel_periodic()
+        self.periodic.cancel()
         why = CheckpointException(CheckpointFailureReason.CHECKPOINT_COORDINATOR_SHUTDOWN)
         self.trigger.give_up(why)
         self._abort_all(why)

@@ -5,65 +5,51 @@ value found and what is allowed. `CheckpointCoordinatorConfiguration` is what th
 after the rules that combine settings have been applied (no interval means "never by itself", a pause longer than the
 interval stretches it). A `RestartStrategy` says when a failed job is started again.
 
-Follows Flink's `CheckpointConfig`, `CheckpointCoordinatorConfiguration`, `JobCheckpointingSettings`,
-`RestartStrategyOptions` and the checks of the `RestartBackoffTimeStrategy` classes.
+What a single setting may be stands in the table of `kit.graph.setting_rules`, rules about two of them stand here.
+
+Follows Flink's `CheckpointConfig`, `CheckpointCoordinatorConfiguration` and `JobCheckpointingSettings`.
 """
 
 from __future__ import annotations
 
-import re
-from dataclasses import dataclass, field
-from enum import Enum
+import os
+from dataclasses import dataclass, field, fields
 
+import pandas as pd
+
+from kit.graph.setting_rules import (
+    IN_MEMORY,
+    RULES,
+    UNLIMITED,
+    CheckpointingMode,
+    SettingError,
+    check,
+    expect,
+    member,
+)
 from kit.protocol.properties import RetentionPolicy
 
-MINIMAL_CHECKPOINT_TIME_MS = 10
-"""Intervals and timeouts shorter than this are refused (`MINIMAL_CHECKPOINT_TIME`)."""
 DISABLED_CHECKPOINT_INTERVAL_MS = 2**63 - 1
 """The interval of a job that takes no checkpoints by itself (`DISABLED_CHECKPOINT_INTERVAL`)."""
 MAX_PAUSE_MS = 365 * 24 * 60 * 60 * 1000
 """A longer pause counts as one year."""
-MAX_MEMORY_THRESHOLD_BYTES = 1024 * 1024
-"""State inlined into `_metadata` may not be larger than this (`MAX_FILE_STATE_THRESHOLD`)."""
-UNLIMITED = 2**31 - 1
-"""As a number of attempts or tolerated failures: any number (`Integer.MAX_VALUE`)."""
-
-
-IN_MEMORY, ON_FILE_SYSTEM = "memory", "filesystem"
-"""Where completed checkpoints are noted, beside ZooKeeper."""
-ZOOKEEPER_STORE = re.compile(r"zookeeper://(?P<hosts>[\w.-]+:\d+(?:,[\w.-]+:\d+)*)(?P<root>(?:/[\w.-]+)+)")
-"""The third way to say it: any number of servers, and the node below which all is kept."""
-
-
-class SettingError(ValueError):
-    """A setting has a value that is not allowed, or one that contradicts another setting."""
-
-
-def _check(ok: bool, setting: str, found: object, allowed: str) -> None:
-    if not ok:
-        raise SettingError(f"{setting} = {found!r}: expected {allowed}")
-
 
 # ---- checkpoints ------------------------------------------------------------------------------------------------
 
 
-class CheckpointingMode(Enum):
-    """What state means after a failure: each record counted once, or at least once (`CheckpointingMode`)."""
-
-    EXACTLY_ONCE = "exactly_once"
-    AT_LEAST_ONCE = "at_least_once"
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointConfig:
-    """How a job is checkpointed.
+    """How a job is checkpointed; `settings_table` shows what each setting may be and Flink's name for it.
 
-    `interval_ms` None: only when asked to. A pending checkpoint expires after `timeout_ms`; `min_pause_ms` lie
-    between the end of one and the start of the next; at most `max_concurrent` are pending at once. The job fails when
-    more than `tolerable_failures` checkpoints fail in a row. `unaligned` barriers overtake records, at once or, with
-    `aligned_timeout_ms` > 0, only once alignment has taken that long. Files go below `directory`, savepoints below
-    `savepoint_directory`; state up to `memory_threshold_bytes` is inlined into `_metadata`. The newest `max_retained`
-    checkpoints are kept, and after the job what `retention` says.
+    `interval_ms` None: only when asked to. While a source works off a backlog `interval_during_backlog_ms` takes its
+    place, 0 for none. A pending checkpoint expires after `timeout_ms`; `min_pause_ms` lie between the end of one and
+    the start of the next; at most `max_concurrent` are pending at once. The job fails when more than
+    `tolerable_failures` checkpoints fail in a row. `unaligned` barriers overtake records, at once or, with
+    `aligned_timeout_ms` > 0, only once alignment has taken that long; what they overtook goes into files that up to
+    `max_subtasks_per_channel_state_file` subtasks share, and is left out of a restore from checkpoint
+    `checkpoint_id_of_ignored_in_flight_data`. Files go below `directory`, savepoints below `savepoint_directory`; state
+    up to `memory_threshold_bytes` is inlined into `_metadata`. The newest `max_retained` checkpoints are kept, and
+    after the job what `retention` says.
 
     `store` is where the driver notes which checkpoints are complete: "memory", "filesystem" (beside the checkpoints)
     or "zookeeper://host:port,host:port/root". With the last two, which need a `directory`, a new driver can go on where
@@ -74,6 +60,7 @@ class CheckpointConfig:
     """
 
     interval_ms: int | None = None
+    interval_during_backlog_ms: int | None = None
     mode: CheckpointingMode = CheckpointingMode.EXACTLY_ONCE
     timeout_ms: int = 600_000
     min_pause_ms: int = 0
@@ -81,6 +68,8 @@ class CheckpointConfig:
     tolerable_failures: int = 0
     unaligned: bool = False
     aligned_timeout_ms: int = 0
+    max_subtasks_per_channel_state_file: int = 5
+    checkpoint_id_of_ignored_in_flight_data: int | None = None
     retention: RetentionPolicy = RetentionPolicy.NEVER_RETAIN_AFTER_TERMINATION
     directory: str | None = None
     savepoint_directory: str | None = None
@@ -90,45 +79,40 @@ class CheckpointConfig:
     store: str = IN_MEMORY
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "mode", _mode(self.mode))
-        _check(
-            self.store in (IN_MEMORY, ON_FILE_SYSTEM) or ZOOKEEPER_STORE.fullmatch(self.store) is not None,
-            "store",
-            self.store,
-            f"{IN_MEMORY!r}, {ON_FILE_SYSTEM!r} or 'zookeeper://host:port,host:port/root'",
-        )
-        _check(
+        object.__setattr__(self, "mode", member(CheckpointingMode, self.mode))
+        object.__setattr__(self, "retention", member(RetentionPolicy, self.retention))
+        for name in ("directory", "savepoint_directory"):
+            place = getattr(self, name)
+            object.__setattr__(self, name, os.fspath(place) if isinstance(place, os.PathLike) else place)
+        check(self)
+        self._check_backlog()
+        self._check_unaligned()
+        expect(
             not self.is_durable or self.directory is not None,
             "directory",
             self.directory,
             f"a directory that outlives the driver, for store = {self.store!r} to find the checkpoints there again",
         )
-        shortest = f"{MINIMAL_CHECKPOINT_TIME_MS} or more"
-        if self.interval_ms is not None:
-            _check(
-                self.interval_ms >= MINIMAL_CHECKPOINT_TIME_MS,
-                "interval_ms",
-                self.interval_ms,
-                f"{shortest}, or None for no periodic checkpoints",
-            )
-        _check(self.timeout_ms >= MINIMAL_CHECKPOINT_TIME_MS, "timeout_ms", self.timeout_ms, shortest)
-        for setting, least in _LEAST.items():
-            found = getattr(self, setting)
-            _check(found >= least, setting, found, f"{least} or more")
-        _check(
-            0 <= self.memory_threshold_bytes <= MAX_MEMORY_THRESHOLD_BYTES,
-            "memory_threshold_bytes",
-            self.memory_threshold_bytes,
-            f"0 to {MAX_MEMORY_THRESHOLD_BYTES}",
+
+    def _check_backlog(self) -> None:
+        """Checkpoints are not more frequent during a backlog."""
+        least = DISABLED_CHECKPOINT_INTERVAL_MS if self.interval_ms is None else self.interval_ms
+        expect(
+            self.interval_during_backlog_ms in (None, 0) or self.interval_during_backlog_ms >= least,
+            "interval_during_backlog_ms",
+            self.interval_during_backlog_ms,
+            f"0 or no less than interval_ms = {self.interval_ms}",
         )
+
+    def _check_unaligned(self) -> None:
         if self.unaligned:
-            _check(
-                self.mode is CheckpointingMode.EXACTLY_ONCE,
+            expect(
+                self.is_exactly_once,
                 "mode",
                 self.mode.value,
                 "exactly_once with unaligned=True (there is no alignment to avoid otherwise)",
             )
-            _check(self.max_concurrent == 1, "max_concurrent", self.max_concurrent, "1 with unaligned=True")
+            expect(self.max_concurrent == 1, "max_concurrent", self.max_concurrent, "1 with unaligned=True")
 
     @property
     def is_exactly_once(self) -> bool:
@@ -141,32 +125,17 @@ class CheckpointConfig:
         return self.store != IN_MEMORY
 
 
-_LEAST = {
-    "min_pause_ms": 0,
-    "max_concurrent": 1,
-    "tolerable_failures": 0,
-    "aligned_timeout_ms": 0,
-    "max_retained": 1,
-}
-
-
-def _mode(mode: CheckpointingMode | str) -> CheckpointingMode:
-    try:
-        return CheckpointingMode(mode)
-    except ValueError:
-        allowed = " or ".join(repr(known.value) for known in CheckpointingMode)
-        raise SettingError(f"mode = {mode!r}: expected {allowed}") from None
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointCoordinatorConfiguration:
     """The settings as the coordinator uses them (`CheckpointCoordinatorConfiguration`).
 
-    `interval_ms` is the distance between two periodic triggers: never less than `min_pause_ms`, and
+    `interval_ms` is the distance between two periodic triggers, never less than `min_pause_ms`;
+    `interval_during_backlog_ms` takes its place while a source has a backlog. Either is
     DISABLED_CHECKPOINT_INTERVAL_MS when there are none.
     """
 
     interval_ms: int
+    interval_during_backlog_ms: int
     timeout_ms: int
     min_pause_ms: int
     max_concurrent: int
@@ -175,6 +144,7 @@ class CheckpointCoordinatorConfiguration:
     exactly_once: bool
     unaligned: bool
     aligned_timeout_ms: int
+    checkpoint_id_of_ignored_in_flight_data: int | None
     checkpoints_after_tasks_finish: bool
 
     @classmethod
@@ -182,8 +152,11 @@ class CheckpointCoordinatorConfiguration:
         """Apply the rules that combine settings, as the constructor of Flink's `CheckpointCoordinator` does."""
         min_pause_ms = min(config.min_pause_ms, MAX_PAUSE_MS)
         interval_ms = DISABLED_CHECKPOINT_INTERVAL_MS if config.interval_ms is None else config.interval_ms
+        backlog_ms = config.interval_during_backlog_ms
+        backlog_ms = interval_ms if backlog_ms is None else backlog_ms
         return cls(
             interval_ms=max(interval_ms, min_pause_ms),
+            interval_during_backlog_ms=backlog_ms or DISABLED_CHECKPOINT_INTERVAL_MS,
             timeout_ms=config.timeout_ms,
             min_pause_ms=min_pause_ms,
             max_concurrent=config.max_concurrent,
@@ -192,6 +165,7 @@ class CheckpointCoordinatorConfiguration:
             exactly_once=config.is_exactly_once,
             unaligned=config.unaligned,
             aligned_timeout_ms=config.aligned_timeout_ms,
+            checkpoint_id_of_ignored_in_flight_data=config.checkpoint_id_of_ignored_in_flight_data,
             checkpoints_after_tasks_finish=config.checkpoints_after_tasks_finish,
         )
 
@@ -217,8 +191,7 @@ class FixedDelay:
     delay_ms: int = 1_000
 
     def __post_init__(self) -> None:
-        _check(self.attempts >= 0, "attempts", self.attempts, "0 or more")
-        _check(self.delay_ms >= 0, "delay_ms", self.delay_ms, "0 or more")
+        check(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,17 +209,13 @@ class ExponentialDelay:
     attempts_before_reset: int = UNLIMITED
 
     def __post_init__(self) -> None:
-        _check(self.initial_delay_ms >= 1, "initial_delay_ms", self.initial_delay_ms, "1 or more")
-        _check(
+        check(self)
+        expect(
             self.max_delay_ms >= self.initial_delay_ms,
             "max_delay_ms",
             self.max_delay_ms,
             f"no less than initial_delay_ms = {self.initial_delay_ms}",
         )
-        _check(self.multiplier > 1, "multiplier", self.multiplier, "more than 1")
-        _check(self.reset_after_ms >= 1, "reset_after_ms", self.reset_after_ms, "1 or more")
-        _check(0 <= self.jitter_factor <= 1, "jitter_factor", self.jitter_factor, "0 to 1")
-        _check(self.attempts_before_reset >= 1, "attempts_before_reset", self.attempts_before_reset, "1 or more")
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,9 +227,7 @@ class FailureRate:
     delay_ms: int = 1_000
 
     def __post_init__(self) -> None:
-        _check(self.max_failures >= 1, "max_failures", self.max_failures, "1 or more")
-        _check(self.interval_ms >= 1, "interval_ms", self.interval_ms, "1 or more")
-        _check(self.delay_ms >= 0, "delay_ms", self.delay_ms, "0 or more")
+        check(self)
 
 
 RestartStrategy = NoRestart | FixedDelay | ExponentialDelay | FailureRate
@@ -290,10 +257,39 @@ class JobSettings:
     channel_credits: int = 2
 
     def __post_init__(self) -> None:
-        _check(self.buffer_rows >= 1, "buffer_rows", self.buffer_rows, "1 or more")
-        _check(self.channel_credits >= 1, "channel_credits", self.channel_credits, "1 or more")
+        check(self)
 
     @property
     def coordinator(self) -> CheckpointCoordinatorConfiguration:
         """The checkpoint settings as the coordinator uses them."""
         return CheckpointCoordinatorConfiguration.of(self.checkpoint)
+
+
+def settings_table() -> pd.DataFrame:
+    """All settings: one row each with the class that takes it, its default, what is allowed, and Flink's option."""
+    rows = []
+    for kind in (CheckpointConfig, FixedDelay, ExponentialDelay, FailureRate, JobSettings):
+        defaults = {each.name: getattr(each.default, "value", each.default) for each in fields(kind)}
+        rows += [
+            (kind.__name__, rule.setting, defaults[rule.setting], rule.allowed.text, rule.option)
+            for rule in RULES[kind.__name__]
+        ]
+    return pd.DataFrame(rows, columns=["of", "setting", "default", "allowed", "flink"])
+
+
+__all__ = [
+    "DISABLED_CHECKPOINT_INTERVAL_MS",
+    "MAX_PAUSE_MS",
+    "CheckpointConfig",
+    "CheckpointCoordinatorConfiguration",
+    "CheckpointingMode",
+    "ExponentialDelay",
+    "FailureRate",
+    "FixedDelay",
+    "JobSettings",
+    "NoRestart",
+    "RestartStrategy",
+    "SettingError",
+    "default_restart_strategy",
+    "settings_table",
+]

@@ -28,7 +28,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-from kit.graph.settings import IN_MEMORY, ON_FILE_SYSTEM, ZOOKEEPER_STORE
+from kit.graph.setting_rules import IN_MEMORY, ON_FILE_SYSTEM, ZOOKEEPER_STORE
 from kit.protocol.properties import RecoveryClaimMode
 from kit.protocol.stored import StoredCheckpoint
 from kit.state.errors import StorageError

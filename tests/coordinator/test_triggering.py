@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kit.coordinator.coordinator import PERIODIC_TIMER
+from kit.coordinator.periodic import PERIODIC_TIMER
 from kit.protocol import commands, events
 from kit.protocol.messages import TriggerTaskCheckpoint
 from kit.protocol.options import AlignmentType

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
+from pathlib import PurePosixPath
+from typing import Any
+
 import pytest
 
+from kit.graph.setting_rules import NOT_HERE, RULES
 from kit.graph.settings import (
-    DISABLED_CHECKPOINT_INTERVAL_MS,
+    DISABLED_CHECKPOINT_INTERVAL_MS as NEVER,
+)
+from kit.graph.settings import (
     MAX_PAUSE_MS,
     CheckpointConfig,
     CheckpointCoordinatorConfiguration,
@@ -15,25 +22,98 @@ from kit.graph.settings import (
     FixedDelay,
     JobSettings,
     SettingError,
+    settings_table,
 )
 from kit.protocol.properties import RetentionPolicy
 
+KB, SECOND, MINUTE = 1024, 1_000, 60_000
+FLINKS = {
+    "execution.checkpointing.checkpoints-after-tasks-finish": True,
+    "execution.checkpointing.dir": None,
+    "execution.checkpointing.savepoint-dir": None,
+    "execution.checkpointing.num-retained": 1,
+    "execution.checkpointing.data-inline-threshold": 20 * KB,
+    "execution.checkpointing.mode": "exactly_once",
+    "execution.checkpointing.timeout": 10 * MINUTE,
+    "execution.checkpointing.max-concurrent-checkpoints": 1,
+    "execution.checkpointing.min-pause": 0,
+    "execution.checkpointing.tolerable-failed-checkpoints": 0,
+    "execution.checkpointing.externalized-checkpoint-retention": "NEVER_RETAIN_AFTER_TERMINATION",
+    "execution.checkpointing.interval-during-backlog": None,
+    "execution.checkpointing.interval": None,
+    "execution.checkpointing.unaligned.enabled": False,
+    "execution.checkpointing.aligned-checkpoint-timeout": 0,
+    "execution.checkpointing.unaligned.max-subtasks-per-channel-state-file": 5,
+    "execution.state-recovery.without-channel-state.checkpoint-id": None,
+    "restart-strategy.fixed-delay.attempts": 1,
+    "restart-strategy.fixed-delay.delay": SECOND,
+    "restart-strategy.failure-rate.max-failures-per-interval": 1,
+    "restart-strategy.failure-rate.failure-rate-interval": MINUTE,
+    "restart-strategy.failure-rate.delay": SECOND,
+    "restart-strategy.exponential-delay.initial-backoff": SECOND,
+    "restart-strategy.exponential-delay.max-backoff": MINUTE,
+    "restart-strategy.exponential-delay.backoff-multiplier": 1.5,
+    "restart-strategy.exponential-delay.reset-backoff-threshold": 60 * MINUTE,
+    "restart-strategy.exponential-delay.jitter-factor": 0.1,
+    "restart-strategy.exponential-delay.attempts-before-reset-backoff": 2**31 - 1,
+    "taskmanager.network.memory.buffers-per-channel": 2,
+    "high-availability.type": "memory",
+}
+"""Flink's options and defaults (in ms and bytes), as its 2.x sources have them; its "NONE" is our "memory"."""
+FLINK_ALSO_HAS = (
+    *("storage", "cleaner.parallel-mode", "incremental", "create-subdir", "write-buffer-size"),
+    *("local-backup.dirs", "local-backup.enabled", "file-merging.enabled"),
+    *("unaligned.forced", "unaligned.interruptible-timers.enabled"),
+)
+"""Of `CheckpointingOptions`, below `execution.checkpointing`; what is below file-merging goes with that."""
+
 
 def test_defaults_are_flinks() -> None:
-    config = CheckpointConfig()
-    assert config.interval_ms is None
-    assert config.mode is CheckpointingMode.EXACTLY_ONCE
-    assert (config.timeout_ms, config.min_pause_ms, config.max_concurrent) == (600_000, 0, 1)
-    assert (config.tolerable_failures, config.max_retained) == (0, 1)
-    assert config.memory_threshold_bytes == 20_480
-    assert config.retention is RetentionPolicy.NEVER_RETAIN_AFTER_TERMINATION
-    assert not config.unaligned
-    assert config.checkpoints_after_tasks_finish
+    table = settings_table()
+    ours = {flink: default for flink, default in zip(table.flink, table.default, strict=True) if flink}
+    assert ours == FLINKS
+
+
+def test_every_checkpointing_option_of_flink_is_here_or_has_a_reason() -> None:
+    missing = {f"execution.checkpointing.{name}" for name in FLINK_ALSO_HAS} - NOT_HERE.keys()
+    assert not missing
+    assert not NOT_HERE.keys() & set(settings_table().flink)
+    assert all(NOT_HERE.values())
+
+
+@pytest.mark.parametrize("kind", [CheckpointConfig, FixedDelay, FailureRate, ExponentialDelay, JobSettings])
+def test_every_setting_has_a_rule_that_takes_its_default_and_refuses_nonsense(kind: type[Any]) -> None:
+    settings = {field.name for field in fields(kind)} - {"checkpoint", "restart"}
+    assert settings == {rule.setting for rule in RULES[kind.__name__]}
+    for name in settings:
+        with pytest.raises(SettingError, match=f"^{name} = .* expected "):
+            kind(**{name: object()})
 
 
 REFUSED = [
     (CheckpointConfig, {"interval_ms": 9}, "interval_ms = 9: expected 10 or more, or None"),
     (CheckpointConfig, {"interval_ms": 0}, "interval_ms = 0"),
+    (CheckpointConfig, {"interval_ms": 100.5}, "interval_ms = 100.5: expected 10 or more"),
+    (
+        CheckpointConfig,
+        {"interval_ms": 100, "interval_during_backlog_ms": 9},
+        "interval_during_backlog_ms = 9: expected",
+    ),
+    (CheckpointConfig, {"interval_ms": 100, "interval_during_backlog_ms": 99}, "99: expected 0 or no less than interv"),
+    (CheckpointConfig, {"interval_during_backlog_ms": 100}, "100: expected 0 or no less than interval_ms = None"),
+    (
+        CheckpointConfig,
+        {"max_subtasks_per_channel_state_file": 0},
+        "max_subtasks_per_channel_state_file = 0: expected 1",
+    ),
+    (CheckpointConfig, {"checkpoint_id_of_ignored_in_flight_data": 0}, "checkpoint_id_of_ignored_in_flight_data = 0"),
+    (CheckpointConfig, {"unaligned": 1}, "unaligned = 1: expected True or False"),
+    (
+        CheckpointConfig,
+        {"retention": "sometimes"},
+        "retention = 'sometimes': expected 'NEVER_RETAIN_AFTER_TERMINATION'",
+    ),
+    (CheckpointConfig, {"directory": ""}, "directory = '': expected a path or URI"),
     (CheckpointConfig, {"timeout_ms": 9}, "timeout_ms = 9: expected 10 or more"),
     (CheckpointConfig, {"min_pause_ms": -1}, "min_pause_ms = -1: expected 0 or more"),
     (CheckpointConfig, {"max_concurrent": 0}, "max_concurrent = 0: expected 1 or more"),
@@ -90,7 +170,7 @@ def coordinator(**values: object) -> CheckpointCoordinatorConfiguration:
 
 
 def test_no_interval_means_no_periodic_checkpoints() -> None:
-    assert coordinator().interval_ms == DISABLED_CHECKPOINT_INTERVAL_MS
+    assert coordinator().interval_ms == NEVER
     assert not coordinator().is_periodic
     assert coordinator(interval_ms=10).is_periodic
 
@@ -108,3 +188,16 @@ def test_a_pause_is_a_year_at_most() -> None:
 def test_the_mode_holds_without_an_interval() -> None:
     assert coordinator().exactly_once
     assert not coordinator(mode="at_least_once").exactly_once
+
+
+def test_the_interval_during_a_backlog_is_the_same_unless_it_is_set() -> None:
+    assert coordinator(interval_ms=100).interval_during_backlog_ms == 100
+    assert coordinator(interval_ms=100, interval_during_backlog_ms=300).interval_during_backlog_ms == 300
+    assert coordinator(interval_ms=100, interval_during_backlog_ms=0).interval_during_backlog_ms == NEVER
+    assert coordinator().interval_during_backlog_ms == coordinator(interval_during_backlog_ms=0).interval_ms == NEVER
+
+
+def test_words_and_paths_are_taken_for_what_they_mean() -> None:
+    config = CheckpointConfig(retention="RETAIN_ON_FAILURE", directory=PurePosixPath("/data/checkpoints"))  # type: ignore[arg-type]
+    assert config.retention is RetentionPolicy.RETAIN_ON_FAILURE
+    assert config.directory == "/data/checkpoints"
