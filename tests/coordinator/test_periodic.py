@@ -73,7 +73,8 @@ def test_a_backlog_known_before_the_first_trigger_holds_from_the_beginning() -> 
 def test_a_user_may_ask_for_a_checkpoint_during_a_backlog() -> None:
     job_ = job(0)
     job_.coordinator.set_is_processing_backlog(A, True)
-    assert job_.pending() == [job_.trigger()]
+    checkpoint_id = job_.trigger()
+    assert job_.pending() == [checkpoint_id]
 
 
 def test_the_end_of_a_backlog_starts_nothing_that_was_stopped() -> None:
