@@ -181,7 +181,7 @@ class CheckpointCompletion:
                     last_subsumed_id=last_subsumed_id,
                 )
             )
-        context.notify_coordinators_complete(checkpoint.checkpoint_id)
+        context.coordinators.notify_complete(checkpoint.checkpoint_id)
 
     def on_store_failed(self, event: CheckpointStoreFailed) -> None:
         """The checkpoint could not be stored, or nobody knows: then its files must stay, and what sinks staged too, so

@@ -12,6 +12,19 @@ from kit.protocol.tasks import ExecutionState
 from kit.protocol.words import Word
 
 
+class CoordinatorListeners(Protocol):
+    """The operator coordinators of the job, as they are told what becomes of a checkpoint."""
+
+    def notify_complete(self, checkpoint_id: int) -> None:
+        """A checkpoint is stored for good."""
+
+    def notify_aborted(self, checkpoint_id: int) -> None:
+        """A checkpoint will not complete."""
+
+    def abort_triggering(self) -> None:
+        """Forget the snapshot that was asked for last (`abortCurrentTriggering`)."""
+
+
 class CoordinatorContext(Protocol):
     """The JobMaster, as the coordinator sees it."""
 
@@ -35,11 +48,6 @@ class CoordinatorContext(Protocol):
     def fail_job_due_to_task_failure(self, error: str, task: str) -> None:
         """The same where one task is to blame (Flink's `failJobDueToTaskFailure`)."""
 
-    def notify_coordinators_complete(self, checkpoint_id: int) -> None:
-        """Tell the operator coordinators that a checkpoint is stored for good."""
-
-    def notify_coordinators_aborted(self, checkpoint_id: int) -> None:
-        """Tell the operator coordinators that a checkpoint will not complete."""
-
-    def abort_coordinators_triggering(self) -> None:
-        """Tell the operator coordinators to forget the snapshot they were asked for (`abortCurrentTriggering`)."""
+    @property
+    def coordinators(self) -> CoordinatorListeners:
+        """The operator coordinators."""

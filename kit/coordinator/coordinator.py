@@ -444,7 +444,7 @@ class CheckpointCoordinator:
                     latest_completed_id=latest_id,
                 )
             )
-        self.context.notify_coordinators_aborted(checkpoint.checkpoint_id)
+        self.context.coordinators.notify_aborted(checkpoint.checkpoint_id)
 
     @_entry
     def abort_pending_checkpoints(self, reason: CheckpointFailureReason, detail: str = "") -> None:

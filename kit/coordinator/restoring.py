@@ -9,6 +9,7 @@ Follows `restoreSavepoint` and `restoreLatestCheckpointedStateInternal` of Flink
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kit.coordinator.completed_checkpoint import CompletedCheckpoint
@@ -22,6 +23,7 @@ from kit.protocol.properties import CheckpointProperties, RecoveryClaimMode
 from kit.protocol.stored import RecoveredCheckpoint, StoredCheckpoint
 from kit.protocol.words import ProtocolError
 from kit.restore.topology import AssignmentVertex, OperatorIDPair
+from kit.state.operator_state import without_in_flight_data
 
 if TYPE_CHECKING:
     from kit.coordinator.coordinator import CheckpointCoordinator
@@ -180,4 +182,14 @@ class CheckpointRestore:
         )
         if command is not None:
             owner.context.emit(command)
-        return latest
+        return self._without_ignored_data(latest)
+
+    def _without_ignored_data(self, latest: CompletedCheckpoint) -> CompletedCheckpoint:
+        """The checkpoint, without its in-flight data if that is to be ignored (`extractOperatorStates`).
+
+        Flink drops what operator coordinators had stored along with it, so that a source begins anew; that stays here.
+        """
+        if latest.checkpoint_id != self._coordinator.config.checkpoint_id_of_ignored_in_flight_data:
+            return latest
+        states = {key: without_in_flight_data(state) for key, state in latest.operator_states.items()}
+        return replace(latest, operator_states=states)

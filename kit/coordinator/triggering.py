@@ -335,7 +335,7 @@ class CheckpointTrigger:
         """The checkpoint was aborted: if it was being triggered, the turn is the next one's."""
         if self.current is not None and self.current.checkpoint is checkpoint:
             self.current = None
-            self._coordinator.context.abort_coordinators_triggering()
+            self._coordinator.context.coordinators.abort_triggering()
 
     def __repr__(self) -> str:
         return f"CheckpointTrigger({self.current.request.label if self.current else 'idle'})"

@@ -139,6 +139,7 @@ RULES: dict[str, tuple[Rule, ...]] = {
         Rule("tolerable_failures", f"{_CHECKPOINTING}.tolerable-failed-checkpoints", count(0)),
         Rule("unaligned", f"{_CHECKPOINTING}.unaligned.enabled", FLAG),
         Rule("aligned_timeout_ms", f"{_CHECKPOINTING}.aligned-checkpoint-timeout", milliseconds(0)),
+        Rule("force_unaligned", f"{_CHECKPOINTING}.unaligned.forced", FLAG),
         Rule(
             "max_subtasks_per_channel_state_file",
             f"{_CHECKPOINTING}.unaligned.max-subtasks-per-channel-state-file",
@@ -190,7 +191,6 @@ NOT_HERE = {
     f"{_CHECKPOINTING}.local-backup.enabled": "see `local_recovery`",
     f"{_CHECKPOINTING}.local-backup.dirs": "see `local_recovery`",
     f"{_CHECKPOINTING}.file-merging.enabled": "experimental in Flink; small state goes into `_metadata` instead",
-    f"{_CHECKPOINTING}.unaligned.forced": "the kit has neither iterations nor custom partitioners, which it is for",
     f"{_CHECKPOINTING}.unaligned.interruptible-timers.enabled": "experimental in Flink; timers of a batch fire as one",
     f"{_RECOVERY}.path": "`restore_path` of SparkJob and Lab",
     f"{_RECOVERY}.ignore-unclaimed-state": "`allow_non_restored_state` of SparkJob and Lab",

@@ -12,8 +12,8 @@ Follows Flink's `CheckpointConfig`, `CheckpointCoordinatorConfiguration` and `Jo
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass, field, fields
+from os import PathLike, fspath
 
 import pandas as pd
 
@@ -44,12 +44,14 @@ class CheckpointConfig:
     `interval_ms` None: only when asked to. While a source works off a backlog `interval_during_backlog_ms` takes its
     place, 0 for none. A pending checkpoint expires after `timeout_ms`; `min_pause_ms` lie between the end of one and
     the start of the next; at most `max_concurrent` are pending at once. The job fails when more than
-    `tolerable_failures` checkpoints fail in a row. `unaligned` barriers overtake records, at once or, with
-    `aligned_timeout_ms` > 0, only once alignment has taken that long; what they overtook goes into files that up to
-    `max_subtasks_per_channel_state_file` subtasks share, and is left out of a restore from checkpoint
-    `checkpoint_id_of_ignored_in_flight_data`. Files go below `directory`, savepoints below `savepoint_directory`; state
-    up to `memory_threshold_bytes` is inlined into `_metadata`. The newest `max_retained` checkpoints are kept, and
-    after the job what `retention` says.
+    `tolerable_failures` checkpoints fail in a row. Files go below `directory`, savepoints below `savepoint_directory`;
+    state up to `memory_threshold_bytes` is inlined into `_metadata`. The newest `max_retained` checkpoints are kept,
+    and after the job what `retention` says.
+
+    `unaligned` barriers overtake records, at once or, with `aligned_timeout_ms` > 0, only once alignment has taken that
+    long; a job with `partition_custom` needs `force_unaligned` for it. What barriers overtook goes into files that up
+    to `max_subtasks_per_channel_state_file` subtasks share, and is left out of a restore from the checkpoint
+    `checkpoint_id_of_ignored_in_flight_data`.
 
     `store` is where the driver notes which checkpoints are complete: "memory", "filesystem" (beside the checkpoints)
     or "zookeeper://host:port,host:port/root". With the last two, which need a `directory`, a new driver can go on where
@@ -68,6 +70,7 @@ class CheckpointConfig:
     tolerable_failures: int = 0
     unaligned: bool = False
     aligned_timeout_ms: int = 0
+    force_unaligned: bool = False
     max_subtasks_per_channel_state_file: int = 5
     checkpoint_id_of_ignored_in_flight_data: int | None = None
     retention: RetentionPolicy = RetentionPolicy.NEVER_RETAIN_AFTER_TERMINATION
@@ -83,7 +86,7 @@ class CheckpointConfig:
         object.__setattr__(self, "retention", member(RetentionPolicy, self.retention))
         for name in ("directory", "savepoint_directory"):
             place = getattr(self, name)
-            object.__setattr__(self, name, os.fspath(place) if isinstance(place, os.PathLike) else place)
+            object.__setattr__(self, name, fspath(place) if isinstance(place, PathLike) else place)
         check(self)
         self._check_backlog()
         self._check_unaligned()

@@ -109,6 +109,7 @@ class StreamGraph:
             outputs[edge.source].append(edge)
             inputs[edge.target].append(edge)
             self._check_forward(edge)
+            self._check_custom(edge)
         object.__setattr__(self, "_inputs", inputs)
         object.__setattr__(self, "_outputs", outputs)
 
@@ -141,6 +142,16 @@ class StreamGraph:
             raise GraphError(
                 f"forward from {source.label} to {target.label} needs equal parallelism, found {source.parallelism} "
                 f"and {target.parallelism}: use rebalance(), broadcast(), global_() or key_by() between them"
+            )
+
+    def _check_custom(self, edge: StreamEdge) -> None:
+        """Records in flight behind a user's function cannot be rescaled (`StreamingJobGraphGenerator.preValidate`)."""
+        checkpoint = self.settings.checkpoint
+        if edge.partitioner is PartitionerKind.CUSTOM and checkpoint.unaligned and not checkpoint.force_unaligned:
+            raise GraphError(
+                f"partition_custom from {self.node(edge.source).label} to {self.node(edge.target).label} does not go "
+                "with unaligned checkpoints, since nobody knows where records in flight belong after a rescale: set "
+                "unaligned=False, or force_unaligned=True where the job will not be rescaled"
             )
 
     def __repr__(self) -> str:

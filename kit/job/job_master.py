@@ -238,6 +238,7 @@ class JobMaster(Machine):
             return
         if message.end_of_data:
             self.tasks[message.task].data_ended = True
+            self.coordinators.data_ended(message.task)
             self._take_last_checkpoint_when_all_data_ended()
             return
         if message.state is ExecutionState.FAILED:
@@ -248,6 +249,7 @@ class JobMaster(Machine):
             self.coordinators.attempt_ready(message.task, message.attempt)
             self._start_checkpoints_when_running()
         elif message.state is ExecutionState.FINISHED:
+            self.coordinators.data_ended(message.task)
             self._finish_when_done()
 
     def _task_failed(self, task: str, error: str, *, recoverable: bool = True) -> None:
@@ -335,6 +337,10 @@ class JobMaster(Machine):
     def coordinator_snapshot_failed(self, checkpoint_id: int, operator_id: str, error: str) -> None:
         """A coordinator could not."""
         self.checkpoints.on_coordinator_snapshot_failed(checkpoint_id, operator_id, error)
+
+    def set_is_processing_backlog(self, operator_id: str, is_processing: bool) -> None:
+        """A source works off a backlog, or has done so."""
+        self.checkpoints.set_is_processing_backlog(operator_id, is_processing)
 
     def coordinator_failed(self, error: str) -> None:
         """A coordinator raised: the job fails once the event at hand is dealt with."""
@@ -575,18 +581,6 @@ class JobMaster(Machine):
     def fail_job_due_to_task_failure(self, error: str, task: str) -> None:
         """The same where one task is to blame."""
         self._on_failure(f"{task}: {error}")
-
-    def notify_coordinators_complete(self, checkpoint_id: int) -> None:
-        """A checkpoint is stored for good."""
-        self.coordinators.notify_complete(checkpoint_id)
-
-    def notify_coordinators_aborted(self, checkpoint_id: int) -> None:
-        """A checkpoint will not complete."""
-        self.coordinators.notify_aborted(checkpoint_id)
-
-    def abort_coordinators_triggering(self) -> None:
-        """Let held events go: the barriers will not come."""
-        self.coordinators.abort_triggering()
 
     def validate(self) -> None:
         """Check the invariants of the job and its parts."""

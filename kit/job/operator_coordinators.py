@@ -39,6 +39,9 @@ class CoordinatorHost(Protocol):
     def coordinator_snapshot_failed(self, checkpoint_id: int, operator_id: str, error: str) -> None:
         """A coordinator could not; the checkpoint fails."""
 
+    def set_is_processing_backlog(self, operator_id: str, is_processing: bool) -> None:
+        """An operator works off a backlog, or has done so."""
+
     def coordinator_failed(self, error: str) -> None:
         """A coordinator raised, or asked to fail the job: it fails once the event at hand is dealt with."""
 
@@ -62,6 +65,11 @@ class HolderContext:
     def splits(self) -> Sequence[Payload]:
         """What the host found to read."""
         return self._holder.splits
+
+    def set_is_processing_backlog(self, is_processing: bool) -> None:
+        """Say whether the operator works off a backlog."""
+        if not self.is_quiesced:
+            self._holder.host.set_is_processing_backlog(self.operator_id, is_processing)
 
     def fail_job(self, error: str) -> None:
         """Fail the job; only the first call counts."""
@@ -111,6 +119,8 @@ class OperatorCoordinatorHolder:
         self.host = host
         self.splits: Sequence[Payload] = ()
         self.gateways: dict[int, GatedSubtask] = {}
+        self._ended: set[int] = set()
+        """The subtasks that have no more input."""
         self._spec = operator.spec
         self._is_started = self._is_closed = False
         self._create()
@@ -126,7 +136,7 @@ class OperatorCoordinatorHolder:
         begins, a new one if there was one at work.
         """
         self.parallelism = parallelism
-        self.gateways = {}
+        self.gateways, self._ended = {}, set()
         again = self._is_started
         if again:
             self._quiesce()
@@ -178,6 +188,12 @@ class OperatorCoordinatorHolder:
         """An attempt failed, or was cancelled: what is held for it is lost with it."""
         self.gateways.pop(subtask, None)
         self._call(lambda: self.coordinator.execution_attempt_failed(subtask, attempt, reason))
+
+    def data_ended(self, subtask: int) -> None:
+        """A subtask has processed all its input; when all have, there is no backlog, whatever the coordinator says."""
+        self._ended.add(subtask)
+        if len(self._ended) == self.parallelism:
+            self.host.set_is_processing_backlog(self.operator_id, False)
 
     def subtask_reset(self, subtask: int, checkpoint_id: int) -> None:
         """One subtask goes back to a checkpoint by itself."""
@@ -276,6 +292,11 @@ class OperatorCoordinators:
         """An attempt of a task failed, or was cancelled (None)."""
         for holder, subtask in self._at(task):
             holder.attempt_failed(subtask, attempt, reason)
+
+    def data_ended(self, task: str) -> None:
+        """A task has processed all its input, or has finished."""
+        for holder, subtask in self._at(task):
+            holder.data_ended(subtask)
 
     def open_gate(self, task: str, checkpoint_id: int) -> None:
         """The task's barrier goes before whatever is sent to its operators from now on."""

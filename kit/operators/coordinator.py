@@ -42,6 +42,11 @@ class OperatorCoordinatorContext(Protocol):
     def splits(self) -> Sequence[Payload]:
         """What the host found to read, for a coordinator with `needs_splits`."""
 
+    def set_is_processing_backlog(self, is_processing: bool) -> None:
+        """Say whether the operator works off a backlog: while any does, `interval_during_backlog_ms` holds. False
+        until it is called (`SplitEnumeratorContext.setIsProcessingBacklog`).
+        """
+
     def fail_job(self, error: str) -> None:
         """Fail the job; only a coordinator's first call counts."""
 

@@ -56,16 +56,21 @@ class Source:
     """Base of all sources.
 
     `rows_per_second`: at most so many rows a second in each subtask; None is no limit. `batch_rows`: rows of a batch.
+    `backlog_splits`: so many splits, the first ones, are what had piled up before the job began; while they are read,
+    checkpoints come at `CheckpointConfig.interval_during_backlog_ms`.
     """
 
     rows_per_second: float | None = field(default=None, repr=False)
     batch_rows: int = field(default=DEFAULT_BATCH_ROWS, repr=False)
+    backlog_splits: int = field(default=0, repr=False)
 
     def __post_init__(self) -> None:
         if self.rows_per_second is not None and not self.rows_per_second > 0:
             raise ValueError(
                 f"{type(self).__name__}: rows_per_second is {self.rows_per_second}, but must be above 0, or None"
             )
+        if self.backlog_splits < 0:
+            raise ValueError(f"{type(self).__name__}: backlog_splits is {self.backlog_splits}, but must be 0 or more")
         if self.batch_rows < 1:
             raise ValueError(f"{type(self).__name__}: batch_rows is {self.batch_rows}, but must be 1 or more")
 
@@ -118,4 +123,4 @@ class SourceSpec(ResolvedSpec):
 
     def create_coordinator(self, context: OperatorCoordinatorContext) -> SourceCoordinator:
         """The coordinator that hands out the splits."""
-        return SourceCoordinator(context)
+        return SourceCoordinator(context, self.source.backlog_splits)

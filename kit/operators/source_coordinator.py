@@ -1,7 +1,8 @@
 """The coordinator of a source: hands the splits of its `SplitEnumerator` to the readers that ask.
 
 The splits not given out yet are its state; those given out belong to the readers'. To let one reader go back to a
-checkpoint by itself, it remembers which splits each reader got after which checkpoint, until that is complete.
+checkpoint by itself, it remembers which splits each reader got after which checkpoint, until that is complete. It
+tells the job whether splits of a backlog are still being read.
 
 Follows Flink's `SourceCoordinator` and `SplitAssignmentTracker`.
 """
@@ -26,11 +27,12 @@ class SourceCoordinator(OperatorCoordinator):
 
     needs_splits = True
 
-    def __init__(self, context: OperatorCoordinatorContext) -> None:
+    def __init__(self, context: OperatorCoordinatorContext, backlog_splits: int = 0) -> None:
         super().__init__(context)
-        self.enumerator = SplitEnumerator(context.operator_id, context.parallelism)
+        self.enumerator = SplitEnumerator(context.operator_id, context.parallelism, backlog_splits)
         self._gateways: dict[int, SubtaskGateway] = {}
         self._restored = False
+        self._said_backlog: bool | None = None
         self._latest_id = NO_CHECKPOINT
         """The checkpoint that splits given out now come after."""
         self._given: dict[int, list[tuple[int, Payload]]] = defaultdict(list)
@@ -40,6 +42,12 @@ class SourceCoordinator(OperatorCoordinator):
         """Begin with all splits there are, unless a checkpoint said which are left."""
         if not self._restored:
             self.enumerator.start(self.context.splits)
+        self._report_backlog()
+
+    def _report_backlog(self) -> None:
+        if self.enumerator.is_processing_backlog != self._said_backlog:
+            self._said_backlog = self.enumerator.is_processing_backlog
+            self.context.set_is_processing_backlog(self._said_backlog)
 
     def handle_event(self, subtask: int, attempt: int, payload: Payload) -> None:
         """Answer a reader."""
@@ -47,6 +55,7 @@ class SourceCoordinator(OperatorCoordinator):
             if "split" in answer:
                 self._given[receiver].append((self._latest_id, answer["split"]))
             self._gateways[receiver].send_event(answer)
+        self._report_backlog()
 
     def checkpoint_coordinator(self, snapshot: CoordinatorSnapshot) -> None:
         """The splits not given out yet."""
@@ -69,7 +78,8 @@ class SourceCoordinator(OperatorCoordinator):
         self._gateways.pop(subtask, None)
         given = self._given.pop(subtask, [])
         self._given[subtask] = [entry for entry in given if entry[0] < checkpoint_id]
-        self.enumerator.take_back(split for before, split in given if before >= checkpoint_id)
+        self.enumerator.take_back(subtask, [split for before, split in given if before >= checkpoint_id])
+        self._report_backlog()
 
     def execution_attempt_ready(self, subtask: int, attempt: int, gateway: SubtaskGateway) -> None:
         """The reader can be answered from now on."""

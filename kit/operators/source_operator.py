@@ -22,7 +22,7 @@ import pyarrow as pa
 
 from kit.operators.base import Operator
 from kit.operators.source import SourceSpec, Split
-from kit.operators.split_enumerator import ASSIGN_SPLIT, NO_MORE_SPLITS, REQUEST_SPLIT
+from kit.operators.split_enumerator import ASSIGN_SPLIT, BACKLOG, NO_MORE_SPLITS, REQUEST_SPLIT
 from kit.state.descriptors import ListStateDescriptor
 
 SPLITS_STATE = ListStateDescriptor(
@@ -145,7 +145,10 @@ class SourceOperator(Operator):
         """Ask for the next split: any, or one that comes before the first of those held."""
         self._asking = True
         before = _index(self._held[0]) if self._held else None
-        self.context.send_to_coordinator({"kind": REQUEST_SPLIT, "after": self._last_index, "before": before})
+        request: dict[str, Any] = {"kind": REQUEST_SPLIT, "after": self._last_index, "before": before}
+        if any(held.split.get(BACKLOG) for held in self._held):
+            request[BACKLOG] = True
+        self.context.send_to_coordinator(request)
 
     def _batch_rows(self) -> int:
         limit = self._spec.source.rows_per_second

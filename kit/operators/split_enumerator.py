@@ -11,7 +11,8 @@ those of its own that come before.
 
 Payloads (JSON): `{"kind": "request_split", "after": index of the last split read or -1, "before": index of the first
 split held or None}` to the coordinator; `{"kind": "assign_split", "split": {...}}` and `{"kind": "no_more_splits"}`
-back. A split carries its place in the enumeration as `"index"`.
+back. A split carries its place in the enumeration as `"index"`, and `"backlog": true` if it is part of what had piled
+up before the job began; so does the request of a reader that still holds such a split.
 
 Follows Flink's `StaticFileSplitEnumerator`.
 """
@@ -29,6 +30,8 @@ REQUEST_SPLIT = "request_split"
 ASSIGN_SPLIT = "assign_split"
 NO_MORE_SPLITS = "no_more_splits"
 
+BACKLOG = "backlog"
+
 _STATE_VERSION = 1
 
 
@@ -37,10 +40,20 @@ class SplitEnumerator:
     payloads out.
     """
 
-    def __init__(self, operator_id: str, parallelism: int) -> None:
+    def __init__(self, operator_id: str, parallelism: int, backlog_splits: int = 0) -> None:
         self.operator_id = operator_id
         self.parallelism = parallelism
+        self._backlog_splits = backlog_splits
         self._remaining: dict[int, Split] = {}
+        self._backlog: set[int] = set()
+        """The splits of the backlog that no reader has been given yet, by index."""
+        self._behind: set[int] = set()
+        """The readers that hold a split of the backlog."""
+
+    @property
+    def is_processing_backlog(self) -> bool:
+        """Whether there is a split of the backlog that has not been read to its end, as far as readers have said."""
+        return bool(self._backlog or self._behind)
 
     @property
     def remaining(self) -> list[Split]:
@@ -52,15 +65,25 @@ class SplitEnumerator:
         ids = [split.get("id") for split in splits]
         if None in ids or len(set(ids)) < len(ids):
             raise ValueError(f"source {self.operator_id}: every split needs an 'id' of its own, found {ids[:20]}")
-        self._remaining = {index: {**split, "index": index} for index, split in enumerate(splits)}
+        old = {BACKLOG: True}
+        self._set_remaining(
+            {**split, **(old if index < self._backlog_splits else {}), "index": index}
+            for index, split in enumerate(splits)
+        )
+
+    def _set_remaining(self, splits: Iterable[Split]) -> None:
+        self._remaining = {split["index"]: split for split in splits}
+        self._backlog = {index for index, split in self._remaining.items() if split.get(BACKLOG)}
 
     def handle_event(self, subtask: int, payload: Payload) -> list[tuple[int, Payload]]:
         """Answer a reader: (subtask, payload) pairs to send. Raises ValueError for a payload it does not know."""
         if payload.get("kind") != REQUEST_SPLIT:
             raise ValueError(f"source {self.operator_id}: reader {subtask} sent {payload}, expected {REQUEST_SPLIT!r}")
         index = self._choose(subtask, payload.get("after", -1), payload.get("before"))
+        (self._behind.add if payload.get(BACKLOG) or index in self._backlog else self._behind.discard)(subtask)
         if index is None:
             return [(subtask, {"kind": NO_MORE_SPLITS})]
+        self._backlog.discard(index)
         return [(subtask, {"kind": ASSIGN_SPLIT, "split": self._remaining.pop(index)})]
 
     def _choose(self, subtask: int, after: int, before: int | None) -> int | None:
@@ -85,11 +108,12 @@ class SplitEnumerator:
                 f"source {self.operator_id}: the coordinator's state has version {state.get('version')}, "
                 f"expected {_STATE_VERSION}"
             )
-        self._remaining = {split["index"]: split for split in state["remaining"]}
+        self._set_remaining(state["remaining"])
 
-    def take_back(self, splits: Iterable[Split]) -> None:
-        """Readers have lost these splits, which they were given before."""
-        self._remaining.update({split["index"]: split for split in splits})
+    def take_back(self, subtask: int, splits: Iterable[Split]) -> None:
+        """A reader has lost these splits, which it was given before."""
+        self._behind.discard(subtask)
+        self._set_remaining([*self._remaining.values(), *splits])
 
     def __repr__(self) -> str:
         return f"SplitEnumerator({self.operator_id}, {len(self._remaining)} splits left)"

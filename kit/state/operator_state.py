@@ -10,7 +10,7 @@ Source: `OperatorSubtaskState`, `OperatorState`, `TaskStateSnapshot` and `Master
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain
 
 from kit.state.handles import (
@@ -165,6 +165,17 @@ class OperatorState(StateObject):
         if self.fully_finished:
             return f"{self.label}, all {self.parallelism} subtasks finished"
         return f"{self.label}, {len(self.subtask_states)} of {self.parallelism} subtasks, {self.state_size} B"
+
+
+def without_in_flight_data(state: OperatorState) -> OperatorState:
+    """The same state without what barriers had overtaken (`OperatorState.copyAndDiscardInFlightData`)."""
+    return replace(
+        state,
+        subtask_states={
+            subtask: replace(each, input_channel_state=(), result_subpartition_state=())
+            for subtask, each in state.subtask_states.items()
+        },
+    )
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -157,13 +157,18 @@ class Harness:
     def fail_job_due_to_task_failure(self, error: str, task: str) -> None:
         self.calls.append(("fail_job_due_to_task_failure", error, task))
 
-    def notify_coordinators_complete(self, checkpoint_id: int) -> None:
+    @property
+    def coordinators(self) -> Harness:
+        """Stand in for the operator coordinators as well."""
+        return self
+
+    def notify_complete(self, checkpoint_id: int) -> None:
         self.calls.append(("complete", checkpoint_id))
 
-    def notify_coordinators_aborted(self, checkpoint_id: int) -> None:
+    def notify_aborted(self, checkpoint_id: int) -> None:
         self.calls.append(("aborted", checkpoint_id))
 
-    def abort_coordinators_triggering(self) -> None:
+    def abort_triggering(self) -> None:
         self.calls.append(("abort_triggering",))
 
     # --- what came out --------------------------------------------------------------------------------------------

@@ -304,3 +304,14 @@ def test_a_partitioning_of_ones_own_reaches_the_subtask_with_its_function() -> N
     assert [(subtask, part["delay"].to_pylist()) for subtask, part in parts] == [(0, [-3]), (2, [5])]
     with pytest.raises(SchemaError, match="partition_custom: there is no column 'arrival'"):
         rows.partition_custom(lambda value, n: 0, "arrival")
+
+
+def test_a_partitioning_of_ones_own_goes_with_unaligned_checkpoints_only_by_force() -> None:
+    def job(**settings: bool) -> None:
+        rows = flights(checkpoint=CheckpointConfig(unaligned=True, **settings))
+        rows.partition_custom(lambda delay, n: delay % n, "delay").filter(lambda row: True).uid("next")
+        rows._env.job_graph()
+
+    with pytest.raises(GraphError, match=r"partition_custom from .flights. to .next. .* force_unaligned=True"):
+        job()
+    job(force_unaligned=True)

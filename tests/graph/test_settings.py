@@ -43,6 +43,7 @@ FLINKS = {
     "execution.checkpointing.interval": None,
     "execution.checkpointing.unaligned.enabled": False,
     "execution.checkpointing.aligned-checkpoint-timeout": 0,
+    "execution.checkpointing.unaligned.forced": False,
     "execution.checkpointing.unaligned.max-subtasks-per-channel-state-file": 5,
     "execution.state-recovery.without-channel-state.checkpoint-id": None,
     "restart-strategy.fixed-delay.attempts": 1,
@@ -63,7 +64,7 @@ FLINKS = {
 FLINK_ALSO_HAS = (
     *("storage", "cleaner.parallel-mode", "incremental", "create-subdir", "write-buffer-size"),
     *("local-backup.dirs", "local-backup.enabled", "file-merging.enabled"),
-    *("unaligned.forced", "unaligned.interruptible-timers.enabled"),
+    "unaligned.interruptible-timers.enabled",
 )
 """Of `CheckpointingOptions`, below `execution.checkpointing`; what is below file-merging goes with that."""
 
