@@ -293,6 +293,14 @@ class CancelSnapshot(Word):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class DiscardSnapshot(Word):
+    """Delete these state files and this staged output of a snapshot that was written and that nobody wants."""
+
+    paths: tuple[str, ...]
+    effects: tuple[Effect, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CommitEffects(Word):
     """Publish staged output; publishing twice is publishing once. Answer: EffectsCommitted or EffectsFailed."""
 
@@ -331,12 +339,10 @@ class SubmitChannelState(Word):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteChannelStateFile(Word):
-    """Write the in-flight data of one or several subtasks, `task` the first of them, below `location`: `encode()`
-    gives the bytes, and where in them each element begins, with the end of the last one. Answer:
-    ChannelStateFileWritten or ChannelStateFileFailed.
+    """Write the in-flight data of one or several subtasks below `location`: `encode()` gives the bytes, and where in
+    them each element begins, with the end of the last one. Answer: ChannelStateFileWritten or ChannelStateFileFailed.
     """
 
-    task: str
     checkpoint_id: int
     location: str
     file_name: str

@@ -234,6 +234,16 @@ class OperatorChain:
         """The operator that takes the task's input."""
         return self.links[0].operator
 
+    @property
+    def head_id(self) -> str:
+        """The operator id of the head, whose state the inputs' in-flight data is; "" without operators."""
+        return self.links[0].operator_id if self.links else ""
+
+    @property
+    def tail_id(self) -> str:
+        """The operator id of the last link, whose state the outputs' in-flight data is; "" without operators."""
+        return self.links[-1].operator_id if self.links else ""
+
     def link(self, operator_id: str) -> ChainLink:
         """The link of an operator."""
         return self._by_id[operator_id]

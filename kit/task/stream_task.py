@@ -26,6 +26,8 @@ import traceback
 
 import pyarrow as pa
 
+from kit.channel.channel_state_requests import ChannelStateWriteRequest
+from kit.channel.channel_state_writer import ChannelStateWriter
 from kit.graph.execution_graph import ExecutionGraph
 from kit.operators.source_operator import SourceOperator
 from kit.protocol.commands import (
@@ -36,6 +38,7 @@ from kit.protocol.commands import (
     ReadState,
     ScheduleTimer,
     SendElement,
+    SubmitChannelState,
 )
 from kit.protocol.elements import (
     MAX_WATERMARK_MS,
@@ -48,6 +51,8 @@ from kit.protocol.elements import (
     WatermarkStatus,
 )
 from kit.protocol.events import (
+    ChannelStateFailed,
+    ChannelStateWritten,
     CreditReceived,
     EffectsCommitted,
     EffectsFailed,
@@ -79,7 +84,7 @@ from kit.task.barrier_handlers import create_barrier_handler
 from kit.task.chain import OperatorChain
 from kit.task.checkpoint_metrics import CheckpointMetricsBuilder
 from kit.task.source_loop import SOURCE_TIMER, SourceLoop
-from kit.task.subtask_coordinator import Finished, SubtaskCheckpointCoordinator
+from kit.task.subtask_coordinator import OUTPUT_ALIGNMENT_TIMER, Finished, SubtaskCheckpointCoordinator
 from kit.task.task_input import TaskInput
 from kit.task.task_outputs import TaskOutputs
 
@@ -100,10 +105,12 @@ class StreamTask(Machine):
         self.state = ExecutionState.CREATED
         self.error = ""
         self._settings = job.settings
-        self.input = TaskInput(graph, vertex, self)
+        self.channel_state = ChannelStateWriter(task, self.subtask, self._submit_channel_state)
+        self.input = TaskInput(graph, vertex, self, self.channel_state)
         self.inputs = self.input.gates
-        self.outputs = TaskOutputs(graph, vertex, self._send)
-        self.checkpoints = SubtaskCheckpointCoordinator(self)
+        self.outputs = TaskOutputs(graph, vertex, self._send, self.channel_state)
+        unaligned = job.settings.checkpoint.unaligned
+        self.checkpoints = SubtaskCheckpointCoordinator(self, may_hold_channel_state=unaligned)
         self.barriers = self.input.barriers = create_barrier_handler(job.settings.checkpoint, self.inputs, self)
         self.chain = OperatorChain(vertex.vertex, self)
         self._source = self._create_source_loop()
@@ -272,7 +279,11 @@ class StreamTask(Machine):
         self.outputs.broadcast(element)
 
     def _send(self, channel: int, element: Element) -> None:
-        self.emit(SendElement(channel=channel, element=element))
+        overtakes = isinstance(element, CheckpointBarrier) and element.options.is_unaligned
+        self.emit(SendElement(channel=channel, element=element, priority=overtakes))
+
+    def _submit_channel_state(self, request: ChannelStateWriteRequest) -> None:
+        self.emit(SubmitChannelState(request=request))
 
     # --- sources --------------------------------------------------------------------------------------------------
 
@@ -300,6 +311,8 @@ class StreamTask(Machine):
     def _timer_fired(self, event: TimerFired) -> None:
         if event.timer == SOURCE_TIMER and self._source is not None:
             self._source.wake()
+        elif event.timer == OUTPUT_ALIGNMENT_TIMER and self.state is ExecutionState.RUNNING:
+            self.checkpoints.aligned_barrier_timeout()
         elif event.timer == PROCESSING_TIME_TIMER and self.state is ExecutionState.RUNNING:
             self._processing_timer_ms = None
             self.chain.on_processing_time(self.at)
@@ -330,8 +343,19 @@ class StreamTask(Machine):
         if kind.is_synchronous:
             self._sync_savepoint_id = message.checkpoint_id
             self._end_data(drain=kind.should_drain)
+        self.init_input_checkpoint(barrier)
+        self.all_barriers_received(barrier.checkpoint_id)
         delay_ms = max(0, self.at - message.timestamp_ms)
         self._perform_checkpoint(barrier, CheckpointMetricsBuilder.without_alignment(delay_ms))
+
+    def init_input_checkpoint(self, barrier: CheckpointBarrier) -> None:
+        """A checkpoint begins at the inputs: what is in flight there may belong to it."""
+        if self.state is ExecutionState.RUNNING:
+            self.checkpoints.init_inputs_checkpoint(barrier.checkpoint_id, barrier.options)
+
+    def all_barriers_received(self, checkpoint_id: int) -> None:
+        """No more in-flight data of the inputs belongs to the checkpoint."""
+        self.checkpoints.all_barriers_received(checkpoint_id)
 
     def trigger_checkpoint_on_barrier(self, barrier: CheckpointBarrier, metrics: CheckpointMetricsBuilder) -> None:
         """The barrier handler says that the checkpoint is to be taken now."""
@@ -347,7 +371,7 @@ class StreamTask(Machine):
             self._final_checkpoint_id = barrier.checkpoint_id
         self.checkpoints.checkpoint_state(
             barrier,
-            metrics.build(),
+            metrics,
             self.chain,
             Finished(operators=self._operators_finished, on_restore=self._deployed_as_finished),
         )
@@ -356,12 +380,6 @@ class StreamTask(Machine):
         """The barriers say that the checkpoint cannot be taken."""
         self._fail_if_stopping_with(checkpoint_id, detail)
         self.checkpoints.abort_checkpoint_on_barrier(checkpoint_id, reason, detail)
-
-    def init_input_checkpoint(self, barrier: CheckpointBarrier) -> None:
-        """Aligned checkpoints hold no in-flight data."""
-
-    def all_barriers_received(self, checkpoint_id: int) -> None:
-        """Aligned checkpoints hold no in-flight data."""
 
     def schedule_alignment_timeout(self, due_ms: int) -> None:
         """Tell the barrier handler at that time, should it still wait then."""
@@ -385,6 +403,18 @@ class StreamTask(Machine):
     def _snapshot_failed(self, event: SnapshotFailed) -> None:
         if self.state is ExecutionState.RUNNING:
             self.checkpoints.snapshot_failed(event)
+            self.leave_when_done()
+
+    @handles(ChannelStateWritten)
+    def _channel_state_written(self, event: ChannelStateWritten) -> None:
+        if self.state is ExecutionState.RUNNING:
+            self.checkpoints.channel_state_written(event)
+            self.leave_when_done()
+
+    @handles(ChannelStateFailed)
+    def _channel_state_failed(self, event: ChannelStateFailed) -> None:
+        if self.state is ExecutionState.RUNNING:
+            self.checkpoints.channel_state_failed(event)
             self.leave_when_done()
 
     @handles(NotifyCheckpointComplete)

@@ -2,13 +2,18 @@
 
 `checkpoint_state` is one atomic step as far as records and barriers are concerned, in this order:
 
-0. an id not above the last one is dropped; an id that was aborted meanwhile is answered with a cancel marker;
+0. an id not above the last one is dropped; an id that was aborted meanwhile is answered with a cancel marker; a
+   checkpoint that some edge forced to stay aligned is unaligned again from here on;
 1. operators emit what must still come before the barrier;
-2. the barrier goes out, before anything slow;
-3. every operator, from the chain's tail to its head, puts its state into the backends, which copy it;
-4. the host writes these copies in the background (`WriteSnapshot`), and only then does the task acknowledge.
+2. the barrier goes out, before anything slow; where it is unaligned, it overtakes what is queued;
+3. a barrier that may still time out gets its timer: when it fires, those that wait overtake as well;
+4. of the outputs' in-flight data nothing more will come (that of the inputs ends with their last barrier);
+5. every operator, from the chain's tail to its head, puts its state into the backends, which copy it;
+6. the host writes these copies in the background (`WriteSnapshot`), and beside them the in-flight data (the channel
+   state writer). Only when both are written does the task acknowledge: with the inputs' in-flight data as state of
+   the head of the chain, the outputs' as state of its tail.
 
-An abort notice before step 0 is remembered; one during step 4 cancels the writing. Either way nothing of the snapshot
+An abort notice before step 0 is remembered; one during step 6 cancels the writing. Either way nothing of the snapshot
 is left behind: what the host has written by then it removes.
 
 Follows Flink's `SubtaskCheckpointCoordinatorImpl` and `AsyncCheckpointRunnable`, whose states are the table below.
@@ -16,20 +21,28 @@ Follows Flink's `SubtaskCheckpointCoordinatorImpl` and `AsyncCheckpointRunnable`
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Protocol
 
-from kit.protocol.commands import CancelSnapshot, WriteSnapshot
-from kit.protocol.elements import CancelCheckpointMarker, CheckpointBarrier, Element
-from kit.protocol.events import SnapshotFailed, SnapshotWritten
-from kit.protocol.messages import AcknowledgeCheckpoint, CheckpointMetrics, DeclineCheckpoint, ReportCheckpointMetrics
-from kit.protocol.reasons import CheckpointFailureReason
+from kit.channel.channel_state_writer import ChannelStateWriter, ChannelStateWriteResult
+from kit.protocol.commands import CancelSnapshot, CancelTimer, DiscardSnapshot, ScheduleTimer, WriteSnapshot
+from kit.protocol.elements import CancelCheckpointMarker, CheckpointBarrier
+from kit.protocol.events import ChannelStateFailed, ChannelStateWritten, SnapshotFailed, SnapshotWritten
+from kit.protocol.messages import AcknowledgeCheckpoint, DeclineCheckpoint, ReportCheckpointMetrics
+from kit.protocol.options import AlignmentType, CheckpointOptions
+from kit.protocol.reasons import CheckpointException, CheckpointFailureReason
+from kit.protocol.snapshots import Effect
 from kit.protocol.words import Word
-from kit.state.operator_state import TaskStateSnapshot
+from kit.state.operator_state import EMPTY_SUBTASK_STATE, TaskStateSnapshot
 from kit.task.chain import OperatorChain
+from kit.task.checkpoint_metrics import CheckpointMetricsBuilder
+from kit.task.task_outputs import TaskOutputs
 
 MAX_REMEMBERED_ABORTS = 10_000
+OUTPUT_ALIGNMENT_TIMER = "output-alignment-timeout"
+ABORT_NOTICE = "it was aborted by the coordinator"
 
 
 class AsyncState(Enum):
@@ -53,10 +66,21 @@ class AsyncCheckpoint:
     """A snapshot whose synchronous part is done: what is still to be known before it can be acknowledged."""
 
     checkpoint_id: int
-    metrics: CheckpointMetrics
+    metrics: CheckpointMetricsBuilder
     started_ms: int
     finished: Finished
+    channels: ChannelStateWriteResult
+    head: str
+    """Operator id; "" in a task without operators of its own (restored as finished)."""
+    tail: str
+    effects: tuple[Effect, ...]
+    written: SnapshotWritten | None = None
     state: AsyncState = AsyncState.RUNNING
+
+    @property
+    def complete(self) -> bool:
+        """Whether all of it is written."""
+        return self.written is not None and self.channels.done and self.channels.error is None
 
 
 class TaskActions(Protocol):
@@ -66,6 +90,8 @@ class TaskActions(Protocol):
     attempt: int
     job_id: str
     subtask: int
+    outputs: TaskOutputs
+    channel_state: ChannelStateWriter
 
     @property
     def at(self) -> int:
@@ -74,19 +100,22 @@ class TaskActions(Protocol):
     def emit(self, word: Word) -> None:
         """Give a command."""
 
-    def broadcast(self, element: Element) -> None:
-        """Send an event to every output."""
-
 
 class SubtaskCheckpointCoordinator:
     """Takes, reports and gives up the checkpoints of one task."""
 
-    def __init__(self, task: TaskActions) -> None:
+    def __init__(self, task: TaskActions, *, may_hold_channel_state: bool) -> None:
+        """`may_hold_channel_state`: the job's settings allow unaligned checkpoints."""
         self._task = task
+        self._may_hold_channel_state = may_hold_channel_state
         self.last_checkpoint_id = -1
         self._aborted: set[int] = set()
         self._last_aborted_id = -1
         self._running: dict[int, AsyncCheckpoint] = {}
+        self._open_inputs: set[int] = set()
+        """The checkpoints whose in-flight input data is still coming in."""
+        self._timed: int | None = None
+        """The checkpoint that the alignment timer is set for."""
 
     @property
     def running(self) -> tuple[AsyncCheckpoint, ...]:
@@ -95,23 +124,60 @@ class SubtaskCheckpointCoordinator:
 
     # --- taking a checkpoint --------------------------------------------------------------------------------------
 
+    def init_inputs_checkpoint(self, checkpoint_id: int, options: CheckpointOptions) -> None:
+        """The first barrier has come: from here on in-flight data of the inputs may be added to the checkpoint."""
+        if not options.needs_channel_state:
+            return
+        self._task.channel_state.start(checkpoint_id, options)
+        self._open_inputs.add(checkpoint_id)
+        if not options.is_unaligned:
+            self.all_barriers_received(checkpoint_id)
+
+    def all_barriers_received(self, checkpoint_id: int) -> None:
+        """The last barrier has come, or there are no inputs: nothing more is in flight on them."""
+        if checkpoint_id in self._open_inputs:
+            self._open_inputs.remove(checkpoint_id)
+            self._task.channel_state.finish_input(checkpoint_id)
+
     def checkpoint_state(
-        self, barrier: CheckpointBarrier, metrics: CheckpointMetrics, chain: OperatorChain, finished: Finished
+        self, barrier: CheckpointBarrier, metrics: CheckpointMetricsBuilder, chain: OperatorChain, finished: Finished
     ) -> None:
         """Take the checkpoint of `barrier` (see the module's text for the order)."""
         checkpoint_id = barrier.checkpoint_id
         if checkpoint_id <= self.last_checkpoint_id:
             self._aborted.discard(checkpoint_id)
+            self._abort_channel_state(checkpoint_id, "its barrier came out of order", clean_up=True)
             return
         self.last_checkpoint_id = checkpoint_id
         if self._was_aborted(checkpoint_id):
-            self._task.broadcast(CancelCheckpointMarker(checkpoint_id))
+            self._task.outputs.broadcast(CancelCheckpointMarker(checkpoint_id))
+            self._abort_channel_state(checkpoint_id, ABORT_NOTICE, clean_up=True)
             return
-        barrier = replace(barrier, options=barrier.options.with_unaligned_supported())
+        if barrier.options.alignment is AlignmentType.FORCED_ALIGNED:
+            barrier = replace(barrier, options=barrier.options.with_unaligned_supported())
+            self.init_inputs_checkpoint(checkpoint_id, barrier.options)
+            self.all_barriers_received(checkpoint_id)
         chain.prepare_snapshot_pre_barrier(checkpoint_id)
-        self._task.broadcast(barrier)
+        self._task.outputs.broadcast(barrier)
+        self._set_alignment_timer(barrier)
+        try:
+            self._take_snapshot(barrier, metrics, chain, finished)
+        except Exception as error:
+            self._abort_channel_state(checkpoint_id, f"its snapshot failed: {error}", clean_up=True)
+            raise
+
+    def _take_snapshot(
+        self, barrier: CheckpointBarrier, metrics: CheckpointMetricsBuilder, chain: OperatorChain, finished: Finished
+    ) -> None:
+        checkpoint_id = barrier.checkpoint_id
+        channels = ChannelStateWriteResult.empty()
+        if barrier.options.needs_channel_state:
+            self._task.channel_state.finish_output(checkpoint_id)
+            channels = self._task.channel_state.take_result(checkpoint_id)
         snapshot = chain.snapshot(checkpoint_id)
-        self._running[checkpoint_id] = AsyncCheckpoint(checkpoint_id, metrics, self._task.at, finished)
+        self._running[checkpoint_id] = AsyncCheckpoint(
+            checkpoint_id, metrics, self._task.at, finished, channels, chain.head_id, chain.tail_id, snapshot.effects
+        )
         self._task.emit(
             WriteSnapshot(
                 checkpoint_id=checkpoint_id,
@@ -122,42 +188,106 @@ class SubtaskCheckpointCoordinator:
             )
         )
 
+    def _set_alignment_timer(self, barrier: CheckpointBarrier) -> None:
+        self._cancel_alignment_timer()
+        if barrier.options.is_timeoutable:
+            due_ms = max(self._task.at, barrier.timestamp_ms + barrier.options.aligned_timeout_ms)
+            self._task.emit(ScheduleTimer(timer=OUTPUT_ALIGNMENT_TIMER, due_ms=due_ms))
+            self._timed = barrier.checkpoint_id
+
+    def _cancel_alignment_timer(self) -> None:
+        if self._timed is not None:
+            self._task.emit(CancelTimer(timer=OUTPUT_ALIGNMENT_TIMER))
+            self._timed = None
+
+    def aligned_barrier_timeout(self) -> None:
+        """The alignment timer fired: barriers that still wait in an output turn unaligned."""
+        if self._timed is not None:
+            checkpoint_id, self._timed = self._timed, None
+            self._task.outputs.aligned_barrier_timeout(checkpoint_id)
+
+    # --- the asynchronous part ------------------------------------------------------------------------------------
+
     def snapshot_written(self, event: SnapshotWritten) -> None:
-        """The background part is done: acknowledge, unless the checkpoint was aborted meanwhile."""
-        running = self._running.pop(event.checkpoint_id, None)
+        """The state is written; what was aborted meanwhile the host has removed."""
+        running = self._running.get(event.checkpoint_id)
+        if running is not None:
+            running.written = event
+            self._report_when_complete(running)
+
+    def snapshot_failed(self, event: SnapshotFailed) -> None:
+        """The background part failed: decline, unless the checkpoint was aborted meanwhile."""
+        running = self._running.get(event.checkpoint_id)
+        if running is not None:
+            self._discard(running)
+            self._abort_channel_state(event.checkpoint_id, event.error, clean_up=False)
+            self.decline(event.checkpoint_id, CheckpointFailureReason.CHECKPOINT_ASYNC_EXCEPTION, event.error)
+
+    def channel_state_written(self, event: ChannelStateWritten) -> None:
+        """The in-flight data is written."""
+        self._task.channel_state.written(event)
+        self._look_at_channels(event.checkpoint_id)
+
+    def channel_state_failed(self, event: ChannelStateFailed) -> None:
+        """The in-flight data could not be written, or belongs to a checkpoint that was given up."""
+        self._task.channel_state.failed(event)
+        self._look_at_channels(event.checkpoint_id)
+
+    def _look_at_channels(self, checkpoint_id: int) -> None:
+        running = self._running.get(checkpoint_id)
         if running is None:
             return
+        error = running.channels.error
+        if error is None:
+            self._report_when_complete(running)
+            return
+        self._discard(running)
+        asynchronous = CheckpointFailureReason.CHECKPOINT_ASYNC_EXCEPTION
+        reason = error.reason if isinstance(error, CheckpointException) else asynchronous
+        self.decline(checkpoint_id, reason, error.detail if isinstance(error, CheckpointException) else str(error))
+
+    def _report_when_complete(self, running: AsyncCheckpoint) -> None:
+        if not running.complete:
+            return
+        del self._running[running.checkpoint_id]
         running.state = AsyncState.COMPLETED
-        metrics = replace(
-            running.metrics,
-            sync_ms=event.sync_ms,
-            async_ms=max(0, self._task.at - running.started_ms),
-            bytes_persisted=event.bytes_written,
-            total_bytes_persisted=event.state.state_size,
-        )
-        state = replace(
-            event.state,
-            is_task_finished=running.finished.operators,
-            is_task_deployed_as_finished=running.finished.on_restore,
-        )
+        state = _reported_state(running)
+        assert running.written is not None
+        metrics = running.metrics
+        metrics.sync_ms = running.written.sync_ms
+        metrics.async_ms = max(0, self._task.at - running.started_ms)
+        metrics.bytes_persisted_during_alignment = running.channels.size_bytes
+        metrics.bytes_persisted = running.written.bytes_written + running.channels.size_bytes
+        metrics.total_bytes_persisted = state.state_size
         self._task.emit(
             AcknowledgeCheckpoint(
                 task=self._task.name,
                 attempt=self._task.attempt,
                 job_id=self._task.job_id,
-                checkpoint_id=event.checkpoint_id,
-                metrics=metrics,
+                checkpoint_id=running.checkpoint_id,
+                metrics=metrics.build(),
                 state=state if _has_something_to_say(state) else None,
             )
         )
 
-    def snapshot_failed(self, event: SnapshotFailed) -> None:
-        """The background part failed: decline, unless the checkpoint was aborted meanwhile."""
-        running = self._running.pop(event.checkpoint_id, None)
-        if running is None:
-            return
+    def _discard(self, running: AsyncCheckpoint) -> None:
+        """Give up what is being written, and have what was written removed."""
+        del self._running[running.checkpoint_id]
         running.state = AsyncState.DISCARDED
-        self.decline(event.checkpoint_id, CheckpointFailureReason.CHECKPOINT_ASYNC_EXCEPTION, event.error)
+        if running.written is None:
+            self._task.emit(CancelSnapshot(checkpoint_id=running.checkpoint_id))
+        state = None if running.written is None else running.written.state
+        files = [*(state.files() if state else ()), *_channel_files(running.channels)]
+        effects = running.effects if state else ()
+        if files or effects:
+            self._task.emit(DiscardSnapshot(paths=tuple(files), effects=effects))
+
+    def _abort_channel_state(self, checkpoint_id: int, why: str, *, clean_up: bool) -> None:
+        """Nobody wants the in-flight data of this checkpoint; with `clean_up` nobody will ask for the result either."""
+        self._open_inputs.discard(checkpoint_id)
+        if self._may_hold_channel_state:
+            cause = CheckpointException(CheckpointFailureReason.CHECKPOINT_DECLINED, why)
+            self._task.channel_state.abort(checkpoint_id, cause, clean_up)
 
     def decline(self, checkpoint_id: int, reason: CheckpointFailureReason, detail: str = "") -> None:
         """Tell the coordinator that this task gives nothing to the checkpoint."""
@@ -178,18 +308,22 @@ class SubtaskCheckpointCoordinator:
         """The barriers say that the checkpoint cannot be taken: decline it and tell those downstream."""
         self.last_checkpoint_id = max(self.last_checkpoint_id, checkpoint_id)
         self._forget_aborts(self.last_checkpoint_id)
+        self._abort_channel_state(checkpoint_id, detail, clean_up=True)
         self.decline(checkpoint_id, reason, detail)
-        self._task.broadcast(CancelCheckpointMarker(checkpoint_id))
+        if checkpoint_id == self._timed:
+            self._cancel_alignment_timer()
+        self._task.outputs.abort_checkpoint(checkpoint_id, CheckpointException(reason, detail))
+        self._task.outputs.broadcast(CancelCheckpointMarker(checkpoint_id))
 
     def notify_checkpoint_aborted(self, checkpoint_id: int, chain: OperatorChain) -> None:
         """The coordinator says that the checkpoint is dead: cancel it, or remember not to begin it."""
-        running = self._running.pop(checkpoint_id, None)
+        running = self._running.get(checkpoint_id)
         if running is not None:
-            running.state = AsyncState.DISCARDED
-            self._task.emit(CancelSnapshot(checkpoint_id=checkpoint_id))
+            self._discard(running)
             self._report_aborted(running)
         elif checkpoint_id > self.last_checkpoint_id:
             self._remember_abort(checkpoint_id)
+        self._abort_channel_state(checkpoint_id, ABORT_NOTICE, clean_up=False)
         chain.notify_checkpoint_aborted(checkpoint_id)
 
     def notify_checkpoint_complete(self, checkpoint_id: int, chain: OperatorChain) -> None:
@@ -198,9 +332,13 @@ class SubtaskCheckpointCoordinator:
 
     def cancel_all(self) -> None:
         """The task leaves: nothing is to be written for it any more."""
-        for checkpoint_id in list(self._running):
-            self._running.pop(checkpoint_id).state = AsyncState.DISCARDED
-            self._task.emit(CancelSnapshot(checkpoint_id=checkpoint_id))
+        self._cancel_alignment_timer()
+        for running in list(self._running.values()):
+            self._discard(running)
+        self._open_inputs.clear()
+        self._task.outputs.release()
+        if self._may_hold_channel_state:
+            self._task.channel_state.close()
 
     def _report_aborted(self, running: AsyncCheckpoint) -> None:
         self._task.emit(
@@ -209,7 +347,7 @@ class SubtaskCheckpointCoordinator:
                 attempt=self._task.attempt,
                 job_id=self._task.job_id,
                 checkpoint_id=running.checkpoint_id,
-                metrics=running.metrics,
+                metrics=running.metrics.build_incomplete(),
             )
         )
 
@@ -236,6 +374,29 @@ class SubtaskCheckpointCoordinator:
 
     def __repr__(self) -> str:
         return f"SubtaskCheckpointCoordinator(last {self.last_checkpoint_id}, {len(self._running)} being written)"
+
+
+def _reported_state(running: AsyncCheckpoint) -> TaskStateSnapshot:
+    """What the task acknowledges: its operators' state, with the in-flight data at the two ends of the chain."""
+    assert running.written is not None
+    states = dict(running.written.state.subtask_states)
+    channels = running.channels
+    if channels.input_handles:
+        head = states.get(running.head, EMPTY_SUBTASK_STATE)
+        states[running.head] = replace(head, input_channel_state=channels.input_handles)
+    if channels.output_handles:
+        tail = states.get(running.tail, EMPTY_SUBTASK_STATE)
+        states[running.tail] = replace(tail, result_subpartition_state=channels.output_handles)
+    return TaskStateSnapshot(
+        states,
+        is_task_finished=running.finished.operators,
+        is_task_deployed_as_finished=running.finished.on_restore,
+    )
+
+
+def _channel_files(channels: ChannelStateWriteResult) -> Iterator[str]:
+    for handle in (*channels.input_handles, *channels.output_handles):
+        yield from handle.files()
 
 
 def _has_something_to_say(state: TaskStateSnapshot) -> bool:

@@ -13,6 +13,7 @@ from typing import Protocol
 
 import pyarrow as pa
 
+from kit.channel.channel_state_persister import InputStateWriter
 from kit.channel.event_announcement import EventAnnouncement
 from kit.channel.input_channel import InputChannel
 from kit.channel.input_gate import InputGates
@@ -63,9 +64,12 @@ class TaskInput:
 
     barriers: CheckpointBarrierHandler
 
-    def __init__(self, graph: ExecutionGraph, vertex: ExecutionVertex, task: InputActions) -> None:
+    def __init__(
+        self, graph: ExecutionGraph, vertex: ExecutionVertex, task: InputActions, writer: InputStateWriter
+    ) -> None:
         self.gates = InputGates(
-            [[(number, graph.channel(number).source_task) for number in gate.channels] for gate in vertex.gates]
+            [[(number, graph.channel(number).source_task) for number in gate.channels] for gate in vertex.gates],
+            writer,
         )
         self._task = task
         self._input_indexes = tuple(gate.edge.input_index for gate in vertex.gates)

@@ -12,18 +12,22 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 
-from kit.channel.result_partition import ResultPartition, ResultSubpartition, Send
+from kit.channel.result_partition import OutputStateWriter, ResultPartition, ResultSubpartition, Send
 from kit.graph.execution_graph import ExecutionGraph, ExecutionVertex
 from kit.protocol.elements import Buffer, Element, Watermark, WatermarkStatus
 
 
 class TaskOutputs:
-    """All outputs of one task; `send` puts an element on the wire of a channel."""
+    """All outputs of one task; `send` puts an element on the wire of a channel, `writer` takes in-flight data."""
 
-    def __init__(self, graph: ExecutionGraph, vertex: ExecutionVertex, send: Send) -> None:
+    def __init__(self, graph: ExecutionGraph, vertex: ExecutionVertex, send: Send, writer: OutputStateWriter) -> None:
         self.partitions = tuple(
             ResultPartition(
-                partition.index, [(number, graph.channel(number).target_task) for number in partition.channels], send
+                partition.index,
+                [(number, graph.channel(number).target_task) for number in partition.channels],
+                send,
+                writer,
+                supports_unaligned=partition.edge.supports_unaligned,
             )
             for partition in vertex.partitions
         )
@@ -58,6 +62,23 @@ class TaskOutputs:
         """Send an event to every receiver."""
         for partition in self.partitions:
             partition.broadcast(element)
+
+    # --- checkpoints ----------------------------------------------------------------------------------------------
+
+    def aligned_barrier_timeout(self, checkpoint_id: int) -> None:
+        """The checkpoint's barriers that still wait here turn unaligned and leave."""
+        for subpartition in self.subpartitions():
+            subpartition.aligned_barrier_timeout(checkpoint_id)
+
+    def abort_checkpoint(self, checkpoint_id: int, cause: Exception) -> None:
+        """No barrier of this checkpoint that still waits here will overtake anything."""
+        for subpartition in self.subpartitions():
+            subpartition.abort_checkpoint(checkpoint_id, cause)
+
+    def release(self) -> None:
+        """The task leaves."""
+        for subpartition in self.subpartitions():
+            subpartition.release()
 
     # --- the network ----------------------------------------------------------------------------------------------
 

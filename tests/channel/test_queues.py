@@ -2,17 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import Any
+
 import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kit.channel.data_future import DataFuture
 from kit.channel.input_gate import InputGates
 from kit.channel.result_partition import MAX_QUEUED_BUFFERS, ResultPartition
-from kit.protocol.elements import Buffer, CheckpointBarrier, Element, EndOfPartition, Watermark
-from kit.protocol.options import CheckpointOptions
+from kit.protocol.elements import (
+    Buffer,
+    CheckpointBarrier,
+    DataElement,
+    Element,
+    EndOfData,
+    EndOfPartition,
+    Watermark,
+    WatermarkStatus,
+)
+from kit.protocol.options import AlignmentType, CheckpointOptions
 from kit.protocol.words import ProtocolError
-from kit.state.handles import InputChannelInfo
+from kit.state.handles import InputChannelInfo, ResultSubpartitionInfo
 
 BATCH = pa.RecordBatch.from_pydict({"n": [1, 2, 3]})
 
@@ -103,13 +116,28 @@ def test_ended_channels_are_open_no_more() -> None:
 
 
 class Wire:
-    """Takes what a partition sends."""
+    """Takes what a partition sends, and what it gives to checkpoints: (checkpoint, subpartition, data or future)."""
 
-    def __init__(self, channels: int = 2) -> None:
+    def __init__(self, channels: int = 2, *, supports_unaligned: bool = True) -> None:
         self.sent: list[tuple[int, Element]] = []
+        self.in_flight: list[tuple[int, int, Any]] = []
         self.partition = ResultPartition(
-            0, [(number, f"t/{number}") for number in range(channels)], lambda *sent: self.sent.append(sent)
+            0,
+            [(number, f"t/{number}") for number in range(channels)],
+            lambda *sent: self.sent.append(sent),
+            self,
+            supports_unaligned=supports_unaligned,
         )
+
+    def add_output_data(
+        self, checkpoint_id: int, info: ResultSubpartitionInfo, start_seq: int, buffers: Iterable[DataElement]
+    ) -> None:
+        self.in_flight.append((checkpoint_id, info.subpartition_idx, list(buffers)))
+
+    def add_output_data_future(
+        self, checkpoint_id: int, info: ResultSubpartitionInfo, start_seq: int, future: DataFuture
+    ) -> None:
+        self.in_flight.append((checkpoint_id, info.subpartition_idx, future))
 
 
 def test_a_buffer_waits_for_a_credit_and_all_behind_it_wait_too() -> None:
@@ -152,6 +180,94 @@ def test_all_is_taken_when_all_credits_are_back() -> None:
     assert not sub.all_taken(2)
     sub.add_credits(1)
     assert sub.all_taken(2)
+
+
+UNALIGNED = CheckpointOptions(alignment=AlignmentType.UNALIGNED)
+TIMED = CheckpointOptions(aligned_timeout_ms=100)
+
+
+def barrier(checkpoint_id: int, options: CheckpointOptions) -> CheckpointBarrier:
+    return CheckpointBarrier(checkpoint_id, 0, options)
+
+
+def test_an_unaligned_barrier_overtakes_and_the_checkpoint_gets_what_it_overtook() -> None:
+    wire = Wire(2)
+    first, _ = wire.partition.subpartitions
+    waiting = [buffer(), Watermark(1), WatermarkStatus(True), EndOfData(True)]
+    for element in waiting:
+        first.add(element)
+    wire.partition.broadcast(barrier(1, UNALIGNED))
+    assert wire.sent == [(0, barrier(1, UNALIGNED)), (1, barrier(1, UNALIGNED))]
+    assert wire.in_flight == [(1, 0, waiting[:3])], "records and watermarks, no events, and nothing where nothing waits"
+    first.add_credits(1)
+    assert [element for _, element in wire.sent[2:]] == waiting
+
+
+def test_where_in_flight_data_could_not_be_dealt_out_anew_barriers_stay_in_their_place() -> None:
+    wire = Wire(1, supports_unaligned=False)
+    wire.partition.subpartitions[0].add(buffer())
+    for options in (UNALIGNED, TIMED):
+        wire.partition.broadcast(barrier(1, options))
+    assert wire.sent == []
+    wire.partition.subpartitions[0].add_credits(1)
+    assert [element.options.alignment for _, element in wire.sent[1:]] == [AlignmentType.FORCED_ALIGNED] * 2
+    assert wire.in_flight == []
+
+
+def timed(*before: Element) -> tuple[Wire, DataFuture]:
+    wire = Wire(1)
+    (sub,) = wire.partition.subpartitions
+    for element in before:
+        sub.add(element)
+    sub.add(barrier(1, TIMED))
+    ((_, _, future),) = wire.in_flight
+    return wire, future
+
+
+def test_a_barrier_that_leaves_in_time_overtakes_nothing() -> None:
+    wire, future = timed(buffer())
+    (sub,) = wire.partition.subpartitions
+    assert not future.done
+    sub.add_credits(1)
+    assert (future.done, future.buffers) == (True, ())
+    sub.aligned_barrier_timeout(1)
+    assert [type(element) for _, element in wire.sent] == [Buffer, CheckpointBarrier]
+
+
+def test_a_barrier_whose_time_is_up_turns_unaligned_and_overtakes_what_is_before_it() -> None:
+    before = [buffer(), Watermark(3)]
+    wire, future = timed(*before)
+    (sub,) = wire.partition.subpartitions
+    sub.add(Watermark(4))
+    sub.aligned_barrier_timeout(2)
+    assert wire.sent == [], "of another checkpoint"
+    sub.aligned_barrier_timeout(1)
+    assert wire.sent == [(0, barrier(1, UNALIGNED))]
+    assert future.buffers == tuple(before)
+    sub.add_credits(1)
+    assert [element for _, element in wire.sent[1:]] == [*before, Watermark(4)]
+
+
+def test_a_checkpoint_that_is_given_up_gets_nothing() -> None:
+    wire, future = timed(buffer())
+    (sub,) = wire.partition.subpartitions
+    sub.abort_checkpoint(2, RuntimeError("another"))
+    assert not future.done
+    sub.abort_checkpoint(1, RuntimeError("over"))
+    assert str(future.error) == "over"
+    sub.aligned_barrier_timeout(1)
+    sub.add_credits(1)
+    assert [type(element) for _, element in wire.sent] == [Buffer, CheckpointBarrier], "it goes on in its place"
+
+
+def test_two_barriers_that_may_time_out_cannot_wait_at_once_and_a_release_leaves_nothing_open() -> None:
+    wire, future = timed(buffer())
+    (sub,) = wire.partition.subpartitions
+    sub.add(barrier(2, TIMED))
+    assert "cannot overlap" in str(future.error)
+    sub.release()
+    assert "was released" in str(wire.in_flight[1][2].error)
+    sub.release()
 
 
 def test_reprs_say_what_waits() -> None:

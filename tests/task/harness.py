@@ -55,8 +55,14 @@ SUSPEND = SavepointType.suspend(SavepointFormatType.CANONICAL)
 DRAIN = SavepointType.terminate(SavepointFormatType.CANONICAL)
 
 
-def fan_in(senders: int = 3, *, sources: int = 1, chaining: bool = True, **settings: Any) -> StreamEnvironment:
-    """Give `rows` x senders (and `more-1`, ... with several sources) -hash-> `sums` x1 -> `out`."""
+def fan_in(
+    senders: int = 3, *, sources: int = 1, chaining: bool = True, rebalance: bool = False, **settings: Any
+) -> StreamEnvironment:
+    """Give `rows` x senders (and `more-1`, ... with several sources) -hash-> `sums` x1 -> `out`.
+
+    Without chaining `sums` and `out` are tasks of their own, joined by a forward edge, or a `rebalance` one, which in
+    contrast to it supports unaligned checkpoints.
+    """
     checkpoint = {"interval_ms": 1_000} | settings
     env = StreamEnvironment(
         "task", parallelism=1, max_parallelism=16, chaining=chaining, checkpoint=CheckpointConfig(**checkpoint)
@@ -66,7 +72,7 @@ def fan_in(senders: int = 3, *, sources: int = 1, chaining: bool = True, **setti
         env.from_source(source, uid=f"more-{n}" if n else "rows").set_parallelism(senders) for n in range(sources)
     ]
     sums = streams[0].union(*streams[1:]).key_by("k").aggregate(rows=count(), total=sum_("n")).uid("sums")
-    sums.sink_to(CollectSink("out"), uid="out")
+    (sums.rebalance() if rebalance else sums).sink_to(CollectSink("out"), uid="out")
     return env
 
 

@@ -11,7 +11,6 @@ from kit.protocol.commands import CancelSnapshot, CommitEffects, DropEffects, Re
 from kit.protocol.elements import Buffer, CancelCheckpointMarker, CheckpointBarrier, EndOfData
 from kit.protocol.events import EffectsCommitted, EffectsFailed, SnapshotFailed, StateRead, TimerFired
 from kit.protocol.messages import CancelTask, ReportCheckpointMetrics, TaskStateChanged
-from kit.protocol.options import AlignmentType
 from kit.protocol.tasks import ExecutionState, TaskRestore
 from kit.state.operator_state import TaskStateSnapshot
 from kit.task import subtask_coordinator
@@ -49,8 +48,8 @@ def failing(_: int) -> None:
 def test_the_barrier_goes_out_between_preparation_and_snapshot_and_the_ack_last() -> None:
     task = TaskHarness(fan_in(1))  # sums -> out in one chain
     order: list[str] = []
-    broadcast = task.machine.broadcast
-    task.machine.broadcast = lambda element: (order.append("barrier"), broadcast(element))  # type: ignore[method-assign]
+    broadcast = task.machine.outputs.broadcast
+    task.machine.outputs.broadcast = lambda element: (order.append("barrier"), broadcast(element))  # type: ignore[method-assign]
     for link in task.machine.chain.links:
         link.operator.prepare_snapshot_pre_barrier = lambda _, name=link.name: order.append(f"prepare {name}")  # type: ignore[method-assign]
         link.operator.snapshot_state = lambda _, name=link.name: order.append(f"snapshot {name}")  # type: ignore[method-assign]
@@ -76,15 +75,6 @@ def test_the_barrier_of_a_savepoint_overtakes_nothing() -> None:
     task.barrier(1, 0, kind=SUSPEND)
     (sent,) = task.take(SendElement)
     assert sent.priority is False
-
-
-@pytest.mark.flink("SubtaskCheckpointCoordinatorTest.testForceAlignedCheckpointResultingInPriorityEvents")
-def test_a_forced_alignment_is_taken_back_for_the_outputs() -> None:
-    task = a_task()
-    task.barrier(1, 0, alignment=AlignmentType.FORCED_ALIGNED)
-    (barrier,) = task.sent()
-    assert isinstance(barrier, CheckpointBarrier)
-    assert barrier.options.alignment is AlignmentType.UNALIGNED
 
 
 def test_ids_that_are_not_newer_are_dropped() -> None:

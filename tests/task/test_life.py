@@ -82,7 +82,7 @@ def test_a_task_that_is_cancelled_while_it_reads_its_state_never_runs() -> None:
 
 def test_an_event_of_another_kind_of_machine_is_refused_with_those_it_knows() -> None:
     task = TaskHarness(fan_in(1))
-    with pytest.raises(ProtocolError, match=r"sums/0 cannot handle TaskStateChanged; it knows CancelTask, Credit"):
+    with pytest.raises(ProtocolError, match=r"sums/0 cannot handle TaskStateChanged; it knows CancelTask, Channel"):
         task.give(TaskStateChanged(task="sums/0", attempt=1, state=ExecutionState.RUNNING))
 
 
