@@ -56,7 +56,7 @@ class ChannelStateWriteRequest:
         told: dict[str, Any] = {"type": type(self).__name__}
         info, buffers = getattr(self, "info", None), getattr(self, "buffers", None)
         if info is not None:
-            told["channel"] = astuple(info)
+            told["channel"] = list(astuple(info))
         if buffers is not None:
             told["elements"] = len(buffers)
         return told

@@ -3,19 +3,30 @@
 As in `kit.host.job_files`: one method a command, and what goes wrong outside comes back as an event.
 
 A snapshot is all or nothing: when one of its parts cannot be written, those that were are deleted before
-`SnapshotFailed` is given.
+`SnapshotFailed` is given. A file of in-flight data is written at once, or not at all.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, ClassVar
 
+from kit.channel.channel_state_reader import INPUT_CHANNEL, RESULT_SUBPARTITION, UPSTREAM_OUTPUT_BUFFER
 from kit.graph.job_graph import JobGraph
 from kit.host.output import Output
 from kit.operators.source import SourceSpec, SplitReader
-from kit.protocol.commands import CommitEffects, DiscardSnapshot, DropEffects, ReadSplit, ReadState, WriteSnapshot
+from kit.protocol.commands import (
+    CommitEffects,
+    DiscardSnapshot,
+    DropEffects,
+    ReadSplit,
+    ReadState,
+    WriteChannelStateFile,
+    WriteSnapshot,
+)
 from kit.protocol.events import (
+    ChannelStateFileFailed,
+    ChannelStateFileWritten,
     EffectsCommitted,
     EffectsFailed,
     SnapshotFailed,
@@ -28,7 +39,7 @@ from kit.protocol.events import (
 from kit.protocol.snapshots import RestoredPart, SnapshotPart
 from kit.protocol.words import Word
 from kit.state.errors import StateError, StateRestoreError
-from kit.state.handles import KeyGroupsStateHandle, OperatorStreamStateHandle
+from kit.state.handles import KeyGroupsStateHandle, OperatorStreamStateHandle, StreamStateHandle
 from kit.state.operator_state import OperatorSubtaskState, TaskStateSnapshot
 from kit.state.storage import CheckpointLocation, CheckpointStorage
 from kit.task.chain import MANAGED_KEYED, MANAGED_OPERATOR
@@ -72,6 +83,7 @@ class TaskFiles:
 
     def _read_state(self, command: ReadState) -> Word:
         parts: list[RestoredPart] = []
+        streams: dict[StreamStateHandle, Any] = {}
         try:
             for operator_id, state in command.restore.state.subtask_states.items():
                 parts += [
@@ -84,9 +96,25 @@ class TaskFiles:
                             f"{keyed!r} was not written by the heap backend and cannot be read by it"
                         )
                     parts.append(RestoredPart(operator_id, MANAGED_KEYED, keyed, self._storage.read(keyed.delegate)))
+                parts += self._channel_state(operator_id, state, streams)
         except (OSError, ValueError, StateError) as error:
             return StateReadFailed(error=f"checkpoint {command.restore.checkpoint_id} cannot be read: {error}")
         return StateRead(parts=tuple(parts))
+
+    def _channel_state(
+        self, operator_id: str, state: OperatorSubtaskState, streams: dict[StreamStateHandle, Any]
+    ) -> Iterator[RestoredPart]:
+        """In-flight data; `streams` has the bytes that were read before, for many channels lie in one file."""
+        kinds = {
+            INPUT_CHANNEL: state.input_channel_state,
+            RESULT_SUBPARTITION: state.result_subpartition_state,
+            UPSTREAM_OUTPUT_BUFFER: getattr(state, "upstream_output_buffer_state", ()),
+        }
+        for kind, handles in kinds.items():
+            for handle in handles:
+                if handle.delegate not in streams:
+                    streams[handle.delegate] = self._storage.read(handle.delegate)
+                yield RestoredPart(operator_id, kind, handle, streams[handle.delegate])
 
     def _write_snapshot(self, command: WriteSnapshot) -> Word:
         states: dict[str, dict[str, Any]] = {}
@@ -126,6 +154,22 @@ class TaskFiles:
             return KeyGroupsStateHandle(part.key_group_range, tuple(where), stream, part.file_name)
         return OperatorStreamStateHandle(where, stream)
 
+    def _write_channel_state(self, command: WriteChannelStateFile) -> Word:
+        try:
+            data, offsets = command.encode()
+            handle = self._storage.to_handle(data, CheckpointLocation(command.location), command.file_name)
+        except Exception as error:  # as for a snapshot: whatever a value does while it is encoded
+            return ChannelStateFileFailed(
+                checkpoint_id=command.checkpoint_id, file_name=command.file_name, error=str(error)
+            )
+        return ChannelStateFileWritten(
+            checkpoint_id=command.checkpoint_id, file_name=command.file_name, handle=handle, offsets=offsets
+        )
+
+    def undo_channel_state(self, written: ChannelStateFileWritten) -> None:
+        """Remove a file of in-flight data that nobody wants any more."""
+        self._storage.discard(written.handle.files())
+
     def _commit(self, command: CommitEffects) -> Word:
         try:
             self._output.commit(command.effects)
@@ -140,6 +184,7 @@ class TaskFiles:
         ReadSplit: _read_split,
         ReadState: _read_state,
         WriteSnapshot: _write_snapshot,
+        WriteChannelStateFile: _write_channel_state,
         CommitEffects: _commit,
         DropEffects: _drop,
         DiscardSnapshot: _discard_snapshot,

@@ -15,6 +15,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from kit.channel.channel_state_executor import SlotChannelState
 from kit.graph.execution_graph import ExecutionGraph
 from kit.graph.job_graph import JobGraph
 from kit.job.job_master import JobMaster
@@ -22,6 +23,7 @@ from kit.lab.actions import Action, ActionKind
 from kit.lab.copying import share_columns
 from kit.lab.edge import LabEdge
 from kit.protocol.commands import (
+    CancelChannelStateFile,
     CancelSnapshot,
     CancelTimer,
     CompleteRequest,
@@ -33,10 +35,14 @@ from kit.protocol.commands import (
     SendElement,
     StartEpoch,
     StopEpoch,
+    SubmitChannelState,
+    WriteChannelStateFile,
     WriteSnapshot,
 )
 from kit.protocol.elements import Buffer, Element
 from kit.protocol.events import (
+    ChannelStateFileFailed,
+    ChannelStateFileWritten,
     CreditReceived,
     ElementReceived,
     EpochEnded,
@@ -74,6 +80,7 @@ class World:
         self._timers: dict[tuple[str, str], ScheduleTimer] = {}
         self._io: dict[int, tuple[str, Word]] = {}
         self._io_number = 0
+        self._channel_state: dict[int, SlotChannelState] = {}
 
     # --- what may happen ------------------------------------------------------------------------------------------
 
@@ -144,6 +151,8 @@ class World:
         machine = self._machine(machine_name)
         if isinstance(command, StopEpoch):
             self._stop_epoch(command)
+        elif isinstance(command, WriteChannelStateFile):
+            self._write_channel_state(command)
         elif machine is not None:
             self._carry_out(machine, command)
 
@@ -152,6 +161,7 @@ class World:
 
     def _perform_kill(self, action: Action) -> None:
         slot = int(action.subject)
+        self._channel_state.pop(slot, None)
         for name in [name for name, task in self.tasks.items() if task.subtask == slot]:
             del self.tasks[name]
             self._forget(name)
@@ -174,6 +184,8 @@ class World:
         self.trace.record(machine, event, commands)
         for command in commands:
             self._route(machine, command)
+        if self._channel_state and isinstance(machine, StreamTask):
+            self._work_on_channel_state(machine.subtask, machine.event_id)
 
     # --- commands -------------------------------------------------------------------------------------------------
 
@@ -221,12 +233,16 @@ class World:
         self.tasks = {task.task: StreamTask(self.graph, task.task, command.epoch) for task in self.graph.tasks}
         self._wires = {channel.number: deque() for channel in self.graph.channels}
         self.graphs.append(self.graph)
+        if self.job.settings.checkpoint.unaligned:
+            slots = range(max(command.parallelism.values()))
+            self._channel_state = {slot: SlotChannelState.of(self.graph, slot) for slot in slots}
 
     def _stop_epoch(self, command: StopEpoch) -> None:
         for name in list(self.tasks):
             self._forget(name)
         self.tasks = {}
         self._wires = {}
+        self._channel_state = {}
         self.deliver(self.master, EpochEnded(epoch=command.epoch, cause=command.cause))
 
     def _forget(self, name: str) -> None:
@@ -237,6 +253,39 @@ class World:
         for channel, queue in self._wires.items():
             if name in (self.graph.channels[channel].source_task, self.graph.channels[channel].target_task):
                 queue.clear()
+
+    def _submit_channel_state(self, machine: Machine, command: SubmitChannelState) -> None:
+        assert isinstance(machine, StreamTask)
+        self._channel_state[machine.subtask].submit(command.request)
+
+    def _work_on_channel_state(self, slot: int, cause: str) -> None:
+        """Let a slot's executors do what can be done: answers go to their tasks, files are to be written."""
+        while (state := self._channel_state.get(slot)) is not None and state.has_work:
+            answers, jobs = state.work()
+            for job in jobs:
+                object.__setattr__(job, "cause", cause)
+                if isinstance(job, CancelChannelStateFile):
+                    self._cancel_channel_state(job)
+                else:
+                    self._begin_io(self.tasks[job.task], job)
+            for answer in answers:
+                task = self.tasks[answer.task]
+                object.__setattr__(answer.event, "cause", cause)
+                self.deliver(task, answer.event)
+
+    def _write_channel_state(self, command: WriteChannelStateFile) -> None:
+        slot = self.tasks[command.task].subtask
+        answer = self.edge.for_tasks.carry_out(command)
+        assert isinstance(answer, ChannelStateFileWritten | ChannelStateFileFailed)
+        self._channel_state[slot].file_answer(answer)
+        self._work_on_channel_state(slot, command.cause)
+
+    def _cancel_channel_state(self, command: CancelChannelStateFile) -> None:
+        self._io = {
+            number: (owner, pending)
+            for number, (owner, pending) in self._io.items()
+            if not (isinstance(pending, WriteChannelStateFile) and pending.file_name == command.file_name)
+        }
 
     def _answer(self, machine: Machine, command: CompleteRequest) -> None:
         self.answers[command.request_id] = command
@@ -258,6 +307,7 @@ class World:
         ScheduleTimer: _schedule,
         CancelTimer: _cancel_timer,
         CancelSnapshot: _cancel_snapshot,
+        SubmitChannelState: _submit_channel_state,
         StartEpoch: _start_epoch,
         CompleteRequest: _answer,
         ReadSplit: _carry_out,

@@ -339,10 +339,12 @@ class SubmitChannelState(Word):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteChannelStateFile(Word):
-    """Write the in-flight data of one or several subtasks below `location`: `encode()` gives the bytes, and where in
-    them each element begins, with the end of the last one. Answer: ChannelStateFileWritten or ChannelStateFileFailed.
+    """Write the in-flight data of one or several subtasks, `task` the first of them, below `location`: `encode()`
+    gives the bytes, and where in them each element begins, with the end of the last one. Answer:
+    ChannelStateFileWritten or ChannelStateFileFailed.
     """
 
+    task: str
     checkpoint_id: int
     location: str
     file_name: str

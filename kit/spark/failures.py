@@ -50,6 +50,9 @@ _ANSWERS: dict[type[Word], Callable[[Any, str], Word | None]] = {
     commands.WriteSnapshot: lambda command, error: events.SnapshotFailed(
         checkpoint_id=command.checkpoint_id, error=error
     ),
+    commands.WriteChannelStateFile: lambda command, error: events.ChannelStateFileFailed(
+        checkpoint_id=command.checkpoint_id, file_name=command.file_name, error=error
+    ),
     commands.CommitEffects: lambda command, error: events.EffectsFailed(
         operator_id=command.operator_id, checkpoint_id=command.checkpoint_id, error=error
     ),

@@ -6,7 +6,8 @@ What a task sends to a task of this slot goes into the same queue, without a soc
 turns from the last vertex to the first: what is under way is finished before more is read.
 
 A read of the source is done at once. Snapshots are written, state is read and output is published by one background
-thread, in the order in which it was asked for; the answers come through the slot's inbox.
+thread, in the order in which it was asked for; the answers come through the slot's inbox. In-flight data goes there by
+way of the slot's channel state executors, which belong to the main thread.
 
 The trace gets all but what is about single buffers; words about them pass through here at full speed.
 """
@@ -19,9 +20,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from kit.channel.channel_state_executor import SlotChannelState
 from kit.graph.execution_graph import ExecutionGraph
 from kit.host.task_files import TaskFiles
 from kit.protocol.commands import (
+    CancelChannelStateFile,
     CancelSnapshot,
     CancelTimer,
     CommitEffects,
@@ -33,10 +36,14 @@ from kit.protocol.commands import (
     ReadState,
     ScheduleTimer,
     SendElement,
+    SubmitChannelState,
+    WriteChannelStateFile,
     WriteSnapshot,
 )
 from kit.protocol.elements import Buffer, Element
 from kit.protocol.events import (
+    ChannelStateFileFailed,
+    ChannelStateFileWritten,
     CreditReceived,
     ElementReceived,
     ProcessInput,
@@ -113,6 +120,9 @@ class TaskHost:
         self._ready: deque[tuple[StreamTask, Word]] = deque()
         self._timers: dict[tuple[str, str], ScheduleTimer] = {}
         self._cancelled: set[tuple[str, int]] = set()
+        self._cancelled_files: set[str] = set()
+        unaligned = graph.job_graph.settings.checkpoint.unaligned
+        self._channel_state = SlotChannelState.of(graph, slot) if unaligned else SlotChannelState()
         self.next_timer_ms: int | None = None
         self._handled_in_s = 0.0
 
@@ -137,7 +147,11 @@ class TaskHost:
 
     def answer(self, answer: TaskAnswer) -> None:
         """From the background."""
-        self._ready.append((answer.task, answer.event))
+        if isinstance(answer.event, ChannelStateFileWritten | ChannelStateFileFailed):
+            self._channel_state.file_answer(answer.event)
+            self._work_on_channel_state(answer.event.cause)
+        else:
+            self._ready.append((answer.task, answer.event))
 
     def fire_timers(self) -> None:
         """Let every timer fire that is due."""
@@ -162,6 +176,9 @@ class TaskHost:
                 self._handle_ready()
                 turns -= 1
                 worked = True
+        if self._channel_state.has_work:
+            self._work_on_channel_state("")
+            worked = True
         return worked
 
     def _handle_ready(self) -> None:
@@ -229,6 +246,35 @@ class TaskHost:
     def _cancel_snapshot(self, task: StreamTask, command: CancelSnapshot) -> None:
         self._cancelled.add((task.name, command.checkpoint_id))
 
+    def _submit_channel_state(self, task: StreamTask, command: SubmitChannelState) -> None:
+        self._channel_state.submit(command.request)
+        self._work_on_channel_state(command.cause)
+
+    def _work_on_channel_state(self, cause: str) -> None:
+        answers, jobs = self._channel_state.work()
+        for job in jobs:
+            object.__setattr__(job, "cause", cause)
+            if isinstance(job, CancelChannelStateFile):
+                self._cancelled_files.add(job.file_name)
+            else:
+                self._write_channel_state(self.tasks[job.task], job)
+        for answer in answers:
+            object.__setattr__(answer.event, "cause", cause)
+            self._ready.append((self.tasks[answer.task], answer.event))
+
+    def _write_channel_state(self, task: StreamTask, job: WriteChannelStateFile) -> None:
+        self._background.submit(lambda: _task_answer(task, self._write_file(job)))
+
+    def _write_file(self, job: WriteChannelStateFile) -> Word | None:
+        """On the background thread."""
+        if job.file_name in self._cancelled_files:
+            return None
+        answer = self._answer_to(job)
+        if isinstance(answer, ChannelStateFileWritten) and job.file_name in self._cancelled_files:
+            self._files.undo_channel_state(answer)
+            return None
+        return answer
+
     def _answer_to(self, command: Word) -> Word | None:
         try:
             answer = self._files.carry_out(command)
@@ -267,6 +313,7 @@ class TaskHost:
         DiscardSnapshot: _start,
         WriteSnapshot: _write_snapshot,
         CancelSnapshot: _cancel_snapshot,
+        SubmitChannelState: _submit_channel_state,
         ScheduleTimer: _schedule,
         CancelTimer: _cancel_timer,
         Note: _nothing,

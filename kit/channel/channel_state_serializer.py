@@ -1,0 +1,182 @@
+"""How in-flight data lies in a file, and how one element becomes bytes.
+
+    file    = version: int 0, then chunks
+    chunk   = length: int, then so many bytes: zero or more elements
+    element = one Arrow IPC stream of one record batch
+
+Integers are 4 bytes, big-endian; the file's frame is Flink's (`ChannelStateSerializerImpl`), byte for byte. An element
+describes itself: its stream begins with its schema, so that data of any type, and of several types, comes back as it
+was. A watermark or a status is a batch of one value, told from records by the schema's metadata. Nothing is pickled.
+
+Chunks of one channel may be cut out and merged into one (`extract_and_merge`): an element's bytes say where it ends.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Sequence
+from typing import Any, Protocol
+
+import pyarrow as pa
+
+from kit.protocol.elements import Buffer, DataElement, Watermark, WatermarkStatus
+from kit.state.errors import StateRestoreError
+
+SERIALIZATION_VERSION = 0
+_INT = struct.Struct(">i")
+HEADER_LENGTH = LENGTH_BYTES = _INT.size
+MAX_CHUNK_BYTES = 2**31 - 1
+
+_KIND = b"kit.element"
+
+
+class Sink(Protocol):
+    """Where bytes go: a file, or `pyarrow.BufferOutputStream`."""
+
+    def write(self, data: Any) -> Any:
+        """Append bytes."""
+
+
+class Source(Protocol):
+    """Where bytes come from: a file, or `pyarrow.BufferReader`."""
+
+    def read(self, nbytes: int) -> Any:
+        """The next bytes, fewer at the end."""
+
+    def tell(self) -> int:
+        """Bytes read or passed over so far."""
+
+    def seek(self, position: int) -> Any:
+        """Go on from there."""
+
+
+class ChannelStateSerializer:
+    """Writes and reads the format above; has no state. Source: `ChannelStateSerializerImpl`."""
+
+    # --- writing --------------------------------------------------------------------------------------------------
+
+    def write_header(self, sink: Sink) -> None:
+        """Begin a file."""
+        sink.write(_INT.pack(SERIALIZATION_VERSION))
+
+    def write_data(self, sink: Sink, *elements: DataElement) -> int:
+        """Write the elements as one chunk; gives its size in bytes, with the length before it.
+
+        Raises ValueError for more than 2 GiB.
+        """
+        batches = [_batch_of(element) for element in elements]
+        size = sum(map(_stream_size, batches))
+        if size > MAX_CHUNK_BYTES:
+            raise ValueError(f"{len(batches)} buffers of {size} B are too large for a checkpoint: send smaller batches")
+        sink.write(_INT.pack(size))
+        for batch in batches:
+            _write_stream(batch, sink)
+        return LENGTH_BYTES + size
+
+    def encode(self, elements: Iterable[DataElement]) -> tuple[pa.Buffer, tuple[int, ...]]:
+        """A whole file with a chunk for each element: its bytes, and where each chunk begins, then where it ends."""
+        sink = pa.BufferOutputStream()
+        self.write_header(sink)
+        offsets = [HEADER_LENGTH]
+        for element in elements:
+            offsets.append(offsets[-1] + self.write_data(sink, element))
+        return sink.getvalue(), tuple(offsets)
+
+    # --- reading --------------------------------------------------------------------------------------------------
+
+    def read_header(self, source: Source) -> None:
+        """Check the version; raises StateRestoreError for any but 0."""
+        version = self._read_int(source)
+        if version != SERIALIZATION_VERSION:
+            raise StateRestoreError(f"channel state of version {version} cannot be read, only {SERIALIZATION_VERSION}")
+
+    def read_length(self, source: Source) -> int:
+        """The length in bytes of the chunk that follows; raises StateRestoreError for a negative one."""
+        length = self._read_int(source)
+        if length < 0:
+            raise StateRestoreError(f"a chunk of channel state has the negative length {length}: the file is damaged")
+        return length
+
+    def read_data(self, source: Source, length: int) -> list[DataElement]:
+        """The elements of the next `length` bytes; raises StateRestoreError when they are none."""
+        data = source.read(length)
+        if len(data) < length:
+            raise StateRestoreError(f"channel state ends {length - len(data)} bytes early: the file was cut off")
+        return decode_elements(data)
+
+    def extract_and_merge(self, data: bytes, offsets: Sequence[int]) -> bytes:
+        """A file of its own for the chunks at `offsets`, merged into one."""
+        chunks = [
+            data[offset + LENGTH_BYTES : offset + LENGTH_BYTES + _INT.unpack_from(data, offset)[0]]
+            for offset in offsets
+        ]
+        merged = b"".join(chunks)
+        return _INT.pack(SERIALIZATION_VERSION) + _INT.pack(len(merged)) + merged
+
+    def _read_int(self, source: Source) -> int:
+        data = source.read(LENGTH_BYTES)
+        if len(data) < LENGTH_BYTES:
+            raise StateRestoreError(f"channel state ends after {len(data)} of {LENGTH_BYTES} bytes of a number")
+        return int(_INT.unpack(data)[0])
+
+    def __repr__(self) -> str:
+        return f"ChannelStateSerializer(version {SERIALIZATION_VERSION})"
+
+
+# --- elements ---------------------------------------------------------------------------------------------------------
+
+
+def encode_element(element: DataElement) -> pa.Buffer:
+    """An element's bytes, which describe themselves."""
+    sink = pa.BufferOutputStream()
+    _write_stream(_batch_of(element), sink)
+    return sink.getvalue()
+
+
+def decode_elements(data: bytes | pa.Buffer) -> list[DataElement]:
+    """All elements whose bytes these are, in order; raises StateRestoreError for other bytes."""
+    reader = pa.BufferReader(data)
+    elements: list[DataElement] = []
+    try:
+        while reader.tell() < reader.size():
+            with pa.ipc.open_stream(reader) as stream:
+                batch = stream.read_next_batch()
+                _read_to_the_end(stream)
+            elements.append(_element_of(batch))
+    except (pa.ArrowException, StopIteration, KeyError) as error:
+        raise StateRestoreError(f"{len(data)} bytes of channel state hold no element: {error}") from error
+    return elements
+
+
+def _read_to_the_end(stream: pa.RecordBatchStreamReader) -> None:
+    for _ in stream:
+        raise pa.ArrowInvalid("a second batch in one stream")
+
+
+def _write_stream(batch: pa.RecordBatch, sink: Any) -> None:
+    with pa.ipc.new_stream(sink, batch.schema) as stream:
+        stream.write_batch(batch)
+
+
+def _stream_size(batch: pa.RecordBatch) -> int:
+    counter = pa.MockOutputStream()
+    _write_stream(batch, counter)
+    return int(counter.size())
+
+
+def _batch_of(element: DataElement) -> pa.RecordBatch:
+    if isinstance(element, Buffer):
+        return element.batch
+    value = pa.array([element.timestamp_ms] if isinstance(element, Watermark) else [element.idle])
+    kind = type(element).__name__.encode()
+    return pa.record_batch([value], schema=pa.schema([("value", value.type)], metadata={_KIND: kind}))
+
+
+_MARKS: dict[bytes, type[Watermark | WatermarkStatus]] = {b"Watermark": Watermark, b"WatermarkStatus": WatermarkStatus}
+
+
+def _element_of(batch: pa.RecordBatch) -> DataElement:
+    kind = (batch.schema.metadata or {}).get(_KIND)
+    if kind is None:
+        return Buffer(batch)
+    return _MARKS[kind](batch.column(0)[0].as_py())
