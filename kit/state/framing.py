@@ -44,6 +44,15 @@ def size_of(pieces: list[Piece]) -> int:
     return sum(map(len, pieces))
 
 
+def joined(pieces: list[Piece]) -> pa.Buffer:
+    """The pieces as one, copied in a way that lets other threads run."""
+    whole = pa.allocate_buffer(size_of(pieces))
+    with pa.FixedSizeBufferWriter(whole) as writer:
+        for piece in pieces:
+            writer.write(piece)
+    return whole
+
+
 def _sealed(prefix: bytes, body: list[Piece]) -> list[Piece]:
     crc = zlib.crc32(prefix)
     for piece in body:

@@ -168,7 +168,7 @@ class HeapKeyedStateBackend:
     # ---- snapshot -----------------------------------------------------------------------------------------------
 
     def snapshot(self) -> KeyedSnapshot | None:
-        """The synchronous part: columns that may change are copied, nothing is encoded. None when there is no state."""
+        """The synchronous part: nothing is encoded, and no large array copied. None when there is no state."""
         states = [self._freeze_table(table) for _, table in sorted(self._tables.items()) if len(table)]
         for _, service in sorted(self._timers.items()):
             for queue, kind in ((service.event_time, EVENT_TIMERS), (service.processing_time, PROCESSING_TIMERS)):

@@ -1,7 +1,8 @@
 """Keyed snapshots: what a keyed backend writes at a checkpoint, and how it is read back.
 
-A snapshot is taken in two steps. `backend.snapshot()` is the synchronous part: it copies the columns that may change
-and nothing else. `KeyedSnapshot.encode()` is the asynchronous part: a pure function of the copy, for any thread.
+A snapshot is taken in two steps. `backend.snapshot()` is the synchronous part: it notes which columns there are, and
+has them keep what is overwritten from then on. `KeyedSnapshot.encode()` is the asynchronous part: a pure function of
+what was there at that moment, for any thread, and made of steps that let other threads run.
 
 The file, framed as `kit.state.framing` says:
 
@@ -28,10 +29,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from kit.state.framing import PREFIX_BYTES, FramedFile, Piece, header, section, size_of
+from kit.state.framing import PREFIX_BYTES, FramedFile, Piece, header, joined, section, size_of
 from kit.state.handles import NO_OFFSET_SET, KeyGroupRange
-from kit.state.key_codec import Decoder, order_of_rows
+from kit.state.key_codec import Codes, Decoder, order_of_rows
 from kit.state.key_groups import key_groups
+from kit.state.rows_by_key_group import RowsByKeyGroup
 from kit.state.slot_index import FrozenIndex
 from kit.state.value_columns import FrozenColumn
 
@@ -61,19 +63,31 @@ class FrozenState:
         metadata = {"state": self.name, "kind": self.kind, "max_parallelism": str(max_parallelism)}
         return pa.schema(self.fields, metadata)
 
-    def rows(self, max_parallelism: int) -> tuple[pa.RecordBatch, npt.NDArray[np.int64]]:
-        """All rows in the order of a checkpoint, and how many each key group has."""
-        codes = [self.index.codes(column) for column in range(len(self.decoders))]
+    def messages(self, max_parallelism: int) -> Iterator[tuple[int, pa.Buffer]]:
+        """For each key group that has rows, in order, a record batch message with these, by key."""
+        by_group = RowsByKeyGroup(self.index, self.key_column, self.decoders[self.key_column], max_parallelism)
+        codes = [by_group.gathered(column) for column in self.index.columns]
+        values = None if self.values is None else self.values.gathered(by_group)
+        for first, behind, begin, end in by_group.spans():
+            counts = by_group.counts[first:behind]
+            span = [column[begin:end] for column in codes]
+            order = self._order(span, max_parallelism, one_group=behind == first + 1)
+            columns = [d.decode(column.take(order)) for d, column in zip(self.decoders, span, strict=True)]
+            if values is not None:
+                columns.append(values.get(order + begin))
+            batch = pa.RecordBatch.from_arrays(columns, schema=self.schema(max_parallelism))
+            ends = counts.cumsum()
+            for number in np.flatnonzero(counts).tolist():
+                rows = int(counts[number])
+                yield first + number, batch.slice(int(ends[number]) - rows, rows).serialize()
+
+    def _order(self, codes: list[Codes], max_parallelism: int, one_group: bool) -> npt.NDArray[np.int64]:
+        """The order of a checkpoint: by key group, then by key and namespace, timers by timestamp before these."""
         order = order_of_rows([decoder.ranks(column) for decoder, column in zip(self.decoders, codes, strict=True)])
-        codes = [column.take(order) for column in codes]
-        # Sorted by key first and by key group then, so that memory is read nearly in order.
-        groups = key_groups(self.decoders[self.key_column].decode(codes[self.key_column]), max_parallelism)
-        by_group = np.argsort(groups, kind="stable")
-        columns = [decoder.decode(column.take(by_group)) for decoder, column in zip(self.decoders, codes, strict=True)]
-        if self.values is not None:
-            columns.append(self.values.get(self.index.slots_of(order.take(by_group))))
-        counts = np.bincount(groups, minlength=max_parallelism)
-        return pa.RecordBatch.from_arrays(columns, schema=self.schema(max_parallelism)), counts
+        if one_group:
+            return order
+        keys = self.decoders[self.key_column].decode(codes[self.key_column].take(order))
+        return order.take(np.argsort(key_groups(keys, max_parallelism), kind="stable"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,18 +102,17 @@ class KeyedSnapshot:
         rows = ", ".join(f"{state.name} {len(state.index)} rows" for state in self.states)
         return f"KeyedSnapshot(key groups {self.key_group_range.start}-{self.key_group_range.end}: {rows})"
 
-    def encode(self) -> tuple[bytes, tuple[int, ...]]:
+    def encode(self) -> tuple[pa.Buffer, tuple[int, ...]]:
         """The file, and the offset of each key group of the range (`NO_OFFSET_SET` where it has no rows).
 
         A pure function of the snapshot: may run in any thread while the backend goes on.
         """
+        for state in self.states:
+            if state.values is not None:
+                state.values.settle()
         frames: dict[int, list[Piece]] = {}
         for number, state in enumerate(self.states):
-            batch, counts = state.rows(self.max_parallelism)
-            ends = np.cumsum(counts)
-            for key_group in np.flatnonzero(counts).tolist():
-                rows = int(counts[key_group])
-                message = batch.slice(int(ends[key_group]) - rows, rows).serialize()
+            for key_group, message in state.messages(self.max_parallelism):
                 frames.setdefault(key_group, []).extend((_FRAME.pack(number, 0), message))
         pieces = header(MAGIC, [state.schema(self.max_parallelism) for state in self.states])
         position = size_of(pieces)
@@ -108,7 +121,7 @@ class KeyedSnapshot:
             offsets[key_group - self.key_group_range.start] = position
             pieces += section((key_group, len(body) // 2, 0), body)
             position += PREFIX_BYTES + size_of(body)
-        return b"".join(pieces), tuple(offsets)
+        return joined(pieces), tuple(offsets)
 
 
 class KeyedStateFile(FramedFile):

@@ -1,13 +1,13 @@
 """Value columns: what a state holds, one entry a slot.
 
 Numbers, bools and times lie in a numpy array; a struct of such in one array a field; everything else is a Python list
-of values, lists or dicts. `freeze` gives a snapshot its own view: arrays are copied (a memory copy), Python lists are
-copied without their elements, and a list or dict state is copied when it is next changed (copy on write).
+of values, lists or dicts. `freeze` gives a snapshot its own view: of arrays it keeps what is overwritten from then on
+(`kit.state.frozen_array`), Python lists are copied without their elements, and a list or dict state is copied when it
+is next changed (copy on write).
 """
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Mapping
 from typing import Any, Protocol
 
@@ -15,20 +15,32 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from kit.state.frozen_array import FrozenArray, Readers
 from kit.state.key_groups import as_numbers
+from kit.state.rows_by_key_group import RowsByKeyGroup
 
 Slots = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 
 
-class FrozenColumn(Protocol):
-    """The entries at one moment."""
+class Entries(Protocol):
+    """Entries that can be read."""
 
     def get(self, slots: Slots) -> pa.Array:
         """The entries of slots, in order."""
 
 
-class ValueColumn(FrozenColumn, Protocol):
+class FrozenColumn(Entries, Protocol):
+    """The entries at one moment. Any thread may read them."""
+
+    def settle(self) -> None:
+        """Copy what the living column would otherwise have to keep; `get` does when nobody did before."""
+
+    def gathered(self, rows: RowsByKeyGroup) -> Entries:
+        """The entries of all rows, by their position in `rows` instead of their slot."""
+
+
+class ValueColumn(Entries, Protocol):
     """Entries that can be changed."""
 
     type: pa.DataType
@@ -93,28 +105,25 @@ class NumberColumn:
         self.values = np.empty(0, _storage_dtype(arrow_type))
         self.nulls: Mask | None = None
         self._temporal = pa.types.is_temporal(arrow_type)
-        self._spare_buffers: list[npt.NDArray[Any]] = []
+        self._readers, self._null_readers = Readers(), Readers()
 
     def ensure(self, capacity: int) -> None:
         """Have room for slots below `capacity`."""
         if capacity > len(self.values):
             self.values = _extended(self.values, capacity, self.initial)
+            self._readers.clear()  # they look at the array that was, which stays as it is
             if self.nulls is not None:
                 self.nulls = _extended(self.nulls, capacity, False)
+                self._null_readers.clear()
 
     def get(self, slots: Slots) -> pa.Array:
         """The entries of slots, as Arrow."""
-        values = self.values.take(slots)
-        nulls = None if self.nulls is None else self.nulls.take(slots)
-        if nulls is not None:
-            values[nulls] = 0  # equal state makes equal bytes, also where nobody looks
-        if self._temporal:
-            return pa.array(values, mask=nulls).view(self.type)
-        return pa.array(values, self.type, mask=nulls)
+        return _as_arrow(self.type, self.values.take(slots), None if self.nulls is None else self.nulls.take(slots))
 
     def put(self, slots: Slots, values: pa.Array) -> None:
         """Set entries from Arrow."""
         numbers, valid = numbers_of(values)
+        self._before_write(slots)
         self.values[slots] = numbers
         if valid is not None or self.nulls is not None:
             self._null_mask()[slots] = False if valid is None else ~valid
@@ -129,6 +138,7 @@ class NumberColumn:
 
     def put_one(self, slot: int, value: Any) -> None:
         """Set one entry from a converted Python value."""
+        self._before_write(slot)
         if value is None or self.nulls is not None:
             self._null_mask()[slot] = value is None
         if value is None:
@@ -140,6 +150,7 @@ class NumberColumn:
 
     def clear(self, slots: Slots) -> None:
         """Back to what an entry starts from."""
+        self._before_write(slots)
         self.values[slots] = self.initial
         if self.nulls is not None:
             self.nulls[slots] = False
@@ -156,6 +167,7 @@ class NumberColumn:
 
         Where `valid` is False there is no number; an entry that never met a number is null.
         """
+        self._before_write(slots)
         if valid is not None:
             self._null_mask()[fresh] = True
             slots = slots[valid]
@@ -166,29 +178,48 @@ class NumberColumn:
             self.nulls[slots] = False
         fold.at(self.values, slots, numbers)
 
-    def freeze(self, size: int) -> NumberColumn:
-        """A copy for a snapshot."""
-        frozen = NumberColumn(self.type, self.initial)
-        frozen.values = self._copied(size, frozen)
-        frozen.nulls = None if self.nulls is None else self.nulls[:size].copy()
-        return frozen
+    def freeze(self, size: int) -> FrozenNumbers:
+        """What a snapshot sees."""
+        nulls = None if self.nulls is None else self._null_readers.freeze(self.nulls, size)
+        return FrozenNumbers(self.type, self._readers.freeze(self.values, size), nulls)
 
-    def _copied(self, size: int, reader: NumberColumn) -> npt.NDArray[Any]:
-        """The values of slots below `size`, copied into memory that comes back to us when `reader` is gone.
-
-        Fresh memory costs several times the copy: the system has to find and clear each page.
-        """
-        buffer = self._spare_buffers.pop() if self._spare_buffers else self.values[:0]
-        if len(buffer) < size:
-            buffer = np.empty(len(self.values), self.values.dtype)
-        weakref.finalize(reader, self._spare_buffers.append, buffer).atexit = False
-        np.copyto(buffer[:size], self.values[:size])
-        return buffer[:size]
+    def _before_write(self, slots: Slots | int) -> None:
+        if self._readers:
+            self._readers.before_write(slots)
+        if self._null_readers:
+            self._null_readers.before_write(slots)
 
     def _null_mask(self) -> Mask:
         if self.nulls is None:
             self.nulls = np.zeros(len(self.values), np.bool_)
         return self.nulls
+
+
+class FrozenNumbers:
+    """The entries of a number column at one moment."""
+
+    def __init__(self, arrow_type: pa.DataType, values: FrozenArray, nulls: FrozenArray | None) -> None:
+        self.type = arrow_type
+        self._values = values
+        self._nulls = nulls
+
+    def get(self, slots: Slots) -> pa.Array:
+        """The entries of slots, as Arrow."""
+        nulls = None if self._nulls is None else self._nulls.array().take(slots)
+        return _as_arrow(self.type, self._values.array().take(slots), nulls)
+
+    def settle(self) -> None:
+        """Copy what may still change."""
+        self._values.array()
+        if self._nulls is not None:
+            self._nulls.array()
+
+    def gathered(self, rows: RowsByKeyGroup) -> NumberColumn:
+        """The entries of all rows."""
+        column = NumberColumn(self.type)
+        column.values = rows.gathered(self._values.array())
+        column.nulls = None if self._nulls is None else rows.gathered(self._nulls.array())
+        return column
 
 
 class StructColumn:
@@ -205,7 +236,7 @@ class StructColumn:
 
     def get(self, slots: Slots) -> pa.Array:
         """The entries of slots, as Arrow."""
-        return pa.StructArray.from_arrays([c.get(slots) for c in self.fields.values()], fields=list(self.type))
+        return _as_struct(self.type, [column.get(slots) for column in self.fields.values()])
 
     def put(self, slots: Slots, values: pa.StructArray) -> None:
         """Set entries from Arrow."""
@@ -226,11 +257,33 @@ class StructColumn:
         for column in self.fields.values():
             column.clear(slots)
 
-    def freeze(self, size: int) -> StructColumn:
-        """A copy for a snapshot."""
-        frozen = StructColumn(self.type, {})
-        frozen.fields = {name: column.freeze(size) for name, column in self.fields.items()}
-        return frozen
+    def freeze(self, size: int) -> FrozenStructs:
+        """What a snapshot sees."""
+        return FrozenStructs(self.type, [column.freeze(size) for column in self.fields.values()])
+
+
+class FrozenStructs:
+    """The entries of a struct column at one moment."""
+
+    def __init__(self, arrow_type: pa.StructType, fields: list[FrozenNumbers]) -> None:
+        self.type = arrow_type
+        self._fields = fields
+
+    def get(self, slots: Slots) -> pa.Array:
+        """The entries of slots, as Arrow."""
+        return _as_struct(self.type, [column.get(slots) for column in self._fields])
+
+    def settle(self) -> None:
+        """Copy what may still change."""
+        for column in self._fields:
+            column.settle()
+
+    def gathered(self, rows: RowsByKeyGroup) -> StructColumn:
+        """The entries of all rows."""
+        column = StructColumn(self.type, {})
+        names = [field.name for field in self.type]
+        column.fields = {name: field.gathered(rows) for name, field in zip(names, self._fields, strict=True)}
+        return column
 
 
 class ObjectColumn:
@@ -291,6 +344,16 @@ class ObjectColumn:
             self._owned = bytearray(len(self._values))
         return frozen
 
+    def settle(self) -> None:
+        """Nothing to copy: `freeze` did."""
+
+    def gathered(self, rows: RowsByKeyGroup) -> ObjectColumn:
+        """The entries of all rows."""
+        column = ObjectColumn(self.type, self._container)
+        slots = rows.gathered(np.arange(len(self._values)))
+        column._values = [self._values[slot] for slot in slots.tolist()]
+        return column
+
 
 def sorted_items(entries: Mapping[Any, Any]) -> list[tuple[Any, Any]]:
     """The entries of a map in the order of a checkpoint: by key."""
@@ -308,6 +371,19 @@ def numbers_of(values: pa.Array | npt.NDArray[Any]) -> tuple[npt.NDArray[Any], M
         valid = values.is_valid().to_numpy(zero_copy_only=False)
         values = values.fill_null(False if pa.types.is_boolean(values.type) else 0)
     return values.to_numpy(zero_copy_only=False), valid
+
+
+def _as_arrow(arrow_type: pa.DataType, values: npt.NDArray[Any], nulls: Mask | None) -> pa.Array:
+    """Fresh arrays as a column of numbers, bools or times."""
+    if nulls is not None:
+        values[nulls] = 0  # equal state makes equal bytes, also where nobody looks
+    if pa.types.is_temporal(arrow_type):
+        return pa.array(values, mask=nulls).view(arrow_type)
+    return pa.array(values, arrow_type, mask=nulls)
+
+
+def _as_struct(arrow_type: pa.StructType, columns: list[pa.Array]) -> pa.StructArray:
+    return pa.StructArray.from_arrays(columns, fields=list(arrow_type))
 
 
 def _storage_dtype(arrow_type: pa.DataType) -> np.dtype[Any]:

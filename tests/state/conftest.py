@@ -55,4 +55,7 @@ def contents(table: StateTable) -> dict[Any, Any]:
 def written(backend: HeapKeyedStateBackend) -> tuple[bytes, tuple[int, ...]] | None:
     """What a checkpoint of the backend would write now."""
     snapshot = backend.snapshot()
-    return None if snapshot is None else snapshot.encode()
+    if snapshot is None:
+        return None
+    data, offsets = snapshot.encode()
+    return data.to_pybytes(), offsets
