@@ -55,7 +55,7 @@ class Run:
     def __str__(self) -> str:
         return (
             f"synchronous {self.sync_ms:5.1f} ms, asynchronous {self.async_s:5.2f} s, rate kept {self.kept:4.0%} of "
-            f"{self.mrows_per_s:5.1f} Mrows/s, longest batch {self.stall_ms:4.0f} ms, others took {self.others:.1f} cores"
+            f"{self.mrows_per_s:5.1f} Mrows/s, longest batch {self.stall_ms:.0f} ms, others: {self.others:.1f} cores"
         )
 
 
