@@ -42,6 +42,8 @@ class CheckpointCompletion:
         """What is being written for the first of the queue."""
         self.completed: CompletedCheckpoint | None = None
         """The first of the queue while it is being stored."""
+        self.savepoints: set[int] = set()
+        """The savepoints that this run has completed: they are the user's."""
         self._metadata_size = 0
         self._aborted: dict[int, PendingCheckpoint] = {}
         """Aborted while their metadata was being written: discarded once that has come to an end."""
@@ -92,6 +94,7 @@ class CheckpointCompletion:
         completed = checkpoint.complete(owner.job_id, metadata, event.path, owner.context.at)
         self.metadata, self.completed, self._metadata_size = None, completed, event.size_bytes
         if completed.properties.is_savepoint:
+            self.savepoints.add(completed.checkpoint_id)
             self._finish(NO_CHECKPOINT)
         else:
             owner.context.emit(StoreCheckpoint(checkpoint_id=event.checkpoint_id, metadata_path=event.path))

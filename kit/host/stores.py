@@ -85,8 +85,9 @@ class CheckpointStore(Protocol):
 class MemoryStore:
     """A store that ends with its driver: only the counter is of any use to anybody."""
 
-    def __init__(self, next_id: int = FIRST_CHECKPOINT_ID) -> None:
+    def __init__(self, next_id: int = FIRST_CHECKPOINT_ID, first_id: int | None = None) -> None:
         self._next_id = next_id
+        self._first_id = next_id if first_id is None else first_id
 
     def begin(self, *, recover: bool) -> str:
         """There never was an earlier driver."""
@@ -99,11 +100,13 @@ class MemoryStore:
 
     def raise_counter(self, next_id: int) -> None:
         """Give out no id below this any more."""
+        if not self.ids():
+            self._first_id = max(self._first_id, next_id)
         self._next_id = max(self._next_id, next_id)
 
     def ids(self) -> range:
         """No run of the job is known but this."""
-        return range(FIRST_CHECKPOINT_ID, self._next_id)
+        return range(self._first_id, self._next_id)
 
     def checkpoints(self) -> list[StoredCheckpoint]:
         """None: the JobMaster has them."""
@@ -123,7 +126,7 @@ class MemoryStore:
 
     def copy(self) -> MemoryStore:
         """Another with the same counter."""
-        return MemoryStore(self._next_id)
+        return MemoryStore(self._next_id, self._first_id)
 
     def __repr__(self) -> str:
         return f"MemoryStore(next checkpoint {self._next_id})"

@@ -419,13 +419,16 @@ class JobMaster(Machine):
         self._end_now(self._ending_as, self.error, keep_all=bool(event.error))
 
     def _end_now(self, status: JobStatus, error: str, *, keep_all: bool = False) -> None:
-        """With `keep_all` nothing is deleted: a later driver will believe that the job has not ended."""
+        """What no retained checkpoint or savepoint refers to is removed. With `keep_all` nothing is deleted: a later
+        driver will believe that the job has not ended.
+        """
         store = self.checkpoints.store
         retained = [each for each in store.checkpoints if not each.should_be_discarded_at(status.name)]
         self.checkpoints.shut_down(JobStatus.CREATED.name if keep_all else status.name)
-        if store.is_durable and not keep_all:
-            retained += store.subsumed
-            self.emit(RemoveOrphans(keep=tuple(each.checkpoint_id for each in retained)))
+        if not keep_all:
+            savepoints = self.checkpoints.completion.savepoints
+            keep = savepoints.union(each.checkpoint_id for each in (*retained, *store.subsumed))
+            self.emit(RemoveOrphans(keep=tuple(sorted(keep))))
         self._become(status, error)
         if status is JobStatus.FINISHED and self._stopping.answer is not None:
             self._emit_if_any(self._stopping.finish())

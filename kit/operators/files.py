@@ -372,11 +372,3 @@ def _delete_if_empty(system: fs.FileSystem, directory: str) -> None:
     is_there = system.get_file_info(directory).type == fs.FileType.Directory
     if is_there and not system.get_file_info(fs.FileSelector(directory)):
         system.delete_dir(directory)
-
-
-def clean_staging(path: str, job_id: str) -> None:
-    """Delete what a job has staged for `path` and not published; for when the job has ended for good."""
-    system, inner = open_path(staging_directory(path, job_id))
-    if system.get_file_info(inner).type == fs.FileType.Directory:
-        system.delete_dir(inner)
-    _delete_if_empty(system, dirname(inner))

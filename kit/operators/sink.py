@@ -119,6 +119,8 @@ class SinkOperator(Operator):
         """What each checkpoint staged of which it is not known how it ends."""
         self._publishing: dict[int, list[Effect]] = {}
         """What each complete checkpoint published, until the host has confirmed it."""
+        self._published: set[str] = set()
+        """Parts confirmed while later checkpoints, which had staged them too, were under way."""
 
     def initialize_state(self) -> None:
         """Take over what the restored checkpoint staged."""
@@ -181,6 +183,7 @@ class SinkOperator(Operator):
         effects = self._in_flight.pop(checkpoint_id, [])
         for older in sorted(number for number in self._in_flight if number < checkpoint_id):
             self.context.drop(self._in_flight.pop(older))
+        self._published &= {effect.final for staged in self._in_flight.values() for effect in staged}
         self._parts = {part: table for part, table in self._parts.items() if part > checkpoint_id}
         if effects:
             published = [Effect(effect.operator_id, effect.staged, effect.final) for effect in effects]
@@ -195,4 +198,15 @@ class SinkOperator(Operator):
 
     def effects_committed(self, checkpoint_id: int) -> None:
         """The host has published what was asked for at this checkpoint's completion."""
-        self._publishing.pop(checkpoint_id, None)
+        published = self._publishing.pop(checkpoint_id, [])
+        if self._in_flight:
+            self._published |= {effect.final for effect in published}
+
+    def close(self) -> None:
+        """The subtask is over: nobody will tell it how checkpoints under way end. What they staged of rows that
+        are published already is of no use to anybody; the rest is, once such a checkpoint is restored.
+        """
+        under_way = [effect for effects in self._in_flight.values() for effect in effects]
+        useless = [effect for effect in under_way if effect.final in self._published]
+        if useless:
+            self.context.drop(useless)

@@ -6,7 +6,7 @@ one item at a time, has the machine handle it, and carries out what it asks for.
 
 `StartEpoch` submits a gang of slots (`kit.spark.epoch`); `StopEpoch` tells them to leave, and is answered when every
 slot has ended its connection and the gang is gone. A slot that is lost fails the epoch; the JobMaster decides what
-follows. Spark's own retries play no part. When the job has ended for good, what its sinks staged is removed.
+follows. Spark's own retries play no part. When the job has ended for good, what was to be removed is waited for.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ from kit.spark.auth import new_secret
 from kit.spark.background import Background, HostClock
 from kit.spark.codec import CodecError, pack_words, unpack_words
 from kit.spark.control import ControlServer, SlotJoined, SlotLeft, SlotMessage
-from kit.spark.edge import SparkOutput, clean_staging, open_storage
+from kit.spark.edge import SparkOutput, open_storage
 from kit.spark.endpoint import WireSettings
 from kit.spark.epoch import Epoch, GangEnded, Launch
 from kit.spark.failures import failure_of
@@ -519,15 +519,7 @@ class JobDriver:
         if status.is_terminal:
             if status is JobStatus.FAILED:
                 self.error = JobFailedError(command.error, self._worker_traceback)
-            self._cleaner.submit(self._clean_up)
-
-    def _clean_up(self) -> _CleanedUp:
-        """With a durable store what is staged for retained checkpoints stays, and the rest has been removed before."""
-        if self.job.settings.checkpoint.is_durable:
-            return _CleanedUp()
-        with _logged(f"job {self.job.name} leaves staged output behind"):
-            clean_staging(self.job, self._output)
-        return _CleanedUp()
+            self._cleaner.submit(_CleanedUp)
 
     def _noted(self, command: Note) -> None:
         if command.kind == "AllTasksRunning":

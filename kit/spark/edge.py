@@ -80,12 +80,6 @@ def forget_collected(job: JobGraph, output: SparkOutput) -> None:
             shutil.rmtree(output.place(sink.path), ignore_errors=True)
 
 
-def clean_staging(job: JobGraph, output: SparkOutput) -> None:
-    """Delete what the job has staged and will not publish."""
-    for sink in sinks(job):
-        files.clean_staging(output.place(sink.path), job.job_id)
-
-
 def read_output(job: JobGraph, output: SparkOutput, name: str) -> pd.DataFrame:
     """All visible rows of the sink whose path ends in `name`, in order of their files' names.
 

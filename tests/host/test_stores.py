@@ -83,7 +83,7 @@ def test_a_store_in_memory_forgets_all_but_the_counter() -> None:
     store.begin(recover=False)
     store.add(stored(1))
     store.raise_counter(5)
-    assert (store.next_id(), store.checkpoints(), store.ids()) == (5, [], range(1, 6))
+    assert (store.next_id(), store.checkpoints(), store.ids()) == (5, [], range(5, 6))
     assert store.copy().next_id() == store.next_id() == 6
 
 

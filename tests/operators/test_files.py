@@ -204,7 +204,7 @@ def test_output_appears_whole_once_it_is_committed(tmp_path) -> None:
     files.commit([effect])
     assert visible(path) == ["part-job-00000-000001.parquet"]
     assert pq.read_table(effect.final).equals(effect.table)
-    files.clean_staging(path, "job")
+    files.remove_staged(path, "job", files.staged_files(path, "job"))
     assert list(Path(path).iterdir()) == [Path(effect.final)]
 
 
@@ -243,11 +243,12 @@ def test_what_is_dropped_is_gone_and_may_have_been_before(tmp_path) -> None:
 def test_staging_of_other_jobs_is_left_alone(tmp_path) -> None:
     (effect,) = staged_by(str(tmp_path))
     files.stage(effect)
-    files.clean_staging(str(tmp_path), "another job")
+    name = Path(effect.staged).name
+    files.remove_staged(str(tmp_path), "another job", [name])
     assert Path(effect.staged).exists()
-    files.clean_staging(str(tmp_path), "job")
+    files.remove_staged(str(tmp_path), "job", [name])
     assert list(tmp_path.iterdir()) == []
-    files.clean_staging(str(tmp_path), "job")
+    files.remove_staged(str(tmp_path), "job", [name])
 
 
 def test_a_directory_that_cannot_be_written_is_named(tmp_path) -> None:

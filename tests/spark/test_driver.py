@@ -76,12 +76,29 @@ def test_a_job_may_be_cancelled_and_its_checkpoint_retained(tmp_path: Path) -> N
         job.start()
         await_checkpoint(job, 1)
         assert job.cancel() == "CANCELED"
-    assert staged(tmp_path) == []
     (retained,) = (tmp_path / "checkpoints").glob("*/chk-*")
+    assert {path.stem.rpartition("-")[2] for path in staged(tmp_path)} <= {retained.name.removeprefix("chk-")}
     with job_of(totals_job(tmp_path), restore_path=retained) as job:
         job.start()
         job.wait()
     check_output(tmp_path)
+
+
+@pytest.mark.usefixtures("nothing_left")
+@pytest.mark.parametrize("store", ["memory", "filesystem"])
+def test_what_a_savepoint_has_staged_outlives_a_job_that_never_published_it(tmp_path: Path, store: str) -> None:
+    with job_of(totals_job(tmp_path, SLOW, interval_ms=None, store=store)) as job:
+        job.start()
+        savepoint = job.savepoint(tmp_path / "savepoints")
+        while not staged(tmp_path):
+            savepoint = job.savepoint(tmp_path / "savepoints")
+        job.cancel()
+    assert staged(tmp_path)
+    with job_of(totals_job(tmp_path), restore_path=savepoint) as job:
+        job.start()
+        job.wait()
+    check_output(tmp_path)
+    assert staged(tmp_path) == []
 
 
 @pytest.mark.usefixtures("nothing_left")
