@@ -4,10 +4,11 @@ Elements lie in the order in which they will be taken. Most are taken as they ca
 front, past everything but other priority elements. An aligned one that may time out stays where it is, and an
 `EventAnnouncement` of it goes to the front: should the time come, `convert_to_priority_event` fetches it forward.
 
-Behind an aligned barrier the channel is closed until `resume`. Flink stops the sender there, so that nothing that
-comes after such a barrier is at the receiver before the checkpoint is over. Here it may be on its way already; it is
-then kept at the door (`held`), and is no more part of the queue than if it were still at the sender: no priority
-element jumps ahead of it and no barrier in it is known. What lay *before* the barrier is taken as ever.
+Behind an aligned barrier, or the end of recovered data, the channel is closed until `resume`. Flink stops the sender
+there, so that nothing that comes after such a barrier is at the receiver before the checkpoint is over. Here it may be
+on its way already; it is then kept at the door (`held`), and is no more part of the queue than if it were still at the
+sender: no priority element jumps ahead of it and no barrier in it is known. What lay *before* the barrier is taken as
+ever.
 
 Elements are numbered as they enter the queue. When an unaligned checkpoint begins, data with numbers below its
 barrier's is in flight: the barrier has overtaken it, or has not come yet.
@@ -23,7 +24,7 @@ from dataclasses import dataclass
 from kit.channel.channel_state_persister import ChannelStatePersister, InputStateWriter, NoInputStateWriter
 from kit.channel.event_announcement import EventAnnouncement
 from kit.channel.prioritized_deque import PrioritizedDeque
-from kit.protocol.elements import Buffer, CheckpointBarrier, DataElement, Element, EndOfPartition
+from kit.protocol.elements import Buffer, CheckpointBarrier, DataElement, Element, EndOfChannelState, EndOfPartition
 from kit.protocol.reasons import CheckpointException, CheckpointFailureReason
 from kit.protocol.words import ProtocolError
 from kit.state.handles import InputChannelInfo
@@ -72,7 +73,7 @@ class InputChannel:
         self.credits_granted = 0
         self._queue: PrioritizedDeque[SequenceBuffer] = PrioritizedDeque()
         self._held: deque[tuple[Element, str]] = deque()
-        self._closed_by: CheckpointBarrier | None = None
+        self._closed_by: CheckpointBarrier | EndOfChannelState | None = None
         self._persister = ChannelStatePersister(writer or NoInputStateWriter(), info)
         self._next_number = 0
         self._last_barrier_id = NONE
@@ -102,6 +103,8 @@ class InputChannel:
         else:
             self._queue.add(item)
             self._persister.maybe_persist(element)
+            if isinstance(element, EndOfChannelState):
+                self._closed_by = element
 
     def _enqueue_barrier(self, barrier: CheckpointBarrier, item: SequenceBuffer) -> None:
         if barrier.options.is_unaligned:
@@ -218,9 +221,10 @@ class InputChannel:
         return sum(element.size_bytes for element in self.queue if isinstance(element, Buffer))
 
     def validate(self) -> None:
-        """A channel is closed by an aligned barrier that still lies in its queue, or whose others are waited for."""
+        """An aligned barrier closes its channel while it lies in the queue, or the others are waited for."""
         waiting = any(item.element is self._closed_by for item in self._queue)
-        assert self._closed_by is None or self.blocked or waiting, f"{self!r} is closed for ever"
+        barrier = isinstance(self._closed_by, CheckpointBarrier)
+        assert not barrier or self.blocked or waiting, f"{self!r} is closed for ever"
         assert self._closed_by is not None or not self._held, f"{self!r} holds elements back for no reason"
 
     def __repr__(self) -> str:

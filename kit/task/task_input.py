@@ -24,6 +24,7 @@ from kit.protocol.elements import (
     CancelCheckpointMarker,
     CheckpointBarrier,
     Element,
+    EndOfChannelState,
     EndOfData,
     EndOfPartition,
     Watermark,
@@ -31,6 +32,7 @@ from kit.protocol.elements import (
 )
 from kit.protocol.words import ProtocolError, Word
 from kit.task.barrier_handler import CheckpointBarrierHandler
+from kit.task.upstream_recovery import UpstreamRecoveryTracker
 from kit.task.watermark_valve import InputWatermarks
 
 
@@ -76,6 +78,10 @@ class TaskInput:
         self._valve = InputWatermarks(
             {channel.number: self._input_indexes[channel.info.gate_idx] for channel in self.gates}
         )
+        self._recovery = [
+            UpstreamRecoveryTracker([each for each in self.gates if self._input_indexes[each.info.gate_idx] == index])
+            for index in range(max(self._input_indexes, default=-1) + 1)
+        ]
         self._data_ended: set[int] = set()
         self._drain = True
 
@@ -100,6 +106,9 @@ class TaskInput:
 
     def _on_cancel_marker(self, channel: InputChannel, element: CancelCheckpointMarker) -> None:
         self.barriers.process_cancellation(element, channel)
+
+    def _on_end_of_channel_state(self, channel: InputChannel, element: EndOfChannelState) -> None:
+        self._recovery[self._input_indexes[channel.info.gate_idx]].handle_end_of_recovery(channel)
 
     def _on_watermark(self, channel: InputChannel, element: Watermark) -> None:
         self._advance(self._valve.watermark(channel.number, element.timestamp_ms))
@@ -133,6 +142,7 @@ class TaskInput:
         CancelCheckpointMarker: _on_cancel_marker,  # type: ignore[dict-item]
         Watermark: _on_watermark,  # type: ignore[dict-item]
         WatermarkStatus: _on_watermark_status,  # type: ignore[dict-item]
+        EndOfChannelState: _on_end_of_channel_state,  # type: ignore[dict-item]
         EndOfData: _on_end_of_data,  # type: ignore[dict-item]
         EndOfPartition: _on_end_of_partition,  # type: ignore[dict-item]
     }
