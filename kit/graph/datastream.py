@@ -27,7 +27,8 @@ from kit.operators.sink import Sink, SinkSpec
 from kit.operators.spec import SchemaError, column_field, key_type_of
 from kit.operators.transform import Filter, FlatMap, Map, MapBatches, Rename, Select, WithColumn
 from kit.operators.watermarks import TimestampsAndWatermarks
-from kit.operators.window import WindowAggregate, WindowAssigner
+from kit.operators.window import WindowAggregate
+from kit.operators.window_assigners import WindowAssigner
 from kit.state.key_groups import java_hash
 
 if TYPE_CHECKING:
@@ -256,8 +257,8 @@ class WindowedStream:
             keyed.schema,
             keyed.key_columns,
             self._assigner,
-            _named(aggregates, named),
             self._time_column,
+            _named(aggregates, named),
             name="window",
         )
         return keyed._then(spec)

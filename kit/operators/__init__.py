@@ -8,6 +8,7 @@ from kit.operators.file_sources import CsvSource, ParquetSource
 from kit.operators.files import CommitError
 from kit.operators.memory_sources import CollectionSource, GeneratorSource
 from kit.operators.process import KeyedProcess, KeyedProcessFunction, ProcessContext
+from kit.operators.side_output import OutputTag
 from kit.operators.sink import CollectSink, ParquetSink, Sink, SinkSpec
 from kit.operators.source import ReadResult, Source, SourceSpec, Split, SplitReader
 from kit.operators.source_coordinator import SourceCoordinator
@@ -15,7 +16,14 @@ from kit.operators.spec import SchemaError, UserFunctionError
 from kit.operators.split_enumerator import SplitEnumerator
 from kit.operators.transform import Filter, FlatMap, Map, MapBatches, Rename, Select, WithColumn
 from kit.operators.watermarks import TimestampsAndWatermarks
-from kit.operators.window import TumblingEventTimeWindows, WindowAggregate, WindowAssigner
+from kit.operators.window import WindowAggregate, WindowProcess, WindowReduce
+from kit.operators.window_assigners import (
+    EventTimeSessionWindows,
+    SlidingEventTimeWindows,
+    TumblingEventTimeWindows,
+    WindowAssigner,
+)
+from kit.operators.window_contents import Window
 
 __all__ = [
     "Aggregate",
@@ -23,6 +31,7 @@ __all__ = [
     "CollectionSource",
     "CommitError",
     "CsvSource",
+    "EventTimeSessionWindows",
     "Filter",
     "FlatMap",
     "GeneratorSource",
@@ -37,6 +46,7 @@ __all__ = [
     "OperatorCoordinatorContext",
     "OperatorSpec",
     "Output",
+    "OutputTag",
     "ParquetSink",
     "ParquetSource",
     "ProcessContext",
@@ -46,6 +56,7 @@ __all__ = [
     "Select",
     "Sink",
     "SinkSpec",
+    "SlidingEventTimeWindows",
     "Source",
     "SourceCoordinator",
     "SourceSpec",
@@ -55,8 +66,11 @@ __all__ = [
     "TimestampsAndWatermarks",
     "TumblingEventTimeWindows",
     "UserFunctionError",
+    "Window",
     "WindowAggregate",
     "WindowAssigner",
+    "WindowProcess",
+    "WindowReduce",
     "WithColumn",
     "avg",
     "count",

@@ -193,11 +193,33 @@ class StateTable:
             return
         fresh = self._mark_set(slots)
         if isinstance(self.column, StructColumn):
-            for field, column in self.column.fields.items():
+            for field, column in self._reducing_columns().items():
                 word = descriptor.reduce[field]
                 self._reduce_numbers(column, word, slots, _part(values, field), _part(validity, field), fresh)
         elif isinstance(self.column, NumberColumn):
             self._reduce_numbers(self.column, str(descriptor.reduce), slots, values, validity, fresh)
+
+    def merge(self, into: Slots, slots: Slots) -> None:
+        """Fold the entry of each of `slots` into that of `into`, rows in order, and remove it (`mergeNamespaces`).
+
+        For reducing states and lists. No slot may be in both.
+        """
+        self._check_slots(into)
+        descriptor, values = self.descriptor, self.get(slots)
+        if self.kind is StateKind.LIST:
+            for slot, elements in zip(into.tolist(), values.to_pylist(), strict=True):
+                self.container(slot).extend(elements)
+        elif not isinstance(descriptor, ReducingStateDescriptor):
+            raise StateDescriptorError(f"State {self.name!r} is of kind {self.kind}: its entries do not merge")
+        elif callable(descriptor.reduce):
+            self._reduce_rows(descriptor.reduce, into, values)
+        else:
+            fresh = self._mark_set(into)
+            for field, column in self._reducing_columns().items():
+                word = descriptor.reduce if isinstance(descriptor.reduce, str) else descriptor.reduce[field]
+                part = values if isinstance(self.column, NumberColumn) else _part(values, field)
+                self._reduce_numbers(column, "sum" if word == "count" else word, into, part, None, fresh)
+        self.clear(slots)
 
     def add(self, slots: Slots, values: Values) -> None:
         """Add a value to each row's accumulator (aggregating state) or list (list state), rows in order."""
@@ -373,16 +395,18 @@ class StateTable:
     def _start_from(self, descriptor: StateDescriptor) -> None:
         if not isinstance(descriptor, ReducingStateDescriptor) or callable(descriptor.reduce):
             return
-        columns: dict[str, NumberColumn] = {}
-        if isinstance(self.column, NumberColumn):
-            columns = {str(descriptor.reduce): self.column}
-        elif isinstance(self.column, StructColumn):
-            columns = self.column.fields
-        for field, column in columns.items():
-            word = descriptor.reduce[field] if isinstance(descriptor.reduce, Mapping) else field
+        for field, column in self._reducing_columns().items():
+            word = descriptor.reduce if isinstance(descriptor.reduce, str) else descriptor.reduce[field]
             unused = np.ones(len(column.values), np.bool_)
             unused[self.entries()] = False
             column.start_from(_start_of(word, column.values.dtype), np.flatnonzero(unused))
+
+    def _reducing_columns(self) -> dict[str, NumberColumn]:
+        """The columns that are reduced by words: by struct field, "" for a bare number."""
+        if isinstance(self.column, NumberColumn):
+            return {"": self.column}
+        fields = self.column.fields if isinstance(self.column, StructColumn) else {}
+        return {name: column for name, column in fields.items() if isinstance(column, NumberColumn)}
 
 
 def _described(kind: StateKind, stored_type: pa.DataType, namespace_type: pa.DataType | None) -> str:

@@ -1,7 +1,7 @@
 """Value columns: what a state holds, one entry a slot.
 
-Numbers, bools and times lie in a numpy array; a struct of such in one array a field; everything else is a Python list
-of values, lists or dicts. `freeze` gives a snapshot its own view: of arrays it keeps what is overwritten from then on
+Numbers, bools and times lie in a numpy array; a struct has a column a field; everything else is a Python list of
+values, lists or dicts. `freeze` gives a snapshot its own view: of arrays it keeps what is overwritten from then on
 (`kit.state.frozen_array`), Python lists are copied without their elements, and a list or dict state is copied when it
 is next changed (copy on write).
 """
@@ -75,7 +75,7 @@ def column_for(
         return ObjectColumn(arrow_type, container)
     if is_number(arrow_type):
         return NumberColumn(arrow_type, starts.get("", 0))
-    if is_struct_of_numbers(arrow_type):
+    if pa.types.is_struct(arrow_type) and arrow_type.num_fields:
         return StructColumn(arrow_type, starts)
     return ObjectColumn(arrow_type)
 
@@ -89,11 +89,6 @@ def is_number(arrow_type: pa.DataType) -> bool:
         or pa.types.is_float64(arrow_type)
         or (pa.types.is_temporal(arrow_type) and not pa.types.is_interval(arrow_type))
     )
-
-
-def is_struct_of_numbers(arrow_type: pa.DataType) -> bool:
-    """Whether entries lie in one numpy array a field."""
-    return pa.types.is_struct(arrow_type) and arrow_type.num_fields and all(is_number(f.type) for f in arrow_type)
 
 
 class NumberColumn:
@@ -223,11 +218,14 @@ class FrozenNumbers:
 
 
 class StructColumn:
-    """Structs of numbers: one number column a field."""
+    """Structs: one column a field, of numbers or, for all that is no number, of objects."""
 
     def __init__(self, arrow_type: pa.StructType, initial: Mapping[str, Any]) -> None:
         self.type = arrow_type
-        self.fields = {f.name: NumberColumn(f.type, initial.get(f.name, 0)) for f in arrow_type}
+        self.fields: dict[str, NumberColumn | ObjectColumn] = {
+            f.name: NumberColumn(f.type, initial.get(f.name, 0)) if is_number(f.type) else ObjectColumn(f.type)
+            for f in arrow_type
+        }
 
     def ensure(self, capacity: int) -> None:
         """Have room for slots below `capacity`."""
@@ -265,7 +263,7 @@ class StructColumn:
 class FrozenStructs:
     """The entries of a struct column at one moment."""
 
-    def __init__(self, arrow_type: pa.StructType, fields: list[FrozenNumbers]) -> None:
+    def __init__(self, arrow_type: pa.StructType, fields: list[FrozenNumbers | ObjectColumn]) -> None:
         self.type = arrow_type
         self._fields = fields
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from kit.graph.partitioners import HashPartitioner
 from kit.operators.base import OperatorSpec
 from kit.operators.source_operator import ReadRequest, SourceOperator
 from kit.protocol.elements import MIN_WATERMARK_MS
@@ -37,16 +38,25 @@ class Snapshot:
 
 
 class Recorder:
-    """Takes what an operator emits: `elements` are batches and watermarks in order."""
+    """Takes what an operator emits: `elements` are batches, watermarks and statuses in order, `aside` what went to
+    side outputs, by tag.
+    """
 
     def __init__(self) -> None:
-        self.elements: list[pa.RecordBatch | int] = []
+        self.elements: list[pa.RecordBatch | int | str] = []
+        self.aside: dict[str, list[pa.RecordBatch]] = {}
 
     def emit(self, batch: pa.RecordBatch) -> None:
         self.elements.append(batch)
 
+    def emit_to(self, tag: str, batch: pa.RecordBatch) -> None:
+        self.aside.setdefault(tag, []).append(batch)
+
     def emit_watermark(self, timestamp_ms: int) -> None:
         self.elements.append(timestamp_ms)
+
+    def emit_watermark_status(self, *, idle: bool) -> None:
+        self.elements.append("idle" if idle else "active")
 
 
 class Harness:
@@ -106,12 +116,12 @@ class Harness:
         self.operator.open()
         return self
 
-    def process(self, rows: pa.RecordBatch | Iterable[Row]) -> list[Row]:
+    def process(self, rows: pa.RecordBatch | Iterable[Row], input_index: int = 0) -> list[Row]:
         """Give it rows; returns the rows that came of it."""
         if not isinstance(rows, pa.RecordBatch):
-            rows = pa.RecordBatch.from_pylist(list(rows), schema=self.spec.input_schemas[0])
+            rows = pa.RecordBatch.from_pylist(list(rows), schema=self.spec.input_schemas[input_index])
         before = len(self.output.elements)
-        self.operator.process_batch(rows)
+        self.operator.process_batch(rows, input_index)
         return self.rows(before)
 
     def watermark(self, timestamp_ms: int) -> list[Row]:
@@ -128,6 +138,10 @@ class Harness:
         for batch in batches:
             batch.validate(full=True)
         return [row for batch in batches for row in batch.to_pylist()]
+
+    def aside(self, tag: str) -> list[Row]:
+        """All rows that went to a side output."""
+        return [row for batch in self.output.aside.get(tag, ()) for row in batch.to_pylist()]
 
     @property
     def watermarks(self) -> list[int]:
@@ -170,6 +184,37 @@ def restored(
             harness.keyed_state.restore(keyed_parts)
         harnesses.append(harness.start())
     return harnesses
+
+
+class Fleet:
+    """All subtasks of a keyed operator: rows go where their key belongs, `rescale` goes through a checkpoint."""
+
+    def __init__(self, spec: OperatorSpec, parallelism: int = 1) -> None:
+        self.spec = spec
+        self.watermark_ms = MIN_WATERMARK_MS
+        self.subtasks = [Harness(spec, subtask=i, parallelism=parallelism) for i in range(parallelism)]
+
+    def process(self, rows: list[Row], keys: Sequence[str], input_index: int = 0) -> list[Row]:
+        """Give rows to their subtasks."""
+        batch = pa.RecordBatch.from_pylist(rows, schema=self.spec.input_schemas[input_index])
+        partitioner = HashPartitioner(tuple(keys), MAX_PARALLELISM, len(self.subtasks))
+        return [row for i, part in partitioner.split(batch) for row in self.subtasks[i].process(part, input_index)]
+
+    def watermark(self, timestamp_ms: int) -> list[Row]:
+        """Let event time advance everywhere."""
+        self.watermark_ms = timestamp_ms
+        return [row for subtask in self.subtasks for row in subtask.watermark(timestamp_ms)]
+
+    def rescale(self, parallelism: int) -> None:
+        """Go on from a checkpoint; event time comes to where it was, which must make nothing due again."""
+        self.subtasks = restored(self.spec, [subtask.snapshot() for subtask in self.subtasks], parallelism)
+        if self.watermark_ms != MIN_WATERMARK_MS:
+            assert self.watermark(self.watermark_ms) == []
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether a checkpoint would hold no keyed state."""
+        return all(subtask.snapshot().keyed is None for subtask in self.subtasks)
 
 
 class SourceHarness(Harness):

@@ -56,7 +56,7 @@ def by_window(emitted: list[Row]) -> list[Row]:
 @given(steps, st.integers(1, 20), st.data())
 def test_windows_are_those_of_pandas_and_late_rows_are_counted(given_steps, size, data) -> None:
     offset = data.draw(st.integers(1 - size, size - 1))
-    spec = WindowAggregate(FLIGHTS, "dest", TumblingEventTimeWindows(size, offset), (count(), sum_("delay")), "at")
+    spec = WindowAggregate(FLIGHTS, "dest", TumblingEventTimeWindows(size, offset), "at", (count(), sum_("delay")))
     harness = Harness(spec)
     watermark, late, kept, emitted = MIN_WATERMARK_MS, 0, [], []
     for some, advanced_to, fails in given_steps:
@@ -80,7 +80,7 @@ def test_windows_are_those_of_pandas_and_late_rows_are_counted(given_steps, size
 
 
 def test_windows_move_with_their_keys_on_a_rescale() -> None:
-    spec = WindowAggregate(FLIGHTS, "dest", TumblingEventTimeWindows(10), (count(),), "at")
+    spec = WindowAggregate(FLIGHTS, "dest", TumblingEventTimeWindows(10), "at", (count(),))
     airports = [f"A{number}" for number in range(40)]
     one = Harness(spec)
     one.process([{"dest": dest, "at": at} for dest in airports for at in (1, 11)])
@@ -95,7 +95,7 @@ def test_windows_move_with_their_keys_on_a_rescale() -> None:
 
 
 def test_all_windows_due_leave_as_one_batch_before_the_watermark_by_end() -> None:
-    spec = WindowAggregate(FLIGHTS, ("dest",), TumblingEventTimeWindows(10), (count(),), "at")
+    spec = WindowAggregate(FLIGHTS, ("dest",), TumblingEventTimeWindows(10), "at", (count(),))
     harness = Harness(spec)
     harness.process([{"dest": dest, "at": at} for at in (25, 5, 15) for dest in ("SFO", "ORD")])
     harness.watermark(19)
@@ -109,7 +109,7 @@ def test_all_windows_due_leave_as_one_batch_before_the_watermark_by_end() -> Non
 
 @pytest.mark.parametrize(("watermark", "late"), [(8, 0), (9, 1)])
 def test_a_row_is_late_from_the_last_millisecond_of_its_window_on(watermark, late) -> None:
-    harness = Harness(WindowAggregate(FLIGHTS, "dest", TumblingEventTimeWindows(10), (count(),), "at"))
+    harness = Harness(WindowAggregate(FLIGHTS, "dest", TumblingEventTimeWindows(10), "at", (count(),)))
     harness.watermark(watermark)
     harness.process([{"dest": "ORD", "at": 0}])
     assert harness.operator.late_rows_dropped == late
@@ -119,7 +119,7 @@ def test_a_row_is_late_from_the_last_millisecond_of_its_window_on(watermark, lat
 def test_days_of_timestamps_are_named_by_timestamps() -> None:
     schema = pa.schema([("dest", pa.string()), ("hour", pa.timestamp("us", tz="UTC"))])
     day_ms = 24 * 60 * 60 * 1000
-    spec = WindowAggregate(schema, "dest", TumblingEventTimeWindows(day_ms), count().as_("flights"), "hour")
+    spec = WindowAggregate(schema, "dest", TumblingEventTimeWindows(day_ms), "hour", count().as_("flights"))
     harness = Harness(spec)
     harness.process([{"dest": "ORD", "hour": dt.datetime(2013, 1, 1, hour, tzinfo=dt.UTC)} for hour in (5, 23)])
     assert harness.watermark(MAX_WATERMARK_MS) == [
@@ -146,14 +146,14 @@ class HoppingWindows:
 
 
 def test_an_assigner_may_give_a_row_several_windows() -> None:
-    harness = Harness(WindowAggregate(FLIGHTS, "dest", HoppingWindows(), (count(),), "at"))
+    harness = Harness(WindowAggregate(FLIGHTS, "dest", HoppingWindows(), "at", (count(),)))
     harness.process([{"dest": "ORD", "at": at} for at in (1, 6)])
     counts = [(row["window_start"], row["count"]) for row in harness.watermark(MAX_WATERMARK_MS)]
     assert counts == [(-5, 1), (0, 2), (5, 1)]
 
 
 def test_a_row_without_a_time_is_refused() -> None:
-    harness = Harness(WindowAggregate(FLIGHTS, "dest", TumblingEventTimeWindows(10), (count(),), "at", name="per day"))
+    harness = Harness(WindowAggregate(FLIGHTS, "dest", TumblingEventTimeWindows(10), "at", (count(),), name="per day"))
     with pytest.raises(ValueError, match=r"per day: no event time: column 'at' is null in row \{'dest': 'SFO'"):
         harness.process([{"dest": "ORD", "at": 1}, {"dest": "SFO"}])
 
@@ -168,7 +168,7 @@ def test_a_row_without_a_time_is_refused() -> None:
 )
 def test_a_spec_that_does_not_fit_is_refused(keys, time, said) -> None:
     with pytest.raises(SchemaError, match=said):
-        WindowAggregate(FLIGHTS, keys, TumblingEventTimeWindows(10), (count(),), time)
+        WindowAggregate(FLIGHTS, keys, TumblingEventTimeWindows(10), time, (count(),))
 
 
 @pytest.mark.parametrize(("size", "offset"), [(0, 0), (-1, 0), (10, 10), (10, -10)])

@@ -1,0 +1,279 @@
+"""Tumbling, sliding and session windows with late rows: the same as a window operator that takes row by row."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kit.operators import (
+    EventTimeSessionWindows,
+    OutputTag,
+    SchemaError,
+    SlidingEventTimeWindows,
+    TumblingEventTimeWindows,
+    UserFunctionError,
+    WindowAggregate,
+    WindowProcess,
+    WindowReduce,
+    count,
+    max_,
+    sum_,
+)
+from kit.protocol.elements import MAX_WATERMARK_MS, MIN_WATERMARK_MS
+from tests.operators.harness import Fleet, Harness, Row
+
+FLIGHTS = pa.schema([("dest", pa.string()), ("at", pa.int64()), ("delay", pa.int64())])
+LATE = OutputTag("late", FLIGHTS)
+
+rows = st.lists(
+    st.fixed_dictionaries(
+        {
+            "dest": st.sampled_from(["ORD", "SFO", "LAX"]),
+            "at": st.integers(-30, 60),
+            "delay": st.none() | st.integers(0, 100),
+        }
+    ),
+    max_size=10,
+)
+steps = st.lists(st.tuples(rows, st.integers(-40, 70), st.integers(0, 3)), max_size=8)
+"""Rows, then perhaps a watermark, then perhaps a failure and as many subtasks."""
+assigners = st.one_of(
+    st.builds(TumblingEventTimeWindows, st.integers(1, 20)),
+    st.integers(1, 12).flatmap(
+        lambda slide: st.builds(
+            SlidingEventTimeWindows, st.integers(1, 30), st.just(slide), st.integers(1 - slide, slide - 1)
+        )
+    ),
+    st.builds(EventTimeSessionWindows, st.integers(1, 12)),
+)
+
+
+@dataclass(eq=False)
+class OneWindow:
+    start: int
+    end: int
+    rows: list[Row] = field(default_factory=list)
+    overdue: bool = False
+
+
+@dataclass
+class RowByRow:
+    """Flink's `WindowOperator` in the plainest way, but that late firings come once a batch."""
+
+    assigner: Any
+    lateness: int
+    watermark_ms: int = MIN_WATERMARK_MS
+    late: list[Row] = field(default_factory=list)
+    windows: dict[str, list[OneWindow]] = field(default_factory=dict)
+
+    def process(self, given_rows: list[Row]) -> list[Row]:
+        for row in given_rows:
+            self.take(row)
+        fired = [(key, window) for key, some in self.windows.items() for window in some if window.overdue]
+        for _, window in fired:
+            window.overdue = False
+        return [result(key, window) for key, window in fired]
+
+    def take(self, row: Row) -> None:
+        mine = self.windows.setdefault(row["dest"], [])
+        if isinstance(self.assigner, EventTimeSessionWindows):
+            taken = self.merge(mine, row)
+        else:
+            taken = [self.window(mine, start, end) for start, end in self.bounds(row["at"]) if not self.over(end)]
+        for window in taken:
+            window.rows.append(row)
+            window.overdue |= window.end - 1 <= self.watermark_ms
+        if not taken and row["at"] + self.lateness <= self.watermark_ms:
+            self.late.append(row)
+
+    def bounds(self, at: int) -> list[tuple[int, int]]:
+        size, offset = self.assigner.size_ms, self.assigner.offset_ms
+        slide = getattr(self.assigner, "slide_ms", size)
+        return [(s, s + size) for s in range(at - size + 1, at + 1) if (s - offset) % slide == 0]
+
+    def window(self, mine: list[OneWindow], start: int, end: int) -> OneWindow:
+        for window in mine:
+            if window.start == start:
+                return window
+        mine.append(OneWindow(start, end))
+        return mine[-1]
+
+    def merge(self, mine: list[OneWindow], row: Row) -> list[OneWindow]:
+        merged = OneWindow(row["at"], row["at"] + self.assigner.gap_ms)
+        touched = [w for w in mine if w.start <= merged.end and merged.start <= w.end]
+        for window in touched:
+            merged.start, merged.end = min(merged.start, window.start), max(merged.end, window.end)
+            merged.rows += window.rows
+            merged.overdue |= window.overdue
+        if self.over(merged.end):
+            return []
+        mine[:] = [window for window in mine if window not in touched] + [merged]
+        merged.overdue &= merged.end - 1 <= self.watermark_ms
+        return [merged]
+
+    def over(self, end: int) -> bool:
+        return end - 1 + self.lateness <= self.watermark_ms
+
+    def watermark(self, timestamp_ms: int) -> list[Row]:
+        before, self.watermark_ms = self.watermark_ms, timestamp_ms
+        fired = [
+            result(key, window)
+            for key, some in self.windows.items()
+            for window in some
+            if before < window.end - 1 <= timestamp_ms
+        ]
+        self.windows = {key: [w for w in some if not self.over(w.end)] for key, some in self.windows.items()}
+        return fired
+
+
+def result(key: str, window: OneWindow) -> Row:
+    delays = [row["delay"] for row in window.rows if row["delay"] is not None]
+    return {
+        "dest": key,
+        "window_start": window.start,
+        "window_end": window.end,
+        "count": len(window.rows),
+        "count_delay": len(delays),
+        "sum_delay": sum(delays) if delays else None,
+        "max_delay": max(delays, default=None),
+    }
+
+
+def counted(some: list[Row]) -> Counter[tuple[Any, ...]]:
+    return Counter(tuple(sorted(row.items())) for row in some)
+
+
+AGGREGATES = (count(), count("delay"), sum_("delay"), max_("delay"))
+
+
+@settings(max_examples=150)
+@given(assigners, steps, st.integers(0, 15), st.integers(1, 3))
+def test_windows_of_every_kind_are_those_of_an_operator_that_takes_row_by_row(
+    assigner, given_steps, lateness, parallelism
+) -> None:
+    spec = WindowAggregate(FLIGHTS, "dest", assigner, "at", AGGREGATES, allowed_lateness_ms=lateness, late_tag=LATE)
+    fleet, model = Fleet(spec, parallelism), RowByRow(assigner, lateness)
+    late: list[Row] = []
+    for some, advanced_to, subtasks in given_steps:
+        assert counted(fleet.process(some, ["dest"])) == counted(model.process(some))
+        late += [row for subtask in fleet.subtasks for row in subtask.aside("late")]
+        for subtask in fleet.subtasks:
+            subtask.output.aside.clear()
+        if subtasks:
+            fleet.rescale(subtasks)
+        if advanced_to > model.watermark_ms:
+            assert counted(fleet.watermark(advanced_to)) == counted(model.watermark(advanced_to))
+    assert counted(late) == counted(model.late)
+    assert counted(fleet.watermark(MAX_WATERMARK_MS)) == counted(model.watermark(MAX_WATERMARK_MS))
+    assert fleet.is_empty
+
+
+def session(gap: int = 10, lateness: int = 0) -> Harness:
+    spec = WindowAggregate(
+        FLIGHTS, "dest", EventTimeSessionWindows(gap), "at", (count(),), allowed_lateness_ms=lateness
+    )
+    return Harness(spec)
+
+
+def at(*times: int, dest: str = "ORD") -> list[Row]:
+    return [{"dest": dest, "at": time, "delay": 1} for time in times]
+
+
+@pytest.mark.flink("EventTimeSessionWindowsTest.testMergeConsecutiveWindows")
+def test_sessions_that_touch_are_one() -> None:
+    harness = session()
+    harness.process(at(0))
+    harness.process(at(20))
+    assert len(harness.watermark(MAX_WATERMARK_MS)) == 2
+    harness = session()
+    harness.process(at(0))
+    harness.process(at(20))
+    harness.process(at(10))
+    (only,) = harness.watermark(MAX_WATERMARK_MS)
+    assert (only["window_start"], only["window_end"], only["count"]) == (0, 30, 3)
+
+
+def test_a_late_row_is_taken_when_it_joins_a_session_that_goes_on() -> None:
+    harness = session()
+    harness.process(at(15))
+    harness.watermark(12)
+    harness.process(at(2, -9, 6))
+    assert harness.operator.late_rows_dropped == 2, "2 and -9 came before 6 made the session reach them"
+    (only,) = harness.watermark(MAX_WATERMARK_MS)
+    assert (only["window_start"], only["window_end"], only["count"]) == (6, 25, 2)
+
+
+def test_a_row_within_the_lateness_fires_its_window_again() -> None:
+    spec = WindowAggregate(
+        FLIGHTS, "dest", TumblingEventTimeWindows(10), "at", (count(),), allowed_lateness_ms=5, name="per ten"
+    )
+    harness = Harness(spec)
+    harness.process(at(1))
+    assert [row["count"] for row in harness.watermark(9)] == [1]
+    assert [row["count"] for row in harness.process(at(2, 3))] == [3]
+    assert harness.watermark(13) == []
+    assert [row["count"] for row in harness.process(at(4))] == [4]
+    assert harness.watermark(14) == []
+    assert harness.process(at(4)) == []
+    assert harness.operator.late_rows_dropped == 1
+
+
+@pytest.mark.parametrize("assigner", [SlidingEventTimeWindows(10, 5), EventTimeSessionWindows(5)])
+def test_a_reduced_window_gives_one_row(assigner) -> None:
+    def later(one: Row, other: Row) -> Row:
+        return max(one, other, key=lambda row: row["delay"])
+
+    harness = Harness(WindowReduce(FLIGHTS, "dest", assigner, "at", later))
+    harness.process([{"dest": "ORD", "at": time, "delay": delay} for time, delay in [(0, 3), (14, 9), (4, 5), (8, 1)]])
+    fired = [(row["at"], row["delay"]) for row in harness.watermark(MAX_WATERMARK_MS)]
+    assert fired == {5: [(14, 9)], 10: [(4, 5), (4, 5), (14, 9), (14, 9)]}[getattr(assigner, "size_ms", 5)]
+
+
+def test_a_window_function_sees_all_rows_also_of_sessions_that_merged() -> None:
+    returns = pa.schema([("dest", pa.string()), ("times", pa.list_(pa.int64())), ("from", pa.int64())])
+
+    def times(key: str, window, some: list[Row]) -> list[Row]:
+        return [{"dest": key, "times": sorted(row["at"] for row in some), "from": window.start_ms}]
+
+    harness = Harness(WindowProcess(FLIGHTS, "dest", EventTimeSessionWindows(10), "at", times, returns))
+    harness.process(at(20))
+    harness.process(at(0))
+    harness.process(at(50, 10))
+    assert harness.watermark(35) == [{"dest": "ORD", "times": [0, 10, 20], "from": 0}]
+
+
+@pytest.mark.parametrize(
+    ("spec", "said"),
+    [
+        (WindowReduce, r"per ten: function .*wrong failed on rows .*: ZeroDivisionError"),
+        (WindowProcess, r"per ten: function .*wrong failed on key 'ORD' and Window\(start_ms=0, end_ms=10\) with 2"),
+    ],
+)
+def test_a_function_that_fails_is_named(spec, said) -> None:
+    def wrong(*_: Any) -> Any:
+        return 1 / 0
+
+    harness = Harness(spec(FLIGHTS, "dest", TumblingEventTimeWindows(10), "at", wrong, name="per ten"))
+    with pytest.raises(UserFunctionError, match=said):
+        harness.process(at(0, 0))
+        harness.watermark(9)
+
+
+def test_settings_that_cannot_be_are_refused() -> None:
+    with pytest.raises(ValueError, match="gap_ms must be 1 or more"):
+        EventTimeSessionWindows(0)
+    with pytest.raises(ValueError, match="offset_ms smaller than slide_ms"):
+        SlidingEventTimeWindows(10, 5, 5)
+    windows = TumblingEventTimeWindows(10)
+    with pytest.raises(ValueError, match="allowed_lateness_ms is -1"):
+        WindowAggregate(FLIGHTS, "dest", windows, "at", (count(),), allowed_lateness_ms=-1)
+    with pytest.raises(SchemaError, match="its columns must be the stream's"):
+        WindowAggregate(
+            FLIGHTS, "dest", windows, "at", (count(),), late_tag=OutputTag("late", {"at": pa.int64()})
+        )
