@@ -1,11 +1,12 @@
 """The job as a graph: what the user writes, what is chained, and which subtasks and channels run."""
 
 from kit.graph.chaining import chaining_reason
-from kit.graph.datastream import DataStream, KeyedStream, OperatorStream, StreamSink, WindowedStream
+from kit.graph.datastream import DataStream, OperatorStream, StreamSink
 from kit.graph.environment import StreamEnvironment
 from kit.graph.execution_graph import Channel, ExecutionGraph, ExecutionVertex, ParallelismError
 from kit.graph.hashing import operator_id_of_uid
 from kit.graph.job_graph import ChainedOperator, JobEdge, JobGraph, JobVertex, create_job_graph
+from kit.graph.keyed_stream import KeyedStream
 from kit.graph.partitioners import Partitioner, PartitionerKind
 from kit.graph.settings import (
     CheckpointConfig,
@@ -20,6 +21,7 @@ from kit.graph.settings import (
     SettingError,
 )
 from kit.graph.stream_graph import DuplicateUidError, GraphError, StreamEdge, StreamGraph, StreamNode
+from kit.graph.windowed_stream import WindowedStream
 
 __all__ = [
     "ChainedOperator",

@@ -196,3 +196,8 @@ class FirstRows:
 def as_tuple(value: Any) -> tuple[Any, ...]:
     """One thing or several, as a tuple."""
     return (value,) if isinstance(value, str | Aggregate) else tuple(value)
+
+
+def named_aggregates(aggregates: tuple[Aggregate, ...], named: Mapping[str, Aggregate]) -> tuple[Aggregate, ...]:
+    """Aggregates as `aggregate(count(), delay=sum_("arr_delay"))` gives them."""
+    return (*aggregates, *(aggregate.as_(name) for name, aggregate in named.items()))

@@ -60,9 +60,7 @@ class KeyTimeIndex:
             self.columns = [np.delete(column, rows) for column in self.columns]
             self.codec.release(gone)
 
-    def position(
-        self, codes: Numbers, values: Numbers, *, after_equal: bool = False, column: int = 1
-    ) -> Numbers:
+    def position(self, codes: Numbers, values: Numbers, *, after_equal: bool = False, column: int = 1) -> Numbers:
         """Where, among the rows of each code, the first one stands that is not before a value (or, with
         `after_equal`, that is behind it). `column` is the one compared, which must ascend within a code.
         """

@@ -14,7 +14,6 @@ Follows Flink's `WindowOperator` with `EventTimeTrigger`; Flink fires a late win
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
