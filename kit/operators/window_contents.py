@@ -54,7 +54,7 @@ class AggregatedContents:
     """The numbers of an `AggregateSet`; comes out as key, window bounds and aggregates."""
 
     def __init__(self, totals: AggregateSet, schema: pa.Schema, keys: int) -> None:
-        self.descriptor = totals.descriptor("window-contents")
+        self.descriptor: StateDescriptor = totals.descriptor("window-contents")
         self._totals = totals
         self._schema = schema
         self._keys = keys
@@ -77,7 +77,7 @@ class ReducedContents:
         self._function = function
         self._schema = schema
         self._operator = operator
-        self.descriptor = ReducingStateDescriptor("window-contents", pa.struct(list(schema)), self._reduce)
+        self.descriptor: StateDescriptor = ReducingStateDescriptor("window-contents", pa.struct(list(schema)), self._reduce)
 
     def add(self, table: StateTable, slots: Slots, batch: pa.RecordBatch) -> None:
         """Reduce row by row."""
@@ -101,7 +101,7 @@ class ListedContents:
         self._function = function
         self._returns = returns
         self._operator = operator
-        self.descriptor = ListStateDescriptor("window-contents", pa.struct(list(schema)))
+        self.descriptor: StateDescriptor = ListStateDescriptor("window-contents", pa.struct(list(schema)))
 
     def add(self, table: StateTable, slots: Slots, batch: pa.RecordBatch) -> None:
         """Keep the rows."""

@@ -194,7 +194,7 @@ class StateTable:
         fresh = self._mark_set(slots)
         if isinstance(self.column, StructColumn):
             for field, column in self._reducing_columns().items():
-                word = descriptor.reduce[field]
+                word = _word(descriptor.reduce, field)
                 self._reduce_numbers(column, word, slots, _part(values, field), _part(validity, field), fresh)
         elif isinstance(self.column, NumberColumn):
             self._reduce_numbers(self.column, str(descriptor.reduce), slots, values, validity, fresh)
@@ -216,7 +216,7 @@ class StateTable:
         else:
             fresh = self._mark_set(into)
             for field, column in self._reducing_columns().items():
-                word = descriptor.reduce if isinstance(descriptor.reduce, str) else descriptor.reduce[field]
+                word = _word(descriptor.reduce, field)
                 part = values if isinstance(self.column, NumberColumn) else _part(values, field)
                 self._reduce_numbers(column, "sum" if word == "count" else word, into, part, None, fresh)
         self.clear(slots)
@@ -396,7 +396,7 @@ class StateTable:
         if not isinstance(descriptor, ReducingStateDescriptor) or callable(descriptor.reduce):
             return
         for field, column in self._reducing_columns().items():
-            word = descriptor.reduce if isinstance(descriptor.reduce, str) else descriptor.reduce[field]
+            word = _word(descriptor.reduce, field)
             unused = np.ones(len(column.values), np.bool_)
             unused[self.entries()] = False
             column.start_from(_start_of(word, column.values.dtype), np.flatnonzero(unused))
@@ -411,6 +411,11 @@ class StateTable:
 
 def _described(kind: StateKind, stored_type: pa.DataType, namespace_type: pa.DataType | None) -> str:
     return f"{kind} of {stored_type}" + ("" if namespace_type is None else f" by namespace {namespace_type}")
+
+
+def _word(reduce: Any, field: str) -> str:
+    """The word by which a field of a struct, or a bare number, is reduced."""
+    return str(reduce[field] if isinstance(reduce, Mapping) else reduce)
 
 
 def _start_of(word: str, dtype: np.dtype[Any]) -> Any:
