@@ -77,7 +77,8 @@ class ReducedContents:
         self._function = function
         self._schema = schema
         self._operator = operator
-        self.descriptor: StateDescriptor = ReducingStateDescriptor("window-contents", pa.struct(list(schema)), self._reduce)
+        row = pa.struct(list(schema))
+        self.descriptor: StateDescriptor = ReducingStateDescriptor("window-contents", row, self._reduce)
 
     def add(self, table: StateTable, slots: Slots, batch: pa.RecordBatch) -> None:
         """Reduce row by row."""
