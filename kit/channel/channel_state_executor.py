@@ -13,6 +13,7 @@ Follows `ChannelStateWriteRequestExecutorImpl` and `ChannelStateWriteRequestExec
 
 from __future__ import annotations
 
+import traceback
 from collections import deque
 from collections.abc import Callable
 from typing import Protocol
@@ -141,8 +142,11 @@ class ChannelStateWriteRequestExecutor:
                     self._complete_registration()
                 self._dispatcher.dispatch(request)
             except Exception as error:
+                traceback.clear_frames(error.__traceback__)  # they hold buffers
                 self.thrown = error
                 self._close(error)
+                if not isinstance(request, CheckpointStartRequest):
+                    self._outbox.failed(request.task, request.checkpoint_id, error)
 
     def _collect_ready(self) -> None:
         for unready in self._unready.values():
@@ -237,13 +241,14 @@ class SlotChannelState:
         self._shared: list[SharedExecutor] = []
 
     @classmethod
-    def of(
-        cls, graph: ExecutionGraph, slot: int, max_subtasks_per_file: int = DEFAULT_MAX_SUBTASKS_PER_FILE
-    ) -> SlotChannelState:
-        """The executors of the tasks with subtask index `slot`, all of which have registered."""
-        state = cls(max_subtasks_per_file)
+    def of(cls, graph: ExecutionGraph, slot: int) -> SlotChannelState:
+        """The executors of the tasks with subtask index `slot`, which have registered if there will be unaligned
+        checkpoints.
+        """
+        settings = graph.job_graph.settings.checkpoint
+        state = cls(settings.max_subtasks_per_channel_state_file)
         for task in graph.tasks:
-            if task.subtask_index == slot:
+            if settings.unaligned and task.subtask_index == slot:
                 state.register(task.task, slot, task.vertex.operators[0].operator_id)
         return state
 

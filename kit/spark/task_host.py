@@ -121,8 +121,7 @@ class TaskHost:
         self._timers: dict[tuple[str, str], ScheduleTimer] = {}
         self._cancelled: set[tuple[str, int]] = set()
         self._cancelled_files: set[str] = set()
-        unaligned = graph.job_graph.settings.checkpoint.unaligned
-        self._channel_state = SlotChannelState.of(graph, slot) if unaligned else SlotChannelState()
+        self._channel_state = SlotChannelState.of(graph, slot)
         self.next_timer_ms: int | None = None
         self._handled_in_s = 0.0
 
