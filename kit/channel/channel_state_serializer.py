@@ -140,17 +140,12 @@ def decode_elements(data: bytes | pa.Buffer) -> list[DataElement]:
     try:
         while reader.tell() < reader.size():
             with pa.ipc.open_stream(reader) as stream:
-                batch = stream.read_next_batch()
-                _read_to_the_end(stream)
+                (batch,) = stream
+            batch.validate(full=True)  # the bytes may be anybody's
             elements.append(_element_of(batch))
-    except (pa.ArrowException, StopIteration, KeyError) as error:
+    except (pa.ArrowException, OSError, ValueError) as error:
         raise StateRestoreError(f"{len(data)} bytes of channel state hold no element: {error}") from error
     return elements
-
-
-def _read_to_the_end(stream: pa.RecordBatchStreamReader) -> None:
-    for _ in stream:
-        raise pa.ArrowInvalid("a second batch in one stream")
 
 
 def _write_stream(batch: pa.RecordBatch, sink: Any) -> None:
@@ -172,11 +167,17 @@ def _batch_of(element: DataElement) -> pa.RecordBatch:
     return pa.record_batch([value], schema=pa.schema([("value", value.type)], metadata={_KIND: kind}))
 
 
-_MARKS: dict[bytes, type[Watermark | WatermarkStatus]] = {b"Watermark": Watermark, b"WatermarkStatus": WatermarkStatus}
+_MARKS: dict[bytes, tuple[type[Watermark | WatermarkStatus], pa.DataType]] = {
+    b"Watermark": (Watermark, pa.int64()),
+    b"WatermarkStatus": (WatermarkStatus, pa.bool_()),
+}
 
 
 def _element_of(batch: pa.RecordBatch) -> DataElement:
     kind = (batch.schema.metadata or {}).get(_KIND)
     if kind is None:
         return Buffer(batch)
-    return _MARKS[kind](batch.column(0)[0].as_py())
+    mark, of_type = _MARKS.get(kind, (None, None))
+    if mark is None or batch.schema.types != [of_type] or batch.num_rows != 1 or batch.column(0).null_count:
+        raise ValueError(f"{kind!r} with {batch.num_rows} rows of {batch.schema.types} is no mark between records")
+    return mark(batch.column(0)[0].as_py())
