@@ -19,7 +19,7 @@ Follows Flink's `RemoteInputChannel` (`onBuffer`, `checkpointStarted`, `getInfli
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from kit.channel.channel_state_persister import ChannelStatePersister, InputStateWriter, NoInputStateWriter
 from kit.channel.event_announcement import EventAnnouncement
@@ -32,8 +32,7 @@ from kit.state.handles import InputChannelInfo
 NONE = -1
 
 
-@dataclass(frozen=True, slots=True)
-class SequenceBuffer:
+class SequenceBuffer(NamedTuple):
     """An element in the queue, its number, and the id of the event that brought it."""
 
     element: Element | EventAnnouncement
@@ -43,7 +42,8 @@ class SequenceBuffer:
 
 class InputChannel:
     """One input channel, with the number `number` in the execution graph, `info` its place in the task, `source_task`
-    the sender. `blocked` says that its aligned barrier was taken and that it waits for the others.
+    the sender. `blocked` says that its aligned barrier was taken and that it waits for the others. While a priority
+    element is the next to be taken, the channel's number is in `prioritized`, which it shares with the other channels.
     """
 
     __slots__ = (
@@ -53,6 +53,7 @@ class InputChannel:
         "_last_barrier_number",
         "_next_number",
         "_persister",
+        "_prioritized",
         "_queue",
         "blocked",
         "credits_granted",
@@ -63,7 +64,12 @@ class InputChannel:
     )
 
     def __init__(
-        self, number: int, info: InputChannelInfo, source_task: str, writer: InputStateWriter | None = None
+        self,
+        number: int,
+        info: InputChannelInfo,
+        source_task: str,
+        writer: InputStateWriter | None = None,
+        prioritized: set[int] | None = None,
     ) -> None:
         self.number = number
         self.info = info
@@ -72,6 +78,7 @@ class InputChannel:
         self.ended = False
         self.credits_granted = 0
         self._queue: PrioritizedDeque[SequenceBuffer] = PrioritizedDeque()
+        self._prioritized = set() if prioritized is None else prioritized
         self._held: deque[tuple[Element, str]] = deque()
         self._closed_by: CheckpointBarrier | EndOfChannelState | None = None
         self._persister = ChannelStatePersister(writer or NoInputStateWriter(), info)
@@ -108,12 +115,12 @@ class InputChannel:
 
     def _enqueue_barrier(self, barrier: CheckpointBarrier, item: SequenceBuffer) -> None:
         if barrier.options.is_unaligned:
-            self._queue.add_priority(item)
+            self._add_priority(item)
         else:
             self._queue.add(item)
             if barrier.options.is_timeoutable:
                 announcement = EventAnnouncement(barrier, item.sequence_number)
-                self._queue.add_priority(SequenceBuffer(announcement, item.sequence_number, item.cause))
+                self._add_priority(SequenceBuffer(announcement, item.sequence_number, item.cause))
         checkpoint_id = self._persister.check_for_barrier(barrier)
         if checkpoint_id is not None and checkpoint_id > self._last_barrier_id:
             self._last_barrier_id = checkpoint_id
@@ -121,21 +128,27 @@ class InputChannel:
         if barrier.options.needs_alignment:
             self._closed_by = barrier
 
+    def _add_priority(self, item: SequenceBuffer) -> None:
+        self._queue.add_priority(item)
+        self._prioritized.add(self.number)
+
     # --- what is taken --------------------------------------------------------------------------------------------
 
     @property
     def available(self) -> bool:
         """Whether an element may be taken."""
-        return len(self._queue) > 0
+        return bool(self._queue)
 
     @property
     def has_priority(self) -> bool:
         """Whether a priority element is the next to be taken."""
-        return self._queue.priority_count > 0
+        return self.number in self._prioritized
 
     def take(self) -> tuple[Element | EventAnnouncement, str]:
         """Take the first element; with it comes the cause of its arrival."""
         item = self._queue.poll()
+        if self._prioritized and self._queue.priority_count == 0:
+            self._prioritized.discard(self.number)
         if isinstance(item.element, EndOfPartition):
             self.ended = True
         return item.element, item.cause
@@ -182,7 +195,7 @@ class InputChannel:
         item = self._queue.remove_first(lambda item: item.sequence_number == sequence_number)
         if self._queue.priority_count != priority_count:
             raise ProtocolError(f"{item.element!r} of channel {self.number} has priority already")
-        self._queue.add_priority(item)
+        self._add_priority(item)
 
     def _in_flight(self) -> list[DataElement]:
         """The data that the barrier has overtaken, or all of it when the barrier is still to come."""
@@ -224,6 +237,7 @@ class InputChannel:
         """An aligned barrier closes its channel while it lies in the queue, or the others are waited for."""
         waiting = any(item.element is self._closed_by for item in self._queue)
         barrier = isinstance(self._closed_by, CheckpointBarrier)
+        assert self.has_priority == (self._queue.priority_count > 0), f"{self!r} has priority or has not"
         assert not barrier or self.blocked or waiting, f"{self!r} is closed for ever"
         assert self._closed_by is not None or not self._held, f"{self!r} holds elements back for no reason"
 

@@ -27,8 +27,9 @@ class InputGates:
     """
 
     def __init__(self, gates: Sequence[Sequence[tuple[int, str]]], writer: InputStateWriter | None = None) -> None:
+        self._prioritized: set[int] = set()
         self.channels: tuple[InputChannel, ...] = tuple(
-            InputChannel(number, InputChannelInfo(gate, index), source, writer)
+            InputChannel(number, InputChannelInfo(gate, index), source, writer, self._prioritized)
             for gate, members in enumerate(gates)
             for index, (number, source) in enumerate(members)
         )
@@ -55,20 +56,15 @@ class InputGates:
 
         With `only_priority` nothing else is taken.
         """
-        chosen: int | None = None
+        only_priority = only_priority or self.priority_available
         count = len(self.channels)
         for step in range(count):
             position = (self._turn + step) % count
             channel = self.channels[position]
-            if channel.has_priority:
-                chosen = position
-                break
-            if chosen is None and not only_priority and channel.available:
-                chosen = position
-        if chosen is None:
-            return None
-        self._turn = (chosen + 1) % count
-        return self.channels[chosen]
+            if channel.has_priority if only_priority else channel.available:
+                self._turn = (position + 1) % count
+                return channel
+        return None
 
     @property
     def available(self) -> bool:
@@ -78,7 +74,7 @@ class InputGates:
     @property
     def priority_available(self) -> bool:
         """Whether any channel has a priority element in front."""
-        return any(channel.has_priority for channel in self.channels)
+        return bool(self._prioritized)
 
     @property
     def all_ended(self) -> bool:

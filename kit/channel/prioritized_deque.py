@@ -56,6 +56,9 @@ class PrioritizedDeque(Generic[T]):
     def __iter__(self) -> Iterator[T]:
         return chain(self._priority, self._others)
 
+    def __bool__(self) -> bool:
+        return bool(self._others or self._priority)
+
     def __len__(self) -> int:
         return len(self._priority) + len(self._others)
 

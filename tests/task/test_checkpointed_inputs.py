@@ -120,6 +120,14 @@ def test_priority_elements_are_taken_while_the_outputs_are_full() -> None:
     assert task.queued == [1]
 
 
+@pytest.mark.flink("UnalignedCheckpointsInterruptibleTimersTest.testWatermarkProgressWithNoTimers")
+def test_watermarks_pass_at_once_where_no_timer_is_set() -> None:
+    task = TaskHarness(fan_in(1, chaining=False, unaligned=True))
+    for timestamp_ms in (1_000, 2_000):
+        task.watermark(0, timestamp_ms)
+        assert task.sent() == [Watermark(timestamp_ms)]
+
+
 def test_the_timer_of_an_alignment_reaches_the_handler() -> None:
     task = an_unaligned_task(2)
     barrier = a_barrier(task, aligned_timeout_ms=100)
