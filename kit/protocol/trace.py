@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from enum import Enum
+from functools import cache
 from typing import Any
 
 import pandas as pd
@@ -161,7 +162,7 @@ def keeps(word: Word, detailed: bool) -> bool:
 
 
 def _record(record_id: str, cause: str, machine: Machine, role: str, word: Word) -> TraceRecord:
-    data = {field.name: loggable(getattr(word, field.name)) for field in fields(word) if field.name != "cause"}
+    data = {name: loggable(getattr(word, name)) for name in _field_names(type(word)) if name != "cause"}
     checkpoint_id = getattr(word, "checkpoint_id", None)
     if checkpoint_id is None:
         checkpoint_id = getattr(getattr(word, "element", None), "checkpoint_id", None)
@@ -171,11 +172,21 @@ def _record(record_id: str, cause: str, machine: Machine, role: str, word: Word)
     return TraceRecord(record_id, cause, machine.at, machine.name, role, kind, checkpoint_id, data)
 
 
+@cache
+def _field_names(kind: type[Any]) -> tuple[str, ...]:
+    return tuple(field.name for field in fields(kind))
+
+
+_PLAIN = frozenset({bool, int, float, str, type(None)})
+
+
 def loggable(value: Any) -> Any:
     """A small JSON-like description of a value: columns and bytes are counted, not kept."""
+    if type(value) in _PLAIN:
+        return value
     if isinstance(value, Enum):
         return value.name
-    if value is None or isinstance(value, bool | int | float | str):
+    if isinstance(value, bool | int | float | str):
         return value
     if isinstance(value, bytes | bytearray | memoryview | pa.Buffer):
         return {"bytes": len(value)}
@@ -184,11 +195,8 @@ def loggable(value: Any) -> Any:
     if hasattr(value, "to_loggable"):
         return value.to_loggable()
     if is_dataclass(value) and not isinstance(value, type):
-        return {"type": type(value).__name__} | {
-            field.name: loggable(getattr(value, field.name))
-            for field in fields(value)
-            if not callable(getattr(value, field.name))
-        }
+        described = ((name, getattr(value, name)) for name in _field_names(type(value)))
+        return {"type": type(value).__name__} | {name: loggable(each) for name, each in described if not callable(each)}
     if isinstance(value, Mapping):
         return {str(key): loggable(item) for key, item in value.items()}
     if isinstance(value, Iterable):

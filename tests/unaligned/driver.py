@@ -1,0 +1,199 @@
+"""Drives a lab at random, with slow tasks, and lets things go wrong.
+
+`Driver` chooses among what may happen by a seed of its own, which is not all the same to every task: the `slow` ones
+get a turn rarely, so that records queue up before them. It does up to `burst` of the things that may happen, in any
+order, before it looks again at what may happen, which makes large jobs affordable. All that it did is in `lab.actions`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from random import Random
+from typing import Any
+
+from kit.job.status import JobStatus
+from kit.lab.actions import Action, ActionKind
+from kit.lab.lab import Lab
+from kit.metadata import read_metadata
+from kit.protocol.elements import Buffer
+from tests.lab.jobs import referenced_files, state_files
+from tests.unaligned.jobs import Plan, problems
+from tests.unaligned.topologies import TOPOLOGIES, environment
+
+MOST_STEPS = 400_000
+EVERYTHING = 1_000_000
+"""As `burst`: all that may happen at a look."""
+SLOWNESS = 0.05
+"""How often a slow task gets its turn when it is chosen."""
+
+
+class BreakingDisk(dict[str, bytes]):
+    """The lab's disk; after `breaks_in` more files it refuses one."""
+
+    breaks_in: int | None = None
+
+    def __setitem__(self, path: str, data: bytes) -> None:
+        if self.breaks_in is not None:
+            self.breaks_in -= 1
+            if self.breaks_in < 0:
+                self.breaks_in = None
+                raise OSError(f"{path}: no space left on device")
+        super().__setitem__(path, data)
+
+
+class Driver:
+    """A lab and the one who decides what happens in it."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        seed: int,
+        *,
+        slow: Collection[str] = (),
+        burst: int = 4,
+        after: Driver | None = None,
+        restore_path: str | None = None,
+        **checkpoint: Any,
+    ) -> None:
+        self.plan = plan
+        self.random = Random(seed)
+        self.slow = tuple(slow)
+        self.burst = burst
+        before = None if after is None else after.lab
+        self.lab = Lab(environment(plan, **checkpoint), restore_path=restore_path, after=before)
+        self.lab.files.contents = self.disk = BreakingDisk(self.lab.files.contents)
+        self.lab.trace.detailed = burst < EVERYTHING
+        self.held: Callable[[str], bool] = lambda task: False
+        """The tasks that get no turn at present."""
+
+    # ---- going on
+
+    def run_until(self, condition: Callable[[], bool], *, or_rest: bool = False) -> bool:
+        """Go on until something is so; False when nothing can happen any more before that (then an error, unless
+        `or_rest`).
+        """
+        while not condition():
+            if not self.turn():
+                assert or_rest, f"the job came to rest: {self.lab!r}, {self.lab.master.error}"
+                return False
+            assert self.lab.position < MOST_STEPS, f"no end in sight: {self.lab!r}, {self.lab.master.error}"
+        return True
+
+    def advance(self, steps: int) -> None:
+        """Go on by so many steps, less if the job ends or comes to rest before."""
+        end = self.lab.position + steps
+        self.run_until(lambda: self.lab.position >= end or self.lab.finished, or_rest=True)
+
+    def run(self) -> None:
+        """Go on to the end of the job, and do what is still to be done after it."""
+        self.run_until(lambda: self.lab.finished)
+        self.settle()
+
+    def settle(self) -> None:
+        """Do everything that is under way; timers that are not due stay."""
+        while any(action.kind is not ActionKind.WAIT for action in self.enabled()):
+            self.turn()
+
+    def enabled(self) -> list[Action]:
+        """What may happen now."""
+        actions = self.lab.enabled()
+        return [each for each in actions if each.kind is not ActionKind.RUN or not self._is_held(each.subject)]
+
+    def turn(self) -> bool:
+        """Do some of what may happen now; False when nothing may."""
+        enabled = self.enabled()
+        now = [action for action in enabled if action.kind is not ActionKind.WAIT]
+        if not now:
+            if enabled:
+                self.perform(enabled[-1])
+            return bool(enabled)
+        self.random.shuffle(now)
+        for action in now[: self.burst]:
+            if self._is_possible(action) and (len(now) == 1 or not self._is_skipped(action)):
+                self.perform(action)
+        return True
+
+    def perform(self, action: Action) -> None:
+        """Do this; now and then the world is checked as a whole."""
+        self.lab._world.perform(action)
+        self.lab._done.append(action)
+        if self.lab.position % 200 == 0:
+            self.lab.validate()
+
+    def _is_skipped(self, action: Action) -> bool:
+        return (
+            action.kind is ActionKind.RUN and action.subject.startswith(self.slow) and self.random.random() > SLOWNESS
+        )
+
+    def _is_held(self, task: str) -> bool:
+        """A held task still takes what overtakes records."""
+        return self.held(task) and not self._has_priority(task)
+
+    def _has_priority(self, task: str) -> bool:
+        channel = self.lab._world.tasks[task].inputs.channels
+        return any(each.queue and not isinstance(each.queue[0], Buffer) for each in channel)
+
+    def _is_possible(self, action: Action) -> bool:
+        world = self.lab._world
+        if action.kind is ActionKind.RUN:
+            task = world.tasks.get(action.subject)
+            return task is not None and task.available
+        if action.kind is ActionKind.WIRE:
+            return bool(world._wires.get(action.number))
+        if action.kind is ActionKind.MESSAGE:
+            return bool(world._mail.get((action.detail.rpartition(" from ")[2], action.subject)))
+        if action.kind is ActionKind.TIMER:
+            return (action.subject, action.detail) in world._timers
+        return action.number in world._io
+
+    # ---- what happens to the job
+
+    def kill(self, worker: int) -> None:
+        """Kill a worker, if it runs at present."""
+        if not self.lab.finished and any(task.subtask == worker for task in self.lab._world.tasks.values()):
+            self.lab.kill(worker)
+
+    def newest(self) -> str | None:
+        """Where the newest snapshot is that lies on the disk."""
+        contents = self.lab.files.contents
+        found = {
+            read_metadata(contents[path], "")[0].checkpoint_id: path.removesuffix("/_metadata")
+            for path in contents
+            if path.endswith("/_metadata")
+        }
+        return found[max(found)] if found else None
+
+    def cancel(self) -> None:
+        """Cancel the job; its last checkpoint stays."""
+        self.lab.cancel()
+        self.held = lambda task: False
+        self.run_until(lambda: self.lab.finished)
+        self.settle()
+        assert self.lab.master.status is JobStatus.CANCELED
+        self.check_nothing_left()
+
+    def rescaled(self, parallelism: int, path: str | None, mode: str | None = None, **checkpoint: Any) -> Driver:
+        """The job from there, at another parallelism."""
+        plan = self.plan.rescaled(parallelism, mode)
+        seed = self.random.randrange(2**32)
+        return Driver(plan, seed, slow=self.slow, burst=self.burst, after=self, restore_path=path, **checkpoint)
+
+    # ---- what must be so
+
+    def check_nothing_left(self) -> None:
+        """The job has ended: no file that nothing refers to, and nothing under way."""
+        lab, world = self.lab, self.lab._world
+        assert lab.finished
+        assert state_files(lab) == referenced_files(lab)
+        assert world.tasks == {}
+        assert not world._io
+        assert not any(world._mail.values())
+        lab.validate()
+
+    def check_finished(self) -> None:
+        """The job has finished, and kept its promise."""
+        lab = self.lab
+        assert lab.master.status is JobStatus.FINISHED, lab.master.error
+        topology = TOPOLOGIES[self.plan.topology]
+        assert problems(self.plan, lab.output("rows"), topology.sources, topology.counted) == []
+        self.check_nothing_left()

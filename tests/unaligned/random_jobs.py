@@ -1,0 +1,154 @@
+"""Random jobs, and what may happen to them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from hypothesis import strategies as st
+
+from kit.job.status import JobStatus
+from kit.lab.lab import LabError
+from tests.unaligned.driver import EVERYTHING, Driver
+from tests.unaligned.jobs import MODES, Plan
+from tests.unaligned.topologies import TOPOLOGIES
+
+WIDEST = 3
+"""The largest parallelism of a random job's operators by default; some have twice that."""
+
+PLANS = st.builds(
+    Plan,
+    topology=st.sampled_from(sorted(TOPOLOGIES)),
+    parallelism=st.integers(1, WIDEST),
+    splits=st.integers(1, 4),
+    rows=st.integers(4, 16),
+    batch_rows=st.integers(1, 3),
+    credits=st.integers(1, 3),
+    chaining=st.booleans(),
+    mode=st.sampled_from(sorted(MODES)),
+)
+
+SLOW_TASKS = st.lists(
+    st.sampled_from(
+        ["source", "global", "upscale", "keyby", "keyed", "failing-map", "joined", "min", "verified", "sink"]
+    ),
+    max_size=3,
+    unique=True,
+)
+
+WHAT = st.sampled_from(
+    [
+        ("checkpoint", 0),
+        ("savepoint", 0),
+        *(("kill", worker) for worker in range(WIDEST)),
+        *(("break the disk", files) for files in range(0, 12, 3)),
+        ("hold the sink", 0),
+        ("let the sink go on", 0),
+        *(("cancel and rescale", parallelism) for parallelism in range(1, WIDEST + 1)),
+        *(("stop and rescale", parallelism) for parallelism in range(1, WIDEST + 1)),
+    ]
+)
+DEEDS = st.lists(st.tuples(st.integers(1, 20), WHAT), min_size=2, max_size=8)
+"""How long after the one before, in steps of each task, what happens."""
+
+
+@dataclass(frozen=True)
+class Story:
+    """A job, how it is driven, and what happens to it."""
+
+    plan: Plan
+    slow: list[str]
+    deeds: list[tuple[int, tuple[str, int]]]
+    interval_ms: int | None
+    burst: int
+    seed: int
+
+    def play(self) -> Driver:
+        """Do all the deeds; gives the last run, which has not ended if none of them ended it."""
+        settings: dict[str, Any] = {"interval_ms": self.interval_ms}
+        driver = Driver(self.plan, self.seed, slow=self.slow, burst=self.burst, **settings)
+        for wait, (deed, argument) in self.deeds:
+            driver.advance(wait * len(driver.lab.master.graph.tasks))
+            if not driver.lab.finished:
+                driver = DEEDS_BY_NAME[deed](driver, argument, settings)
+        return driver
+
+
+STORIES = st.builds(
+    Story,
+    plan=PLANS,
+    slow=SLOW_TASKS,
+    deeds=DEEDS,
+    interval_ms=st.sampled_from([None, 60, 200, 500]),
+    burst=st.sampled_from([3, EVERYTHING]),
+    seed=st.integers(0, 2**32 - 1),
+)
+
+
+# ---- the deeds --------------------------------------------------------------------------------------------------
+
+
+def _checkpoint(driver: Driver, _: int, settings: dict[str, Any]) -> Driver:
+    driver.lab.trigger_checkpoint()
+    return driver
+
+
+def _savepoint(driver: Driver, _: int, settings: dict[str, Any]) -> Driver:
+    driver.lab.savepoint()
+    return driver
+
+
+def _kill(driver: Driver, worker: int, settings: dict[str, Any]) -> Driver:
+    driver.kill(worker)
+    return driver
+
+
+def _break_the_disk(driver: Driver, files: int, settings: dict[str, Any]) -> Driver:
+    driver.disk.breaks_in = files
+    return driver
+
+
+def _hold_the_sink(driver: Driver, _: int, settings: dict[str, Any]) -> Driver:
+    driver.held = lambda task: task.startswith(("verified", "sink"))
+    return driver
+
+
+def _let_go_on(driver: Driver, _: int, settings: dict[str, Any]) -> Driver:
+    driver.held = lambda task: False
+    return driver
+
+
+def _cancel_and_rescale(driver: Driver, parallelism: int, settings: dict[str, Any]) -> Driver:
+    driver.held = lambda task: False
+    if driver.newest() is None or driver.lab.master._is_over:
+        return driver
+    driver.cancel()
+    return driver.rescaled(parallelism, driver.newest(), **settings)
+
+
+def _stop_and_rescale(driver: Driver, parallelism: int, settings: dict[str, Any]) -> Driver:
+    driver.held = lambda task: False
+    request = driver.lab.stop()
+    try:
+        driver.run_until(lambda: driver.lab.finished or driver.lab.answer(request) is not None)
+        path = driver.lab.answer(request)
+    except LabError:
+        return driver
+    if path is None:
+        return driver
+    driver.settle()
+    assert driver.lab.master.status is JobStatus.FINISHED
+    driver.check_nothing_left()
+    return driver.rescaled(parallelism, path, **settings)
+
+
+DEEDS_BY_NAME = {
+    "checkpoint": _checkpoint,
+    "savepoint": _savepoint,
+    "kill": _kill,
+    "break the disk": _break_the_disk,
+    "hold the sink": _hold_the_sink,
+    "let the sink go on": _let_go_on,
+    "cancel and rescale": _cancel_and_rescale,
+    "stop and rescale": _stop_and_rescale,
+}

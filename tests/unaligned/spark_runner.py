@@ -1,0 +1,65 @@
+"""How a row of the matrix is played on the Spark host."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from kit.operators import ParquetSink
+from kit.spark.job import SparkJob
+from tests.spark.jobs import await_checkpoint, read, until
+from tests.unaligned.jobs import Plan, problems
+from tests.unaligned.matrix import Rescale
+from tests.unaligned.topologies import TOPOLOGIES, environment
+
+
+def rescale_on_spark(
+    row: Rescale,
+    mode: str,
+    directory: Path,
+    launch: Callable[[Plan, str | None], SparkJob],
+    kill: Callable[[SparkJob], None],
+    rows: int = 150,
+) -> str:
+    """Play a row: a worker dies, the job is cancelled and goes on at the other parallelism. Gives the checkpoint
+    between the two; everything has been checked.
+    """
+    plan = Plan(
+        topology=row.topology,
+        parallelism=row.old,
+        splits=row.old,
+        rows=rows,
+        batch_rows=4,
+        mode=mode,
+        rows_per_second=100.0,
+        sink_pause_ms=0 if row.slow_source else 3,
+        sink=ParquetSink(str(directory / "rows")),
+    )
+    with launch(plan, None) as job:
+        job.start()
+        await_checkpoint(job, 2)
+        kill(job)
+        until(lambda: len(job.restores()) > 0, job)
+        await_checkpoint(job, int(job.restores()["checkpoint_id"].max()) + 1)
+        assert job.cancel() == "CANCELED"
+    path = newest(directory / "checkpoints")
+    after = replace(plan.rescaled(row.new), rows_per_second=None, sink_pause_ms=0)
+    with launch(after, path) as job:
+        job.start()
+        assert job.wait() == "FINISHED"
+    topology = TOPOLOGIES[row.topology]
+    assert problems(after, read(directory / "rows"), topology.sources, topology.counted) == []
+    return path
+
+
+def newest(directory: Path) -> str:
+    """The newest checkpoint that was retained."""
+    return str(max(directory.glob("*/chk-*"), key=lambda path: int(path.name.removeprefix("chk-"))))
+
+
+def spark_job(plan: Plan, path: str | None, directory: Path, **options: Any) -> SparkJob:
+    """The job with its checkpoints below `directory`."""
+    env = environment(plan, interval_ms=40, directory=str(directory / "checkpoints"))
+    return SparkJob(env, restore_path=path, **options)

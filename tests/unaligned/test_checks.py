@@ -1,0 +1,63 @@
+"""The checks see what is wrong: a record lost, doubled, or out of order on a channel."""
+
+from __future__ import annotations
+
+import pandas as pd
+import pytest
+
+from kit.channel.input_gate import InputChannel
+from kit.protocol.elements import Buffer
+from tests.unaligned.driver import Driver
+from tests.unaligned.jobs import Plan, problems
+from tests.unaligned.topologies import TOPOLOGIES
+
+
+def damaged(topology: str, damage: str) -> list[str]:
+    """Run a job in which one queue is tampered with; gives what the checks say."""
+    driver = Driver(Plan(topology=topology, rows=20, batch_rows=1), 3, slow=["verified"])
+    driver.run_until(lambda: _full_queue(driver) is not None)
+    channel = _full_queue(driver)
+    assert channel is not None
+    first, second = channel.queue[0], channel.queue[1]
+    assert isinstance(first, Buffer)
+    assert isinstance(second, Buffer)
+    if damage == "reorder":
+        channel.queue[0], channel.queue[1] = second, first
+    elif damage == "double":
+        channel.queue[1] = first
+    else:
+        channel.queue[1] = Buffer(second.batch.slice(0, 0))
+    driver.run()
+    return problems(driver.plan, driver.lab.output("rows"), TOPOLOGIES[topology].sources)
+
+
+def _full_queue(driver: Driver) -> InputChannel | None:
+    tasks = [task for name, task in driver.lab._world.tasks.items() if name.startswith("verified")]
+    channels = [channel for task in tasks for channel in task.inputs]
+    full = [each for each in channels if sum(isinstance(element, Buffer) for element in each.queue) == len(each.queue)]
+    return next((channel for channel in full if len(channel.queue) > 1), None)
+
+
+@pytest.mark.parametrize("topology", ["PIPELINE", "union", "CUSTOM_PARTITIONER"])
+@pytest.mark.parametrize(
+    ("damage", "found"),
+    [("reorder", "after"), ("double", "twice"), ("lose", "lost")],
+    ids=["reorder", "double", "lose"],
+)
+def test_damage_to_a_channel_is_seen(topology: str, damage: str, found: str) -> None:
+    assert any(found in problem for problem in damaged(topology, damage))
+
+
+def test_what_counts_as_a_promise_kept() -> None:
+    rows = pd.DataFrame({"source": 0, "n": [0, 1, 2, 2], "key": 0, "count": [1, 2, 3, 4], "wrong": None})
+    once, often = (Plan(topology="PIPELINE", splits=1, rows=3, mode=mode) for mode in ("exactly_once", "at_least_once"))
+    assert problems(often, rows, [0], "key") == []
+    assert problems(once, rows, [0], "key") == ["twice [(0, 2)]"]
+    assert problems(once, rows[:3], [0], "key") == []
+    assert problems(often, rows[:2], [0]) == ["lost [(0, 2)]"]
+    assert problems(once, rows[1:3].assign(n=[0, 1]), [0], "key") == [
+        "lost [(0, 2)]",
+        "key 0 of source 0 was counted as [2, 3]",
+    ]
+    assert problems(often, rows[:3], []) == ["never sent [(0, 0), (0, 1), (0, 2)]"]
+    assert problems(once, rows[:0], [0]) == ["nothing was committed"]
