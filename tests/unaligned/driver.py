@@ -15,7 +15,6 @@ from kit.job.status import JobStatus
 from kit.lab.actions import Action, ActionKind
 from kit.lab.lab import Lab
 from kit.metadata import read_metadata
-from kit.protocol.elements import Buffer
 from tests.lab.jobs import referenced_files, state_files
 from tests.unaligned.jobs import Plan, problems
 from tests.unaligned.topologies import TOPOLOGIES, environment
@@ -130,8 +129,7 @@ class Driver:
         return self.held(task) and not self._has_priority(task)
 
     def _has_priority(self, task: str) -> bool:
-        channel = self.lab._world.tasks[task].inputs.channels
-        return any(each.queue and not isinstance(each.queue[0], Buffer) for each in channel)
+        return any(channel.has_priority for channel in self.lab._world.tasks[task].inputs)
 
     def _is_possible(self, action: Action) -> bool:
         world = self.lab._world

@@ -101,7 +101,7 @@ class Hop(ResolvedSpec):
 
 
 class HopOperator(Operator):
-    """The last number of each sender, and of itself, is a list; at the same parallelism each subtask gets back its own."""
+    """The last number of each sender and of itself is a list; at the same parallelism a subtask gets back its own."""
 
     def __init__(self, spec: Hop) -> None:
         self._spec = spec

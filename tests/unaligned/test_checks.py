@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections import deque
+from dataclasses import replace
+
 import pandas as pd
 import pytest
 
-from kit.channel.input_gate import InputChannel
+from kit.channel.input_channel import SequenceBuffer
 from kit.protocol.elements import Buffer
 from tests.unaligned.driver import Driver
 from tests.unaligned.jobs import Plan, problems
@@ -15,27 +18,29 @@ from tests.unaligned.topologies import TOPOLOGIES
 def damaged(topology: str, damage: str) -> list[str]:
     """Run a job in which one queue is tampered with; gives what the checks say."""
     driver = Driver(Plan(topology=topology, rows=20, batch_rows=1), 3, slow=["verified"])
-    driver.run_until(lambda: _full_queue(driver) is not None)
-    channel = _full_queue(driver)
-    assert channel is not None
-    first, second = channel.queue[0], channel.queue[1]
-    assert isinstance(first, Buffer)
+    driver.run_until(lambda: _queue_of_buffers(driver) is not None)
+    queue = _queue_of_buffers(driver)
+    assert queue is not None
+    first, second = queue[0].element, queue[1].element
     assert isinstance(second, Buffer)
     if damage == "reorder":
-        channel.queue[0], channel.queue[1] = second, first
+        queue[0], queue[1] = replace(queue[0], element=second), replace(queue[1], element=first)
     elif damage == "double":
-        channel.queue[1] = first
+        queue[1] = replace(queue[1], element=first)
     else:
-        channel.queue[1] = Buffer(second.batch.slice(0, 0))
+        queue[1] = replace(queue[1], element=Buffer(second.batch.slice(0, 0)))
     driver.run()
     return problems(driver.plan, driver.lab.output("rows"), TOPOLOGIES[topology].sources)
 
 
-def _full_queue(driver: Driver) -> InputChannel | None:
-    tasks = [task for name, task in driver.lab._world.tasks.items() if name.startswith("verified")]
-    channels = [channel for task in tasks for channel in task.inputs]
-    full = [each for each in channels if sum(isinstance(element, Buffer) for element in each.queue) == len(each.queue)]
-    return next((channel for channel in full if len(channel.queue) > 1), None)
+def _queue_of_buffers(driver: Driver) -> deque[SequenceBuffer] | None:
+    """Records that wait before the last task."""
+    for name, task in driver.lab._world.tasks.items():
+        for channel in task.inputs if name.startswith("verified") else ():
+            queue = channel._queue.others
+            if len(queue) > 1 and all(isinstance(item.element, Buffer) for item in queue):
+                return queue
+    return None
 
 
 @pytest.mark.parametrize("topology", ["PIPELINE", "union", "CUSTOM_PARTITIONER"])
