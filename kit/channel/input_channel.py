@@ -226,6 +226,8 @@ class InputChannel:
     @property
     def queued_buffers(self) -> int:
         """How many buffers wait here."""
+        if not (self._queue or self._held):
+            return 0
         return sum(isinstance(element, Buffer) for element in self.queue)
 
     @property

@@ -14,7 +14,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from enum import Enum
-from functools import cache
 from typing import Any
 
 import pandas as pd
@@ -172,11 +171,13 @@ def _record(record_id: str, cause: str, machine: Machine, role: str, word: Word)
     return TraceRecord(record_id, cause, machine.at, machine.name, role, kind, checkpoint_id, data)
 
 
-@cache
 def _field_names(kind: type[Any]) -> tuple[str, ...]:
-    return tuple(field.name for field in fields(kind))
+    if kind not in _FIELD_NAMES:
+        _FIELD_NAMES[kind] = tuple(field.name for field in fields(kind))
+    return _FIELD_NAMES[kind]
 
 
+_FIELD_NAMES: dict[type[Any], tuple[str, ...]] = {}
 _PLAIN = frozenset({bool, int, float, str, type(None)})
 
 

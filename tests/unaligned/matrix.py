@@ -54,10 +54,11 @@ LAST = ("verified", "sink")
 """The task before which records queue up."""
 
 
-def rescale_in_lab(row: Rescale, mode: str, seed: int = 1, rows: int = 4) -> tuple[Driver, Driver]:
+def rescale_in_lab(row: Rescale, mode: str, seed: int = 1) -> tuple[Driver, Driver]:
     """Play a row: fill the channels, take a checkpoint, cancel, and go on at the other parallelism; one worker dies in
     each run. Gives both runs; everything has been checked.
     """
+    rows = 4 if row.old < 10 else 2
     plan = Plan(topology=row.topology, parallelism=row.old, splits=row.old, rows=rows, batch_rows=1, mode=mode)
     before = Driver(plan, seed, burst=EVERYTHING, slow=("source",) if row.slow_source else ())
     fill(before, 1, hold_sink=not row.slow_source)
