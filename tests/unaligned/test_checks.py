@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import replace
 
 import pandas as pd
 import pytest
 
+from kit.channel.event_announcement import EventAnnouncement
 from kit.channel.input_channel import SequenceBuffer
-from kit.protocol.elements import Buffer
+from kit.protocol.elements import Buffer, Element
 from tests.unaligned.driver import Driver
 from tests.unaligned.jobs import Plan, problems
 from tests.unaligned.topologies import TOPOLOGIES
@@ -24,13 +24,17 @@ def damaged(topology: str, damage: str) -> list[str]:
     first, second = queue[0].element, queue[1].element
     assert isinstance(second, Buffer)
     if damage == "reorder":
-        queue[0], queue[1] = replace(queue[0], element=second), replace(queue[1], element=first)
+        queue[0], queue[1] = _with(queue[0], second), _with(queue[1], first)
     elif damage == "double":
-        queue[1] = replace(queue[1], element=first)
+        queue[1] = _with(queue[1], first)
     else:
-        queue[1] = replace(queue[1], element=Buffer(second.batch.slice(0, 0)))
+        queue[1] = _with(queue[1], Buffer(second.batch.slice(0, 0)))
     driver.run()
     return problems(driver.plan, driver.lab.output("rows"), TOPOLOGIES[topology].sources)
+
+
+def _with(item: SequenceBuffer, element: Element | EventAnnouncement) -> SequenceBuffer:
+    return SequenceBuffer(element, item.sequence_number, item.cause)
 
 
 def _queue_of_buffers(driver: Driver) -> deque[SequenceBuffer] | None:
