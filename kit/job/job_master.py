@@ -481,15 +481,19 @@ class JobMaster(Machine):
 
     def emit(self, word: Word) -> None:
         """Give a command; the answer to a stop waits for the job's end, held operator events go behind a trigger."""
-        if isinstance(word, CompleteRequest) and word.request_id == OWN_REQUEST:
-            if word.error and not self.checkpoints.config.is_periodic:
-                super().emit(ScheduleTimer(timer=LAST_CHECKPOINT_TIMER, due_ms=self.at + LAST_CHECKPOINT_AGAIN_MS))
-            return
-        if isinstance(word, CompleteRequest) and self._stopping.holds_back(word):
+        if isinstance(word, CompleteRequest):
+            self._answer(word)
             return
         super().emit(word)
         if isinstance(word, TriggerTaskCheckpoint):
             self.coordinators.open_gate(word.task, word.checkpoint_id)
+
+    def _answer(self, word: CompleteRequest) -> None:
+        if word.request_id == OWN_REQUEST:
+            if word.error and not self.checkpoints.config.is_periodic:
+                super().emit(ScheduleTimer(timer=LAST_CHECKPOINT_TIMER, due_ms=self.at + LAST_CHECKPOINT_AGAIN_MS))
+        elif not self._stopping.holds_back(word):
+            super().emit(word)
 
     def _give_up_stopping(self, error: str) -> None:
         self._emit_if_any(self._stopping.give_up(error))

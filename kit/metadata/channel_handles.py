@@ -15,7 +15,7 @@ from itertools import chain
 from operator import attrgetter
 from typing import Any
 
-from kit.metadata.primitives import INT_PAIR, DataInput, DataOutput, MetadataError
+from kit.metadata.primitives import INT_PAIR, NONE, DataInput, DataOutput, MetadataError
 from kit.metadata.stream_handles import read_stream, unknown_class, write_stream
 from kit.metadata.versions import ChannelLayout
 from kit.state.handles import (
@@ -84,6 +84,9 @@ def read_channels(source: DataInput, side: ChannelSide, subtask_index: int) -> t
 def write_channels(out: DataOutput, side: ChannelSide, handles: tuple[Any, ...]) -> None:
     """The handles of one side of a subtask."""
     layout = out.version.channels
+    if not handles and layout is not ChannelLayout.NONE:
+        out += NONE
+        return
     for handle in handles:
         if not isinstance(handle, side.single | side.merged):
             raise unknown_class(handle, f"a handle of {side.what}", {side.single: 0, side.merged: 0})

@@ -12,7 +12,7 @@ from typing import TypeVar
 from kit.metadata.channel_handles import INPUT, OUTPUT, read_channels, write_channels
 from kit.metadata.keyed_handles import read_keyed, write_keyed
 from kit.metadata.operator_handles import read_operator, write_operator
-from kit.metadata.primitives import DataInput, DataOutput, MetadataError
+from kit.metadata.primitives import NONE, DataInput, DataOutput, MetadataError
 from kit.metadata.stream_handles import read_optional_stream, write_stream
 from kit.state.handles import ByteStreamStateHandle, KeyedStateHandle, OperatorStreamStateHandle
 from kit.state.operator_state import EMPTY_SUBTASK_STATE, FINISHED_SUBTASK_STATE, OperatorState, OperatorSubtaskState
@@ -178,6 +178,9 @@ def _read_operator_handles(source: DataInput, what: str) -> tuple[OperatorStream
 
 
 def _write_operator_handles(out: DataOutput, handles: tuple[OperatorStreamStateHandle, ...], what: str) -> None:
+    if not handles:
+        out += NONE
+        return
     _one_at_most(out, handles, what)
     out.int32(len(handles))
     for handle in handles:
@@ -193,7 +196,9 @@ def _read_keyed_handles(source: DataInput, what: str) -> tuple[KeyedStateHandle,
 
 def _write_keyed_handles(out: DataOutput, handles: tuple[KeyedStateHandle, ...], what: str) -> None:
     _one_at_most(out, handles, what)
-    if out.version.internal:
+    if not handles and out.version.internal:
+        out += NONE
+    elif out.version.internal:
         out.int32(len(handles))
         for handle in handles:
             write_keyed(out, handle)

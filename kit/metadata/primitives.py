@@ -28,6 +28,8 @@ CORRUPT = "the file is damaged, or is not what it is taken for; restore from ano
 BYTE = struct.Struct(">b")
 USHORT = struct.Struct(">H")
 INT = struct.Struct(">i")
+NONE = INT.pack(0)
+"""A count of none."""
 LONG = struct.Struct(">q")
 INT_PAIR = struct.Struct(">ii")
 

@@ -64,6 +64,8 @@ class Machine:
     """Begins the ids of this machine's events: the name, with the attempt where a name has several."""
     at: int
     """The host's time of the event being handled, in ms."""
+    event_id: str
+    """The id of the event being handled, or of the last one."""
     cause: str
     """The id of what led to the event being handled; a handler that knows better than the event says so here."""
 
@@ -84,12 +86,8 @@ class Machine:
         self.at = 0
         self.cause = ""
         self.events_handled = 0
+        self.event_id = f"{self.identity}#0"
         self._commands: list[Word] = []
-
-    @property
-    def event_id(self) -> str:
-        """The id of the event being handled, or of the last one."""
-        return f"{self.identity}#{self.events_handled}"
 
     def handle(self, event: Word, at: int) -> list[Word]:
         """Take one event at time `at` (ms), change the state, return the commands.
@@ -102,6 +100,7 @@ class Machine:
                 f"{self.name} cannot handle {type(event).__name__}; it knows {', '.join(sorted(self.known_events()))}"
             )
         self.events_handled += 1
+        self.event_id = f"{self.identity}#{self.events_handled}"
         self.at = at
         self.cause = event.cause
         commands = self._commands = []

@@ -56,6 +56,7 @@ class Script:
         self.at += after
         machine.at, machine.cause = self.at, event.cause
         machine.events_handled += 1
+        machine.event_id = f"{machine.identity}#{machine.events_handled}"
         for command in commands:
             object.__setattr__(command, "cause", machine.event_id)
         self.trace.record(machine, event, commands)
