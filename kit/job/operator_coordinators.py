@@ -11,7 +11,7 @@ ordered way, and with its ack where the barrier comes through the operator's inp
 Follows Flink's `OperatorCoordinatorHolder`, `DefaultOperatorCoordinatorHandler` and
 `RecreateOnResetOperatorCoordinator`. There closing an old coordinator may take time, and calls wait meanwhile; here
 it is done when the call returns. There a subtask confirms every event; here its ack of the checkpoint does, which
-comes behind the events on an ordered way, and a host that knows an event to be lost says so (`OperatorEventLost`).
+comes behind the events on an ordered way, and a host that could not send an event says so (`OperatorEventLost`).
 """
 
 from __future__ import annotations

@@ -21,12 +21,17 @@ class ActionKind(Enum):
     TIMER = "timer {detail} of {subject} fires"
     WAIT = "wait until {detail} ms"
     KILL = "kill worker {subject}"
+    LOSE = "lose the next message to {subject}, an event of its operator's coordinator"
     REQUEST = "{detail}"
 
     @property
     def text(self) -> str:
         """The sentence pattern."""
         return str(self.value)
+
+
+FAULTS = frozenset({ActionKind.KILL, ActionKind.LOSE})
+"""What never happens by itself."""
 
 
 @dataclass(frozen=True, slots=True)

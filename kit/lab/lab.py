@@ -31,10 +31,11 @@ from kit.graph.job_graph import JobGraph
 from kit.host.memory import MemoryFiles
 from kit.host.output import MemoryOutput
 from kit.job.job_master import JobMaster
-from kit.lab.actions import Action, ActionKind
+from kit.lab.actions import FAULTS, Action, ActionKind
 from kit.lab.edge import LabEdge
 from kit.lab.world import World
 from kit.protocol.events import RequestCancel, RequestCheckpoint, RequestSavepoint, RequestStop, StartJob
+from kit.protocol.messages import OperatorEventToTask
 from kit.protocol.properties import RecoveryClaimMode
 from kit.protocol.trace import Trace, TraceRecord
 from kit.protocol.words import Word
@@ -278,6 +279,12 @@ class Lab:
             raise LabError(f"no worker {worker} runs now")
         return self._do(Action(ActionKind.KILL, str(worker)))
 
+    def lose_operator_event(self, task: str) -> Step:
+        """Lose the next message to a task, and have the host notice: it must be of an operator's coordinator."""
+        if not isinstance(self._world.next_message(task), OperatorEventToTask):
+            raise LabError(f"the next message to {task} is no event of an operator's coordinator")
+        return self._do(Action(ActionKind.LOSE, task))
+
     def _request(self, make: Callable[[int], Word]) -> int:
         number = self.position + 1
         self._do(make(number))
@@ -286,7 +293,7 @@ class Lab:
     def replay(self, actions: Iterable[Action | Word]) -> Lab:
         """Do all this, as another lab's `actions` have it. Raises LabError at an action that cannot happen."""
         for action in actions:
-            if isinstance(action, Action) and action.kind is not ActionKind.KILL:
+            if isinstance(action, Action) and action.kind not in FAULTS:
                 self.step(action)
             else:
                 self._do(action)

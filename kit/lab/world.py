@@ -46,11 +46,12 @@ from kit.protocol.events import (
     CreditReceived,
     ElementReceived,
     EpochEnded,
+    OperatorEventLost,
     ProcessInput,
     SlotLost,
     TimerFired,
 )
-from kit.protocol.messages import JobMessage, TaskMessage
+from kit.protocol.messages import JobMessage, OperatorEventToTask, TaskMessage
 from kit.protocol.trace import Trace, TraceRecord
 from kit.protocol.words import Machine, Word
 from kit.task.stream_task import StreamTask
@@ -167,6 +168,25 @@ class World:
             self._forget(name)
         self.deliver(self.master, SlotLost(epoch=self.master.epoch, slot=slot, error="it was killed in the lab"))
 
+    def _perform_lose(self, action: Action) -> None:
+        lost = self._mail[JOB, action.subject].popleft()
+        assert isinstance(lost, OperatorEventToTask)
+        self.deliver(
+            self.master,
+            OperatorEventLost(
+                task=lost.task,
+                attempt=lost.attempt,
+                operator_id=lost.operator_id,
+                error="it was lost in the lab",
+                cause=lost.cause,
+            ),
+        )
+
+    def next_message(self, task: str) -> Word | None:
+        """What the JobMaster said to a task that has not arrived yet, the first of it."""
+        queue = self._mail.get((JOB, task))
+        return queue[0] if queue else None
+
     _PERFORM: dict[ActionKind, Callable[[World, Action], None]] = {
         ActionKind.MESSAGE: _perform_message,
         ActionKind.WIRE: _perform_wire,
@@ -175,6 +195,7 @@ class World:
         ActionKind.IO: _perform_io,
         ActionKind.WAIT: _perform_wait,
         ActionKind.KILL: _perform_kill,
+        ActionKind.LOSE: _perform_lose,
     }
 
     def deliver(self, machine: Machine, event: Word) -> None:

@@ -102,7 +102,12 @@ class SlotLost(Word):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperatorEventLost(Word):
-    """An `OperatorEventToTask` may not have arrived, though its task is there."""
+    """An `OperatorEventToTask` may not have arrived, though its task is there.
+
+    On Spark that is one whose payload fits into no message. What is cut off on its way is lost with its worker
+    (`SlotLost`): a worker's connection keeps order, and is over once anything on it is missing. The lab loses single
+    events when it is told to.
+    """
 
     task: str
     attempt: int

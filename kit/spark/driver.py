@@ -44,10 +44,11 @@ from kit.protocol.commands import (
 from kit.protocol.events import (
     CheckpointOperatorCoordinator,
     EpochEnded,
+    OperatorEventLost,
     SlotLost,
     TimerFired,
 )
-from kit.protocol.messages import JobMessage, TaskMessage, TaskStateChanged
+from kit.protocol.messages import JobMessage, OperatorEventToTask, TaskMessage, TaskStateChanged
 from kit.protocol.tasks import ExecutionState, split_task_name
 from kit.protocol.trace import Trace, TraceRecord
 from kit.protocol.words import Word
@@ -403,7 +404,18 @@ class JobDriver:
         if len(epoch.connected) < epoch.slots:
             epoch.waiting.setdefault(slot, []).extend(words)
         else:
+            self._deliver(slot, words)
+
+    def _deliver(self, slot: int, words: list[TaskMessage]) -> None:
+        """What cannot be delivered since the connection is over is lost with the slot, of which the inbox will tell."""
+        try:
             self._server.send(slot, pack_words(DELIVER, words))
+        except (TypeError, ValueError) as error:
+            lost = [word for word in words if isinstance(word, OperatorEventToTask)]
+            if not lost:
+                raise
+            for word in lost:
+                self._inbox.put(_Answered(_lost(word, str(error))))
 
     def _begin(self, command: Word) -> None:
         """What reads or writes goes to the background."""
@@ -553,6 +565,12 @@ class JobDriver:
         RemoveStored: _clean,
         RemoveOrphans: _clean,
     }
+
+
+def _lost(word: OperatorEventToTask, error: str) -> OperatorEventLost:
+    return OperatorEventLost(
+        task=word.task, attempt=word.attempt, operator_id=word.operator_id, error=error, cause=word.cause
+    )
 
 
 @contextlib.contextmanager

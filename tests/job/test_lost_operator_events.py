@@ -10,7 +10,7 @@ import pytest
 from kit.graph.environment import StreamEnvironment
 from kit.graph.settings import CheckpointConfig, FixedDelay
 from kit.lab.actions import ActionKind
-from kit.lab.lab import Lab
+from kit.lab.lab import Lab, LabError
 from kit.operators import CollectionSource, CollectSink
 from kit.protocol.events import OperatorEventLost
 from kit.protocol.messages import OperatorEventToTask
@@ -48,9 +48,9 @@ class Losing:
                 self.assigned += 1
                 if self.assigned in self._numbers and lab.at_ms >= self.late_until:
                     self.faults += 1
-                    mail = lab._world._mail["job", self.reader]
-                    assert isinstance(mail[0], OperatorEventToTask)
-                    self._fault(self, mail[0])
+                    event = lab._world.next_message(self.reader)
+                    assert isinstance(event, OperatorEventToTask)
+                    self._fault(self, event)
                 elif lab.at_ms >= self.late_until:
                     lab.step(coming[0])
                     if self.assigned == kill_after:
@@ -67,21 +67,15 @@ class Losing:
 
 def lose(losing: Losing, event: OperatorEventToTask) -> None:
     """The event is gone, and the host says so."""
-    losing.lab._world._mail["job", losing.reader].popleft()
-    report(losing, event)
+    losing.lab.lose_operator_event(losing.reader)
 
 
 def lose_ack(losing: Losing, event: OperatorEventToTask) -> None:
     """The event arrives, but the host does not know it."""
     (message,) = [a for a in losing.lab.enabled() if a.kind is ActionKind.MESSAGE and a.subject == losing.reader]
     losing.lab.step(message)
-    report(losing, event)
-
-
-def report(losing: Losing, event: OperatorEventToTask) -> None:
-    losing.lab._do(
-        OperatorEventLost(task=event.task, attempt=event.attempt, operator_id=event.operator_id, error="cut off")
-    )
+    lost = OperatorEventLost(task=event.task, attempt=event.attempt, operator_id=event.operator_id, error="who knows")
+    losing.lab._do(lost)
 
 
 def be_late(losing: Losing, event: OperatorEventToTask) -> None:
@@ -136,3 +130,16 @@ def test_every_row_is_read_once(
         assert lab.master.epoch == 1
     else:
         assert lab.master.epoch == 1 + len(numbers) + (kill_after is not None)
+
+
+def test_losing_an_event_is_a_step_like_any_other() -> None:
+    losing = Losing(0, {2}, lose)
+    lab = losing.run()
+    again = Lab(lab.job, seed=lab.seed)
+    again.replay(lab.actions[1:])
+    assert [str(record) for record in again.trace] == [str(record) for record in lab.trace]
+    assert [str(action) for action in lab.actions if getattr(action, "kind", None) is ActionKind.LOSE] == [
+        f"lose the next message to {losing.reader}, an event of its operator's coordinator"
+    ]
+    with pytest.raises(LabError, match=f"the next message to {losing.reader} is no event"):
+        lab.lose_operator_event(losing.reader)

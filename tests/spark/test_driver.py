@@ -101,6 +101,24 @@ def test_what_a_savepoint_has_staged_outlives_a_job_that_never_published_it(tmp_
     assert staged(tmp_path) == []
 
 
+class Unspeakable(GeneratorSource):
+    """A source whose splits hold something that may not cross a socket."""
+
+    def enumerate_splits(self) -> list[Split]:
+        return [{**split, "seen": {1, 2}} for split in super().enumerate_splits()]
+
+
+@pytest.mark.usefixtures("nothing_left")
+def test_an_event_that_cannot_be_sent_fails_its_task(tmp_path: Path) -> None:
+    env = totals_job(tmp_path, Unspeakable(100, 10), parallelism=1, restart=NoRestart(), interval_ms=None)
+    with job_of(env) as job:
+        job.start()
+        with pytest.raises(
+            JobFailedError, match=r"rows/0 failed: an event of its operator coordinator was lost: .*set"
+        ):
+            job.wait()
+
+
 @pytest.mark.usefixtures("nothing_left")
 def test_requests_are_answered_while_the_job_runs(tmp_path: Path) -> None:
     with job_of(totals_job(tmp_path, SLOW, interval_ms=None)) as job:
