@@ -38,13 +38,14 @@ class BarrierActions(Protocol):
         """The checkpoint cannot be taken here: decline it and tell those downstream."""
 
     def init_input_checkpoint(self, barrier: CheckpointBarrier) -> None:
-        """In-flight data may come to belong to this checkpoint: start its channel state (`initInputsCheckpoint`).
+        """The checkpoint is about to be taken: start its channel state, if it may have any (`initInputsCheckpoint`).
 
-        Raises CheckpointException when that is not possible.
+        Said only where checkpoints may be unaligned, then of savepoints too. An unaligned barrier's input goes on until
+        `all_barriers_received`, one that was aligned in time has none. CheckpointException when it cannot be done.
         """
 
     def all_barriers_received(self, checkpoint_id: int) -> None:
-        """The last barrier has come: no more input data will be added to the checkpoint."""
+        """The last barrier of a checkpoint has come, aligned or not: nothing more of its input is in flight."""
 
     def schedule_alignment_timeout(self, due_ms: int) -> None:
         """Call `on_alignment_timeout` at this time of the host."""
