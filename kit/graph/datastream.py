@@ -21,14 +21,18 @@ from kit.graph.partitioners import PartitionerKind, PartitionFunction
 from kit.graph.stream_graph import GraphError
 from kit.graph.transformation import OperatorSettings, Origin, Transformation
 from kit.operators.base import OperatorSpec
+from kit.operators.function_operator import FunctionInput
+from kit.operators.process import Process, ProcessFunction
 from kit.operators.side_output import OutputTag
 from kit.operators.sink import Sink, SinkSpec
 from kit.operators.spec import SchemaError, column_field, key_type_of
 from kit.operators.transform import Filter, FlatMap, Map, MapBatches, Rename, Select, WithColumn
 from kit.operators.watermarks import TimestampsAndWatermarks
+from kit.state.descriptors import MapStateDescriptor
 from kit.state.key_groups import java_hash
 
 if TYPE_CHECKING:
+    from kit.graph.connected_streams import ConnectedStreams
     from kit.graph.environment import StreamEnvironment
     from kit.graph.keyed_stream import KeyedStream
 
@@ -65,6 +69,28 @@ class DataStream:
         """Only records for which `predicate` holds: `pc.field("delay") > 0`, or a function of a dict."""
         return self._then(Filter(self.schema, predicate, name="filter"))
 
+    def process(self, function: Callable[[], ProcessFunction], returns: Columns | None = None) -> OperatorStream:
+        """A `ProcessFunction` (the class, since each subtask makes its own): any number of records for each, also to
+        side outputs. `returns` are the columns of what it emits, if not those of the stream.
+
+            class Split(ProcessFunction):
+                def process_element(self, row, ctx):
+                    if row["cancelled"]:
+                        ctx.output(CANCELLED, row)
+                    else:
+                        ctx.emit(row)
+        """
+        return self._then(Process((self.as_input(),), function, schema_of(returns, self.schema), name="process"))
+
+    def connect(self, other: DataStream) -> ConnectedStreams:
+        """Two streams for one function, each with a hook of its own: `prices.connect(rates).process(Convert)`.
+
+        On keyed streams the hooks share the state of the key; a stream made with `broadcast(states)` steers the other.
+        """
+        from kit.graph.connected_streams import connected
+
+        return connected(self, other)
+
     def select(self, *columns: str) -> OperatorStream:
         """Only these columns, in this order."""
         return self._then(Select(self.schema, columns, name="select"))
@@ -79,9 +105,10 @@ class DataStream:
         """One column more, or another in place of one: an expression, or a function of batches and its `type`."""
         return self._then(WithColumn(self.schema, column, value, type, name="with_column"))
 
-    def assign_timestamps(self, column: str, out_of_orderness_ms: int = 0) -> OperatorStream:
+    def assign_timestamps(self, column: str, out_of_orderness_ms: int = 0) -> TimestampedStream:
         """Take event time from `column` (a timestamp, or int64 ms); records may be that late."""
-        return self._then(TimestampsAndWatermarks(self.schema, column, out_of_orderness_ms, name="timestamps"))
+        spec = TimestampsAndWatermarks(self.schema, column, out_of_orderness_ms, name="timestamps")
+        return TimestampedStream(self._env, self._env.add_operator(spec, self._origins))
 
     def sink_to(self, sink: Sink, uid: str | None = None, name: str | None = None) -> StreamSink:
         """Where the records end."""
@@ -116,9 +143,18 @@ class DataStream:
         """Records go in turn to the few subtasks opposite."""
         return self._shipped(PartitionerKind.RESCALE)
 
-    def broadcast(self) -> DataStream:
-        """Every record goes to every subtask."""
-        return self._shipped(PartitionerKind.BROADCAST)
+    def broadcast(self, *states: MapStateDescriptor) -> DataStream:
+        """Every record goes to every subtask. With `states`, maps that are the same everywhere, the stream can be
+        connected with another, whose function reads what this one writes there.
+
+            RULES = MapStateDescriptor("rules", pa.string(), pa.int64())
+            flights.key_by("carrier").connect(rules.broadcast(RULES)).process(Apply)  # a KeyedBroadcastProcessFunction
+        """
+        if not states:
+            return self._shipped(PartitionerKind.BROADCAST)
+        from kit.graph.connected_streams import BroadcastStream
+
+        return BroadcastStream(self._env, self._partitioned(PartitionerKind.BROADCAST), self.schema, states)
 
     def global_(self) -> DataStream:
         """Every record goes to subtask 0."""
@@ -149,6 +185,10 @@ class DataStream:
         return DataStream(self._env, sum((other._origins for other in others), self._origins), self.schema)
 
     # ----
+
+    def as_input(self) -> FunctionInput:
+        """The stream as an input of an operator: columns and event time."""
+        return FunctionInput(self.schema, (), self._own_time_column())
 
     def _then(self, spec: OperatorSpec) -> OperatorStream:
         return OperatorStream(self._env, self._env.add_operator(spec, self._origins))
@@ -198,6 +238,18 @@ class OperatorStream(OperatorSettings, DataStream):
                 f"and now with {described(tag.schema)}: give the second tag another name"
             )
         return DataStream(self._env, (Origin(self._transformation, output_tag=tag.name),), tag.schema)
+
+
+class TimestampedStream(OperatorStream):
+    """Records with event time."""
+
+    def with_idleness(self, idle_ms: int) -> TimestampedStream:
+        """A subtask that sees no record for `idle_ms` of the host's time no longer holds event time back.
+
+        `stream.assign_timestamps("at").with_idleness(30_000)`
+        """
+        self._transformation.spec = replace(self._transformation.spec, idle_ms=idle_ms)  # type: ignore[call-arg]
+        return self
 
 
 class StreamSink(OperatorSettings):

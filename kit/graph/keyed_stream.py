@@ -9,9 +9,11 @@ from collections.abc import Callable
 
 from kit.graph.columns import Columns, schema_of
 from kit.graph.datastream import DataStream, OperatorStream
+from kit.graph.joined_streams import IntervalJoined
 from kit.graph.windowed_stream import WindowedStream
 from kit.operators.aggregate import Emit, KeyedAggregate
 from kit.operators.aggregates import Aggregate, named_aggregates
+from kit.operators.function_operator import FunctionInput
 from kit.operators.process import KeyedProcess, KeyedProcessFunction
 from kit.operators.reduce import KeyedReduce
 from kit.operators.window_assigners import EventTimeSessionWindows, WindowAssigner
@@ -69,5 +71,15 @@ class KeyedStream(DataStream):
             stream.key_by("id").process(Duplicates)
         """
         returned = schema_of(returns, self.schema)
-        spec = KeyedProcess(self.schema, self.key_columns, function, returned, self._own_time_column(), name="process")
-        return self._then(spec)
+        return self._then(KeyedProcess((self.as_input(),), function, returned, name="process"))
+
+    def interval_join(self, other: KeyedStream) -> IntervalJoined:
+        """Pairs of records with one key whose event times lie within some distance; `between` says which.
+
+        `orders.key_by("id").interval_join(payments.key_by("order")).between(0, 60_000).join()`
+        """
+        return IntervalJoined(self, other)
+
+    def as_input(self) -> FunctionInput:
+        """The stream as an input of an operator: columns, key, event time."""
+        return FunctionInput(self.schema, self.key_columns, self._own_time_column())

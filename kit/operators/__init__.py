@@ -3,11 +3,28 @@
 from kit.operators.aggregate import KeyedAggregate
 from kit.operators.aggregates import Aggregate, avg, count, max_, min_, sum_
 from kit.operators.base import Operator, OperatorContext, OperatorSpec, Output
+from kit.operators.broadcast import (
+    BroadcastProcess,
+    BroadcastProcessFunction,
+    KeyedBroadcastProcessFunction,
+    ReadOnlyBroadcastState,
+)
 from kit.operators.coordinator import OperatorCoordinator, OperatorCoordinatorContext
 from kit.operators.file_sources import CsvSource, ParquetSource
 from kit.operators.files import CommitError
+from kit.operators.function_operator import FunctionContext, FunctionInput, ProcessContext
+from kit.operators.interval_join import IntervalJoin
 from kit.operators.memory_sources import CollectionSource, GeneratorSource
-from kit.operators.process import KeyedProcess, KeyedProcessFunction, ProcessContext
+from kit.operators.process import (
+    CoProcess,
+    CoProcessFunction,
+    KeyedCoProcessFunction,
+    KeyedProcess,
+    KeyedProcessFunction,
+    Process,
+    ProcessFunction,
+)
+from kit.operators.reduce import KeyedReduce
 from kit.operators.side_output import OutputTag
 from kit.operators.sink import CollectSink, ParquetSink, Sink, SinkSpec
 from kit.operators.source import ReadResult, Source, SourceSpec, Split, SplitReader
@@ -27,6 +44,10 @@ from kit.operators.window_contents import Window
 
 __all__ = [
     "Aggregate",
+    "BroadcastProcess",
+    "BroadcastProcessFunction",
+    "CoProcess",
+    "CoProcessFunction",
     "CollectSink",
     "CollectionSource",
     "CommitError",
@@ -34,10 +55,16 @@ __all__ = [
     "EventTimeSessionWindows",
     "Filter",
     "FlatMap",
+    "FunctionContext",
+    "FunctionInput",
     "GeneratorSource",
+    "IntervalJoin",
     "KeyedAggregate",
+    "KeyedBroadcastProcessFunction",
+    "KeyedCoProcessFunction",
     "KeyedProcess",
     "KeyedProcessFunction",
+    "KeyedReduce",
     "Map",
     "MapBatches",
     "Operator",
@@ -49,7 +76,10 @@ __all__ = [
     "OutputTag",
     "ParquetSink",
     "ParquetSource",
+    "Process",
     "ProcessContext",
+    "ProcessFunction",
+    "ReadOnlyBroadcastState",
     "ReadResult",
     "Rename",
     "SchemaError",

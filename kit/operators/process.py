@@ -1,10 +1,10 @@
-"""A function per row with state and timers of the row's key: whatever the other operators cannot say.
+"""A function per row, on one stream or on two: whatever the other operators cannot say.
 
-Write a class derived from `KeyedProcessFunction`. For each row the context gives the states and timers of that row's
-key; a timer calls `on_timer` with the key it was set for. Rows are handled one by one, in order: this is for lessons
-and for odd cases, not for speed.
+Write a class derived from one of those here. On a keyed stream the context gives the states and timers of the row's
+key; a timer calls `on_timer` with the key it was set for. On two streams there is a hook for each, and both share the
+state: that is how one stream is joined to, or steered by, another.
 
-Follows Flink's `KeyedProcessFunction` and `KeyedProcessOperator`.
+Follows Flink's `ProcessFunction`, `KeyedProcessFunction`, `CoProcessFunction` and `KeyedCoProcessFunction`.
 """
 
 from __future__ import annotations
@@ -15,18 +15,30 @@ from typing import Any
 
 import pyarrow as pa
 
-from kit.operators.aggregates import as_tuple
-from kit.operators.base import Operator
-from kit.operators.spec import ResolvedSpec, UserFunctionError, key_type_of, keys_of
-from kit.operators.transform import Row, rows_to_batch
-from kit.operators.watermarks import check_time_column, event_times_ms
-from kit.state.descriptors import StateDescriptor, StateKind
-from kit.state.keyed_states import KeyedState
-from kit.state.timers import DueTimers
+from kit.operators.function_operator import (
+    FunctionContext,
+    FunctionInput,
+    FunctionOperator,
+    KeyedFunctionOperator,
+    ProcessContext,
+)
+from kit.operators.spec import ResolvedSpec, SchemaError
+from kit.operators.transform import Row
+
+
+class ProcessFunction:
+    """What a user writes for a stream without a key: any number of rows, also to side outputs, for each."""
+
+    def open(self, ctx: FunctionContext) -> None:
+        """Called once before the first row."""
+
+    def process_element(self, row: Row, ctx: FunctionContext) -> None:
+        """Called for each row, a dict; `ctx.emit(...)` or `ctx.output(tag, ...)` what comes of it."""
+        raise NotImplementedError(f"{type(self).__name__} does not define process_element(row, ctx)")
 
 
 class KeyedProcessFunction:
-    """What a user writes: all hooks but `process_element` may be left out."""
+    """What a user writes for a keyed stream: all hooks but `process_element` may be left out."""
 
     def open(self, ctx: ProcessContext) -> None:
         """Called once before the first row."""
@@ -39,174 +51,74 @@ class KeyedProcessFunction:
         """Called when a timer fires, for the key it was registered for."""
 
 
-class TimerServiceView:
-    """Timers of the current key (`TimerService`): registering one twice is registering it once."""
+class CoProcessFunction:
+    """What a user writes for two connected streams: a hook for the rows of each."""
 
-    def __init__(self, operator: KeyedProcessOperator) -> None:
-        self._operator = operator
+    def open(self, ctx: FunctionContext) -> None:
+        """Called once before the first row."""
 
-    @property
-    def current_processing_time_ms(self) -> int:
-        """The host's time, in ms."""
-        return self._operator.context.processing_time_ms
+    def process_element1(self, row: Row, ctx: FunctionContext) -> None:
+        """Called for each row of the first stream."""
+        raise NotImplementedError(f"{type(self).__name__} does not define process_element1(row, ctx)")
 
-    @property
-    def current_watermark_ms(self) -> int:
-        """Event time as it is known to have passed, in ms."""
-        return self._operator.context.current_watermark_ms
-
-    def register_event_time_timer(self, timestamp_ms: int) -> None:
-        """Call `on_timer` when the watermark reaches `timestamp_ms`."""
-        self._operator.timers.register_event_time_timer(timestamp_ms)
-
-    def register_processing_time_timer(self, timestamp_ms: int) -> None:
-        """Call `on_timer` when the host's time reaches `timestamp_ms`."""
-        self._operator.timers.register_processing_time_timer(timestamp_ms)
-
-    def delete_event_time_timer(self, timestamp_ms: int) -> None:
-        """Forget an event-time timer."""
-        self._operator.timers.delete_event_time_timer(timestamp_ms)
-
-    def delete_processing_time_timer(self, timestamp_ms: int) -> None:
-        """Forget a processing-time timer."""
-        self._operator.timers.delete_processing_time_timer(timestamp_ms)
+    def process_element2(self, row: Row, ctx: FunctionContext) -> None:
+        """Called for each row of the second stream."""
+        raise NotImplementedError(f"{type(self).__name__} does not define process_element2(row, ctx)")
 
 
-class ProcessContext:
-    """What a function sees of the operator.
+class KeyedCoProcessFunction:
+    """What a user writes for two connected keyed streams: rows of both with one key see one state."""
 
-    `current_key` is the key of the row or timer (a dict when the key has several columns), `timestamp_ms` its event
-    time (None for a row without one), `timer_service` the timers of that key.
-    """
+    def open(self, ctx: ProcessContext) -> None:
+        """Called once before the first row."""
 
-    def __init__(self, operator: KeyedProcessOperator) -> None:
-        self._operator = operator
-        self.timer_service = TimerServiceView(operator)
-        self.current_key: Any = None
-        self.timestamp_ms: int | None = None
+    def process_element1(self, row: Row, ctx: ProcessContext) -> None:
+        """Called for each row of the first stream."""
+        raise NotImplementedError(f"{type(self).__name__} does not define process_element1(row, ctx)")
 
-    def state(self, descriptor: StateDescriptor) -> KeyedState:
-        """The state of this name for the current key, of the kind that the descriptor says."""
-        return self._operator.state(descriptor)
+    def process_element2(self, row: Row, ctx: ProcessContext) -> None:
+        """Called for each row of the second stream."""
+        raise NotImplementedError(f"{type(self).__name__} does not define process_element2(row, ctx)")
 
-    def emit(self, row: Row) -> None:
-        """Hand a row on."""
-        self._operator.collect(row)
+    def on_timer(self, timestamp_ms: int, ctx: ProcessContext) -> None:
+        """Called when a timer fires, for the key it was registered for."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class KeyedProcess(ResolvedSpec):
-    """`function` is the class (or what else makes one `KeyedProcessFunction` a subtask); its rows have the schema
-    `returns`.
+class FunctionSpec(ResolvedSpec):
+    """`function` is the class (or what else makes one function a subtask); its rows have the schema `returns`."""
 
-    `time_column`, when given, is where a row's `ctx.timestamp_ms` comes from.
-    """
-
-    input_schema: pa.Schema
-    keys: tuple[str, ...]
-    function: Callable[[], KeyedProcessFunction]
+    inputs: tuple[FunctionInput, ...]
+    function: Callable[[], Any]
     returns: pa.Schema
-    time_column: str | None = None
+
+    hooks = ("process_element",)
+
+    def create(self) -> FunctionOperator:
+        """One subtask's operator."""
+        kind = FunctionOperator if self.key_type is None else KeyedFunctionOperator
+        return kind(self.name, self.function(), self.returns, self.inputs, self.hooks)
 
     def _resolve(self) -> None:
-        self._set(keys=as_tuple(self.keys))
         if not callable(self.function):
             raise TypeError(f"{self.name}: give the class {type(self.function).__name__} itself, not an object of it")
-        if self.time_column is not None:
-            check_time_column(self.input_schema, self.time_column, self.name)
-        key_type = key_type_of(self.input_schema, self.keys, self.name)
-        self._set(input_schemas=(self.input_schema,), output_schema=self.returns, key_type=key_type)
-
-    def create(self) -> KeyedProcessOperator:
-        """One subtask's operator."""
-        return KeyedProcessOperator(self)
+        key_types = [given.key_type(self.name) for given in self.inputs if given.keys]
+        parts = [[given.schema.field(key).type for key in given.keys] for given in self.inputs if given.keys]
+        if any(other != parts[0] for other in parts):
+            raise SchemaError(f"{self.name}: the keys have types {key_types[0]} and {key_types[1]}: cast one before")
+        schemas = tuple(given.schema for given in self.inputs)
+        self._set(input_schemas=schemas, output_schema=self.returns, key_type=key_types[0] if key_types else None)
 
 
-class KeyedProcessOperator(Operator):
-    """Calls the function for rows and timers; what it emits leaves as one batch for each batch or watermark."""
+class Process(FunctionSpec):
+    """A `ProcessFunction`."""
 
-    def __init__(self, spec: KeyedProcess) -> None:
-        self._spec = spec
-        self._function = spec.function()
-        self._rows: list[Row] = []
-        self._given: list[Row] = []
-        self._at: Row = {}
 
-    def initialize_state(self) -> None:
-        """Register the timers."""
-        self.timers = self.context.keyed_state.timer_service("user-timers")
+class KeyedProcess(FunctionSpec):
+    """A `KeyedProcessFunction`; its one input has a key."""
 
-    def open(self) -> None:
-        """Let the function prepare."""
-        self._context = ProcessContext(self)
-        self._call("no row yet", self._function.open, self._context)
 
-    def state(self, descriptor: StateDescriptor) -> KeyedState:
-        """The state of the current key."""
-        backend = self.context.keyed_state
-        of_kind: dict[StateKind, Callable[[Any], KeyedState]] = {
-            StateKind.VALUE: backend.value_state,
-            StateKind.LIST: backend.list_state,
-            StateKind.MAP: backend.map_state,
-            StateKind.REDUCING: backend.reducing_state,
-            StateKind.AGGREGATING: backend.aggregating_state,
-        }
-        return of_kind[descriptor.kind](descriptor)
+class CoProcess(FunctionSpec):
+    """A `CoProcessFunction`, or a `KeyedCoProcessFunction` where both inputs are keyed."""
 
-    def collect(self, row: Row) -> None:
-        """Keep a row to be emitted."""
-        self._rows.append(row)
-        self._given.append(self._at)
-
-    def process_batch(self, batch: pa.RecordBatch, input_index: int = 0) -> None:
-        """Call the function for each row, then emit what it made."""
-        column = self._spec.time_column
-        times = [None] * batch.num_rows
-        if column is not None:
-            times = event_times_ms(batch, column, self._spec.name).tolist()
-        keys = keys_of(batch, self._spec.keys).to_pylist()
-        for row, key, time in zip(batch.to_pylist(), keys, times, strict=True):
-            self._at = row
-            self._turn_to(key, time)
-            self._call(f"row {row}", self._function.process_element, row, self._context)
-        self._emit()
-
-    def process_watermark(self, timestamp_ms: int) -> None:
-        """Fire the event-time timers that are due, then hand the watermark on."""
-        self._fire(lambda: self.timers.advance(timestamp_ms))
-        self.context.output.emit_watermark(timestamp_ms)
-
-    def on_processing_time(self, now_ms: int) -> None:
-        """Fire the processing-time timers that are due."""
-        self._fire(lambda: self.timers.advance_processing_time(now_ms))
-
-    def next_processing_time_ms(self) -> int | None:
-        """When the next processing-time timer is due."""
-        return self.timers.next_processing_time_ms()
-
-    def _fire(self, due: Callable[[], DueTimers]) -> None:
-        """Call `on_timer` until nothing is due: a timer that fires may register another that is."""
-        while len((timers := due()).timestamps_ms):
-            for timestamp_ms, key in zip(timers.timestamps_ms.tolist(), timers.keys.to_pylist(), strict=True):
-                self._at = {"timer": timestamp_ms, "key": key}
-                self._turn_to(key, timestamp_ms)
-                at = f"the timer at {timestamp_ms} of key {key!r}"
-                self._call(at, self._function.on_timer, timestamp_ms, self._context)
-        self._emit()
-
-    def _turn_to(self, key: Any, timestamp_ms: int | None) -> None:
-        self.context.keyed_state.set_current_key(key)
-        self._context.current_key = key
-        self._context.timestamp_ms = timestamp_ms
-
-    def _call(self, at: str, function: Callable[..., None], *arguments: Any) -> None:
-        try:
-            function(*arguments)
-        except Exception as error:
-            raise UserFunctionError.of(self._spec.name, function, at, error) from error
-
-    def _emit(self) -> None:
-        if self._rows:
-            rows, given, self._rows, self._given = self._rows, self._given, [], []
-            function = self._function.process_element
-            self.context.output.emit(rows_to_batch(rows, self._spec.returns, self._spec.name, function, given))
+    hooks = ("process_element1", "process_element2")

@@ -4,8 +4,11 @@ A watermark `w` says that no record with an event time of `w` or earlier is stil
 `out_of_orderness_ms` late that is the largest event time seen, less the bound, less one. Records later than that are
 passed on all the same; a window that has fired drops them.
 
-Follows Flink's `TimestampsAndWatermarksOperator` and `BoundedOutOfOrdernessWatermarks`, which emits on a timer; here
-a watermark follows each batch that advances it, so that a run is the same every time.
+A subtask without records would hold event time back for all. With `idle_ms` it says that it is idle once the host's
+time has gone so far without a record, and that it is active again when its watermark next advances.
+
+Follows Flink's `TimestampsAndWatermarksOperator`, `BoundedOutOfOrdernessWatermarks` and `WatermarksWithIdleness`.
+Flink emits on a timer; here a watermark follows each batch that advances it, so that a run is the same every time.
 """
 
 from __future__ import annotations
@@ -49,17 +52,20 @@ def event_times_ms(batch: pa.RecordBatch, column: str, operator: str) -> npt.NDA
 @dataclass(frozen=True, eq=False, repr=False)
 class TimestampsAndWatermarks(ResolvedSpec):
     """Let event time follow `column` (timestamp of any unit, or int64 ms), records being at most
-    `out_of_orderness_ms` late.
+    `out_of_orderness_ms` late. After `idle_ms` without a record a subtask is idle (None: never).
     """
 
     input_schema: pa.Schema
     column: str
     out_of_orderness_ms: int = 0
+    idle_ms: int | None = None
 
     def _resolve(self) -> None:
         check_time_column(self.input_schema, self.column, self.name)
         if self.out_of_orderness_ms < 0:
             raise ValueError(f"{self.name}: out_of_orderness_ms is {self.out_of_orderness_ms}, but must be 0 or more")
+        if self.idle_ms is not None and self.idle_ms < 1:
+            raise ValueError(f"{self.name}: idle_ms is {self.idle_ms}, but must be 1 or more")
         self._set(input_schemas=(self.input_schema,), output_schema=self.input_schema)
 
     def create(self) -> TimestampsAndWatermarksOperator:
@@ -68,25 +74,56 @@ class TimestampsAndWatermarks(ResolvedSpec):
 
 
 class TimestampsAndWatermarksOperator(Operator):
-    """Hands batches on, and a watermark after each that advances it. Watermarks from before it count no more."""
+    """Hands batches on, and a watermark after each that advances it. Watermarks and idleness from before it count no
+    more, but for the end of event time.
+    """
 
     def __init__(self, spec: TimestampsAndWatermarks) -> None:
         self._spec = spec
         self._watermark_ms = MIN_WATERMARK_MS
+        self._idle = False
+        self._last_row_ms = 0
+        """The host's time when a row came last, or when the operator was opened."""
+
+    def open(self) -> None:
+        """From now on a row is waited for."""
+        self._last_row_ms = self.context.processing_time_ms
 
     def process_batch(self, batch: pa.RecordBatch, input_index: int = 0) -> None:
         """Emit the batch, then the watermark if it advances."""
         if batch.num_rows == 0:
             return
         latest_ms = int(event_times_ms(batch, self._spec.column, self._spec.name).max())
+        self._last_row_ms = self.context.processing_time_ms
         self.context.output.emit(batch)
-        watermark_ms = max(latest_ms - self._spec.out_of_orderness_ms - 1, MIN_WATERMARK_MS)
-        if watermark_ms > self._watermark_ms:
-            self._watermark_ms = watermark_ms
-            self.context.output.emit_watermark(watermark_ms)
+        self._advance(max(latest_ms - self._spec.out_of_orderness_ms - 1, MIN_WATERMARK_MS))
 
     def process_watermark(self, timestamp_ms: int) -> None:
         """Only the end of event time is handed on."""
-        if timestamp_ms == MAX_WATERMARK_MS and self._watermark_ms != MAX_WATERMARK_MS:
-            self._watermark_ms = MAX_WATERMARK_MS
-            self.context.output.emit_watermark(MAX_WATERMARK_MS)
+        if timestamp_ms == MAX_WATERMARK_MS:
+            self._advance(MAX_WATERMARK_MS)
+
+    def process_watermark_status(self, *, idle: bool) -> None:
+        """What was before says nothing about this event time."""
+
+    def next_processing_time_ms(self) -> int | None:
+        """When the subtask will be idle if no row comes."""
+        if self._spec.idle_ms is None or self._idle or self._watermark_ms == MAX_WATERMARK_MS:
+            return None
+        return self._last_row_ms + self._spec.idle_ms
+
+    def on_processing_time(self, now_ms: int) -> None:
+        """Say that the subtask is idle, if no row came in time."""
+        due_ms = self.next_processing_time_ms()
+        if due_ms is not None and now_ms >= due_ms:
+            self._idle = True
+            self.context.output.emit_watermark_status(idle=True)
+
+    def _advance(self, watermark_ms: int) -> None:
+        if watermark_ms <= self._watermark_ms:
+            return
+        self._watermark_ms = watermark_ms
+        if self._idle:
+            self._idle = False
+            self.context.output.emit_watermark_status(idle=False)
+        self.context.output.emit_watermark(watermark_ms)

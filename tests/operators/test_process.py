@@ -6,6 +6,7 @@ import pyarrow as pa
 import pytest
 
 from kit.operators import KeyedProcess, KeyedProcessFunction, SchemaError, UserFunctionError
+from kit.operators.function_operator import FunctionInput
 from kit.state.descriptors import ListStateDescriptor, ReducingStateDescriptor, ValueStateDescriptor
 from tests.operators.harness import Harness, restored
 
@@ -32,7 +33,7 @@ class Silence(KeyedProcessFunction):
 
 
 def silence(**settings) -> KeyedProcess:
-    return KeyedProcess(EVENTS, "plane", Silence, GAPS, time_column="at", **settings)
+    return KeyedProcess((FunctionInput(EVENTS, ("plane",), "at"),), Silence, GAPS, **settings)
 
 
 def heard(*events: tuple[str, int]) -> list[dict[str, object]]:
@@ -71,7 +72,7 @@ class Chain(KeyedProcessFunction):
 
 
 def test_a_timer_may_set_another_that_is_due_already() -> None:
-    harness = Harness(KeyedProcess(EVENTS, "plane", Chain, EVENTS))
+    harness = Harness(KeyedProcess((FunctionInput(EVENTS, ("plane",)),), Chain, EVENTS))
     harness.process(heard(("N1", 5)))
     assert [row["at"] for row in harness.watermark(8)] == [5, 6, 7, 8]
     assert harness.watermark(8) == []
@@ -97,7 +98,7 @@ class Clock(KeyedProcessFunction):
 
 
 def test_processing_time_timers_fire_when_the_host_says_so() -> None:
-    harness = Harness(KeyedProcess(EVENTS, ("plane", "at"), Clock, EVENTS))
+    harness = Harness(KeyedProcess((FunctionInput(EVENTS, ("plane", "at")),), Clock, EVENTS))
     assert harness.operator.next_processing_time_ms() is None
     harness.processing_time_ms = 1_000
     harness.process(heard(("N1", 7)))
@@ -124,7 +125,7 @@ class Fails(KeyedProcessFunction):
 
 
 def test_errors_name_operator_function_and_row_or_timer() -> None:
-    harness = Harness(KeyedProcess(EVENTS, "plane", Fails, EVENTS, name="watch"))
+    harness = Harness(KeyedProcess((FunctionInput(EVENTS, ("plane",)),), Fails, EVENTS, name="watch"))
     with pytest.raises(
         UserFunctionError, match=r"watch: function .*process_element failed on row \{'plane': 'N1'.*1970"
     ):
@@ -138,8 +139,8 @@ def test_errors_name_operator_function_and_row_or_timer() -> None:
 
 def test_a_spec_that_does_not_fit_is_refused() -> None:
     with pytest.raises(SchemaError, match="no column 'tail'"):
-        KeyedProcess(EVENTS, "tail", Silence, GAPS)
+        KeyedProcess((FunctionInput(EVENTS, ("tail",)),), Silence, GAPS)
     with pytest.raises(SchemaError, match="column 'plane' is string, but event time"):
-        KeyedProcess(EVENTS, "plane", Silence, GAPS, time_column="plane")
+        KeyedProcess((FunctionInput(EVENTS, ("plane",), "plane"),), Silence, GAPS)
     with pytest.raises(TypeError, match="give the class Silence itself, not an object of it"):
-        KeyedProcess(EVENTS, "plane", Silence(), GAPS)
+        KeyedProcess((FunctionInput(EVENTS, ("plane",)),), Silence(), GAPS)

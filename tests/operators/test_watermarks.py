@@ -62,3 +62,30 @@ def test_a_spec_that_does_not_fit_is_refused() -> None:
         TimestampsAndWatermarks(pa.schema([("at", pa.date32())]), "at")
     with pytest.raises(ValueError, match="out_of_orderness_ms is -1"):
         TimestampsAndWatermarks(EVENTS, "at", -1)
+
+
+def test_a_subtask_without_records_says_that_it_is_idle_until_event_time_goes_on() -> None:
+    harness = Harness(TimestampsAndWatermarks(EVENTS, "at", idle_ms=100))
+    operator = harness.operator
+    assert operator.next_processing_time_ms() == 100
+    harness.processing_time_ms = 60
+    harness.process([{"at": 5}])
+    operator.on_processing_time(100)
+    assert operator.next_processing_time_ms() == 160, "a record came meanwhile"
+    operator.on_processing_time(160)
+    assert operator.next_processing_time_ms() is None
+    harness.process([{"at": 5}])
+    harness.process([{"at": 6}])
+    operator.process_watermark_status(idle=True)
+    statuses = [element for element in harness.output.elements if not isinstance(element, pa.RecordBatch)]
+    assert statuses == [4, "idle", "active", 5]
+
+
+def test_the_end_of_event_time_ends_idleness() -> None:
+    harness = Harness(TimestampsAndWatermarks(EVENTS, "at", idle_ms=100))
+    harness.operator.on_processing_time(100)
+    harness.watermark(MAX_WATERMARK_MS)
+    assert harness.output.elements == ["idle", "active", MAX_WATERMARK_MS]
+    assert harness.operator.next_processing_time_ms() is None
+    with pytest.raises(ValueError, match="idle_ms is 0"):
+        TimestampsAndWatermarks(EVENTS, "at", idle_ms=0)

@@ -1,0 +1,255 @@
+"""Operators that call a user's function row by row: what functions of all kinds see, and how they are called.
+
+A function is an object of the user's class, one a subtask. For each input there is a hook (`process_element`, ...)
+and a context that says what the function may do there: hand rows on, set rows aside, and, on a keyed input, keep
+state and timers for the row's key. What a batch or a watermark leads to leaves as one batch. Rows are handled one by
+one, in order: this is for lessons and for odd cases, not for speed.
+
+Follows Flink's `ProcessOperator`, `KeyedProcessOperator` and `KeyedCoProcessOperator`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from kit.operators.base import Operator
+from kit.operators.side_output import OutputTag
+from kit.operators.spec import UserFunctionError, key_type_of
+from kit.operators.transform import Row, rows_to_batch
+from kit.operators.watermarks import check_time_column, event_times_ms
+from kit.state.descriptors import StateDescriptor, StateKind
+from kit.state.keyed_states import KeyedState
+from kit.state.timers import DueTimers, TimerService
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionInput:
+    """One input of a function: its columns, its key (none where it is not keyed), and where its event time is."""
+
+    schema: pa.Schema
+    keys: tuple[str, ...] = ()
+    time_column: str | None = None
+
+    def key_type(self, operator: str) -> pa.DataType | None:
+        """Its key's type, None where it is not keyed; raises SchemaError for columns that are not there."""
+        if self.time_column is not None:
+            check_time_column(self.schema, self.time_column, operator)
+        return key_type_of(self.schema, self.keys, operator) if self.keys else None
+
+    def keys_of(self, batch: pa.RecordBatch, key_type: pa.DataType) -> pa.Array:
+        """The keys of the rows. Of two inputs the first gives a key of several columns its names."""
+        if len(self.keys) == 1:
+            return batch.column(self.keys[0])
+        return pa.StructArray.from_arrays([batch.column(key) for key in self.keys], fields=list(key_type))
+
+
+class FunctionContext:
+    """What a function sees of the operator.
+
+    `timestamp_ms` is the row's event time (None for a row without one).
+    """
+
+    def __init__(self, operator: FunctionOperator) -> None:
+        self._operator = operator
+        self.timestamp_ms: int | None = None
+
+    @property
+    def current_watermark_ms(self) -> int:
+        """Event time as it is known to have passed, in ms."""
+        return self._operator.context.current_watermark_ms
+
+    @property
+    def current_processing_time_ms(self) -> int:
+        """The host's time, in ms."""
+        return self._operator.context.processing_time_ms
+
+    def emit(self, row: Row) -> None:
+        """Hand a row on."""
+        self._operator.collect(None, row)
+
+    def output(self, tag: OutputTag, row: Row) -> None:
+        """Set a row aside: it goes to `side_output(tag)` of the stream."""
+        self._operator.collect(tag, row)
+
+
+class TimerServiceView:
+    """Timers of the current key (`TimerService`): registering one twice is registering it once."""
+
+    def __init__(self, operator: KeyedFunctionOperator) -> None:
+        self._operator = operator
+
+    @property
+    def current_processing_time_ms(self) -> int:
+        """The host's time, in ms."""
+        return self._operator.context.processing_time_ms
+
+    @property
+    def current_watermark_ms(self) -> int:
+        """Event time as it is known to have passed, in ms."""
+        return self._operator.context.current_watermark_ms
+
+    def register_event_time_timer(self, timestamp_ms: int) -> None:
+        """Call `on_timer` when the watermark reaches `timestamp_ms`."""
+        self._operator.timers.register_event_time_timer(timestamp_ms)
+
+    def register_processing_time_timer(self, timestamp_ms: int) -> None:
+        """Call `on_timer` when the host's time reaches `timestamp_ms`."""
+        self._operator.timers.register_processing_time_timer(timestamp_ms)
+
+    def delete_event_time_timer(self, timestamp_ms: int) -> None:
+        """Forget an event-time timer."""
+        self._operator.timers.delete_event_time_timer(timestamp_ms)
+
+    def delete_processing_time_timer(self, timestamp_ms: int) -> None:
+        """Forget a processing-time timer."""
+        self._operator.timers.delete_processing_time_timer(timestamp_ms)
+
+
+class ProcessContext(FunctionContext):
+    """What a function sees on a keyed input.
+
+    `current_key` is the key of the row or timer (a dict when the key has several columns), `timestamp_ms` its event
+    time (None for a row without one), `timer_service` the timers of that key.
+    """
+
+    _operator: KeyedFunctionOperator
+
+    def __init__(self, operator: KeyedFunctionOperator) -> None:
+        super().__init__(operator)
+        self.timer_service = TimerServiceView(operator)
+        self.current_key: Any = None
+
+    def state(self, descriptor: StateDescriptor) -> KeyedState:
+        """The state of this name for the current key, of the kind that the descriptor says."""
+        return self._operator.state(descriptor)
+
+
+class FunctionOperator(Operator):
+    """Calls `hooks[i]` of the function for rows of input `i`, with the i-th context."""
+
+    def __init__(
+        self, name: str, function: Any, returns: pa.Schema, inputs: Sequence[FunctionInput], hooks: Sequence[str]
+    ) -> None:
+        self._name = name
+        self._returns = returns
+        self._inputs = tuple(inputs)
+        self._hooks = tuple(hooks)
+        self._made: dict[OutputTag | None, tuple[list[Row], list[Row]]] = {}
+        self._at: Row = {}
+        self.function = function
+
+    def create_contexts(self) -> list[Any]:
+        """What the function sees on each input; `open` is given the first."""
+        return [FunctionContext(self) for _ in self._inputs]
+
+    def open(self) -> None:
+        """Let the function prepare."""
+        self._contexts = self.create_contexts()
+        self.call("no row yet", self.function.open, self._contexts[0])
+
+    def collect(self, tag: OutputTag | None, row: Row) -> None:
+        """Keep a row to be emitted, or to be set aside."""
+        rows, given = self._made.setdefault(tag, ([], []))
+        rows.append(row)
+        given.append(self._at)
+
+    def process_batch(self, batch: pa.RecordBatch, input_index: int = 0) -> None:
+        """Call the hook for each row, then emit what it made."""
+        given, context = self._inputs[input_index], self._contexts[input_index]
+        hook = getattr(self.function, self._hooks[input_index])
+        times: list[int | None] = [None] * batch.num_rows
+        if given.time_column is not None:
+            times = event_times_ms(batch, given.time_column, self._name).tolist()
+        keys: list[Any] = times
+        if given.keys:
+            keys = given.keys_of(batch, self.context.keyed_state.key_type).to_pylist()
+        for row, key, time in zip(batch.to_pylist(), keys, times, strict=True):
+            self._at = row
+            context.timestamp_ms = time
+            if given.keys:
+                self.turn_to(key, context)
+            self.call(f"row {row}", hook, row, context)
+        self.emit_collected()
+
+    def turn_to(self, key: Any, context: Any) -> None:
+        """Let state and timers be those of a key."""
+        raise NotImplementedError
+
+    def call(self, at: str, function: Callable[..., None], *arguments: Any) -> None:
+        """Call a function of the user's; its errors name it and what it was called for."""
+        try:
+            function(*arguments)
+        except Exception as error:
+            raise UserFunctionError.of(self._name, function, at, error) from error
+
+    def emit_collected(self) -> None:
+        """Hand on what the function made."""
+        if not self._made:
+            return
+        made, self._made = self._made, {}
+        hook = getattr(self.function, self._hooks[0])
+        for tag, (rows, given) in made.items():
+            if tag is None:
+                self.context.output.emit(rows_to_batch(rows, self._returns, self._name, hook, given))
+            else:
+                self.context.output.emit_to(tag.name, rows_to_batch(rows, tag.schema, self._name, hook, given))
+
+
+class KeyedFunctionOperator(FunctionOperator):
+    """The same on a keyed stream: with state, and timers that call `on_timer`."""
+
+    timers: TimerService
+
+    def create_contexts(self) -> list[Any]:
+        """What the function sees on each input, and in `on_timer`."""
+        return [ProcessContext(self) for _ in self._inputs]
+
+    def initialize_state(self) -> None:
+        """Register the timers."""
+        self.timers = self.context.keyed_state.timer_service("user-timers")
+
+    def state(self, descriptor: StateDescriptor) -> KeyedState:
+        """The state of the current key."""
+        backend = self.context.keyed_state
+        of_kind: dict[StateKind, Callable[[Any], KeyedState]] = {
+            StateKind.VALUE: backend.value_state,
+            StateKind.LIST: backend.list_state,
+            StateKind.MAP: backend.map_state,
+            StateKind.REDUCING: backend.reducing_state,
+            StateKind.AGGREGATING: backend.aggregating_state,
+        }
+        return of_kind[descriptor.kind](descriptor)
+
+    def process_watermark(self, timestamp_ms: int) -> None:
+        """Fire the event-time timers that are due, then hand the watermark on."""
+        self._fire(lambda: self.timers.advance(timestamp_ms))
+        self.context.output.emit_watermark(timestamp_ms)
+
+    def on_processing_time(self, now_ms: int) -> None:
+        """Fire the processing-time timers that are due."""
+        self._fire(lambda: self.timers.advance_processing_time(now_ms))
+
+    def next_processing_time_ms(self) -> int | None:
+        """When the next processing-time timer is due."""
+        return self.timers.next_processing_time_ms()
+
+    def turn_to(self, key: Any, context: Any) -> None:
+        """Let state and timers be those of a key."""
+        self.context.keyed_state.set_current_key(key)
+        context.current_key = key
+
+    def _fire(self, due: Callable[[], DueTimers]) -> None:
+        """Call `on_timer` until nothing is due: a timer that fires may register another that is."""
+        context = self._contexts[0]
+        while len((timers := due()).timestamps_ms):
+            for timestamp_ms, key in zip(timers.timestamps_ms.tolist(), timers.keys.to_pylist(), strict=True):
+                self._at = {"timer": timestamp_ms, "key": key}
+                context.timestamp_ms = timestamp_ms
+                self.turn_to(key, context)
+                at = f"the timer at {timestamp_ms} of key {key!r}"
+                self.call(at, self.function.on_timer, timestamp_ms, context)
+        self.emit_collected()

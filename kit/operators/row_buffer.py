@@ -1,0 +1,80 @@
+"""Rows kept until event time has passed them by, found by key and a range of times.
+
+The rows lie in keyed state, one entry a row, under their key and a number that keeps rows of one key apart; columns of
+numbers stay columns. Beside the state there is a `KeyTimeIndex` of them, made anew after a restore. Numbers go on from
+the highest one restored, so rows of one key keep their order however often the job is rescaled.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from kit.operators.function_operator import FunctionInput
+from kit.operators.key_time_index import KeyTimeIndex, Mask, Numbers
+from kit.operators.watermarks import event_times_ms
+from kit.state.descriptors import ValueStateDescriptor
+from kit.state.heap import HeapKeyedStateBackend
+
+_NUMBERS = 2
+_SLOTS = 3
+"""Columns of the index."""
+
+
+class RowBuffer:
+    """The rows of one input that may still be joined."""
+
+    def __init__(self, backend: HeapKeyedStateBackend, name: str, given: FunctionInput, operator: str) -> None:
+        self._given = given
+        self._key_type = backend.key_type
+        self._table = backend.table(ValueStateDescriptor(name, pa.struct(list(given.schema))), pa.int64())
+        self.index = KeyTimeIndex(backend.key_type, 2)
+        self._next = 0
+        slots = self._table.entries()
+        if len(slots):
+            numbers: Any = self._table.namespaces(slots)
+            times = event_times_ms(self._rows_at(slots), str(given.time_column), operator)
+            codes = self.index.codes(self._table.keys(slots), create=True)
+            self._next = int(numbers.to_numpy().max()) + 1
+            order = np.argsort(numbers.to_numpy(), kind="stable")
+            self.index.add(codes[order], times[order], numbers.to_numpy()[order], slots[order])
+
+    def __len__(self) -> int:
+        return len(self.index)
+
+    def add(self, batch: pa.RecordBatch, times: Numbers) -> None:
+        """Keep rows."""
+        if not batch.num_rows:
+            return
+        keys = self._given.keys_of(batch, self._key_type)
+        numbers = np.arange(self._next, self._next + batch.num_rows)
+        self._next += batch.num_rows
+        slots = self._table.slots(keys, numbers)
+        self._table.put(slots, batch.to_struct_array())
+        self.index.add(self.index.codes(keys, create=True), times, numbers, slots)
+
+    def between(self, keys: pa.Array, low: Numbers, high: Numbers) -> tuple[Numbers, Numbers]:
+        """For each key, the positions of its rows from time `low` to `high`, both included: from, to (excluded)."""
+        codes = self.index.codes(keys)
+        return self.index.position(codes, low), self.index.position(codes, high, after_equal=True)
+
+    def rows(self, positions: Numbers) -> pa.RecordBatch:
+        """The rows at positions."""
+        return self._rows_at(self.index.columns[_SLOTS][positions])
+
+    @property
+    def times(self) -> Numbers:
+        """The event time of each row, by position."""
+        return self.index.columns[1]
+
+    def remove(self, rows: Mask | Numbers) -> None:
+        """Forget rows, given by position or by mask."""
+        slots = self.index.columns[_SLOTS][rows]
+        if len(slots):
+            self._table.clear(slots)
+            self.index.remove(rows)
+
+    def _rows_at(self, slots: Numbers) -> pa.RecordBatch:
+        return pa.RecordBatch.from_arrays(self._table.get(slots).flatten(), schema=self._given.schema)
