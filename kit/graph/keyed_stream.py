@@ -54,7 +54,9 @@ class KeyedStream(DataStream):
         """
         return WindowedStream(self, assigner, self._time_column())
 
-    def process(self, function: Callable[[], KeyedProcessFunction], returns: Columns | None = None) -> OperatorStream:
+    def process(  # type: ignore[override]
+        self, function: Callable[[], KeyedProcessFunction], returns: Columns | None = None
+    ) -> OperatorStream:
         """A `KeyedProcessFunction` (the class, since each subtask makes its own), with state and timers for each key.
 
         `returns` are the columns of what it emits, if not those of the stream.

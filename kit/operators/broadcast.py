@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from kit.operators.function_operator import (
     FunctionContext,
@@ -172,7 +172,7 @@ class BroadcastProcess(FunctionSpec):
 
     states: tuple[MapStateDescriptor, ...] = ()
 
-    hooks = ("process_element", "process_broadcast_element")
+    hooks: ClassVar[tuple[str, ...]] = ("process_element", "process_broadcast_element")
 
     def create(self) -> FunctionOperator:
         """One subtask's operator."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import pyarrow as pa
 
@@ -92,7 +92,7 @@ class FunctionSpec(ResolvedSpec):
     function: Callable[[], Any]
     returns: pa.Schema
 
-    hooks = ("process_element",)
+    hooks: ClassVar[tuple[str, ...]] = ("process_element",)
 
     def create(self) -> FunctionOperator:
         """One subtask's operator."""
@@ -121,4 +121,4 @@ class KeyedProcess(FunctionSpec):
 class CoProcess(FunctionSpec):
     """A `CoProcessFunction`, or a `KeyedCoProcessFunction` where both inputs are keyed."""
 
-    hooks = ("process_element1", "process_element2")
+    hooks: ClassVar[tuple[str, ...]] = ("process_element1", "process_element2")

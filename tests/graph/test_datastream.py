@@ -228,8 +228,8 @@ def test_process_knows_event_time_only_while_its_column_is_there() -> None:
     stream = flights().assign_timestamps("at")
     kept = stream.key_by("carrier").process(KeyedProcessFunction)
     lost = stream.select("carrier").key_by("carrier").process(KeyedProcessFunction)
-    assert kept._transformation.spec.time_column == "at"
-    assert lost._transformation.spec.time_column is None
+    assert kept._transformation.spec.inputs[0].time_column == "at"
+    assert lost._transformation.spec.inputs[0].time_column is None
 
 
 # ---- the environment

@@ -81,6 +81,7 @@ def test_the_pairs_are_those_of_a_loop_over_all_rows(bounds, given_steps, parall
             subtask.operator.late_rows_dropped = 0
         if subtasks:
             fleet.rescale(subtasks)
+            loop.watermark(loop.watermark_ms)  # as the watermark comes anew, rows at the watermark go
         if advanced_to > loop.watermark_ms:
             loop.watermark(advanced_to)
             assert fleet.watermark(advanced_to) == []
