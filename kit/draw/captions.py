@@ -107,6 +107,7 @@ CAPTIONS: dict[tuple[str, str], str] = {
     ("*", "StateReadFailed"): "{who} could not read its state: {error}",
     ("*", "SplitReadFailed"): "{who} could not read its input: {error}",
     ("*", "EffectsFailed"): "{who} could not publish its output: {error}",
+    ("*", "PruneLocalState"): "{who} deletes copies of state on its machine that nobody will restore from",
     ("*", "DropEffects"): "{who} drops output that no checkpoint will publish",
     (
         "command",

@@ -34,6 +34,7 @@ _KINDS = {
     PLUMBING: """
         TimerFired ReadState StateRead InitializeLocation LocationInitialized AllocateCheckpointId DiscardState
         CheckpointIdAllocated TaskAcknowledged EnumerateSplits SplitsEnumerated TriggeringStarted DropEffects
+        PruneLocalState
         ScheduleCoordinatorCheckpoint CheckpointOperatorCoordinator CoordinatorAcknowledged CheckpointFinalizing
         SetCheckpointIdCounter CheckpointPending TriggerMasterHook MasterHookTriggered MasterHookAcknowledged
         ResolveSnapshot SnapshotResolved RestoreMasterHooks ResetMasterHooks MasterHooksRestored StopEpoch

@@ -53,6 +53,9 @@ class CheckpointConfig:
     to `max_subtasks_per_channel_state_file` subtasks share, and is left out of a restore from the checkpoint
     `checkpoint_id_of_ignored_in_flight_data`.
 
+    With `local_recovery` each slot keeps a copy of its state of the last checkpoint on its own machine, below the
+    directory for temporary files, and a restarted task reads that instead, where it is there and whole.
+
     `store` is where the driver notes which checkpoints are complete: "memory", "filesystem" (beside the checkpoints)
     or "zookeeper://host:port,host:port/root". With the last two, which need a `directory`, a new driver can go on where
     one that died left the job.
@@ -79,6 +82,7 @@ class CheckpointConfig:
     max_retained: int = 1
     memory_threshold_bytes: int = 20 * 1024
     checkpoints_after_tasks_finish: bool = True
+    local_recovery: bool = False
     store: str = IN_MEMORY
 
     def __post_init__(self) -> None:

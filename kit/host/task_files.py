@@ -13,12 +13,15 @@ from typing import Any, ClassVar
 
 from kit.channel.channel_state_reader import INPUT_CHANNEL, RESULT_SUBPARTITION, UPSTREAM_OUTPUT_BUFFER
 from kit.graph.job_graph import JobGraph
+from kit.host.local_state import LocalState, StateReader
 from kit.host.output import Output
 from kit.operators.source import SourceSpec, SplitReader
 from kit.protocol.commands import (
     CommitEffects,
     DiscardSnapshot,
     DropEffects,
+    LocalCopies,
+    PruneLocalState,
     ReadSplit,
     ReadState,
     WriteChannelStateFile,
@@ -39,7 +42,7 @@ from kit.protocol.events import (
 from kit.protocol.snapshots import RestoredPart, SnapshotPart
 from kit.protocol.words import Word
 from kit.state.errors import StateError, StateRestoreError
-from kit.state.handles import KeyGroupsStateHandle, OperatorStreamStateHandle, StreamStateHandle
+from kit.state.handles import ByteStreamStateHandle, KeyGroupsStateHandle, OperatorStreamStateHandle, StreamStateHandle
 from kit.state.operator_state import OperatorSubtaskState, TaskStateSnapshot
 from kit.state.storage import CheckpointLocation, CheckpointStorage
 from kit.task.chain import MANAGED_KEYED, MANAGED_OPERATOR
@@ -48,9 +51,12 @@ from kit.task.chain import MANAGED_KEYED, MANAGED_OPERATOR
 class TaskFiles:
     """The tasks' half of a host's input and output; one serves all tasks of a process."""
 
-    def __init__(self, job: JobGraph, storage: CheckpointStorage, output: Output) -> None:
+    def __init__(
+        self, job: JobGraph, storage: CheckpointStorage, output: Output, local: LocalState | None = None
+    ) -> None:
         self._job = job
         self._storage = storage
+        self._local = local
         self._output = output
         self._readers: dict[str, SplitReader] = {}
 
@@ -63,6 +69,11 @@ class TaskFiles:
         for reader in self._readers.values():
             reader.close()
         self._readers.clear()
+
+    def forget_local_state(self, subtask: int | None = None) -> None:
+        """The job has ended, or so it seems to one slot: no task will be restored from copies on this machine."""
+        if self._local is not None:
+            self._local.drop(subtask)
 
     def _read_split(self, command: ReadSplit) -> Word:
         split_id = str(command.split["id"])
@@ -84,22 +95,21 @@ class TaskFiles:
     def _read_state(self, command: ReadState) -> Word:
         parts: list[RestoredPart] = []
         streams: dict[StreamStateHandle, Any] = {}
+        reader = StateReader(self._storage, self._local, command.restore.checkpoint_id)
         try:
             for operator_id, state in command.restore.state.subtask_states.items():
-                parts += [
-                    RestoredPart(operator_id, MANAGED_OPERATOR, handle, self._storage.read(handle.delegate))
-                    for handle in state.managed_operator_state
-                ]
-                for keyed in state.managed_keyed_state:
-                    if not isinstance(keyed, KeyGroupsStateHandle):
+                for foreign in state.managed_keyed_state:
+                    if not isinstance(foreign, KeyGroupsStateHandle):
                         raise StateRestoreError(
-                            f"{keyed!r} was not written by the heap backend and cannot be read by it"
+                            f"{foreign!r} was not written by the heap backend and cannot be read by it"
                         )
-                    parts.append(RestoredPart(operator_id, MANAGED_KEYED, keyed, self._storage.read(keyed.delegate)))
+                operator, keyed = reader.managed(state)
+                parts += [RestoredPart(operator_id, MANAGED_OPERATOR, handle, data) for handle, data in operator]
+                parts += [RestoredPart(operator_id, MANAGED_KEYED, handle, data) for handle, data in keyed]
                 parts += self._channel_state(operator_id, state, streams)
         except (OSError, ValueError, StateError) as error:
             return StateReadFailed(error=f"checkpoint {command.restore.checkpoint_id} cannot be read: {error}")
-        return StateRead(parts=tuple(parts))
+        return StateRead(parts=tuple(parts), from_local=reader.from_local)
 
     def _channel_state(
         self, operator_id: str, state: OperatorSubtaskState, streams: dict[StreamStateHandle, Any]
@@ -128,6 +138,7 @@ class TaskFiles:
                 self._output.stage(effect)
         except Exception as error:  # whatever a value does while it is encoded fails the snapshot, not the host
             self._storage.discard(written)
+            self._drop_copies(command)
             self._output.drop(command.effects)
             return SnapshotFailed(checkpoint_id=command.checkpoint_id, error=str(error))
         snapshot = TaskStateSnapshot(
@@ -140,6 +151,7 @@ class TaskFiles:
     def undo(self, command: WriteSnapshot, written: SnapshotWritten) -> None:
         """Remove what was written of a snapshot that nobody wants any more."""
         self._storage.discard(written.state.files())
+        self._drop_copies(command)
         self._output.drop(command.effects)
 
     def _discard_snapshot(self, command: DiscardSnapshot) -> None:
@@ -148,7 +160,12 @@ class TaskFiles:
 
     def _write_part(self, command: WriteSnapshot, part: SnapshotPart) -> Any:
         data, where = part.encode()
-        stream = self._storage.to_handle(data, CheckpointLocation(command.location), part.file_name)
+        location = CheckpointLocation(command.location)
+        stream = self._storage.to_handle(data, location, part.file_name)
+        checkpoint_id = command.checkpoint_id
+        is_file = not isinstance(stream, ByteStreamStateHandle)
+        if self._local is not None and is_file and location == self._storage.location_for_checkpoint(checkpoint_id):
+            self._local.store(command.subtask, checkpoint_id, part.file_name, data)
         if part.kind == MANAGED_KEYED:
             assert part.key_group_range is not None
             return KeyGroupsStateHandle(part.key_group_range, tuple(where), stream, part.file_name)
@@ -170,6 +187,14 @@ class TaskFiles:
         """Remove a file of in-flight data that nobody wants any more."""
         self._storage.discard(written.handle.files())
 
+    def _drop_copies(self, command: WriteSnapshot) -> None:
+        if self._local is not None:
+            self._local.prune(command.subtask, command.checkpoint_id, LocalCopies.SAME)
+
+    def _prune_local_state(self, command: PruneLocalState) -> None:
+        if self._local is not None:
+            self._local.prune(command.subtask, command.checkpoint_id, command.copies)
+
     def _commit(self, command: CommitEffects) -> Word:
         try:
             self._output.commit(command.effects)
@@ -188,6 +213,7 @@ class TaskFiles:
         CommitEffects: _commit,
         DropEffects: _drop,
         DiscardSnapshot: _discard_snapshot,
+        PruneLocalState: _prune_local_state,
     }
 
     def __repr__(self) -> str:

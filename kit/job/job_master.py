@@ -288,6 +288,11 @@ class JobMaster(Machine):
             self._dismiss_workers()
 
     @property
+    def is_ending(self) -> bool:
+        """Whether no epoch will follow this one."""
+        return self._ending_as is not None
+
+    @property
     def _all_finished(self) -> bool:
         return self.status is JobStatus.RUNNING and self._ending_as is None and self.tasks.all_finished
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from kit.coordinator.master_hooks import MasterHooks
 from kit.graph.job_graph import JobGraph
 from kit.host.job_files import JobFiles
+from kit.host.local_state import LocalState
 from kit.host.memory import MemoryFiles
 from kit.host.output import MemoryOutput
 from kit.host.stores import DurableStore, FileRecords, MemoryStore
@@ -16,6 +17,8 @@ from kit.host.task_files import TaskFiles
 from kit.state.storage import CheckpointStorage
 
 CHECKPOINTS = "/checkpoints"
+LOCAL_STATE = "/local-state"
+"""What lies below is on the machine of a slot, in a subdirectory of its own."""
 
 
 class LabEdge:
@@ -44,7 +47,8 @@ class LabEdge:
         durable = settings.is_durable
         self.store = store or (DurableStore(FileRecords(storage)) if durable else MemoryStore())
         self.for_job = JobFiles(job, storage, hooks, self.store, output)
-        self.for_tasks = TaskFiles(job, storage, output)
+        local = LocalState(LOCAL_STATE, job.job_id, files.filesystem) if settings.local_recovery else None
+        self.for_tasks = TaskFiles(job, storage, output, local)
 
     def __deepcopy__(self, memo: dict[int, object]) -> LabEdge:
         """A lab that is forked or rewound gets files of its own; the hooks, being the user's, are shared."""

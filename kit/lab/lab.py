@@ -100,6 +100,7 @@ class Lab:
         files = MemoryFiles() if after is None else after._world.edge.files.copy()
         output = MemoryOutput() if after is None else after._world.edge.output.copy()
         edge = LabEdge(self.job, MasterHooks(hooks), files, output)
+        edge.for_tasks.forget_local_state()  # the workers of a new driver are new ones
         self._world: World = World(self.job, edge)
         self._done: list[Action | Word] = []
         self._undone: list[Action | Word] = []

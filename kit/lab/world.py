@@ -19,6 +19,7 @@ from kit.channel.channel_state_executor import SlotChannelState
 from kit.graph.execution_graph import ExecutionGraph
 from kit.graph.job_graph import JobGraph
 from kit.job.job_master import JobMaster
+from kit.job.status import JobStatus
 from kit.lab.actions import Action, ActionKind
 from kit.lab.copying import share_columns
 from kit.lab.edge import LabEdge
@@ -215,7 +216,10 @@ class World:
             self._post(JOB, command.task, command)
         elif isinstance(command, JobMessage):
             self._post(machine.name, JOB, command)
-        elif isinstance(command, Note | JobStatusChanged):
+        elif isinstance(command, JobStatusChanged):
+            if JobStatus[command.status].is_terminal:
+                self.edge.for_tasks.forget_local_state()
+        elif isinstance(command, Note):
             pass
         else:
             handler = self._ROUTES.get(type(command), World._begin_io)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from enum import Enum
 from typing import Any, ClassVar
 
 from kit.protocol.elements import Element
@@ -298,6 +299,23 @@ class DiscardSnapshot(Word):
 
     paths: tuple[str, ...]
     effects: tuple[Effect, ...]
+
+
+class LocalCopies(Enum):
+    """Of which checkpoints task-local copies are superfluous: of those before one, of it alone, or of all but it."""
+
+    OLDER = "older"
+    SAME = "same"
+    OTHER = "other"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PruneLocalState(Word):
+    """Delete the copies of state that the slot `subtask` keeps on its own machine of the `copies` of a checkpoint."""
+
+    subtask: int
+    checkpoint_id: int
+    copies: LocalCopies
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

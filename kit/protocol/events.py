@@ -273,9 +273,12 @@ class RequestCancel(Word):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StateRead(Word):
-    """Answer to `ReadState`: the bytes behind every handle of the task's restore, operator by operator."""
+    """Answer to `ReadState`: the bytes behind every handle of the task's restore, operator by operator; `from_local`
+    says how many files were read from a copy on the task's own machine.
+    """
 
     parts: tuple[RestoredPart, ...]
+    from_local: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

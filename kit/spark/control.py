@@ -208,8 +208,9 @@ class ControlServer:
         """Sends to every joined slot; returns those it was queued for."""
         return [slot for slot in self.slots() if self.send(slot, message)]
 
-    def fence(self, epoch: int) -> None:
-        """Begins another epoch: connected slots are told to leave, late ones are refused.
+    def fence(self, epoch: int, *, for_good: bool = False) -> None:
+        """Begins another epoch: connected slots are told to leave, `for_good` if none will follow; late ones are
+        refused.
 
         Their `SlotLeft` still comes, with their epoch, when they have gone. ValueError when `epoch` is not newer.
         """
@@ -221,11 +222,11 @@ class ControlServer:
             self._leaving.update(old)
             self._slots.clear()
         for slot in old:
-            self._tell_to_leave(slot, epoch)
+            self._tell_to_leave(slot, epoch, for_good)
 
     @staticmethod
-    def _tell_to_leave(slot: _SlotConnection, epoch: int) -> None:
-        slot.connection.send(ControlMessage(LEAVE, {"epoch": epoch}).pack())
+    def _tell_to_leave(slot: _SlotConnection, epoch: int, for_good: bool) -> None:
+        slot.connection.send(ControlMessage(LEAVE, {"epoch": epoch, "for_good": for_good}).pack())
         slot.connection.end()
 
     def _judge(self, party: Party) -> Verdict:
@@ -262,7 +263,7 @@ class ControlServer:
             self._slots.clear()
             self._leaving.clear()
         for slot in slots:
-            self._tell_to_leave(slot, self.epoch)
+            self._tell_to_leave(slot, self.epoch, for_good=True)
         for slot in slots:
             slot.connection.wait_written(timeout_s)
             slot.connection.close()

@@ -56,7 +56,7 @@ from kit.spark.auth import new_secret
 from kit.spark.background import Background, HostClock
 from kit.spark.codec import CodecError, pack_words, unpack_words
 from kit.spark.control import ControlServer, SlotJoined, SlotLeft, SlotMessage
-from kit.spark.edge import SparkOutput, open_storage
+from kit.spark.edge import SparkOutput, local_state_directory, open_local_state, open_storage
 from kit.spark.endpoint import WireSettings
 from kit.spark.epoch import Epoch, GangEnded, Launch
 from kit.spark.failures import failure_of
@@ -150,6 +150,7 @@ class JobDriver:
         self.launch = launch
         self._checkpoints = checkpoints
         self._output = output
+        self._local_state = local_state_directory(job)
         self._storage = open_storage(job, checkpoints)
         store = open_store(job.settings.checkpoint.store, self._storage)
         self._files = JobFiles(job, self._storage, master_hooks, store, output)
@@ -245,6 +246,9 @@ class JobDriver:
             background.close(self.settings.kill_ms / 1000)
         self._files.close()
         self._hooks.close()
+        local = open_local_state(self.job, self._local_state)
+        if local is not None:
+            local.drop()  # on this machine; on others the last slot to leave does so
         self.ended.set()
         self.running.set()
         for answer in self._requests.values():
@@ -464,6 +468,7 @@ class JobDriver:
             output=self._output,
             wire=self.settings.wire,
             host=self.settings.host,
+            local_state=self._local_state,
         )
         epoch = Epoch(command.epoch, ticket.slots)
         with self.lock:
@@ -492,7 +497,7 @@ class JobDriver:
         epoch.stop = command
         for timer in (_START_TIMER, _PEER_TIMER):
             self._timers.pop(timer, None)
-        self._server.fence(command.epoch + 1)
+        self._server.fence(command.epoch + 1, for_good=self.master.is_ending)
         settings = self.settings
         for name, delay_ms, act in (
             (_CANCEL_TIMER, settings.leave_ms, epoch.cancel),

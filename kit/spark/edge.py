@@ -21,6 +21,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from kit.graph.job_graph import JobGraph
+from kit.host.local_state import LocalState
 from kit.host.output import sinks
 from kit.operators import files
 from kit.operators.sink import MEMORY, Sink
@@ -66,6 +67,20 @@ def open_storage(job: JobGraph, directory: str) -> CheckpointStorage:
     """The job's checkpoint storage below `directory`."""
     settings = job.settings.checkpoint
     return CheckpointStorage(directory, job.job_id, settings.savepoint_directory, settings.memory_threshold_bytes)
+
+
+def local_state_directory(job: JobGraph) -> str:
+    """Where slots keep copies of their state: on each machine a directory that no other run of a job has; empty when
+    they keep none.
+    """
+    if not job.settings.checkpoint.local_recovery:
+        return ""
+    return f"{tempfile.gettempdir()}/kit-local-state-{job.job_id}-{uuid.uuid4().hex}"
+
+
+def open_local_state(job: JobGraph, directory: str) -> LocalState | None:
+    """The copies below `directory` on this machine; None when there are to be none."""
+    return LocalState(directory, job.job_id) if directory else None
 
 
 def collects(job: JobGraph) -> bool:

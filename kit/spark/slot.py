@@ -34,7 +34,7 @@ from kit.spark.background import Background, HostClock
 from kit.spark.channels import CreditArrived, DataPlane, ElementArrived, PeerEnded, PeerLost
 from kit.spark.codec import decode_element, pack_words, unpack_words
 from kit.spark.control import LEAVE, ControlClient, DriverLeft, DriverMessage
-from kit.spark.edge import SparkOutput, open_storage
+from kit.spark.edge import SparkOutput, open_local_state, open_storage
 from kit.spark.endpoint import WireSettings
 from kit.spark.stream import Endpoint
 from kit.spark.task_host import TaskAnswer, TaskHost
@@ -68,6 +68,7 @@ class SlotTicket:
     output: SparkOutput
     wire: WireSettings
     host: str = "127.0.0.1"
+    local_state: str = ""
 
     @property
     def slots(self) -> int:
@@ -93,6 +94,7 @@ class Slot:
         self._ticket = ticket
         self._inbox: queue.SimpleQueue[Any] = queue.SimpleQueue() if inbox is None else inbox
         self._over = False
+        self._job_is_over = self._is_alone = False
         self._said: list[JobMessage] = []
         self._records_due_s = 0.0
         self._now = HostClock()
@@ -110,8 +112,13 @@ class Slot:
         """
         ticket = self._ticket
         with contextlib.ExitStack() as stack:
-            self._files = TaskFiles(ticket.job, open_storage(ticket.job, ticket.checkpoints), ticket.output)
-            stack.callback(self._files.close)
+            self._files = TaskFiles(
+                ticket.job,
+                open_storage(ticket.job, ticket.checkpoints),
+                ticket.output,
+                open_local_state(ticket.job, ticket.local_state),
+            )
+            stack.callback(self._close_files)
             self._background = Background(f"kit-files-{self.number}", self._inbox.put, _BackgroundFailed)
             stack.callback(self._background.close, FINISH_WRITING_S)
             self._plane = DataPlane(
@@ -134,6 +141,12 @@ class Slot:
             finally:
                 stack.close()
                 self._driver.close()
+
+    def _close_files(self) -> None:
+        """Nothing is written any more. Copies of state wait for the next epoch, if there is to be one."""
+        self._files.close()
+        if self._job_is_over or self._is_alone:
+            self._files.forget_local_state(None if self._job_is_over else self.number)
 
     def _loop(self) -> None:
         inbox = self._inbox
@@ -177,9 +190,8 @@ class Slot:
         self._driver.send(ControlMessage(TROUBLE, {"error": f"{type(error).__name__}: {error}", "traceback": text}))
         while not self._over:
             item = self._inbox.get()
-            self._over = isinstance(item, DriverLeft) or (
-                isinstance(item, DriverMessage) and item.message.kind == LEAVE
-            )
+            if isinstance(item, DriverLeft) or (isinstance(item, DriverMessage) and item.message.kind == LEAVE):
+                self._take(item)
 
     # --- what comes in --------------------------------------------------------------------------------------------
 
@@ -209,6 +221,7 @@ class Slot:
         kind = item.message.kind
         if kind == LEAVE:
             self._over = True
+            self._job_is_over = bool(item.message.fields.get("for_good"))
         elif kind == CONNECT:
             self._connect(item.message)
         elif kind == DELIVER:
@@ -219,6 +232,7 @@ class Slot:
             raise ValueError(f"the driver said {kind!r}, expected {CONNECT!r}, {DELIVER!r} or {LEAVE!r}")
 
     def _driver_left(self, item: DriverLeft) -> None:
+        self._is_alone = not self._over  # it left without a word, or cannot be reached
         self._over = True
 
     def _answered(self, item: TaskAnswer) -> None:

@@ -34,7 +34,9 @@ from kit.protocol.commands import (
     CancelTimer,
     CommitEffects,
     GrantCredit,
+    LocalCopies,
     Note,
+    PruneLocalState,
     ReadState,
     ScheduleTimer,
     SendElement,
@@ -173,6 +175,7 @@ class StreamTask(Machine):
             self._run()
         else:
             self.emit(ReadState(restore=message.restore))
+        self._prune_local_state(message.restore.checkpoint_id, LocalCopies.OTHER)
 
     @handles(StateRead)
     def _initialize(self, event: StateRead) -> None:
@@ -427,6 +430,7 @@ class StreamTask(Machine):
         if checkpoint_id <= self._last_notified_id:
             return
         self._last_notified_id = checkpoint_id
+        self._prune_local_state(checkpoint_id, LocalCopies.OLDER)
         self.checkpoints.notify_checkpoint_complete(checkpoint_id, self.chain)
         if self._sync_savepoint_id is not None:
             self._final_checkpoint_completed |= checkpoint_id == self._sync_savepoint_id
@@ -441,8 +445,13 @@ class StreamTask(Machine):
         self._notify_complete(message.latest_completed_id)
         if not self.state.is_terminal:
             self._fail_if_stopping_with(message.checkpoint_id, "it was aborted")
+            self._prune_local_state(message.checkpoint_id, LocalCopies.SAME)
             self.checkpoints.notify_checkpoint_aborted(message.checkpoint_id, self.chain)
             self.leave_when_done()
+
+    def _prune_local_state(self, checkpoint_id: int, copies: LocalCopies) -> None:
+        if self._settings.checkpoint.local_recovery:
+            self.emit(PruneLocalState(subtask=self.subtask, checkpoint_id=checkpoint_id, copies=copies))
 
     def _fail_if_stopping_with(self, checkpoint_id: int, why: str) -> None:
         if checkpoint_id == self._sync_savepoint_id:

@@ -46,6 +46,7 @@ FLINKS = {
     "execution.checkpointing.unaligned.forced": False,
     "execution.checkpointing.unaligned.max-subtasks-per-channel-state-file": 5,
     "execution.state-recovery.without-channel-state.checkpoint-id": None,
+    "execution.checkpointing.local-backup.enabled": False,
     "restart-strategy.fixed-delay.attempts": 1,
     "restart-strategy.fixed-delay.delay": SECOND,
     "restart-strategy.failure-rate.max-failures-per-interval": 1,
@@ -63,7 +64,7 @@ FLINKS = {
 """Flink's options and defaults (in ms and bytes), as its 2.x sources have them; its "NONE" is our "memory"."""
 FLINK_ALSO_HAS = (
     *("storage", "cleaner.parallel-mode", "incremental", "create-subdir", "write-buffer-size"),
-    *("local-backup.dirs", "local-backup.enabled", "file-merging.enabled"),
+    *("local-backup.dirs", "file-merging.enabled"),
     "unaligned.interruptible-timers.enabled",
 )
 """Of `CheckpointingOptions`, below `execution.checkpointing`; what is below file-merging goes with that."""

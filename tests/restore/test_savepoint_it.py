@@ -167,6 +167,9 @@ def test_without_any_directory_for_savepoints_the_answer_says_what_to_do() -> No
     assert lab.master.status is JobStatus.RUNNING
 
 
+RESUME = "ResumeCheckpointManuallyITCase"
+
+
 # --- checkpoints, asked for and retained ------------------------------------------------------------------------------
 
 
@@ -189,10 +192,18 @@ def test_a_checkpoint_can_be_asked_for(interval_ms: int | None) -> None:
     assert len(completed) == 1 if interval_ms is None else len(completed) >= taken + 1
 
 
-@pytest.mark.flink("ResumeCheckpointManuallyITCase.testExternalizedFSCheckpointsStandalone")
+@pytest.mark.parametrize(
+    "local_recovery",
+    [
+        pytest.param(False, marks=pytest.mark.flink(f"{RESUME}.testExternalizedFSCheckpointsStandalone")),
+        pytest.param(
+            True, marks=pytest.mark.flink(f"{RESUME}.testExternalizedFSCheckpointsWithLocalRecoveryStandalone")
+        ),
+    ],
+)
 @pytest.mark.parametrize("mode", list(RecoveryClaimMode))
-def test_retained_checkpoints_resume_one_after_the_other(mode: RecoveryClaimMode) -> None:
-    lab = Lab(environment(LONG, interval_ms=None))
+def test_retained_checkpoints_resume_one_after_the_other(mode: RecoveryClaimMode, local_recovery: bool) -> None:
+    lab = Lab(environment(LONG, interval_ms=None, local_recovery=local_recovery))
     for seed in (1, 2):
         steps(lab, 60)
         request = lab.trigger_checkpoint()
@@ -203,7 +214,7 @@ def test_retained_checkpoints_resume_one_after_the_other(mode: RecoveryClaimMode
         assert lab.master.status is JobStatus.CANCELED
         assert f"{path}/_metadata" in lab.files.contents
         lab = Lab(
-            environment(LONG, interval_ms=None),
+            environment(LONG, interval_ms=None, local_recovery=local_recovery),
             seed=seed,
             restore_path=path,
             claim_mode=mode,

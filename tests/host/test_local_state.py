@@ -1,0 +1,82 @@
+"""Copies of state: a copy is worth no failure, and one that is not whole is not read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kit.host.local_state import LocalState
+from kit.protocol.commands import LocalCopies
+from kit.state.errors import StorageError
+from kit.state.handles import KeyGroupRange, KeyGroupsStateHandle, RelativeFileStateHandle
+from kit.state.operator_state import OperatorSubtaskState
+
+JOB = "0" * 32
+NAME = "ab-0-7-keyed"
+
+
+def keyed(name: str, size: int, groups: KeyGroupRange) -> KeyGroupsStateHandle:
+    return KeyGroupsStateHandle(groups, (0,) * len(groups), RelativeFileStateHandle(name, size, f"/far/{name}"))
+
+
+def local_state(tmp_path: Path) -> LocalState:
+    local = LocalState(str(tmp_path / "local"), JOB)
+    local.store(0, 7, NAME, b"seven")
+    return local
+
+
+def alternatives(local: LocalState, checkpoint_id: int) -> list[list[bytes | None]]:
+    """What can be tried for two handles, the second of which has no copy: the bytes of the copies in each."""
+    handles = (keyed(NAME, 5, KeyGroupRange(0, 1)), keyed("ab-1-7-keyed", 5, KeyGroupRange(2, 3)))
+    choice = local.alternatives(OperatorSubtaskState(managed_keyed_state=handles), checkpoint_id)
+    read = [[local.read(handle.delegate) for handle in handles] for handles in choice.managed_keyed_state]
+    return [[None if data is None else data.to_pybytes() for data in each] for each in read]
+
+
+def test_copies_come_first_and_the_truth_last(tmp_path: Path) -> None:
+    local = local_state(tmp_path)
+    assert alternatives(local, 7) == [[b"seven", None], [None, None]]
+    assert alternatives(local, 8) == [[None, None]]
+
+
+@pytest.mark.parametrize("damage", [b"seveN", b"sev", b"seventh", b""])
+def test_a_copy_that_is_not_whole_is_refused(tmp_path: Path, damage: bytes) -> None:
+    local = local_state(tmp_path)
+    (path,) = tmp_path.rglob(f"{NAME}.*")
+    path.write_bytes(damage)
+    with pytest.raises(StorageError, match="is not the copy that was written"):
+        alternatives(local, 7)
+
+
+@pytest.mark.parametrize(
+    ("copies", "left"), [(LocalCopies.OLDER, {7, 9}), (LocalCopies.SAME, {3, 9}), (LocalCopies.OTHER, {7})]
+)
+def test_a_slot_prunes_its_own_copies_only(tmp_path: Path, copies: LocalCopies, left: set[int]) -> None:
+    local = LocalState(str(tmp_path / "local"), JOB)
+    for checkpoint_id in (3, 7, 9):
+        for subtask in (0, 10):
+            local.store(subtask, checkpoint_id, "file", b"")
+    local.prune(0, 7, copies)
+    found = {(path.parent.parent.name, int(path.parent.name[4:])) for path in tmp_path.rglob("file.*")}
+    assert found == {("slot-0", each) for each in left} | {("slot-10", each) for each in (3, 7, 9)}
+
+
+def test_the_last_slot_to_go_takes_the_directory_with_it(tmp_path: Path) -> None:
+    local = local_state(tmp_path)
+    local.store(1, 7, "file", b"")
+    local.drop(0)
+    assert [path.name for path in (tmp_path / "local").iterdir()] == ["slot-1"]
+    local.drop(1)
+    assert list(tmp_path.iterdir()) == []
+    local.drop(1)
+    local.drop()
+
+
+def test_a_disk_that_takes_nothing_fails_nothing(tmp_path: Path) -> None:
+    (tmp_path / "local").write_text("a file where the directory should be")
+    local = local_state(tmp_path)
+    assert alternatives(local, 7) == [[None, None]]
+    local.prune(0, 7, LocalCopies.SAME)
+    local.drop(0)
+    local.drop()

@@ -1,0 +1,115 @@
+"""Copies of state on real disks: a slot that comes back reads its own, and nothing is left when the job has ended."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from kit.spark import JobFailedError, SparkJob
+from tests.spark.jobs import ThreadGang, await_checkpoint, check_output, generator, totals_job, until
+from tests.zookeeper import ZooKeeper
+
+SLOW = generator(rows_per_second=30_000)
+COPIED = {"local_recovery": True, "memory_threshold_bytes": 0}
+
+
+@pytest.fixture(autouse=True)
+def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The directory for temporary files of a machine whose only jobs are ours; none may leave anything there."""
+    directory = tmp_path / "machine"
+    directory.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(directory))
+    yield directory
+    assert list(directory.rglob("kit-local-state-*")) == []
+
+
+def read_from_copies(job: SparkJob) -> dict[str, int]:
+    """How many copies each restored task has read."""
+    return {record.machine: record.data["from_local"] for record in job.trace if record.kind == "StateRead"}
+
+
+@pytest.mark.spark
+@pytest.mark.usefixtures("no_thread_left")
+def test_a_killed_workers_successor_reads_its_copies(spark: SparkSession, tmp_path: Path, machine: Path) -> None:
+    with SparkJob(totals_job(tmp_path, SLOW, **COPIED), spark) as job:
+        job.start()
+        await_checkpoint(job, 2)
+        job.kill_worker(1)
+        until(lambda: len(job.stages) == 2 and bool(read_from_copies(job)), job)
+        assert [path.name for path in machine.rglob("slot-*")] != []
+        assert job.wait() == "FINISHED"
+    check_output(tmp_path)
+    assert read_from_copies(job)["totals/0"] >= 1
+    assert read_from_copies(job)["totals/1"] >= 1
+
+
+def test_a_slot_that_was_cut_off_reads_the_checkpoint_itself(tmp_path: Path) -> None:
+    with SparkJob(totals_job(tmp_path, SLOW, **COPIED), launch=ThreadGang) as job:
+        job.start()
+        await_checkpoint(job, 2)
+        ThreadGang.current.kill(1)
+        assert job.wait() == "FINISHED"
+    check_output(tmp_path)
+    read = read_from_copies(job)
+    assert read["totals/0"] == 1
+    assert read["totals/1"] == 0
+
+
+@pytest.mark.parametrize("end", ["cancel", "stop", "fail"])
+def test_however_a_job_ends_it_leaves_no_copy(tmp_path: Path, machine: Path, end: str) -> None:
+    def function(row: dict[str, int]) -> dict[str, int]:
+        if (tmp_path / "fail").exists():
+            raise ValueError("no more")
+        return row
+
+    env = totals_job(tmp_path, SLOW, function=function, savepoint_directory=str(tmp_path / "savepoints"), **COPIED)
+    with SparkJob(env, launch=ThreadGang) as job:
+        job.start()
+        await_checkpoint(job, 1)
+        assert list(machine.rglob("*-managed_keyed*")) or list(machine.rglob("chk-*"))
+        if end == "fail":
+            (tmp_path / "fail").touch()
+            with pytest.raises(JobFailedError):
+                job.wait()
+        else:
+            getattr(job, end)()
+
+
+@pytest.mark.parametrize(
+    "local_recovery",
+    [
+        pytest.param(
+            False, marks=pytest.mark.flink("ResumeCheckpointManuallyITCase.testExternalizedFSCheckpointsZookeeper")
+        ),
+        pytest.param(
+            True,
+            marks=pytest.mark.flink(
+                "ResumeCheckpointManuallyITCase.testExternalizedFSCheckpointsWithLocalRecoveryZookeeper"
+            ),
+        ),
+    ],
+)
+def test_a_retained_checkpoint_resumes_with_zookeeper(
+    tmp_path: Path, zookeeper: ZooKeeper, local_recovery: bool
+) -> None:
+    checkpoint = {
+        "store": f"zookeeper://{zookeeper.hosts}/{tmp_path.name}",
+        "memory_threshold_bytes": 0,
+        "local_recovery": local_recovery,
+    }
+    path = None
+    for turn in range(3):
+        source = generator(rows_per_second=30_000 if turn < 2 else None)
+        with SparkJob(totals_job(tmp_path, source, **checkpoint), launch=ThreadGang, restore_path=path) as job:
+            job.start()
+            if turn == 2:
+                assert job.wait() == "FINISHED"
+            else:
+                path = job.trigger_checkpoint()
+                job.cancel()
+                assert (Path(path) / "_metadata").is_file()
+    check_output(tmp_path)
