@@ -94,7 +94,7 @@ class JobMaster(Machine):
         self._start = JobStart(self.graph, self.checkpoints, self.emit)
         self._awaited: set[str] = set()
         self._workers = Workers.NONE
-        self._ending_as: JobStatus | None = None
+        self.ending_as: JobStatus | None = None  # set when no epoch will follow
         self._leftovers = Leftovers(self.checkpoints)
         self._restoring: CompletedCheckpoint | None = None
         self._result_is_stored = False
@@ -283,23 +283,18 @@ class JobMaster(Machine):
     def _finish_when_done(self) -> None:
         """All tasks have finished: so has the job, once a savepoint to stop with that everybody acked is decided."""
         if self._all_finished and not self._savepoint_is_being_decided:
-            self._ending_as = JobStatus.FINISHED
+            self.ending_as = JobStatus.FINISHED
             self.checkpoints.stop_checkpoint_scheduler()
             self._dismiss_workers()
 
     @property
-    def is_ending(self) -> bool:
-        """Whether no epoch will follow this one."""
-        return self._ending_as is not None
-
-    @property
     def _all_finished(self) -> bool:
-        return self.status is JobStatus.RUNNING and self._ending_as is None and self.tasks.all_finished
+        return self.status is JobStatus.RUNNING and self.ending_as is None and self.tasks.all_finished
 
     @property
     def _is_over(self) -> bool:
         """Whether no task is left that could take part in a snapshot, or soon will be."""
-        return self._ending_as is not None or (self._workers is Workers.AT_WORK and self.tasks.all_finished)
+        return self.ending_as is not None or (self._workers is Workers.AT_WORK and self.tasks.all_finished)
 
     @property
     def _savepoint_is_being_decided(self) -> bool:
@@ -311,7 +306,7 @@ class JobMaster(Machine):
 
     @handles(events.SlotLost)
     def _slot_lost(self, event: events.SlotLost) -> None:
-        if event.epoch == self.epoch and self._ending_as is None:
+        if event.epoch == self.epoch and self.ending_as is None:
             self._on_failure(f"worker {event.slot} was lost: {event.error}", recoverable=True)
 
     # --- operator coordinators ------------------------------------------------------------------------------------
@@ -371,7 +366,7 @@ class JobMaster(Machine):
 
     def _end_epoch(self, status: JobStatus, error: str) -> None:
         self._become(status, error)
-        self._ending_as = JobStatus.FAILED if status is JobStatus.FAILING else JobStatus.CANCELED
+        self.ending_as = JobStatus.FAILED if status is JobStatus.FAILING else JobStatus.CANCELED
         self._dismiss_workers()
 
     def _dismiss_workers(self) -> None:
@@ -394,7 +389,7 @@ class JobMaster(Machine):
             self._attempt_ended(task, ExecutionState.CANCELED)
         for leftovers in self._leftovers.sweep():
             self.checkpoints.clean(leftovers)
-        if self._ending_as is not None:
+        if self.ending_as is not None:
             self._end_when_ready()
         elif self.status is JobStatus.RESTARTING:
             self._awaited.discard("epoch")
@@ -409,7 +404,7 @@ class JobMaster(Machine):
         """The workers have left. A durable store is told of the end before anything is deleted for that reason; what
         is being stored is waited for.
         """
-        status = self._ending_as
+        status = self.ending_as
         if self._workers is not Workers.NONE or status is None or self.status.is_terminal:
             return
         if not self.checkpoints.store.is_durable:
@@ -420,8 +415,8 @@ class JobMaster(Machine):
 
     @handles(events.JobResultStored)
     def _result_stored(self, event: events.JobResultStored) -> None:
-        assert self._ending_as is not None
-        self._end_now(self._ending_as, self.error, keep_all=bool(event.error))
+        assert self.ending_as is not None
+        self._end_now(self.ending_as, self.error, keep_all=bool(event.error))
 
     def _end_now(self, status: JobStatus, error: str, *, keep_all: bool = False) -> None:
         """What no retained checkpoint or savepoint refers to is removed. With `keep_all` nothing is deleted: a later
@@ -444,7 +439,7 @@ class JobMaster(Machine):
         if self.status is JobStatus.CREATED:
             self._start.awaited.clear()
             self._become(JobStatus.CANCELED)
-        elif self.status in (JobStatus.RUNNING, JobStatus.RESTARTING) and self._ending_as is None:
+        elif self.status in (JobStatus.RUNNING, JobStatus.RESTARTING) and self.ending_as is None:
             self.checkpoints.stop_checkpoint_scheduler()
             self._end_epoch(JobStatus.CANCELLING, "")
 

@@ -497,7 +497,7 @@ class JobDriver:
         epoch.stop = command
         for timer in (_START_TIMER, _PEER_TIMER):
             self._timers.pop(timer, None)
-        self._server.fence(command.epoch + 1, for_good=self.master.is_ending)
+        self._server.fence(command.epoch + 1, for_good=self.master.ending_as is not None)
         settings = self.settings
         for name, delay_ms, act in (
             (_CANCEL_TIMER, settings.leave_ms, epoch.cancel),

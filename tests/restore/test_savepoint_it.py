@@ -167,9 +167,6 @@ def test_without_any_directory_for_savepoints_the_answer_says_what_to_do() -> No
     assert lab.master.status is JobStatus.RUNNING
 
 
-RESUME = "ResumeCheckpointManuallyITCase"
-
-
 # --- checkpoints, asked for and retained ------------------------------------------------------------------------------
 
 
@@ -195,9 +192,14 @@ def test_a_checkpoint_can_be_asked_for(interval_ms: int | None) -> None:
 @pytest.mark.parametrize(
     "local_recovery",
     [
-        pytest.param(False, marks=pytest.mark.flink(f"{RESUME}.testExternalizedFSCheckpointsStandalone")),
         pytest.param(
-            True, marks=pytest.mark.flink(f"{RESUME}.testExternalizedFSCheckpointsWithLocalRecoveryStandalone")
+            False, marks=pytest.mark.flink("ResumeCheckpointManuallyITCase.testExternalizedFSCheckpointsStandalone")
+        ),
+        pytest.param(
+            True,
+            marks=pytest.mark.flink(
+                "ResumeCheckpointManuallyITCase.testExternalizedFSCheckpointsWithLocalRecoveryStandalone"
+            ),
         ),
     ],
 )

@@ -114,7 +114,7 @@ def test_a_slot_notices_that_the_driver_has_closed(inbox: Inbox) -> None:
         client, slot_inbox = join(server, 0)
         inbox.next(SlotJoined)
         server.close()
-        assert slot_inbox.next() == DriverMessage(ControlMessage("leave", {"epoch": 1}))
+        assert slot_inbox.next() == DriverMessage(ControlMessage("leave", {"epoch": 1, "for_good": True}))
         assert slot_inbox.next() == DriverLeft(True, "ended")
         client.close()
 
@@ -123,7 +123,7 @@ def test_a_slot_of_an_older_epoch_is_told_to_leave(server: ControlServer, inbox:
     client, slot_inbox = join(server, 0)
     inbox.next(SlotJoined)
     server.fence(2)
-    assert slot_inbox.next() == DriverMessage(ControlMessage("leave", {"epoch": 2}))
+    assert slot_inbox.next() == DriverMessage(ControlMessage("leave", {"epoch": 2, "for_good": False}))
     assert slot_inbox.next(DriverLeft).clean
     assert not server.send(0, ControlMessage("go"))
     # What it still says carries its epoch, beside its successor's.
