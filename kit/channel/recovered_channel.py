@@ -72,6 +72,11 @@ class RecoveredInputChannel:
         return element
 
     @property
+    def has_data(self) -> bool:
+        """Whether something restored, other than the end of it, is still to be taken."""
+        return bool(self._queue) and not isinstance(self._queue[0], EndOfChannelState)
+
+    @property
     def available(self) -> bool:
         """Whether `next_element` would do something."""
         return bool(self._queue)

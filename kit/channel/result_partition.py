@@ -19,7 +19,7 @@ from typing import Protocol
 
 from kit.channel.channel_state_writer import SEQUENCE_NUMBER_UNKNOWN
 from kit.channel.data_future import DataFuture
-from kit.protocol.elements import Buffer, CheckpointBarrier, DataElement, Element
+from kit.protocol.elements import Buffer, CheckpointBarrier, DataElement, Element, EndOfChannelState
 from kit.state.handles import ResultSubpartitionInfo
 
 MAX_QUEUED_BUFFERS = 2
@@ -193,6 +193,15 @@ class ResultPartition:
 
     def __repr__(self) -> str:
         return f"ResultPartition({self.index}, {len(self.subpartitions)} subpartitions)"
+
+    def add_recovered(self, subpartition: int, element: Element) -> None:
+        """Put back what had not been sent when the checkpoint was taken; nothing else may have been added before."""
+        self.subpartitions[subpartition].add(element)
+
+    def finish_read_recovered_state(self, notify_and_block_on_completion: bool) -> None:
+        """Nothing more is recovered; with the flag every receiver is told, and waits with what comes after that."""
+        if notify_and_block_on_completion:
+            self.broadcast(EndOfChannelState())
 
     def broadcast(self, element: Element) -> None:
         """Give every receiver the element; a barrier that may not overtake here goes as FORCED_ALIGNED."""

@@ -25,7 +25,7 @@ from kit.graph.settings import SettingError
 from kit.job.leftovers import Leftovers
 from kit.job.operator_coordinators import OperatorCoordinators
 from kit.job.restart import create_restarts
-from kit.job.restoring import restore_job
+from kit.job.restoring import hold_in_flight_data, restore_job
 from kit.job.starting import JobStart
 from kit.job.status import JobStatus
 from kit.job.stopping import StopWithSavepoint
@@ -72,8 +72,6 @@ class JobMaster(Machine):
 
     def __init__(self, job: JobGraph, hooks: Sequence[str] = (), name: str = "job") -> None:
         super().__init__(name)
-        if job.settings.checkpoint.unaligned:
-            raise SettingError("unaligned checkpoints are not built yet: set CheckpointConfig(unaligned=False)")
         self.job = job
         self.graph = ExecutionGraph(job)
         self.status = JobStatus.CREATED
@@ -199,8 +197,10 @@ class JobMaster(Machine):
         self.emit(
             StartEpoch(epoch=self.epoch, parallelism=self.graph.parallelism, max_parallelism=self.graph.max_parallelism)
         )
+        recovers_channels = hold_in_flight_data(restores.values())
         for task in self.tasks:
-            self.emit(DeployTask(task=task, attempt=self.epoch, restore=restores.get(task)))
+            restore = restores.get(task)
+            self.emit(DeployTask(task=task, attempt=self.epoch, restore=restore, recovers_channels=recovers_channels))
 
     def _begin_coordinators(self, latest: CompletedCheckpoint | None) -> bool:
         """Let the operator coordinators begin from the checkpoint; False when one of them cannot at the very start."""

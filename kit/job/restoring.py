@@ -21,6 +21,7 @@ from kit.restore.state_assignment import assign_states
 from kit.restore.topology import AssignmentEdge, AssignmentVertex, OperatorIDPair
 from kit.state.handles import KeyGroupRange, KeyGroupsStateHandle, OperatorStreamStateHandle, StateObject
 from kit.state.operator_state import OperatorState, OperatorSubtaskState
+from kit.state.restored_state import RestoredSubtaskState
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +59,17 @@ def restore_job(
     }
     graph = graph.with_max_parallelism(adopted)
     return RestoredJob(graph, restores, describe_assignments(job, restores, operator_states))
+
+
+def hold_in_flight_data(restores: Iterable[TaskRestore | None]) -> bool:
+    """Whether any task has in-flight data to recover."""
+    states = (state for restore in restores if restore is not None for state in restore.state.subtask_states.values())
+    return any(
+        state.input_channel_state
+        or state.result_subpartition_state
+        or (isinstance(state, RestoredSubtaskState) and state.upstream_output_buffer_state)
+        for state in states
+    )
 
 
 def assignment_vertices(graph: ExecutionGraph) -> list[AssignmentVertex]:

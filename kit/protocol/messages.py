@@ -42,9 +42,14 @@ class JobMessage(Word):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeployTask(TaskMessage):
-    """Begin: read the state in `restore` (None: begin empty), then run (`submitTask`)."""
+    """Begin: read the state in `restore` (None: begin empty), then run (`submitTask`).
+
+    `recovers_channels`: some task of this epoch recovers in-flight data. Every task then ends what it recovers of each
+    output with `EndOfChannelState`, and lets no live data in before all inputs have come to that.
+    """
 
     restore: TaskRestore | None
+    recovers_channels: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,7 +14,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import fields, is_dataclass
+from dataclasses import fields, is_dataclass, replace
 from enum import Enum
 from typing import Any
 
@@ -33,7 +33,14 @@ from kit.protocol.tasks import ExecutionState, TaskRestore
 from kit.protocol.trace import TraceRecord
 from kit.protocol.words import Word
 from kit.spark.wire import ControlMessage
-from kit.state.operator_state import TaskStateSnapshot
+from kit.state.operator_state import OperatorSubtaskState, TaskStateSnapshot
+from kit.state.rescale_mappings import (
+    GateOrPartitionRescalingDescriptor,
+    InflightDataRescalingDescriptor,
+    MappingType,
+    RescaleMappings,
+)
+from kit.state.restored_state import RestoredSubtaskState
 
 REGISTERED: dict[str, type] = {
     klass.__name__: klass
@@ -115,8 +122,60 @@ def _encode_registered(name: str, value: Any, blobs: list[bytes]) -> dict[str, A
     if isinstance(value, Enum):
         return {_TAG: name, "name": value.name}
     if isinstance(value, TaskStateSnapshot):
-        return {_TAG: name, "blob": _add(encode_task_state_snapshot(value), blobs)}
+        encoded = {_TAG: name, "blob": _add(encode_task_state_snapshot(value), blobs)}
+        rescaling = _encode_rescaling(value)
+        return encoded | {"rescaling": rescaling} if rescaling else encoded
     return {_TAG: name} | {field: encode(getattr(value, field), blobs) for field in _FIELDS[name]}
+
+
+def _encode_rescaling(snapshot: TaskStateSnapshot) -> dict[str, Any]:
+    """By operator: how its in-flight data moved, inputs and outputs. The metadata format has no place for it."""
+    return {
+        operator_id: [_encode_gates(state.input_rescale_descriptor), _encode_gates(state.output_rescale_descriptor)]
+        for operator_id, state in snapshot.subtask_states.items()
+        if isinstance(state, RestoredSubtaskState) and state.is_rescaling
+    }
+
+
+def _encode_gates(descriptor: InflightDataRescalingDescriptor) -> list[Any]:
+    return [
+        [
+            gate.old_subtasks,
+            gate.channels.sources,
+            gate.channels.targets,
+            gate.channels.mappings,
+            gate.channels.is_identity,
+            sorted(gate.ambiguous),
+            gate.mapping_type.name,
+        ]
+        for gate in descriptor.gates
+    ]
+
+
+def _decode_gates(gates: list[Any]) -> InflightDataRescalingDescriptor:
+    return InflightDataRescalingDescriptor(
+        tuple(
+            GateOrPartitionRescalingDescriptor(
+                tuple(old_subtasks),
+                RescaleMappings(sources, targets, tuple(map(tuple, mappings)), is_identity),
+                frozenset(ambiguous),
+                MappingType[mapping_type],
+            )
+            for old_subtasks, sources, targets, mappings, is_identity, ambiguous, mapping_type in gates
+        )
+    )
+
+
+def _decode_snapshot(name: Any, content: dict[str, Any], blobs: Sequence[bytes]) -> TaskStateSnapshot:
+    snapshot = decode_task_state_snapshot(blobs[content["blob"]])
+    rescaling = content.get("rescaling", {})
+    states = dict(snapshot.subtask_states)
+    for operator_id, (inputs, outputs) in rescaling.items():
+        kinds = {field.name: getattr(states[operator_id], field.name) for field in fields(OperatorSubtaskState)}
+        states[operator_id] = RestoredSubtaskState(
+            **kinds, input_rescale_descriptor=_decode_gates(inputs), output_rescale_descriptor=_decode_gates(outputs)
+        )
+    return replace(snapshot, subtask_states=states) if rescaling else snapshot
 
 
 def _encode_mapping(value: Mapping[Any, Any], blobs: list[bytes]) -> dict[str, Any]:
@@ -164,7 +223,7 @@ _DECODERS: dict[Any, Callable[[Any, dict[str, Any], Sequence[bytes]], Any]] = {
     _BYTES: lambda name, content, blobs: blobs[content["blob"]],
     _NUMBER: lambda name, content, blobs: float(content["text"]),
     _MAPPING: lambda name, content, blobs: {key: decode(item, blobs) for key, item in content["items"].items()},
-    TaskStateSnapshot.__name__: lambda name, content, blobs: decode_task_state_snapshot(blobs[content["blob"]]),
+    TaskStateSnapshot.__name__: _decode_snapshot,
 }
 
 

@@ -26,6 +26,7 @@ import traceback
 
 import pyarrow as pa
 
+from kit.channel.channel_state_reader import SequentialChannelStateReader
 from kit.channel.channel_state_requests import ChannelStateWriteRequest
 from kit.channel.channel_state_writer import ChannelStateWriter
 from kit.graph.execution_graph import ExecutionGraph
@@ -78,10 +79,12 @@ from kit.protocol.messages import (
     TaskStateChanged,
     TriggerTaskCheckpoint,
 )
-from kit.protocol.reasons import CheckpointFailureReason
+from kit.protocol.reasons import CheckpointException, CheckpointFailureReason
 from kit.protocol.snapshots import Effect
 from kit.protocol.tasks import ExecutionState
 from kit.protocol.words import Machine, ProtocolError, Word, handles
+from kit.state.operator_state import TaskStateSnapshot
+from kit.state.restored_state import NOTHING_RESTORED, RestoredSubtaskState
 from kit.task.barrier_handlers import create_barrier_handler
 from kit.task.chain import OperatorChain
 from kit.task.checkpoint_metrics import CheckpointMetricsBuilder
@@ -117,6 +120,8 @@ class StreamTask(Machine):
         self.chain = OperatorChain(vertex.vertex, self)
         self._source = self._create_source_loop()
         self._processing_timer_ms: int | None = None
+        self._restored: TaskStateSnapshot | None = None
+        self._recovers_channels = False
         self._deployed_as_finished = False
         self._operators_finished = False
         self._final_checkpoint_id: int | None = None
@@ -148,6 +153,8 @@ class StreamTask(Machine):
     @property
     def available(self) -> bool:
         """Whether a `ProcessInput` would do something. Only priority elements are taken while outputs are full."""
+        if self.state is ExecutionState.INITIALIZING:
+            return self.input.is_recovering and self.outputs.writable
         if self.state is not ExecutionState.RUNNING:
             return False
         if not self.outputs.writable:
@@ -165,13 +172,16 @@ class StreamTask(Machine):
         for channel in self.inputs:
             channel.credits_granted = self._settings.channel_credits
             self.emit(GrantCredit(channel=channel.number, credits=self._settings.channel_credits))
+        self._recovers_channels = message.recovers_channels
         if message.restore is None:
             self._initialize(StateRead(parts=()))
             return
+        self._restored = message.restore.state
         self._last_notified_id = message.restore.checkpoint_id
         if message.restore.state.is_task_deployed_as_finished:
             self._deployed_as_finished = True
             self.chain = OperatorChain(self.vertex.vertex, self, finished=True)
+            self._recover_channels(StateRead(parts=()))
             self._run()
         else:
             self.emit(ReadState(restore=message.restore))
@@ -182,8 +192,29 @@ class StreamTask(Machine):
         if self.state is not ExecutionState.INITIALIZING:
             return
         self.chain.restore(event.parts)
-        self._run()
-        self._arm_processing_timer()
+        self._recover_channels(event)
+        self._run_when_recovered()
+
+    def _recover_channels(self, event: StateRead) -> None:
+        """Put back what was in flight at the checkpoint; the outputs' is sent on, the inputs' processed first."""
+        if not self._recovers_channels:
+            return
+        head, tail = (self._restored_state_of(end) for end in (self.chain.head_id, self.chain.tail_id))
+        reader = SequentialChannelStateReader(
+            event.parts, head.input_rescale_descriptor, tail.output_rescale_descriptor
+        )
+        reader.read_output_data(self.outputs.partitions, notify_and_block_on_completion=True)
+        self.input.begin_recovery(reader, head.input_rescale_descriptor)
+
+    def _restored_state_of(self, operator_id: str) -> RestoredSubtaskState:
+        state = self._restored.subtask_states.get(operator_id) if self._restored else None
+        return state if isinstance(state, RestoredSubtaskState) else NOTHING_RESTORED
+
+    def _run_when_recovered(self) -> None:
+        """RUNNING, as soon as all that was in flight at the inputs has been processed."""
+        if not self.input.is_recovering:
+            self._run()
+            self._arm_processing_timer()
 
     @handles(StateReadFailed)
     def _state_read_failed(self, event: StateReadFailed) -> None:
@@ -202,7 +233,7 @@ class StreamTask(Machine):
             return
         self._become(ExecutionState.CANCELING)
         self.barriers.close()
-        self.checkpoints.cancel_all()
+        self.checkpoints.close()
         self.chain.close()
         self._become(ExecutionState.CANCELED)
 
@@ -211,7 +242,7 @@ class StreamTask(Machine):
             return
         self.error = f"{type(error).__name__}: {error}"
         self.barriers.close()
-        self.checkpoints.cancel_all()
+        self.checkpoints.close()
         self._step_to(ExecutionState.FAILED)
         self.emit(
             TaskStateChanged(
@@ -248,7 +279,10 @@ class StreamTask(Machine):
     def _process_input(self, event: ProcessInput) -> None:
         if not self.available:
             return
-        if self._source is None:
+        if self.state is ExecutionState.INITIALIZING:
+            self.input.take_recovered()
+            self._run_when_recovered()
+        elif self._source is None:
             self.input.take_turn(only_priority=not self.outputs.writable)
         elif not self._source.take_turn():
             self._end_data(drain=True)
@@ -316,7 +350,7 @@ class StreamTask(Machine):
             self._source.wake()
         elif event.timer == OUTPUT_ALIGNMENT_TIMER and self.state is ExecutionState.RUNNING:
             self.checkpoints.aligned_barrier_timeout()
-        elif event.timer == PROCESSING_TIME_TIMER and self.state is ExecutionState.RUNNING:
+        elif event.timer == PROCESSING_TIME_TIMER and not self.state.is_terminal:
             self._processing_timer_ms = None
             self.chain.on_processing_time(self.at)
             self._arm_processing_timer()
@@ -353,6 +387,11 @@ class StreamTask(Machine):
 
     def init_input_checkpoint(self, barrier: CheckpointBarrier) -> None:
         """A checkpoint begins at the inputs: what is in flight there may belong to it."""
+        if self.input.is_rescaling:
+            raise CheckpointException(
+                CheckpointFailureReason.CHECKPOINT_DECLINED_TASK_NOT_READY,
+                f"{self.name} still recovers in-flight data of another parallelism",
+            )
         if self.state is ExecutionState.RUNNING:
             self.checkpoints.init_inputs_checkpoint(barrier.checkpoint_id, barrier.options)
 
@@ -493,6 +532,8 @@ class StreamTask(Machine):
         if self.state is not ExecutionState.RUNNING or not self._may_leave:
             return
         self.broadcast(EndOfPartition())
+        self.barriers.close()
+        self.checkpoints.close()
         self.chain.close()
         self._become(ExecutionState.FINISHED)
 

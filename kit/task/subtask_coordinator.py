@@ -330,7 +330,7 @@ class SubtaskCheckpointCoordinator:
         """The coordinator says that the checkpoint is stored for good."""
         chain.notify_checkpoint_complete(checkpoint_id)
 
-    def cancel_all(self) -> None:
+    def close(self) -> None:
         """The task leaves: nothing is to be written for it any more."""
         self._cancel_alignment_timer()
         for running in list(self._running.values()):

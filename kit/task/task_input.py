@@ -9,15 +9,20 @@ Follows Flink's `StreamOneInputProcessor`, `AbstractStreamTaskNetworkInput` and 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Protocol
 
 import pyarrow as pa
 
 from kit.channel.channel_state_persister import InputStateWriter
+from kit.channel.channel_state_reader import SequentialChannelStateReader
+from kit.channel.demultiplexer import Demultiplexer, PartitionFilter
 from kit.channel.event_announcement import EventAnnouncement
 from kit.channel.input_channel import InputChannel
 from kit.channel.input_gate import InputGates
+from kit.channel.recovered_channel import RecoveredInputChannel
 from kit.graph.execution_graph import ExecutionGraph, ExecutionVertex
+from kit.graph.partitioners import create_partitioner
 from kit.protocol.commands import GrantCredit
 from kit.protocol.elements import (
     Buffer,
@@ -27,10 +32,13 @@ from kit.protocol.elements import (
     EndOfChannelState,
     EndOfData,
     EndOfPartition,
+    SubtaskConnectionDescriptor,
     Watermark,
     WatermarkStatus,
 )
 from kit.protocol.words import ProtocolError, Word
+from kit.state.handles import InputChannelInfo
+from kit.state.rescale_mappings import InflightDataRescalingDescriptor
 from kit.task.barrier_handler import CheckpointBarrierHandler
 from kit.task.upstream_recovery import UpstreamRecoveryTracker
 from kit.task.watermark_valve import InputWatermarks
@@ -41,6 +49,10 @@ class InputActions(Protocol):
 
     name: str
     cause: str
+
+    @property
+    def event_id(self) -> str:
+        """The id of the event being handled."""
 
     def emit(self, word: Word) -> None:
         """Give a command."""
@@ -82,8 +94,88 @@ class TaskInput:
             UpstreamRecoveryTracker([each for each in self.gates if self._input_indexes[each.info.gate_idx] == index])
             for index in range(max(self._input_indexes, default=-1) + 1)
         ]
+        self._vertex = vertex
+        self._recovering: list[RecoveredInputChannel] = []
+        self._recovered_by = ""
+        self._demultiplexers: dict[int, Demultiplexer] = {}
         self._data_ended: set[int] = set()
         self._drain = True
+
+    # --- in-flight data of a checkpoint ---------------------------------------------------------------------------
+
+    def begin_recovery(self, reader: SequentialChannelStateReader, rescaling: InflightDataRescalingDescriptor) -> None:
+        """Take what was in flight at the checkpoint before anything that is sent, and from each sender what it
+        recovers before what it newly makes.
+        """
+        self._recovered_by = self._task.event_id
+        self._recovering = [RecoveredInputChannel(channel.info) for channel in self.gates]
+        reader.read_input_data([[self._recovering[at] for at in gate] for gate in self._places_by_gate()])
+        if rescaling.is_rescaling:
+            self._demultiplexers = {
+                channel.number: Demultiplexer(
+                    channel.info, rescaling.gates[channel.info.gate_idx], partial(self._create_filter, channel)
+                )
+                for channel in self.gates
+            }
+        self._drop_consumed()
+
+    def _places_by_gate(self) -> list[list[int]]:
+        places: list[list[int]] = [[] for _ in self._vertex.gates]
+        for at, channel in enumerate(self.gates):
+            places[channel.info.gate_idx].append(at)
+        return places
+
+    def _create_filter(self, channel: InputChannel) -> PartitionFilter:
+        """What the sender would send to this subtask today."""
+        vertex, edge = self._vertex, self._vertex.gates[channel.info.gate_idx].edge
+        partitioner = create_partitioner(
+            edge.partitioner,
+            subpartitions=vertex.parallelism,
+            subtask=0,
+            key_columns=edge.key_columns,
+            max_parallelism=vertex.max_parallelism,
+            function=edge.partition_function,
+        )
+        return PartitionFilter(partitioner, vertex.subtask_index)
+
+    @property
+    def is_recovering(self) -> bool:
+        """Whether something that was in flight at the checkpoint has not been taken."""
+        return bool(self._recovering)
+
+    @property
+    def is_rescaling(self) -> bool:
+        """Whether recovered data may still come over connections of the old job: it cannot be in a checkpoint again."""
+        return bool(self._demultiplexers)
+
+    def take_recovered(self) -> None:
+        """Take one element that was in flight."""
+        self._task.cause = self._recovered_by
+        recovering = self._recovering[0]
+        channel = self._channel_at(recovering.info)
+        element = recovering.next_element()
+        if isinstance(element, Buffer):
+            self._process_records(channel, element)
+        elif element is not None:
+            self._RULES[type(element)](self, channel, element)
+        self._drop_consumed()
+
+    def _drop_consumed(self) -> None:
+        """Channels whose recovered data is all taken are live from now on."""
+        while self._recovering and not self._recovering[0].has_data:
+            recovering = self._recovering.pop(0)
+            recovering.next_element()
+            recovering.to_input_channel(partial(self._channel_at, recovering.info))
+
+    def _channel_at(self, info: InputChannelInfo) -> InputChannel:
+        return next(channel for channel in self.gates if channel.info == info)
+
+    def _on_connection(self, channel: InputChannel, element: SubtaskConnectionDescriptor) -> None:
+        demultiplexer = self._demultiplexers.get(channel.number)
+        if demultiplexer is not None:
+            demultiplexer.select(element)
+
+    # --- live data ------------------------------------------------------------------------------------------------
 
     def take_turn(self, *, only_priority: bool = False) -> None:
         """Take one element from the channel whose turn it is."""
@@ -96,7 +188,14 @@ class TaskInput:
         channel.credits_granted += 1
         self._task.emit(GrantCredit(channel=channel.number, credits=1))
         self.barriers.add_processed_bytes(element.size_bytes)
-        self._task.process_batch(element.batch, self._input_indexes[channel.info.gate_idx])
+        self._process_records(channel, element)
+
+    def _process_records(self, channel: InputChannel, element: Buffer) -> None:
+        batch, demultiplexer = element.batch, self._demultiplexers.get(channel.number)
+        if demultiplexer is not None:
+            batch = demultiplexer.records(batch)
+        if batch.num_rows:
+            self._task.process_batch(batch, self._input_indexes[channel.info.gate_idx])
 
     def _on_barrier(self, channel: InputChannel, element: CheckpointBarrier) -> None:
         self.barriers.process_barrier(element, channel)
@@ -108,14 +207,24 @@ class TaskInput:
         self.barriers.process_cancellation(element, channel)
 
     def _on_end_of_channel_state(self, channel: InputChannel, element: EndOfChannelState) -> None:
-        self._recovery[self._input_indexes[channel.info.gate_idx]].handle_end_of_recovery(channel)
+        tracker = self._recovery[self._input_indexes[channel.info.gate_idx]]
+        tracker.handle_end_of_recovery(channel)
+        if tracker.all_channels_recovered:
+            for each in tracker.channels:
+                self._demultiplexers.pop(each.number, None)
 
     def _on_watermark(self, channel: InputChannel, element: Watermark) -> None:
-        self._advance(self._valve.watermark(channel.number, element.timestamp_ms))
+        timestamp_ms: int | None = element.timestamp_ms
+        if channel.number in self._demultiplexers:
+            timestamp_ms = self._demultiplexers[channel.number].watermark(element.timestamp_ms)
+        if timestamp_ms is not None:
+            self._advance(self._valve.watermark(channel.number, timestamp_ms))
 
     def _on_watermark_status(self, channel: InputChannel, element: WatermarkStatus) -> None:
-        was_idle = self._valve.all_idle
-        self._advance(self._valve.status(channel.number, idle=element.idle))
+        was_idle, idle = self._valve.all_idle, element.idle
+        if channel.number in self._demultiplexers:
+            idle = self._demultiplexers[channel.number].status(idle=idle)
+        self._advance(self._valve.status(channel.number, idle=idle))
         if self._valve.all_idle != was_idle:
             self._task.announce_idleness(self._valve.all_idle)
 
@@ -142,6 +251,7 @@ class TaskInput:
         CancelCheckpointMarker: _on_cancel_marker,  # type: ignore[dict-item]
         Watermark: _on_watermark,  # type: ignore[dict-item]
         WatermarkStatus: _on_watermark_status,  # type: ignore[dict-item]
+        SubtaskConnectionDescriptor: _on_connection,  # type: ignore[dict-item]
         EndOfChannelState: _on_end_of_channel_state,  # type: ignore[dict-item]
         EndOfData: _on_end_of_data,  # type: ignore[dict-item]
         EndOfPartition: _on_end_of_partition,  # type: ignore[dict-item]

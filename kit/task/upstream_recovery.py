@@ -18,7 +18,7 @@ class UpstreamRecoveryTracker:
     """Counts the channels of one input that have delivered their recovered data."""
 
     def __init__(self, channels: Sequence[InputChannel]) -> None:
-        self._channels = tuple(channels)
+        self.channels = tuple(channels)
         self._recovering = {channel.number for channel in channels}
 
     @property
@@ -34,8 +34,8 @@ class UpstreamRecoveryTracker:
             raise ProtocolError(f"{channel.source_task} ended its recovered data twice on channel {channel.number}")
         self._recovering.remove(channel.number)
         if self.all_channels_recovered:
-            for each in self._channels:
+            for each in self.channels:
                 each.resume()
 
     def __repr__(self) -> str:
-        return f"UpstreamRecoveryTracker({len(self._recovering)} of {len(self._channels)} recovering)"
+        return f"UpstreamRecoveryTracker({len(self._recovering)} of {len(self.channels)} recovering)"
