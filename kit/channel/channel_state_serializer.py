@@ -65,22 +65,19 @@ class ChannelStateSerializer:
         Raises ValueError for more than 2 GiB.
         """
         batches = [_batch_of(element) for element in elements]
-        size = sum(map(_stream_size, batches))
-        if size > MAX_CHUNK_BYTES:
-            raise ValueError(f"{len(batches)} buffers of {size} B are too large for a checkpoint: send smaller batches")
-        sink.write(_INT.pack(size))
-        for batch in batches:
-            _write_stream(batch, sink)
-        return LENGTH_BYTES + size
+        return _write_chunk(sink, batches, sum(map(_stream_size, batches)))
 
     def encode(self, elements: Iterable[DataElement]) -> tuple[pa.Buffer, tuple[int, ...]]:
         """A whole file with a chunk for each element: its bytes, and where each chunk begins, then where it ends."""
-        sink = pa.BufferOutputStream()
+        batches = [_batch_of(element) for element in elements]
+        sizes = list(map(_stream_size, batches))
+        data = pa.allocate_buffer(HEADER_LENGTH + sum(sizes) + LENGTH_BYTES * len(sizes))  # grown, it would be copied
+        sink = pa.FixedSizeBufferWriter(data)
         self.write_header(sink)
         offsets = [HEADER_LENGTH]
-        for element in elements:
-            offsets.append(offsets[-1] + self.write_data(sink, element))
-        return sink.getvalue(), tuple(offsets)
+        for batch, size in zip(batches, sizes, strict=True):
+            offsets.append(offsets[-1] + _write_chunk(sink, [batch], size))
+        return data, tuple(offsets)
 
     # --- reading --------------------------------------------------------------------------------------------------
 
@@ -146,6 +143,15 @@ def decode_elements(data: bytes | pa.Buffer) -> list[DataElement]:
     except (pa.ArrowException, OSError, ValueError) as error:
         raise StateRestoreError(f"{len(data)} bytes of channel state hold no element: {error}") from error
     return elements
+
+
+def _write_chunk(sink: Sink, batches: Sequence[pa.RecordBatch], size: int) -> int:
+    if size > MAX_CHUNK_BYTES:
+        raise ValueError(f"{len(batches)} buffers of {size} B are too large for a checkpoint: send smaller batches")
+    sink.write(_INT.pack(size))
+    for batch in batches:
+        _write_stream(batch, sink)
+    return LENGTH_BYTES + size
 
 
 def _write_stream(batch: pa.RecordBatch, sink: Any) -> None:
