@@ -14,7 +14,7 @@ Chunks of one channel may be cut out and merged into one (`extract_and_merge`): 
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any, Protocol
 
 import pyarrow as pa
@@ -65,18 +65,23 @@ class ChannelStateSerializer:
         Raises ValueError for more than 2 GiB.
         """
         batches = [_batch_of(element) for element in elements]
-        return _write_chunk(sink, batches, sum(map(_stream_size, batches)))
+        size = sum(map(_stream_size, batches))
+        if size > MAX_CHUNK_BYTES:
+            raise ValueError(f"{len(batches)} buffers of {size} B are too large for a checkpoint: send smaller batches")
+        sink.write(_INT.pack(size))
+        for batch in batches:
+            _write_stream(batch, sink)
+        return LENGTH_BYTES + size
 
-    def encode(self, elements: Iterable[DataElement]) -> tuple[pa.Buffer, tuple[int, ...]]:
+    def encode(self, elements: Sequence[DataElement]) -> tuple[pa.Buffer, tuple[int, ...]]:
         """A whole file with a chunk for each element: its bytes, and where each chunk begins, then where it ends."""
-        batches = [_batch_of(element) for element in elements]
-        sizes = list(map(_stream_size, batches))
-        data = pa.allocate_buffer(HEADER_LENGTH + sum(sizes) + LENGTH_BYTES * len(sizes))  # grown, it would be copied
+        chunks = sum(LENGTH_BYTES + _stream_size(_batch_of(element)) for element in elements)
+        data = pa.allocate_buffer(HEADER_LENGTH + chunks)  # memory that grew would be copied
         sink = pa.FixedSizeBufferWriter(data)
         self.write_header(sink)
         offsets = [HEADER_LENGTH]
-        for batch, size in zip(batches, sizes, strict=True):
-            offsets.append(offsets[-1] + _write_chunk(sink, [batch], size))
+        for element in elements:
+            offsets.append(offsets[-1] + self.write_data(sink, element))
         return data, tuple(offsets)
 
     # --- reading --------------------------------------------------------------------------------------------------
@@ -123,13 +128,6 @@ class ChannelStateSerializer:
 # --- elements ---------------------------------------------------------------------------------------------------------
 
 
-def encode_element(element: DataElement) -> pa.Buffer:
-    """An element's bytes, which describe themselves."""
-    sink = pa.BufferOutputStream()
-    _write_stream(_batch_of(element), sink)
-    return sink.getvalue()
-
-
 def decode_elements(data: bytes | pa.Buffer) -> list[DataElement]:
     """All elements whose bytes these are, in order; raises StateRestoreError for other bytes."""
     reader = pa.BufferReader(data)
@@ -143,15 +141,6 @@ def decode_elements(data: bytes | pa.Buffer) -> list[DataElement]:
     except (pa.ArrowException, OSError, ValueError) as error:
         raise StateRestoreError(f"{len(data)} bytes of channel state hold no element: {error}") from error
     return elements
-
-
-def _write_chunk(sink: Sink, batches: Sequence[pa.RecordBatch], size: int) -> int:
-    if size > MAX_CHUNK_BYTES:
-        raise ValueError(f"{len(batches)} buffers of {size} B are too large for a checkpoint: send smaller batches")
-    sink.write(_INT.pack(size))
-    for batch in batches:
-        _write_stream(batch, sink)
-    return LENGTH_BYTES + size
 
 
 def _write_stream(batch: pa.RecordBatch, sink: Any) -> None:

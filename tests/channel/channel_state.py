@@ -129,6 +129,11 @@ class Slot:
         return [handle for event in written for handle in (*event.input_handles, *event.output_handles)]
 
 
+def encode_element(element: DataElement) -> pa.Buffer:
+    """Give an element's bytes."""
+    return ChannelStateSerializer().encode([element])[0][8:]
+
+
 def read_back(part: RestoredPart) -> list[DataElement]:
     """Give the elements behind a channel's handle."""
     source, serializer = pa.BufferReader(part.data), ChannelStateSerializer()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from kit.channel.channel_state_checkpoint_writer import ChannelStateCheckpointWriter, ChannelStateFile, WriterState
-from kit.channel.channel_state_serializer import encode_element
 from kit.protocol.elements import Buffer
 from kit.protocol.events import ChannelStateFileFailed
 from kit.protocol.reasons import CheckpointFailureReason
@@ -20,6 +19,7 @@ from tests.channel.channel_state import (
     Slot,
     a_storage,
     buffer,
+    encode_element,
     watched,
     written,
 )

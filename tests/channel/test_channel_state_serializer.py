@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kit.channel.channel_state_serializer import ChannelStateSerializer, decode_elements, encode_element
+from kit.channel.channel_state_serializer import ChannelStateSerializer, decode_elements
 from kit.protocol.elements import Buffer, DataElement, Watermark, WatermarkStatus
 from kit.state.errors import StateRestoreError
-from tests.channel.channel_state import buffer, values
+from tests.channel.channel_state import buffer, encode_element, values
 
 SERIALIZER = ChannelStateSerializer()
 
