@@ -1,0 +1,105 @@
+"""In-flight data in the lab: written by its own step, gone with its checkpoint or its worker, the same again after a
+rewind.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kit.job.status import JobStatus
+from kit.lab.actions import Action, ActionKind
+from kit.lab.lab import Lab
+from tests.lab.jobs import CHECKPOINTS, Shape, environment, referenced_files, settle, wrong
+
+SHAPE = Shape(rows=90, splits=4, parallelism=2, chaining=False)
+FILE = "WriteChannelStateFile"
+
+
+def a_lab(seed: int = 1, **checkpoint: Any) -> Lab:
+    return Lab(environment(SHAPE, unaligned=True, **checkpoint), seed=seed)
+
+
+def to_be_written(lab: Lab) -> list[Action]:
+    return [action for action in lab.enabled() if action.kind is ActionKind.IO and FILE in action.detail]
+
+
+def files(lab: Lab) -> list[str]:
+    """Files of in-flight data, by name."""
+    return [path for path in lab.files.paths(CHECKPOINTS) if path.endswith("channel-state")]
+
+
+def test_in_flight_data_is_written_by_a_step_of_its_own() -> None:
+    lab = a_lab()
+    lab.run_until(lambda lab: bool(to_be_written(lab)))
+    assert files(lab) == []
+    (action, *_) = to_be_written(lab)
+    assert action.detail.startswith(f"{FILE} of chk-")
+    lab.step(action)
+    assert len(files(lab)) == 1
+    answered = [record for record in lab.trace.story(kind="ChannelStateWritten") if record.data["bytes_written"]]
+    assert answered
+    assert {record.machine.rpartition("/")[2] for record in answered} == {action.subject.rpartition("/")[2]}
+
+
+@pytest.mark.parametrize("most", [1, 2, 5])
+def test_what_is_left_on_disk_is_referred_to(most: int) -> None:
+    lab = a_lab(max_subtasks_per_channel_state_file=most, max_retained=9)
+    lab.run_until(lambda lab: len(lab.trace.story(kind="CheckpointCompleted")) > 2)
+    lab.cancel()
+    settle(lab)
+    assert lab.master.status is JobStatus.CANCELED
+    assert len(files(lab)) > 2
+    assert set(files(lab)) <= referenced_files(lab)
+
+
+def test_little_in_flight_data_has_no_file() -> None:
+    lab = a_lab(memory_threshold_bytes=1_000_000)
+    lab.run()
+    assert lab.master.status is JobStatus.FINISHED
+    written = lab.trace.story(kind="ChannelStateWritten")
+    assert any(record.data["bytes_written"] for record in written)
+    assert files(lab) == []
+
+
+def test_a_worker_that_dies_takes_along_what_it_was_to_write() -> None:
+    lab = a_lab()
+    lab.run_until(lambda lab: bool(to_be_written(lab)))
+    (action, *_) = to_be_written(lab)
+    worker = int(action.subject.rpartition("/")[2])
+    lab.kill(worker)
+    assert all(int(left.subject.rpartition("/")[2]) != worker for left in to_be_written(lab))
+    lab.run()
+    assert lab.master.status is JobStatus.FINISHED
+    assert wrong(lab, SHAPE) == {}
+    assert files(lab) == []
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_checkpoint_that_ends_early_leaves_nothing(seed: int) -> None:
+    lab = a_lab(seed, timeout_ms=45)
+    lab.run_until(lambda lab: len(lab.trace.story(kind="CheckpointAborted")) >= 2)
+    lab.run()
+    assert lab.master.status is JobStatus.FINISHED
+    assert wrong(lab, SHAPE) == {}
+    assert files(lab) == []
+
+
+@pytest.mark.parametrize("aligned_timeout_ms", [0, 5])
+def test_a_rewind_goes_the_same_way_again(aligned_timeout_ms: int) -> None:
+    lab = a_lab(aligned_timeout_ms=aligned_timeout_ms)
+    lab.run()
+    way, story, disk = list(lab.actions), told(lab), dict(lab.files.contents)
+    for position in range(40, lab.position, 97):
+        lab.goto(position)
+        other = lab.fork()
+        if other.enabled():
+            other.step()
+        lab.replay(way[position:])
+        assert told(lab) == story
+        assert lab.files.contents == disk
+
+
+def told(lab: Lab) -> list[tuple[Any, ...]]:
+    return [(record.id, record.cause, record.kind, str(record.data)) for record in lab.trace.story()]
