@@ -197,6 +197,12 @@ def _with_registered(
     return replace(state, managed_keyed_state=tuple(handles))
 
 
+def shared_file_names(states: Iterable[OperatorState]) -> tuple[str, ...]:
+    """The names of the files that a whole checkpoint shares, in order."""
+    paths = [part.handle.path for state in states for part in shared_parts(state)]
+    return tuple(sorted({path.rpartition("/")[2] for path in paths if path is not None}))
+
+
 def shared_handles(states: Iterable[OperatorState]) -> dict[str, StreamStateHandle]:
     """What a whole checkpoint shares, by key."""
     return {part.handle.physical_id: part.handle for state in states for part in shared_parts(state)}

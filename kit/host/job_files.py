@@ -54,7 +54,7 @@ from kit.protocol.events import (
 )
 from kit.protocol.stored import RecoveredCheckpoint, StoredCheckpoint
 from kit.protocol.words import Word
-from kit.state.storage import CheckpointLocation, CheckpointStorage
+from kit.state.storage import CheckpointLocation, CheckpointStorage, checkpoint_of
 
 
 class JobFiles:
@@ -119,12 +119,22 @@ class JobFiles:
                 remove(set(self._store.ids()).difference(command.keep))
             except OSError as error:
                 errors.append(str(error))
+        try:
+            self._remove_orphaned_shared_files(command.shared)
+        except OSError as error:
+            errors.append(str(error))
         return OrphansRemoved(error="; ".join(errors))
 
     def _remove_orphaned_directories(self, orphans: Collection[int]) -> None:
         for checkpoint_id, location in self._storage.checkpoint_locations().items():
             if checkpoint_id in orphans:
                 self._storage.dispose_on_failure(location)
+
+    def _remove_orphaned_shared_files(self, kept: Collection[str]) -> None:
+        """Those of other runs may belong to somebody's snapshot: only what this run has written goes."""
+        directory, ids = self._storage.shared_directory, self._store.ids()
+        names = [name for name in self._storage.names(directory) if name not in kept and checkpoint_of(name) in ids]
+        self._storage.discard(f"{directory}/{name}" for name in names)
 
     def _remove_orphaned_output(self, orphans: Collection[int]) -> None:
         for sink in sinks(self._job):

@@ -22,7 +22,7 @@ from kit.coordinator.coordinator import CheckpointCoordinator
 from kit.graph.execution_graph import ExecutionGraph
 from kit.graph.job_graph import JobGraph
 from kit.graph.settings import SettingError
-from kit.job.leftovers import Leftovers
+from kit.job.leftovers import Leftovers, remove_orphans
 from kit.job.operator_coordinators import OperatorCoordinators
 from kit.job.restart import create_restarts
 from kit.job.restoring import hold_in_flight_data, restore_job
@@ -36,7 +36,6 @@ from kit.protocol.commands import (
     CompleteRequest,
     JobStatusChanged,
     Note,
-    RemoveOrphans,
     RestoreMasterHooks,
     ScheduleTimer,
     StartEpoch,
@@ -426,9 +425,7 @@ class JobMaster(Machine):
         retained = [each for each in store.checkpoints if not each.should_be_discarded_at(status.name)]
         self.checkpoints.shut_down(JobStatus.CREATED.name if keep_all else status.name)
         if not keep_all:
-            savepoints = self.checkpoints.completion.savepoints
-            keep = savepoints.union(each.checkpoint_id for each in (*retained, *store.subsumed))
-            self.emit(RemoveOrphans(keep=tuple(sorted(keep))))
+            self.emit(remove_orphans((*retained, *store.subsumed), self.checkpoints.completion.savepoints))
         self._become(status, error)
         if status is JobStatus.FINISHED and self._stopping.answer is not None:
             self._emit_if_any(self._stopping.finish())

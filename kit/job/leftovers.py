@@ -1,14 +1,18 @@
-"""What the workers of an epoch may have written for checkpoints that never completed.
+"""What is left behind: by the workers of an epoch, and by a driver that died or a job that has ended.
 
 A task that writes its part of a checkpoint while the job fails may never get to acknowledge it, so nobody knows the
 names of its files. But it wrote them into the checkpoint's directory, and once all workers have left nothing more is
-written there: then the directory goes as a whole.
+written there: then the directory goes as a whole. What drivers leave is told from what is kept (`remove_orphans`).
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable
+
+from kit.coordinator.completed_checkpoint import CompletedCheckpoint
 from kit.coordinator.coordinator import CheckpointCoordinator
-from kit.protocol.commands import DiscardState
+from kit.coordinator.shared_state_registry import shared_file_names
+from kit.protocol.commands import DiscardState, RemoveOrphans
 
 
 class Leftovers:
@@ -34,3 +38,10 @@ class Leftovers:
 
     def __repr__(self) -> str:
         return f"Leftovers({', '.join(f'chk-{each}' for each in self._begun) or 'none'})"
+
+
+def remove_orphans(kept: Collection[CompletedCheckpoint], others: Iterable[int]) -> RemoveOrphans:
+    """The command to delete all but these checkpoints, with the files they share, and what belongs to `others`."""
+    states = [state for checkpoint in kept for state in checkpoint.operator_states.values()]
+    ids = {*others, *(checkpoint.checkpoint_id for checkpoint in kept)}
+    return RemoveOrphans(keep=tuple(sorted(ids)), shared=shared_file_names(states))

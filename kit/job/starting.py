@@ -19,9 +19,10 @@ from typing import Any
 from kit.coordinator.coordinator import CheckpointCoordinator
 from kit.graph.execution_graph import ExecutionGraph
 from kit.graph.settings import SettingError
+from kit.job.leftovers import remove_orphans
 from kit.job.restoring import assignment_vertices
 from kit.metadata import read_metadata
-from kit.protocol.commands import EnumerateSplits, RecoverCheckpoints, RemoveOrphans, ResolveSnapshot
+from kit.protocol.commands import EnumerateSplits, RecoverCheckpoints, ResolveSnapshot
 from kit.protocol.events import (
     CheckpointsRecovered,
     CheckpointStored,
@@ -90,7 +91,8 @@ class JobStart:
         if self._checkpoints.store.latest is None:
             self._resolve(self.event)
         self.awaited.add(ORPHANS)
-        self._emit(RemoveOrphans(keep=tuple(each.stored.checkpoint_id for each in event.checkpoints)))
+        stored = [each.stored.checkpoint_id for each in event.checkpoints]
+        self._emit(remove_orphans(self._checkpoints.store.checkpoints, stored))
 
     def on_resolved(self, event: SnapshotResolved) -> None:
         """The snapshot at `restore_path` becomes the latest checkpoint. Raises ValueError when it does not fit."""

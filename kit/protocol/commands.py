@@ -75,10 +75,12 @@ class RecoverCheckpoints(Word):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemoveOrphans(Word):
     """Delete what this run of the job left behind and nothing refers to: checkpoint directories, staged output and
-    entries of the store, but for those of the checkpoints in `keep`. Answer: OrphansRemoved.
+    entries of the store, but for those of the checkpoints in `keep`; shared files, but for those named in `shared`.
+    Answer: OrphansRemoved.
     """
 
     keep: tuple[int, ...]
+    shared: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -40,6 +40,7 @@ TASK_OWNED_STATE_DIR = "taskowned"
 DEFAULT_MEMORY_THRESHOLD_BYTES = 20 * 1024  # Flink's state.storage.fs.memory-threshold
 MAX_MEMORY_THRESHOLD_BYTES = 1024 * 1024
 
+_STATE_FILE_NAME = re.compile(r"[0-9a-f]{32}-\d+-(\d+)-")
 _SAVEPOINT_ATTEMPTS = 10
 _ATOMIC_ON_CLOSE = ("s3", "gcs", "abfs")  # an object appears when it is complete; renaming would copy it
 
@@ -71,6 +72,12 @@ class ResolvedCheckpoint:
 def state_file_name(operator_id: str, subtask: int, checkpoint_id: int, part: str) -> str:
     """The name of a state file: the same for the same operator, subtask, checkpoint and part wherever the job runs."""
     return f"{operator_id}-{subtask}-{checkpoint_id}-{part}"
+
+
+def checkpoint_of(state_file: str) -> int | None:
+    """The checkpoint for which the state file of this name was written; None for a file of another kind."""
+    found = _STATE_FILE_NAME.match(state_file)
+    return None if found is None else int(found[1])
 
 
 class StateFiles:
