@@ -133,7 +133,8 @@ class NumberColumn:
 
     def put_one(self, slot: int, value: Any) -> None:
         """Set one entry from a converted Python value."""
-        self._before_write(slot)
+        if self._readers or self._null_readers:
+            self._before_write(slot)
         if value is None or self.nulls is not None:
             self._null_mask()[slot] = value is None
         if value is None:
