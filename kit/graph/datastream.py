@@ -34,6 +34,7 @@ from kit.state.key_groups import java_hash
 if TYPE_CHECKING:
     from kit.graph.connected_streams import ConnectedStreams
     from kit.graph.environment import StreamEnvironment
+    from kit.graph.joined_streams import JoinedStreams
     from kit.graph.keyed_stream import KeyedStream
 
 Row = dict[str, Any]
@@ -90,6 +91,15 @@ class DataStream:
         from kit.graph.connected_streams import connected
 
         return connected(self, other)
+
+    def join(self, other: DataStream) -> JoinedStreams:
+        """Pairs of records with one key in one window of event time.
+
+        orders.join(payments).where("id").equal_to("order").window(TumblingEventTimeWindows(60_000)).join()
+        """
+        from kit.graph.joined_streams import JoinedStreams
+
+        return JoinedStreams(self, other)
 
     def select(self, *columns: str) -> OperatorStream:
         """Only these columns, in this order."""

@@ -13,6 +13,8 @@ from kit.graph.stream_graph import GraphError
 from kit.operators.function_operator import FunctionInput
 from kit.operators.interval_join import IntervalJoin
 from kit.operators.side_output import OutputTag
+from kit.operators.window_assigners import WindowAssigner
+from kit.operators.window_join import WindowJoin
 
 if TYPE_CHECKING:
     from kit.graph.datastream import DataStream, OperatorStream
@@ -54,6 +56,46 @@ class IntervalJoined:
 
     def __repr__(self) -> str:
         return f"IntervalJoined({self._left!r}, {self._right!r})"
+
+
+class JoinedStreams:
+    """Two streams to be joined by key and window: `where`, `equal_to`, `window`, `join`."""
+
+    def __init__(self, left: DataStream, right: DataStream) -> None:
+        self._left = left
+        self._right = right
+        self._left_keys: tuple[str, ...] = ()
+        self._right_keys: tuple[str, ...] = ()
+        self._assigner: WindowAssigner | None = None
+
+    def where(self, *columns: str) -> JoinedStreams:
+        """The key columns of the left stream."""
+        self._left_keys = columns
+        return self
+
+    def equal_to(self, *columns: str) -> JoinedStreams:
+        """The key columns of the right stream, in the same order."""
+        self._right_keys = columns
+        return self
+
+    def window(self, assigner: WindowAssigner) -> JoinedStreams:
+        """Tumbling or sliding windows of event time: `.window(TumblingEventTimeWindows(60_000))`."""
+        self._assigner = assigner
+        return self
+
+    def join(self) -> OperatorStream:
+        """The pairs: the columns of the left record, then those of the right one (a key of one name is there once).
+
+        orders.join(payments).where("id").equal_to("order").window(TumblingEventTimeWindows(60_000)).join()
+        """
+        if self._assigner is None:
+            raise GraphError("join: say in which windows: .where(...).equal_to(...).window(...).join()")
+        left, right = self._left.key_by(*self._left_keys), self._right.key_by(*self._right_keys)
+        spec = WindowJoin(*timed_inputs("join", left, right), self._assigner, name="window-join")
+        return two_inputs(spec, left, right)
+
+    def __repr__(self) -> str:
+        return f"JoinedStreams({self._left!r}, {self._right!r})"
 
 
 def timed_inputs(what: str, left: DataStream, right: DataStream) -> tuple[FunctionInput, FunctionInput]:

@@ -41,6 +41,7 @@ from kit.operators.window_assigners import (
     WindowAssigner,
 )
 from kit.operators.window_contents import Window
+from kit.operators.window_join import WindowJoin
 
 __all__ = [
     "Aggregate",
@@ -99,6 +100,7 @@ __all__ = [
     "Window",
     "WindowAggregate",
     "WindowAssigner",
+    "WindowJoin",
     "WindowProcess",
     "WindowReduce",
     "WithColumn",

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
 import pyarrow as pa
 
 from kit.operators.base import Operator
@@ -22,7 +21,6 @@ from kit.operators.row_buffer import RowBuffer
 from kit.operators.side_output import OutputTag
 from kit.operators.spec import ResolvedSpec, SchemaError
 from kit.operators.watermarks import event_times_ms
-from kit.protocol.elements import MAX_WATERMARK_MS
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -71,10 +69,11 @@ class IntervalJoinOperator(Operator):
 
     def initialize_state(self) -> None:
         """Register the buffers of both sides."""
-        backend, name = self.context.keyed_state, self._spec.name
+        backend, spec = self.context.keyed_state, self._spec
+        left_ms, right_ms = max(spec.upper_ms, 0), max(-spec.lower_ms, 0)
         self._buffers = (
-            RowBuffer(backend, "LEFT_BUFFER", self._spec.left, name),
-            RowBuffer(backend, "RIGHT_BUFFER", self._spec.right, name),
+            RowBuffer(backend, "LEFT_BUFFER", spec.left, spec.name, lambda times: times + left_ms),
+            RowBuffer(backend, "RIGHT_BUFFER", spec.right, spec.name, lambda times: times + right_ms),
         )
 
     def process_batch(self, batch: pa.RecordBatch, input_index: int = 0) -> None:
@@ -97,11 +96,8 @@ class IntervalJoinOperator(Operator):
 
     def process_watermark(self, timestamp_ms: int) -> None:
         """Forget the rows that no partner can come for any more, then hand the watermark on."""
-        for buffer, (_, upper) in zip(self._buffers, self._bounds):
-            if timestamp_ms == MAX_WATERMARK_MS:
-                buffer.remove(np.arange(len(buffer)))
-            else:
-                buffer.remove(buffer.times <= timestamp_ms - max(upper, 0))
+        for buffer in self._buffers:
+            buffer.expire(timestamp_ms)
         self.context.output.emit_watermark(timestamp_ms)
 
     def _set_late_aside(self, batch: pa.RecordBatch, input_index: int) -> None:

@@ -7,30 +7,38 @@ the highest one restored, so rows of one key keep their order however often the 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from kit.operators.function_operator import FunctionInput
-from kit.operators.key_time_index import KeyTimeIndex, Mask, Numbers
+from kit.operators.key_time_index import KeyTimeIndex, Numbers
 from kit.operators.watermarks import event_times_ms
 from kit.state.descriptors import ValueStateDescriptor
 from kit.state.heap import HeapKeyedStateBackend
 
-_NUMBERS = 2
-_SLOTS = 3
-"""Columns of the index."""
+_SLOTS, _UNTIL = 3, 4
+"""Columns of the index, behind keys, times and numbers."""
 
 
 class RowBuffer:
-    """The rows of one input that may still be joined."""
+    """The rows of one input that may still be joined. `kept_until` says of event times up to which watermark."""
 
-    def __init__(self, backend: HeapKeyedStateBackend, name: str, given: FunctionInput, operator: str) -> None:
+    def __init__(
+        self,
+        backend: HeapKeyedStateBackend,
+        name: str,
+        given: FunctionInput,
+        operator: str,
+        kept_until: Callable[[Numbers], Numbers],
+    ) -> None:
         self._given = given
+        self._kept_until = kept_until
         self._key_type = backend.key_type
         self._table = backend.table(ValueStateDescriptor(name, pa.struct(list(given.schema))), pa.int64())
-        self.index = KeyTimeIndex(backend.key_type, 2)
+        self.index = KeyTimeIndex(backend.key_type, 3)
         self._next = 0
         slots = self._table.entries()
         if len(slots):
@@ -39,7 +47,8 @@ class RowBuffer:
             codes = self.index.codes(self._table.keys(slots), create=True)
             self._next = int(numbers.to_numpy().max()) + 1
             order = np.argsort(numbers.to_numpy(), kind="stable")
-            self.index.add(codes[order], times[order], numbers.to_numpy()[order], slots[order])
+            columns = (codes, times, numbers.to_numpy(), slots, kept_until(times))
+            self.index.add(*(column[order] for column in columns))
 
     def __len__(self) -> int:
         return len(self.index)
@@ -53,7 +62,7 @@ class RowBuffer:
         self._next += batch.num_rows
         slots = self._table.slots(keys, numbers)
         self._table.put(slots, batch.to_struct_array())
-        self.index.add(self.index.codes(keys, create=True), times, numbers, slots)
+        self.index.add(self.index.codes(keys, create=True), times, numbers, slots, self._kept_until(times))
 
     def between(self, keys: pa.Array, low: Numbers, high: Numbers) -> tuple[Numbers, Numbers]:
         """For each key, the positions of its rows from time `low` to `high`, both included: from, to (excluded)."""
@@ -64,17 +73,12 @@ class RowBuffer:
         """The rows at positions."""
         return self._rows_at(self.index.columns[_SLOTS][positions])
 
-    @property
-    def times(self) -> Numbers:
-        """The event time of each row, by position."""
-        return self.index.columns[1]
-
-    def remove(self, rows: Mask | Numbers) -> None:
-        """Forget rows, given by position or by mask."""
-        slots = self.index.columns[_SLOTS][rows]
-        if len(slots):
-            self._table.clear(slots)
-            self.index.remove(rows)
+    def expire(self, watermark_ms: int) -> None:
+        """Forget the rows that were kept until then."""
+        expired = self.index.columns[_UNTIL] <= watermark_ms
+        if expired.any():
+            self._table.clear(self.index.columns[_SLOTS][expired])
+            self.index.remove(expired)
 
     def _rows_at(self, slots: Numbers) -> pa.RecordBatch:
         return pa.RecordBatch.from_arrays(self._table.get(slots).flatten(), schema=self._given.schema)
