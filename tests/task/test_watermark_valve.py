@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kit.protocol.elements import MIN_WATERMARK_MS, Watermark, WatermarkStatus
-from kit.task.watermark_valve import WatermarkValve
+from kit.task.watermark_valve import InputWatermarks, WatermarkValve
 from tests.task.harness import TaskHarness, fan_in
 
 
@@ -110,3 +110,38 @@ def test_a_task_hands_on_time_then_idleness_and_activity_once() -> None:
     task.status(0, idle=False)
     task.status(1, idle=False)
     assert task.sent() == [Watermark(10), Watermark(20), WatermarkStatus(True), WatermarkStatus(False)]
+
+
+def test_event_time_of_two_inputs_is_the_minimum_over_those_that_are_not_idle() -> None:
+    time = InputWatermarks({0: 0, 1: 0, 2: 1})
+    assert time.watermark(0, 10) is None
+    assert time.watermark(1, 20) is None
+    assert time.watermark(2, 15) == 10
+    assert time.status(0, idle=True) == 15, "the first input is at 20 now"
+    assert time.status(2, idle=True) == 20
+    assert not time.all_idle
+    assert time.watermark(1, 30) == 30
+    assert repr(time) == "InputWatermarks(30 ms, 2 inputs)"
+
+
+def test_a_channel_that_comes_back_catches_up_with_its_own_input() -> None:
+    time = InputWatermarks({0: 0, 1: 0, 2: 1})
+    time.status(1, idle=True)
+    time.watermark(0, 100)
+    assert time.watermark(2, 20) == 20
+    assert time.status(1, idle=False) is None
+    assert time.watermark(1, 50) is None
+    assert time.watermark(2, 120) == 100, "50 is behind what the first input has said, so it does not count"
+
+
+def test_what_the_last_active_input_said_counts_when_all_are_idle() -> None:
+    time = InputWatermarks({0: 0, 1: 1, 2: 1})
+    time.watermark(0, 10)
+    time.status(0, idle=True)
+    assert time.watermark(1, 5) is None
+    time.status(1, idle=True)
+    assert time.status(2, idle=True) == 5
+    assert time.all_idle
+    assert time.status(0, idle=True) is None
+    assert time.status(0, idle=False) == 10
+    assert not time.all_idle
