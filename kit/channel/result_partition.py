@@ -48,17 +48,25 @@ class ResultSubpartition:
     `number` is the channel's number in the execution graph, `info` its place in the task, `target_task` the receiver.
     """
 
-    __slots__ = ("_in_flight", "_send", "_writer", "credits", "info", "number", "queue", "target_task")
+    __slots__ = ("_in_flight", "_send", "_waits", "_writer", "credits", "info", "number", "queue", "target_task")
 
     def __init__(
-        self, number: int, info: ResultSubpartitionInfo, target_task: str, send: Send, writer: OutputStateWriter
+        self,
+        number: int,
+        info: ResultSubpartitionInfo,
+        target_task: str,
+        send: Send,
+        waits: Send,
+        writer: OutputStateWriter,
     ) -> None:
+        """`send` puts an element on the wire, `waits` is told of one that cannot go yet."""
         self.number = number
         self.info = info
         self.target_task = target_task
         self.queue: deque[Element] = deque()
         self.credits = 0
         self._send = send
+        self._waits = waits
         self._writer = writer
         self._in_flight: tuple[int, DataFuture] | None = None
         """The checkpoint whose barrier waits here and may time out, and what it would overtake."""
@@ -75,6 +83,8 @@ class ResultSubpartition:
                 self._may_time_out(element.checkpoint_id)
         self.queue.append(element)
         self._flush()
+        if self.queue:
+            self._waits(self.number, element)
 
     def add_credits(self, credits: int) -> None:
         """The receiver can take more buffers: send what now may go."""
@@ -177,6 +187,7 @@ class ResultPartition:
         index: int,
         targets: Sequence[tuple[int, str]],
         send: Send,
+        waits: Send,
         writer: OutputStateWriter,
         *,
         supports_unaligned: bool = True,
@@ -184,7 +195,7 @@ class ResultPartition:
         self.index = index
         self.supports_unaligned = supports_unaligned
         self.subpartitions = tuple(
-            ResultSubpartition(number, ResultSubpartitionInfo(index, position), task, send, writer)
+            ResultSubpartition(number, ResultSubpartitionInfo(index, position), task, send, waits, writer)
             for position, (number, task) in enumerate(targets)
         )
 

@@ -124,6 +124,11 @@ CAPTIONS: dict[tuple[str, str], str] = {
     ("command", "SendElement"): "{who} sends {element} to {to}{overtaking}",
     ("event", "ElementReceived"): "{element} reaches {who} from {source}",
     ("*", "ElementQueued"): "{who} keeps {element} for {to}, which has no room yet",
+    ("command", "ElementTaken"): "{who} takes a mark from {source}",
+    ("command", "SubmitChannelState"): "{who} keeps in-flight data for a checkpoint",
+    ("*", "ChannelStateWritten"): "{who}'s in-flight data of checkpoint {cp} is written",
+    ("*", "ChannelStateFailed"): "{who}'s in-flight data of checkpoint {cp} could not be written: {error}",
+    ("command", "DiscardSnapshot"): "{who} removes what it had written for a checkpoint that nobody wants",
     ("command", "GrantCredit"): "{who} has room again for {source}",
     ("event", "CreditReceived"): "{who} may send more to {to}",
     ("event", "ProcessInput"): "{who} has its turn",
@@ -131,6 +136,10 @@ CAPTIONS: dict[tuple[str, str], str] = {
     ("event", "SplitRead"): "{who} has read {rows} from its source",
     ("*", "BarrierAligned"): "{who} takes barrier {cp} from {source}{and_waits}",
     ("*", "BarrierCounted"): "{who} counts barrier {cp} from {source} and reads that channel on",
+    ("*", "EndCounted"): "{who} takes the end of {source} for its barrier {cp}",
+    ("*", "BarrierAnnounced"): "{who} hears of barrier {cp} from {source}, which lies behind data",
+    ("*", "BarrierPrioritized"): "{who} takes barrier {cp} from {source} before the data that lies ahead of it",
+    ("*", "AlignmentTimedOut"): "{who} has waited long enough: from here on barrier {cp} overtakes",
     ("*", "BarrierIgnored"): "{who} drops barrier {cp} from {source}: that checkpoint is over for it",
     ("command", "ScheduleTimer"): "{who} sets its clock: {timer} at {due_ms} ms",
     ("command", "CancelTimer"): "{who} forgets its timer {timer}",
@@ -146,6 +155,8 @@ _ELEMENTS = {
     "WatermarkStatus": "its idleness",
     "EndOfData": "the end of data",
     "EndOfPartition": "the end of the stream",
+    "SubtaskConnectionDescriptor": "word where the next buffer was in flight",
+    "EndOfChannelState": "the end of what was in flight",
 }
 
 

@@ -15,11 +15,9 @@ from kit.draw.job_state import (
     ChannelMoment,
     Item,
     Moment,
-    TaskMoment,
     task_of,
     with_channel,
     with_phase,
-    with_task,
 )
 from kit.protocol.trace import TraceRecord
 
@@ -55,11 +53,11 @@ def _same(item: Item, element: Mapping[str, Any]) -> bool:
 
 
 def queue(moment: Moment, record: TraceRecord) -> Moment:
-    """An element was put into the sender's queue, in front of it when it overtakes."""
+    """An element was put into the sender's queue: it may not go yet."""
     number = record.data["channel"]
     channel = moment.channels.get(number, ChannelMoment())
     item = _item(channel, record)
-    queued = (item, *channel.queued) if record.data.get("priority") else (*channel.queued, item)
+    queued = (*channel.queued, item)
     last = item.checkpoint_id if item.kind == "barrier" else channel.last_barrier
     return with_channel(
         moment, number, queued=queued, count=channel.count + 1, last_barrier=last, sender=task_of(record)
@@ -67,10 +65,7 @@ def queue(moment: Moment, record: TraceRecord) -> Moment:
 
 
 def send(moment: Moment, record: TraceRecord) -> Moment:
-    """An element went on the wire, from the sender's queue when it lay there; a priority one overtakes the wire.
-
-    Who sends a cancel marker waits for that checkpoint's barriers no more.
-    """
+    """An element went on the wire, from the sender's queue when it lay there; a priority one overtook that."""
     number = record.data["channel"]
     channel = moment.channels.get(number, ChannelMoment())
     waiting = next((item for item in channel.queued if _same(item, record.data["element"])), None)
@@ -79,11 +74,12 @@ def send(moment: Moment, record: TraceRecord) -> Moment:
     else:
         item, count = replace(waiting, sent_as=record.id), channel.count
     queued = tuple(other for other in channel.queued if other is not waiting)
-    wire = (item, *channel.wire) if record.data.get("priority") else (*channel.wire, item)
+    if record.data.get("priority"):  # what it overtook belongs to the checkpoint, yet comes after it from now on
+        item = replace(item, unaligned=True)
+    wire = (*channel.wire, item)
     last = item.checkpoint_id if item.kind == "barrier" else channel.last_barrier
     sender = task_of(record)
-    moment = with_channel(moment, number, queued=queued, wire=wire, count=count, last_barrier=last, sender=sender)
-    return release(moment, item.checkpoint_id, sender) if item.kind == "cancel" else moment
+    return with_channel(moment, number, queued=queued, wire=wire, count=count, last_barrier=last, sender=sender)
 
 
 def receive(moment: Moment, record: TraceRecord) -> Moment:
@@ -103,28 +99,17 @@ def receive(moment: Moment, record: TraceRecord) -> Moment:
     return with_channel(moment, number, wire=wire, arrived=arrived, count=count, receiver=task_of(record))
 
 
-def turn(moment: Moment, record: TraceRecord) -> Moment:
-    """A task takes one element, its channels in turn. A buffer or a barrier tells itself that it was taken (by the
-    credit given, by the handler's note); any other element is taken here.
-    """
-    name = task_of(record)
-    task = moment.tasks.get(name, TaskMoment())
-    open_channels = sorted(
-        number
-        for number, channel in moment.channels.items()
-        if channel.receiver == name and channel.arrived and not channel.blocked
-    )
-    if not open_channels:
-        return moment
-    number = next((number for number in open_channels if number > task.turn), open_channels[0])
-    return moment if moment.channels[number].arrived[0].kind in ("buffer", "barrier") else _take(moment, name, number)
+def taken(moment: Moment, record: TraceRecord) -> Moment:
+    """A task took an element that is neither a buffer (a credit tells of those) nor a barrier (a note does)."""
+    number = record.data["channel"]
+    channel = moment.channels.get(number)
+    return _take(moment, number) if channel is not None and channel.arrived else moment
 
 
-def _take(moment: Moment, task: str, number: int) -> Moment:
+def _take(moment: Moment, number: int) -> Moment:
     channel = moment.channels[number]
     ended = channel.ended or channel.arrived[0].kind == "last"
-    moment = with_channel(moment, number, arrived=channel.arrived[1:], ended=ended)
-    return with_task(moment, task, turn=number) if task in moment.tasks else moment
+    return with_channel(moment, number, arrived=channel.arrived[1:], ended=ended)
 
 
 def credit(moment: Moment, record: TraceRecord) -> Moment:
@@ -133,7 +118,7 @@ def credit(moment: Moment, record: TraceRecord) -> Moment:
     channel = moment.channels.get(number)
     if channel is None or not channel.arrived or channel.arrived[0].kind != "buffer":
         return moment
-    return _take(moment, task_of(record), number)
+    return _take(moment, number)
 
 
 def _take_barrier(moment: Moment, number: int, checkpoint_id: int | None) -> Moment:
@@ -142,9 +127,7 @@ def _take_barrier(moment: Moment, number: int, checkpoint_id: int | None) -> Mom
         (item for item in channel.arrived if (item.kind, item.checkpoint_id) == ("barrier", checkpoint_id)), None
     )
     arrived = tuple(item for item in channel.arrived if item is not barrier)
-    moment = with_channel(moment, number, arrived=arrived, taken=checkpoint_id)
-    receiver = channel.receiver
-    return with_task(moment, receiver, turn=number) if receiver in moment.tasks else moment
+    return with_channel(moment, number, arrived=arrived, taken=checkpoint_id)
 
 
 def barrier_aligned(moment: Moment, record: TraceRecord) -> Moment:
@@ -164,9 +147,39 @@ def barrier_aligned(moment: Moment, record: TraceRecord) -> Moment:
 
 
 def barrier_counted(moment: Moment, record: TraceRecord) -> Moment:
-    """At least once: a barrier was taken, and nothing is blocked."""
-    moment = with_phase(moment, task_of(record), record.checkpoint_id, ALIGNING)
-    return _take_barrier(moment, record.data["channel"], record.checkpoint_id)
+    """At least once, or unaligned: a barrier was taken, and nothing is blocked. Unaligned, the channels in `awaited`
+    are those whose data still becomes part of the checkpoint.
+    """
+    checkpoint_id, task = record.checkpoint_id, task_of(record)
+    moment = with_phase(moment, task, checkpoint_id, ALIGNING)
+    moment = _take_barrier(moment, record.data["channel"], checkpoint_id)
+    return _await_others(moment, record) if "awaited" in record.data else moment
+
+
+def end_counted(moment: Moment, record: TraceRecord) -> Moment:
+    """A channel ended while barriers are being collected; that is as good as its barrier."""
+    return _await_others(moment, record)
+
+
+def _await_others(moment: Moment, record: TraceRecord) -> Moment:
+    checkpoint_id, task = record.checkpoint_id, task_of(record)
+    if not record.data["awaited"]:
+        return release(moment, checkpoint_id, task)
+    moment = with_channel(moment, record.data["channel"], awaited=None)
+    for other in record.data["awaited"]:
+        moment = with_channel(moment, other, awaited=checkpoint_id, receiver=task)
+    return moment
+
+
+def barrier_prioritized(moment: Moment, record: TraceRecord) -> Moment:
+    """A barrier that had announced itself was fetched to the front of its channel."""
+    number = record.data["channel"]
+    channel = moment.channels.get(number, ChannelMoment())
+    barrier = next((item for item in channel.arrived if item.checkpoint_id == record.checkpoint_id), None)
+    if barrier is None:
+        return moment
+    others = tuple(item for item in channel.arrived if item is not barrier)
+    return with_channel(moment, number, arrived=(replace(barrier, unaligned=True), *others))
 
 
 def barrier_ignored(moment: Moment, record: TraceRecord) -> Moment:

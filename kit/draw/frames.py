@@ -28,13 +28,13 @@ STORY_LENGTH, MOST_FRAMES = 300, 1500
 
 _KINDS = {
     BULK: """
-        ProcessInput GrantCredit CreditReceived ElementQueued ReadSplit SplitRead ScheduleTimer CancelTimer
-        PeriodicTriggerScheduled OperatorEventToTask OperatorEventToCoordinator
+        ProcessInput GrantCredit CreditReceived ElementQueued ElementTaken SubmitChannelState ReadSplit SplitRead
+        ScheduleTimer CancelTimer PeriodicTriggerScheduled OperatorEventToTask OperatorEventToCoordinator
     """,
     PLUMBING: """
         TimerFired ReadState StateRead InitializeLocation LocationInitialized AllocateCheckpointId DiscardState
         CheckpointIdAllocated TaskAcknowledged EnumerateSplits SplitsEnumerated TriggeringStarted DropEffects
-        PruneLocalState
+        PruneLocalState DiscardSnapshot ChannelStateWritten
         ScheduleCoordinatorCheckpoint CheckpointOperatorCoordinator CoordinatorAcknowledged CheckpointFinalizing
         SetCheckpointIdCounter CheckpointPending TriggerMasterHook MasterHookTriggered MasterHookAcknowledged
         ResolveSnapshot SnapshotResolved RestoreMasterHooks ResetMasterHooks MasterHooksRestored StopEpoch
@@ -44,7 +44,8 @@ _KINDS = {
     """,
     MAIN: """
         TriggerTaskCheckpoint WriteSnapshot SnapshotFailed SnapshotWritten AcknowledgeCheckpoint DeclineCheckpoint
-        BarrierAligned BarrierCounted WriteMetadata MetadataWritten MetadataFailed CancelTask RequestSavepoint
+        BarrierAligned BarrierCounted BarrierPrioritized AlignmentTimedOut
+        WriteMetadata MetadataWritten MetadataFailed CancelTask RequestSavepoint
         RequestCheckpoint RequestStop RequestCancel AllTasksRunning CheckpointStoreFailed StartJob EffectsCommitted
     """,
     MILESTONE: """

@@ -74,10 +74,7 @@ class ChannelMoment:
 
 @dataclass(frozen=True, slots=True)
 class TaskMoment:
-    """One subtask's attempt: its execution state, and its phase in every checkpoint it met.
-
-    `turn` is the channel it took from last; inputs take turns by number.
-    """
+    """One subtask's attempt: its execution state, and its phase in every checkpoint it met."""
 
     state: str = "CREATED"
     attempt: int = 0
@@ -86,7 +83,6 @@ class TaskMoment:
     published: int | None = None
     error: str = ""
     lost: bool = False
-    turn: int = -1
 
     @property
     def checkpoint(self) -> tuple[int, str] | None:

@@ -239,10 +239,8 @@ def _own_phase(phase: str) -> Meaning:
 
 
 def _writing(moment: Moment, record: TraceRecord) -> Moment:
-    """The snapshot is copied: all barriers have come, so nothing waits for them any more."""
-    task = task_of(record)
-    moment = with_phase(moment, task, record.checkpoint_id, WRITING)
-    return channel_state.release(moment, record.checkpoint_id, task)
+    """The snapshot is copied. All barriers have come, unless it is unaligned."""
+    return with_phase(moment, task_of(record), record.checkpoint_id, WRITING)
 
 
 def _gave_up(phase: str) -> Meaning:
@@ -293,10 +291,12 @@ MEANINGS: dict[tuple[str, str], Meaning] = {
     ("*", "ElementQueued"): channel_state.queue,
     ("command", "SendElement"): channel_state.send,
     ("event", "ElementReceived"): channel_state.receive,
-    ("event", "ProcessInput"): channel_state.turn,
+    ("*", "ElementTaken"): channel_state.taken,
     ("command", "GrantCredit"): channel_state.credit,
     ("*", "BarrierAligned"): channel_state.barrier_aligned,
     ("*", "BarrierCounted"): channel_state.barrier_counted,
     ("*", "BarrierIgnored"): channel_state.barrier_ignored,
+    ("*", "EndCounted"): channel_state.end_counted,
+    ("*", "BarrierPrioritized"): channel_state.barrier_prioritized,
 }
 """What a record means, by role ("*": either) and kind."""

@@ -28,6 +28,8 @@ from kit.protocol.commands import (
     CancelSnapshot,
     CancelTimer,
     CompleteRequest,
+    ElementQueued,
+    ElementTaken,
     GrantCredit,
     JobStatusChanged,
     Note,
@@ -219,7 +221,7 @@ class World:
         elif isinstance(command, JobStatusChanged):
             if JobStatus[command.status].is_terminal:
                 self.edge.for_tasks.forget_local_state()
-        elif isinstance(command, Note):
+        elif isinstance(command, Note | ElementQueued | ElementTaken):
             pass
         else:
             handler = self._ROUTES.get(type(command), World._begin_io)

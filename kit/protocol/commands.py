@@ -246,6 +246,27 @@ class SendElement(Word):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ElementQueued(Word):
+    """Nothing to do: the element waits in its output until the receiver gives a credit. For those who draw."""
+
+    channel: int
+    element: Element
+
+    bulk: ClassVar[bool] = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ElementTaken(Word):
+    """Nothing to do: the task took an element of this input that nothing else tells of (buffers give a credit,
+    barriers a note). For those who draw.
+    """
+
+    channel: int
+
+    bulk: ClassVar[bool] = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class GrantCredit(Word):
     """Tell the sender at the other end of this input channel that `credits` more buffers fit."""
 

@@ -30,6 +30,8 @@ from kit.protocol.commands import (
     CommitEffects,
     DiscardSnapshot,
     DropEffects,
+    ElementQueued,
+    ElementTaken,
     GrantCredit,
     Note,
     PruneLocalState,
@@ -300,7 +302,7 @@ class TaskHost:
             raise TypeError(f"{task.name} asked for {command!r}, which this host cannot carry out")
         self._say(command)
 
-    def _nothing(self, task: StreamTask, command: Note) -> None:
+    def _nothing(self, task: StreamTask, command: Word) -> None:
         """The trace has it."""
 
     _CARRY_OUT: dict[type[Word], Callable[[TaskHost, StreamTask, Any], None]] = {
@@ -318,6 +320,8 @@ class TaskHost:
         ScheduleTimer: _schedule,
         CancelTimer: _cancel_timer,
         Note: _nothing,
+        ElementQueued: _nothing,
+        ElementTaken: _nothing,
     }
 
     def states(self) -> dict[str, ExecutionState]:

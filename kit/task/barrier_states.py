@@ -14,6 +14,7 @@ Follows Flink's `BarrierHandlerState` and its six implementations, and `ChannelS
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from enum import Enum
 from typing import Protocol
 
@@ -47,9 +48,13 @@ class Controller(Protocol):
 class ChannelState:
     """The channels that wait, and those whose barrier is known to lie further back."""
 
-    def __init__(self, gates: InputGates, home: type[BarrierHandlerState]) -> None:
+    def __init__(
+        self, gates: InputGates, home: type[BarrierHandlerState], prioritized: Callable[[InputChannel], None]
+    ) -> None:
+        """`prioritized` is told of each channel whose barrier was fetched forward."""
         self.gates = gates
         self.home = home
+        self._prioritized = prioritized
         self.blocked: dict[int, InputChannel] = {}
         self._announced: dict[int, tuple[InputChannel, int]] = {}
 
@@ -75,7 +80,12 @@ class ChannelState:
         """Fetch all announced barriers forward."""
         announced, self._announced = self._announced, {}
         for channel, sequence_number in announced.values():
-            channel.convert_to_priority_event(sequence_number)
+            self.prioritize(channel, sequence_number)
+
+    def prioritize(self, channel: InputChannel, sequence_number: int) -> None:
+        """Fetch the announced barrier with this number forward."""
+        channel.convert_to_priority_event(sequence_number)
+        self._prioritized(channel)
 
     def go_home(self) -> BarrierHandlerState:
         """The checkpoint is over: every channel goes on, and nothing is remembered."""
@@ -245,7 +255,7 @@ class UnalignedState(BarrierHandlerState):
 
     def announcement_received(self, channel: InputChannel, sequence_number: int) -> BarrierHandlerState:
         """Fetch the barrier forward at once."""
-        channel.convert_to_priority_event(sequence_number)
+        self.channels.prioritize(channel, sequence_number)
         return self
 
     def alignment_timed_out(self, controller: Controller, barrier: CheckpointBarrier) -> BarrierHandlerState:

@@ -59,7 +59,7 @@ class SingleCheckpointBarrierHandler(CheckpointBarrierHandler):
     ) -> None:
         super().__init__(gates, actions, checkpoints_after_tasks_finish=checkpoints_after_tasks_finish)
         self.current_checkpoint_id = NO_CHECKPOINT
-        self.state: BarrierHandlerState = home(ChannelState(gates, home))
+        self.state: BarrierHandlerState = home(ChannelState(gates, home, self._note_prioritized))
         self._alternating = home is AlternatingWaitingForFirstBarrier
         self._pending_barrier: CheckpointBarrier | None = None
         self._aligned: set[int] = set()
@@ -112,12 +112,7 @@ class SingleCheckpointBarrierHandler(CheckpointBarrierHandler):
             return
         self._check_new_checkpoint(barrier)
         self._mark_aligned(channel, barrier)
-        self._actions.note_barrier(
-            "BarrierAligned" if barrier.options.needs_alignment else "BarrierCounted",
-            barrier.checkpoint_id,
-            channel=channel.number,
-            awaited=[waiting.number for waiting in self.awaited_channels],
-        )
+        self._note_taken("BarrierAligned" if barrier.options.needs_alignment else "BarrierCounted", barrier, channel)
         self._collect(
             BarrierEvent.BARRIER,
             lambda state: state.barrier_received(self, channel, barrier, block=not is_rpc),
@@ -150,6 +145,7 @@ class SingleCheckpointBarrierHandler(CheckpointBarrierHandler):
             return
         if self._after_finish:
             self._mark_aligned(channel, barrier)
+            self._note_taken("EndCounted", barrier, channel)
             self._collect(BarrierEvent.END, lambda state: state.end_of_partition_received(self, channel))
         else:
             self._abort(
@@ -272,6 +268,13 @@ class SingleCheckpointBarrierHandler(CheckpointBarrierHandler):
             self._reset_timer()
             self._collecting = False
             self._actions.all_barriers_received(self.current_checkpoint_id)
+
+    def _note_taken(self, kind: str, barrier: CheckpointBarrier, channel: InputChannel) -> None:
+        awaited = [waiting.number for waiting in self.awaited_channels]
+        self._actions.note_barrier(kind, barrier.checkpoint_id, channel=channel.number, awaited=awaited)
+
+    def _note_prioritized(self, channel: InputChannel) -> None:
+        self._actions.note_barrier("BarrierPrioritized", self.current_checkpoint_id, channel=channel.number)
 
     def _step(self, event: BarrierEvent, step: Callable[[BarrierHandlerState], BarrierHandlerState]) -> bool:
         """Go to the state that follows; returns whether that worked, or the checkpoint had to be given up."""

@@ -34,6 +34,7 @@ from kit.operators.source_operator import SourceOperator
 from kit.protocol.commands import (
     CancelTimer,
     CommitEffects,
+    ElementQueued,
     GrantCredit,
     LocalCopies,
     Note,
@@ -113,7 +114,7 @@ class StreamTask(Machine):
         self.channel_state = ChannelStateWriter(task, self.subtask, self._submit_channel_state)
         self.input = TaskInput(graph, vertex, self, self.channel_state)
         self.inputs = self.input.gates
-        self.outputs = TaskOutputs(graph, vertex, self._send, self.channel_state)
+        self.outputs = TaskOutputs(graph, vertex, self._send, self._note_waiting, self.channel_state)
         unaligned = job.settings.checkpoint.unaligned
         self.checkpoints = SubtaskCheckpointCoordinator(self, may_hold_channel_state=unaligned)
         self.barriers = self.input.barriers = create_barrier_handler(job.settings.checkpoint, self.inputs, self)
@@ -318,6 +319,9 @@ class StreamTask(Machine):
     def _send(self, channel: int, element: Element) -> None:
         overtakes = isinstance(element, CheckpointBarrier) and element.options.is_unaligned
         self.emit(SendElement(channel=channel, element=element, priority=overtakes))
+
+    def _note_waiting(self, channel: int, element: Element) -> None:
+        self.emit(ElementQueued(channel=channel, element=element))
 
     def _submit_channel_state(self, request: ChannelStateWriteRequest) -> None:
         self.emit(SubmitChannelState(request=request))

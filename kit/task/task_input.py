@@ -23,7 +23,7 @@ from kit.channel.input_gate import InputGates
 from kit.channel.recovered_channel import RecoveredInputChannel
 from kit.graph.execution_graph import ExecutionGraph, ExecutionVertex
 from kit.graph.partitioners import create_partitioner
-from kit.protocol.commands import GrantCredit
+from kit.protocol.commands import ElementTaken, GrantCredit
 from kit.protocol.elements import (
     Buffer,
     CancelCheckpointMarker,
@@ -182,6 +182,8 @@ class TaskInput:
         channel = self.gates.next_channel(only_priority=only_priority)
         if channel is not None:
             element, self._task.cause = channel.take()
+            if not isinstance(element, Buffer | CheckpointBarrier | EventAnnouncement):
+                self._task.emit(ElementTaken(channel=channel.number))
             self._RULES[type(element)](self, channel, element)
 
     def _on_buffer(self, channel: InputChannel, element: Buffer) -> None:

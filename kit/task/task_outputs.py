@@ -18,14 +18,19 @@ from kit.protocol.elements import Buffer, Element, Watermark, WatermarkStatus
 
 
 class TaskOutputs:
-    """All outputs of one task; `send` puts an element on the wire of a channel, `writer` takes in-flight data."""
+    """All outputs of one task: `send` puts an element on the wire of a channel, `waits` is told of one that cannot go
+    yet, `writer` takes in-flight data.
+    """
 
-    def __init__(self, graph: ExecutionGraph, vertex: ExecutionVertex, send: Send, writer: OutputStateWriter) -> None:
+    def __init__(
+        self, graph: ExecutionGraph, vertex: ExecutionVertex, send: Send, waits: Send, writer: OutputStateWriter
+    ) -> None:
         self.partitions = tuple(
             ResultPartition(
                 partition.index,
                 [(number, graph.channel(number).target_task) for number in partition.channels],
                 send,
+                waits,
                 writer,
                 supports_unaligned=partition.edge.supports_unaligned,
             )

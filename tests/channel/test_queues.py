@@ -120,11 +120,13 @@ class Wire:
 
     def __init__(self, channels: int = 2, *, supports_unaligned: bool = True) -> None:
         self.sent: list[tuple[int, Element]] = []
+        self.waiting: list[tuple[int, Element]] = []
         self.in_flight: list[tuple[int, int, Any]] = []
         self.partition = ResultPartition(
             0,
             [(number, f"t/{number}") for number in range(channels)],
             lambda *sent: self.sent.append(sent),
+            lambda *waiting: self.waiting.append(waiting),
             self,
             supports_unaligned=supports_unaligned,
         )
@@ -147,6 +149,7 @@ def test_a_buffer_waits_for_a_credit_and_all_behind_it_wait_too() -> None:
     sub.add(buffer())
     sub.add(Watermark(2))
     assert [element for _, element in wire.sent] == [Watermark(1)]
+    assert [type(element) for _, element in wire.waiting] == [Buffer, Watermark]
     sub.add_credits(1)
     assert len(wire.sent) == 3
     assert sub.credits == 0

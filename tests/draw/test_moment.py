@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from kit.draw.job_state import ABORTED, ACKNOWLEDGED, ALIGNING, COMPLETED, PENDING, WRITING, Moment
@@ -130,11 +132,19 @@ def _names(items: tuple[object, ...]) -> list[str]:
     return [repr(item).partition("(")[0] if repr(item).startswith(("buffer", "barrier")) else "other" for item in items]
 
 
-@pytest.mark.parametrize("mode", CheckpointingMode)
+MODES: dict[str, dict[str, Any]] = {
+    "aligned": {},
+    "at least once": {"mode": CheckpointingMode.AT_LEAST_ONCE},
+    "unaligned": {"unaligned": True},
+    "aligned for a while": {"unaligned": True, "aligned_timeout_ms": 5},
+}
+
+
+@pytest.mark.parametrize("mode", MODES.values(), ids=MODES)
 @pytest.mark.parametrize("seed", range(3))
-def test_the_picture_shows_what_the_machines_hold_after_every_step(seed: int, mode: CheckpointingMode) -> None:
+def test_the_picture_shows_what_the_machines_hold_after_every_step(seed: int, mode: dict[str, Any]) -> None:
     """Queues, wires and blocked channels, through checkpoints, a kill and a restore."""
-    lab = lab_of(seed, rows=30, mode=mode)
+    lab = lab_of(seed, rows=30, **mode)
     moment, taken = Moment(), 0
     while not lab.finished and lab.position < 700:
         if lab.position == 180:
