@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -59,7 +60,7 @@ def walk(lab: Lab, deed: str, argument: int) -> Lab:
             abandoned.step()
         return other if argument else lab
     if deed == "kill":
-        if f"rows/{argument}" in {action.subject for action in lab.enabled()}:
+        with suppress(LabError):  # that worker does not run at present
             lab.kill(argument)
     elif deed == "ask":
         lab.savepoint()
