@@ -64,9 +64,26 @@ class KeyTimeIndex:
         """Where, among the rows of each code, the first one stands that is not before a value (or, with
         `after_equal`, that is behind it). `column` is the one compared, which must ascend within a code.
         """
-        low = np.searchsorted(self.columns[0], codes, "left")
-        high = np.searchsorted(self.columns[0], codes, "right")
-        compared = self.columns[column]
+        return self._bisect(*self._rows_of(codes), self.columns[column], values, after_equal)
+
+    def between(self, codes: Numbers, low: Numbers, high: Numbers) -> tuple[Numbers, Numbers]:
+        """Of each code, the rows from time `low` to `high`, both included: position of the first, and behind the last."""
+        first, end = self._rows_of(codes)
+        begin = self._bisect(first, end, self.columns[1], low, False)
+        return begin, self._bisect(begin, end, self.columns[1], high, True)
+
+    def _rows_of(self, codes: Numbers) -> tuple[Numbers, Numbers]:
+        """Position of the first row of each code, and behind its last."""
+        order = np.argsort(codes)  # in order the search stays in the processor's cache
+        ascending = codes[order]
+        first, end = np.empty_like(order), np.empty_like(order)
+        first[order] = np.searchsorted(self.columns[0], ascending, "left")
+        end[order] = np.searchsorted(self.columns[0], ascending, "right")
+        return first, end
+
+    @staticmethod
+    def _bisect(low: Numbers, high: Numbers, compared: Numbers, values: Numbers, after_equal: bool) -> Numbers:
+        """In each range [low, high) of ascending numbers, where a value stands."""
         while (searching := low < high).any():
             middle = (low + high) >> 1
             found = compared.take(middle, mode="clip")

@@ -66,8 +66,7 @@ class RowBuffer:
 
     def between(self, keys: pa.Array, low: Numbers, high: Numbers) -> tuple[Numbers, Numbers]:
         """For each key, the positions of its rows from time `low` to `high`, both included: from, to (excluded)."""
-        codes = self.index.codes(keys)
-        return self.index.position(codes, low), self.index.position(codes, high, after_equal=True)
+        return self.index.between(self.index.codes(keys), low, high)
 
     def rows(self, positions: Numbers) -> pa.RecordBatch:
         """The rows at positions."""

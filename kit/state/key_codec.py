@@ -11,6 +11,7 @@ value, floats by their bits, strings by their UTF-8 bytes, structs field by fiel
 from __future__ import annotations
 
 from collections.abc import Hashable
+from itertools import repeat
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
@@ -154,7 +155,11 @@ class _InternedCodec:
         if isinstance(keys, np.ndarray):
             keys = pa.array(keys, self.type)
         tokens, inverse = _distinct(_checked(keys, self.type, self._what))
-        return np.array([self._code(token, create) for token in tokens], np.int64).take(inverse)
+        codes = np.fromiter(map(self._codes.get, tokens, repeat(UNKNOWN)), np.int64, len(tokens))
+        if create:
+            for new in np.flatnonzero(codes == UNKNOWN).tolist():
+                codes[new] = self._code(tokens[new], create)
+        return codes.take(inverse)
 
     def encode_one(self, key: Any, create: bool) -> int:
         if type(key) is str and pa.types.is_string(self.type):
