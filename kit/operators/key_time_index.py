@@ -67,7 +67,7 @@ class KeyTimeIndex:
         return self._bisect(*self._rows_of(codes), self.columns[column], values, after_equal)
 
     def between(self, codes: Numbers, low: Numbers, high: Numbers) -> tuple[Numbers, Numbers]:
-        """Of each code, the rows from time `low` to `high`, both included: position of the first, and behind the last."""
+        """Of each code, the rows from time `low` to `high`, both included: where they begin, and where they end."""
         first, end = self._rows_of(codes)
         begin = self._bisect(first, end, self.columns[1], low, False)
         return begin, self._bisect(begin, end, self.columns[1], high, True)
