@@ -41,6 +41,13 @@ from kit.operators import (
     sum_,
 )
 from kit.protocol.properties import RetentionPolicy
+from kit.state.descriptors import (
+    AggregatingStateDescriptor,
+    ListStateDescriptor,
+    MapStateDescriptor,
+    ReducingStateDescriptor,
+    ValueStateDescriptor,
+)
 
 if TYPE_CHECKING:
     from kit.lab import Lab
@@ -59,6 +66,7 @@ def __getattr__(name: str) -> Any:
 
 
 __all__ = [
+    "AggregatingStateDescriptor",
     "BroadcastProcessFunction",
     "CheckpointConfig",
     "CheckpointingMode",
@@ -75,16 +83,20 @@ __all__ = [
     "KeyedCoProcessFunction",
     "KeyedProcessFunction",
     "Lab",
+    "ListStateDescriptor",
+    "MapStateDescriptor",
     "NoRestart",
     "OutputTag",
     "ParquetSink",
     "ParquetSource",
     "ProcessFunction",
+    "ReducingStateDescriptor",
     "RetentionPolicy",
     "SlidingEventTimeWindows",
     "SparkJob",
     "StreamEnvironment",
     "TumblingEventTimeWindows",
+    "ValueStateDescriptor",
     "avg",
     "count",
     "create_session",
