@@ -193,6 +193,16 @@ class HeapKeyedStateBackend:
         decoders = tuple(codec.freeze() for codec in queue.decoders())
         return FrozenState(queue.name, kind, tuple(fields), queue.index.freeze(), decoders, 1, None)
 
+    def notify_checkpoint_subsumed(self, checkpoint_id: int) -> None:
+        """Nothing will be restored from this checkpoint any more. Full snapshots share no files: there is nothing to
+        forget.
+        """
+
+    def close(self) -> None:
+        """The subtask ends: let go of all state. Snapshots that were taken keep theirs."""
+        self._tables.clear()
+        self._timers.clear()
+
     # ---- restore ------------------------------------------------------------------------------------------------
 
     def restore(self, parts: Iterable[tuple[KeyGroupOffsets, bytes | pa.Buffer]]) -> None:

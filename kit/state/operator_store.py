@@ -249,6 +249,11 @@ class OperatorStateStore:
         states = tuple(state.copy() for _, state in sorted(self._states.items()) if len(state))
         return OperatorStateSnapshot(states) if states else None
 
+    def close(self) -> None:
+        """The subtask ends: let go of all state. Snapshots that were taken keep theirs."""
+        self._states.clear()
+        self._registered.clear()
+
     def restore(self, parts: Iterable[tuple[EntryOffsets, bytes | pa.Buffer]]) -> None:
         """Take in the entries that handles list, from the files they are in, in this order.
 

@@ -204,6 +204,20 @@ class ChainLink:
             parts.append(self._part(MANAGED_KEYED, checkpoint_id, keyed_snapshot.encode))
         return parts, self._staged
 
+    def notify_checkpoint_subsumed(self, checkpoint_id: int) -> None:
+        """Tell the keyed backend, which may share files between checkpoints."""
+        if self._keyed is not None:
+            self._keyed.notify_checkpoint_subsumed(checkpoint_id)
+
+    def close(self) -> None:
+        """Close the operator and then, also when that fails, its backends."""
+        try:
+            self.operator.close()
+        finally:
+            self.operator_state.close()
+            if self._keyed is not None:
+                self._keyed.close()
+
     def _part(self, kind: str, checkpoint_id: int, encode: Callable[[], tuple[Any, Any]]) -> SnapshotPart:
         name = state_file_name(self.operator_id, self.subtask, checkpoint_id, kind)
         return SnapshotPart(self.operator_id, kind, name, encode, self.key_group_range)
@@ -221,6 +235,7 @@ class OperatorChain:
 
     def __init__(self, vertex: JobVertex, owner: ChainOwner, *, finished: bool = False) -> None:
         self.links = [] if finished else [ChainLink(chained, owner) for chained in vertex.operators]
+        self.closed = False
         self._by_id = {link.operator_id: link for link in self.links}
         for link in self.links:
             chained_after = vertex.chained_after(link.operator_id)
@@ -287,7 +302,9 @@ class OperatorChain:
             link.operator.prepare_snapshot_pre_barrier(checkpoint_id)
 
     def snapshot(self, checkpoint_id: int) -> ChainSnapshot:
-        """The synchronous part of a snapshot, tails to head."""
+        """The synchronous part of a snapshot, tails to head. Raises RuntimeError after `close`."""
+        if self.closed:
+            raise RuntimeError(f"{self!r} is closed: a task takes its last checkpoint before that")
         parts: list[SnapshotPart] = []
         effects: list[Effect] = []
         for link in reversed(self.links):
@@ -302,24 +319,29 @@ class OperatorChain:
             link.operator.finish()
 
     def close(self) -> None:
-        """The task ends."""
-        for link in reversed(self.links):
-            link.operator.close()
+        """The task ends: let go of the state, once."""
+        if not self.closed:
+            self.closed = True
+            self._tell_all(ChainLink.close)
 
     def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
         """The checkpoint is stored for good."""
-        self._tell_all(lambda operator: operator.notify_checkpoint_complete(checkpoint_id))
+        self._tell_all(lambda link: link.operator.notify_checkpoint_complete(checkpoint_id))
+
+    def notify_checkpoint_subsumed(self, checkpoint_id: int) -> None:
+        """A newer checkpoint has replaced this one."""
+        self._tell_all(lambda link: link.notify_checkpoint_subsumed(checkpoint_id))
 
     def notify_checkpoint_aborted(self, checkpoint_id: int) -> None:
         """The checkpoint will not complete."""
-        self._tell_all(lambda operator: operator.notify_checkpoint_aborted(checkpoint_id))
+        self._tell_all(lambda link: link.operator.notify_checkpoint_aborted(checkpoint_id))
 
-    def _tell_all(self, tell: Callable[[Operator], None]) -> None:
+    def _tell_all(self, tell: Callable[[ChainLink], None]) -> None:
         """Tails to head; all are told even when one fails, and then the first failure is raised."""
         failures: list[Exception] = []
         for link in reversed(self.links):
             try:
-                tell(link.operator)
+                tell(link)
             except Exception as failure:
                 failures.append(failure)
         if failures:

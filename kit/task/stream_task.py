@@ -233,17 +233,26 @@ class StreamTask(Machine):
         if self.state.is_terminal:
             return
         self._become(ExecutionState.CANCELING)
-        self.barriers.close()
-        self.checkpoints.close()
-        self.chain.close()
+        self._close()
         self._become(ExecutionState.CANCELED)
+
+    def _close(self) -> Exception | None:
+        """Let go of everything, each part also when another one fails in that; returns the first failure."""
+        first: Exception | None = None
+        for part in (self.barriers, self.checkpoints, self.chain):
+            try:
+                part.close()
+            except Exception as failure:
+                first = first or failure
+        return first
 
     def _fail(self, error: Exception, *, recoverable: bool = True) -> None:
         if self.state.is_terminal:
             return
         self.error = f"{type(error).__name__}: {error}"
-        self.barriers.close()
-        self.checkpoints.close()
+        failure = self._close()
+        if failure is not None:
+            error.add_note(f"While the task was closed: {type(failure).__name__}: {failure}")
         self._step_to(ExecutionState.FAILED)
         self.emit(
             TaskStateChanged(
@@ -343,7 +352,7 @@ class StreamTask(Machine):
 
     @handles(OperatorEventToTask)
     def _operator_event(self, message: OperatorEventToTask) -> None:
-        if self.state is ExecutionState.RUNNING:
+        if self.state is ExecutionState.RUNNING and not self._deployed_as_finished:
             if self._source is not None:
                 self._source.wake()
             self.chain.link(message.operator_id).operator.handle_coordinator_event(message.payload)
@@ -354,7 +363,7 @@ class StreamTask(Machine):
             self._source.wake()
         elif event.timer == OUTPUT_ALIGNMENT_TIMER and self.state is ExecutionState.RUNNING:
             self.checkpoints.aligned_barrier_timeout()
-        elif event.timer == PROCESSING_TIME_TIMER and not self.state.is_terminal:
+        elif event.timer == PROCESSING_TIME_TIMER and not (self.state.is_terminal or self._operators_finished):
             self._processing_timer_ms = None
             self.chain.on_processing_time(self.at)
             self._arm_processing_timer()
@@ -363,7 +372,7 @@ class StreamTask(Machine):
 
     def _arm_processing_timer(self) -> None:
         """Have the host wake the task for its earliest processing-time timer."""
-        due_ms = self.chain.next_processing_time_ms()
+        due_ms = None if self._operators_finished else self.chain.next_processing_time_ms()
         if due_ms is not None and (self._processing_timer_ms is None or due_ms < self._processing_timer_ms):
             self._processing_timer_ms = due_ms
             self.emit(ScheduleTimer(timer=PROCESSING_TIME_TIMER, due_ms=due_ms))
@@ -465,8 +474,11 @@ class StreamTask(Machine):
 
     @handles(NotifyCheckpointComplete)
     def _checkpoint_complete(self, message: NotifyCheckpointComplete) -> None:
-        if self.state is ExecutionState.RUNNING:
-            self._notify_complete(message.checkpoint_id)
+        if self.state is not ExecutionState.RUNNING:
+            return
+        if message.last_subsumed_id >= 0:
+            self.checkpoints.notify_checkpoint_subsumed(message.last_subsumed_id, self.chain)
+        self._notify_complete(message.checkpoint_id)
 
     def _notify_complete(self, checkpoint_id: int) -> None:
         """Once for each checkpoint, and for none older than the last one, be that the one restored."""
@@ -535,10 +547,11 @@ class StreamTask(Machine):
         """FINISHED, once nothing more can be asked of the task."""
         if self.state is not ExecutionState.RUNNING or not self._may_leave:
             return
+        failure = self._close()
+        if failure is not None:
+            self._fail(failure)
+            return
         self.broadcast(EndOfPartition())
-        self.barriers.close()
-        self.checkpoints.close()
-        self.chain.close()
         self._become(ExecutionState.FINISHED)
 
     @property

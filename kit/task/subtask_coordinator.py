@@ -330,6 +330,10 @@ class SubtaskCheckpointCoordinator:
         """The coordinator says that the checkpoint is stored for good."""
         chain.notify_checkpoint_complete(checkpoint_id)
 
+    def notify_checkpoint_subsumed(self, checkpoint_id: int, chain: OperatorChain) -> None:
+        """The coordinator says that a newer checkpoint has replaced this one: nothing will be restored from it."""
+        chain.notify_checkpoint_subsumed(checkpoint_id)
+
     def close(self) -> None:
         """The task leaves: nothing is to be written for it any more."""
         self._cancel_alignment_timer()
@@ -377,10 +381,12 @@ class SubtaskCheckpointCoordinator:
 
 
 def _reported_state(running: AsyncCheckpoint) -> TaskStateSnapshot:
-    """What the task acknowledges: its operators' state, with the in-flight data at the two ends of the chain."""
+    """What the task acknowledges: its operators' state, with the in-flight data at the two ends of the chain; a task
+    that was restored as finished has no operators, and what reaches it is sent again after a restore.
+    """
     assert running.written is not None
     states = dict(running.written.state.subtask_states)
-    channels = running.channels
+    channels = ChannelStateWriteResult.empty() if running.finished.on_restore else running.channels
     if channels.input_handles:
         head = states.get(running.head, EMPTY_SUBTASK_STATE)
         states[running.head] = replace(head, input_channel_state=channels.input_handles)

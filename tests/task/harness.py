@@ -85,7 +85,7 @@ def options(kind: SnapshotType | None = None, **settings: Any) -> CheckpointOpti
     """Give options of a checkpoint, or of another kind of snapshot."""
     if kind is not None:
         settings["snapshot_type"] = kind
-    return CheckpointOptions(location=LOCATION, **settings)
+    return CheckpointOptions(**{"location": LOCATION} | settings)
 
 
 class TaskHarness:
