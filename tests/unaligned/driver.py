@@ -193,5 +193,6 @@ class Driver:
         lab = self.lab
         assert lab.master.status is JobStatus.FINISHED, lab.master.error
         topology = TOPOLOGIES[self.plan.topology]
-        assert problems(self.plan, lab.output("rows"), topology.sources, topology.counted) == []
+        found = problems(self.plan, lab.output("rows"), topology.sources, topology.counted)
+        assert not found, found
         self.check_nothing_left()

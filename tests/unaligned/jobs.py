@@ -196,6 +196,8 @@ class Plan:
 MODES: dict[str, dict[str, Any]] = {
     "exactly_once": {},
     "at_least_once": {"mode": "at_least_once"},
+    "unaligned": {"unaligned": True, "force_unaligned": True},
+    "unaligned_after_timeout": {"unaligned": True, "force_unaligned": True, "aligned_timeout_ms": 30},
 }
 """The ways to take checkpoints, as settings: what is written here is tried everywhere."""
 
