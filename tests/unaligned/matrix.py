@@ -59,7 +59,7 @@ def rescale_in_lab(row: Rescale, mode: str, seed: int = 1) -> tuple[Driver, Driv
     each run. Gives both runs; everything has been checked.
     """
     rows = 4 if row.old < 10 else 2
-    plan = Plan(topology=row.topology, parallelism=row.old, splits=row.old, rows=rows, batch_rows=1, mode=mode)
+    plan = Plan(topology=row.topology, parallelism=row.old, splits=row.old, rows=rows, batch_rows=1, credits=1, mode=mode)
     before = Driver(plan, seed, burst=EVERYTHING, slow=("source",) if row.slow_source else ())
     fill(before, 1, hold_sink=not row.slow_source)
     checkpoint(before)
@@ -69,7 +69,7 @@ def rescale_in_lab(row: Rescale, mode: str, seed: int = 1) -> tuple[Driver, Driv
     path = checkpoint(before)
     before.cancel()
     after = before.rescaled(row.new, path)
-    after.run_until(lambda: _all_running(after))
+    start(after)
     after.lab.trigger_checkpoint()
     for _ in range(20):
         after.turn()
@@ -79,9 +79,15 @@ def rescale_in_lab(row: Rescale, mode: str, seed: int = 1) -> tuple[Driver, Driv
     return before, after
 
 
+def start(driver: Driver) -> None:
+    """Go on until all tasks run."""
+    master = driver.lab.master
+    driver.run_until(lambda: master.status is JobStatus.RUNNING and master.epoch > 0 and master.tasks.all_running)
+
+
 def fill(driver: Driver, rows: int, *, hold_sink: bool) -> None:
     """Go on until every reader has come so far in a split, and nothing more can move without the last task."""
-    driver.run_until(lambda: _all_running(driver))
+    start(driver)
     driver.held = _holding(driver, rows, hold_sink=hold_sink)
     if hold_sink:
         driver.run_until(lambda: False, or_rest=True)
@@ -91,12 +97,14 @@ def fill(driver: Driver, rows: int, *, hold_sink: bool) -> None:
 
 
 def checkpoint(driver: Driver) -> str:
-    """Take a checkpoint; where barriers overtake records the last task touches none meanwhile."""
-    if not driver.plan.unaligned:
-        driver.held = _holding(driver, 0, hold_sink=False)
+    """Take a checkpoint, with the last task at rest as long as that is possible: where barriers cannot overtake, it
+    must work off what is in their way.
+    """
+    driver.held = _holding(driver, 0, hold_sink=True)
+    driver.relents = True
     request = driver.lab.trigger_checkpoint()
     driver.run_until(lambda: driver.lab.answer(request) is not None)
-    driver.held = lambda task: False
+    driver.held, driver.relents = (lambda task: False), False
     path = driver.lab.answer(request)
     assert path is not None
     return path
@@ -116,11 +124,6 @@ def in_flight_bytes(driver: Driver, path: str) -> int:
         for subtask in operator.subtask_states.values()
         for handle in (*subtask.input_channel_state, *subtask.result_subpartition_state)
     )
-
-
-def _all_running(driver: Driver) -> bool:
-    world = driver.lab._world
-    return driver.lab.master.status is JobStatus.RUNNING and driver.lab.master.tasks.all_running and bool(world.tasks)
 
 
 def _rows_read(driver: Driver, task: str) -> int:

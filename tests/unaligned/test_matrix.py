@@ -10,7 +10,7 @@ from tests.spark.jobs import ThreadGang
 from tests.unaligned.matrix import MATRIX, Rescale, rescale_in_lab
 from tests.unaligned.spark_runner import rescale_on_spark, spark_job
 
-MODES = ["exactly_once"]
+MODES = ["exactly_once", "unaligned", "unaligned_after_timeout"]
 PLAYS = [(row, mode) for mode in MODES for row in MATRIX if row.old + row.new < 14 or mode == "unaligned"]
 """What is played in the lab: with aligned barriers nothing is under way, and the small rows are enough."""
 

@@ -1,0 +1,129 @@
+"""Flink's other jobs with unaligned checkpoints: failures at every stage, stress, a broken disk, and changes of mode."""
+
+from __future__ import annotations
+
+import pytest
+
+from kit.lab.actions import ActionKind
+from kit.lab.lab import LabError
+from tests.unaligned.driver import EVERYTHING, Driver
+from tests.unaligned.jobs import Plan
+from tests.unaligned.matrix import checkpoint, fill, in_flight_bytes, start
+
+CHECKPOINTS = 8
+"""The checkpoints that each of these jobs must complete (`minCheckpoints`)."""
+LONG = pytest.mark.soak
+ITS_ROWS = [
+    ("pipeline", 1, "unaligned"),
+    ("pipeline", 5, "unaligned"),
+    pytest.param("pipeline", 20, "unaligned", marks=LONG),
+    ("pipeline", 5, "unaligned_after_timeout"),
+    pytest.param("pipeline", 20, "unaligned_after_timeout", marks=LONG),
+    ("multi_input", 5, "unaligned"),
+    pytest.param("multi_input", 10, "unaligned", marks=LONG),
+    ("union", 5, "unaligned"),
+    pytest.param("union", 10, "unaligned", marks=LONG),
+]
+
+
+@pytest.mark.flink("UnalignedCheckpointITCase.execute")
+@pytest.mark.parametrize(("topology", "parallelism", "mode"), ITS_ROWS)
+def test_failures_at_every_stage(topology: str, parallelism: int, mode: str) -> None:
+    plan = Plan(topology=topology, parallelism=parallelism, splits=parallelism, rows=60, batch_rows=1, mode=mode)
+    driver = Driver(plan, 5, slow=["source", "verified"], burst=EVERYTHING)
+    for number in range(CHECKPOINTS):
+        start(driver)
+        checkpoint(driver)
+        if number == CHECKPOINTS // 4:
+            fail(driver)
+        elif number == CHECKPOINTS // 2:
+            fail_in_snapshot(driver)
+        elif number == CHECKPOINTS * 3 // 4:
+            fail(driver)
+            driver.kill(0)
+    driver.run_until(lambda: driver.lab.master.tasks.all_data_ended)
+    driver.kill(0)
+    driver.run()
+    driver.check_finished()
+    assert driver.lab.master.epoch == 6
+    assert (driver.lab.checkpoints()["status"] == "COMPLETED").sum() > CHECKPOINTS
+
+
+def fail(driver: Driver) -> None:
+    """The last worker dies; go on when another has come."""
+    epoch = driver.lab.master.epoch
+    driver.kill(driver.plan.parallelism - 1)
+    driver.run_until(lambda: driver.lab.master.epoch == epoch + 1)
+
+
+def fail_in_snapshot(driver: Driver) -> None:
+    """The disk refuses a file, and then the worker dies with the next checkpoint begun."""
+    driver.disk.breaks_in = 1
+    request = driver.lab.trigger_checkpoint()
+    with pytest.raises(LabError):
+        driver.run_until(lambda: driver.lab.answer(request) is not None)
+    driver.lab.trigger_checkpoint()
+    driver.advance(2 * driver.plan.parallelism)
+    fail(driver)
+
+
+@pytest.mark.flink("UnalignedCheckpointStressITCase.runStressTest")
+@pytest.mark.parametrize("mode", ["unaligned", "unaligned_after_timeout"])
+def test_one_run_after_the_other(mode: str) -> None:
+    plan = Plan(topology="MULTI_INPUT", parallelism=3, splits=6, rows=30, batch_rows=1, credits=1, mode=mode)
+    driver = Driver(plan, 11, slow=["source", "failing-map"], burst=EVERYTHING)
+    for parallelism in (2, 3, 1, 3):
+        start(driver)
+        for _ in range(driver.random.randint(2, 4)):
+            path = checkpoint(driver)
+        fail(driver)
+        driver.advance(driver.random.randrange(400))
+        driver.cancel()
+        driver = driver.rescaled(parallelism, path)
+    driver.slow = ()
+    driver.run()
+    driver.check_finished()
+
+
+@pytest.mark.flink("UnalignedCheckpointFailureHandlingITCase.testCheckpointSuccessAfterFailure")
+@pytest.mark.parametrize("seed", range(4))
+def test_a_checkpoint_succeeds_after_one_whose_in_flight_data_could_not_be_written(seed: int) -> None:
+    plan = Plan(topology="pipeline", rows=12, batch_rows=1, credits=1, chaining=False, mode="unaligned")
+    driver = Driver(plan, seed)
+    fill(driver, 8, hold_sink=True)
+    request = driver.lab.trigger_checkpoint()
+    writing = ActionKind.IO, "WriteChannelStateFile of chk-1"
+    while not (found := [each for each in driver.enabled() if (each.kind, each.detail) == writing]):
+        driver.turn()
+    driver.disk.breaks_in = 0
+    driver.perform(found[0])
+    assert driver.disk.breaks_in is None
+    with pytest.raises(LabError):
+        driver.run_until(lambda: driver.lab.answer(request) is not None)
+    assert in_flight_bytes(driver, checkpoint(driver)) > 0
+    driver.run()
+    driver.check_finished()
+
+
+@pytest.mark.flink("UnalignedCheckpointCompatibilityITCase.test")
+@pytest.mark.parametrize("snapshot", ["checkpoint", "savepoint"])
+@pytest.mark.parametrize(("first", "second"), [("exactly_once", "unaligned"), ("unaligned", "exactly_once")])
+def test_what_one_mode_has_written_the_other_goes_on_from(first: str, second: str, snapshot: str) -> None:
+    plan = Plan(topology="union", rows=20, batch_rows=1, credits=1, mode=first)
+    driver = Driver(plan, 3)
+    fill(driver, 10, hold_sink=True)
+    if snapshot == "checkpoint":
+        path: str | None = checkpoint(driver)
+        driver.cancel()
+    else:
+        driver.held = lambda task: False
+        request = driver.lab.stop()
+        driver.run()
+        path = driver.lab.answer(request)
+    assert path is not None
+    assert (in_flight_bytes(driver, path) > 0) is (first == "unaligned" and snapshot == "checkpoint")
+    after = driver.rescaled(2, path, second)
+    start(after)
+    checkpoint(after)
+    after.run()
+    after.check_finished()
