@@ -54,12 +54,14 @@ LAST = ("verified", "sink")
 """The task before which records queue up."""
 
 
-def rescale_in_lab(row: Rescale, mode: str, seed: int = 1) -> tuple[Driver, Driver]:
+def rescale_in_lab(row: Rescale, mode: str, seed: int = 1) -> tuple[Driver, Driver, str]:
     """Play a row: fill the channels, take a checkpoint, cancel, and go on at the other parallelism; one worker dies in
-    each run. Gives both runs; everything has been checked.
+    each run. Gives both runs and the checkpoint between them; everything has been checked.
     """
     rows = 4 if row.old < 10 else 2
-    plan = Plan(topology=row.topology, parallelism=row.old, splits=row.old, rows=rows, batch_rows=1, credits=1, mode=mode)
+    plan = Plan(
+        topology=row.topology, parallelism=row.old, splits=row.old, rows=rows, batch_rows=1, credits=1, mode=mode
+    )
     before = Driver(plan, seed, burst=EVERYTHING, slow=("source",) if row.slow_source else ())
     fill(before, 1, hold_sink=not row.slow_source)
     checkpoint(before)
@@ -76,7 +78,7 @@ def rescale_in_lab(row: Rescale, mode: str, seed: int = 1) -> tuple[Driver, Driv
     after.kill(row.new - 1)
     after.run()
     after.check_finished()
-    return before, after
+    return before, after, path
 
 
 def start(driver: Driver) -> None:
