@@ -34,6 +34,12 @@ class Rescale:
     new: int
     slow_source: bool
 
+    @property
+    def weight(self) -> int:
+        """How much there is to do, roughly as channels go."""
+        pipelines = {"UNION": 3, "MULTI_INPUT": 3, "KEYED_DIFFERENT_PARALLELISM": 2}.get(self.topology, 1)
+        return pipelines * (self.old + self.new) ** 2
+
     def __str__(self) -> str:
         return f"{self.topology}-{self.old}-{self.new}{'-slow' if self.slow_source else ''}"
 

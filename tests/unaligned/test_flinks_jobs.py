@@ -1,4 +1,4 @@
-"""Flink's other jobs with unaligned checkpoints: failures at every stage, stress, a broken disk, and changes of mode."""
+"""Flink's other jobs with unaligned checkpoints: failures at every stage, stress, a broken disk, changes of mode."""
 
 from __future__ import annotations
 
