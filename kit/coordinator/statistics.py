@@ -18,7 +18,7 @@ from enum import Enum
 import pandas as pd
 
 from kit.coordinator.stats_summary import CompletedCheckpointStatsSummary
-from kit.protocol.messages import CheckpointMetrics
+from kit.protocol.messages import CheckpointMetrics, InitializationMetrics
 from kit.protocol.properties import CheckpointProperties
 from kit.protocol.tasks import task_name
 
@@ -267,6 +267,15 @@ class RestoredCheckpointStats:
 
 
 @dataclass(frozen=True, slots=True)
+class TaskInitialization:
+    """How one task of the epoch `attempt` came to run, or did not."""
+
+    task: str
+    attempt: int
+    metrics: InitializationMetrics
+
+
+@dataclass(frozen=True, slots=True)
 class CheckpointStatsSnapshot:
     """All that was known at one time; later events do not change it."""
 
@@ -278,6 +287,8 @@ class CheckpointStatsSnapshot:
     latest_failed: CheckpointStats | None
     latest_savepoint: CheckpointStats | None
     summary: CompletedCheckpointStatsSummary
+    initialization: tuple[TaskInitialization, ...] = ()
+    """The tasks of the newest epoch that have begun, or failed to."""
 
     def find(self, checkpoint_id: int) -> CheckpointStats:
         """The checkpoint of this id; KeyError when it is forgotten."""
@@ -365,6 +376,7 @@ class CheckpointStatsTracker:
         self.counts = CheckpointStatsCounts()
         self.history = CheckpointStatsHistory(max_history)
         self.restored: RestoredCheckpointStats | None = None
+        self.initialization: dict[str, TaskInitialization] = {}
         self.summary = CompletedCheckpointStatsSummary()
         self._snapshot: CheckpointStatsSnapshot | None = None
 
@@ -417,6 +429,12 @@ class CheckpointStatsTracker:
         self.restored = restored
         self._touch()
 
+    def report_initialization(self, task: str, attempt: int, metrics: InitializationMetrics) -> None:
+        """A task runs, or cannot; those of the epochs before are forgotten (`reportInitializationMetrics`)."""
+        kept = {name: each for name, each in self.initialization.items() if each.attempt == attempt}
+        self.initialization = kept | {task: TaskInitialization(task, attempt, metrics)}
+        self._touch()
+
     def discarded(self, checkpoint_id: int) -> None:
         """A completed checkpoint's files are being deleted."""
         stats = self.history.find(checkpoint_id)
@@ -430,8 +448,9 @@ class CheckpointStatsTracker:
             frozen = {stats.checkpoint_id: stats for stats in checkpoints}
             latest = (self.history.latest_completed, self.history.latest_failed, self.history.latest_savepoint)
             completed, failed, savepoint = (None if each is None else frozen[each.checkpoint_id] for each in latest)
+            begun = tuple(self.initialization.values())
             self._snapshot = CheckpointStatsSnapshot(
-                copy(self.counts), checkpoints, self.restored, completed, failed, savepoint, self.summary.copy()
+                copy(self.counts), checkpoints, self.restored, completed, failed, savepoint, self.summary.copy(), begun
             )
         return self._snapshot
 

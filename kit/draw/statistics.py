@@ -2,6 +2,7 @@
 
     statistics.counts, .latest, .history, .summary, .configuration     what the four tabs show
     statistics.detail(3), .operators(3), .subtasks(3), .spread(3)      one checkpoint, opened
+    statistics.initialization                                          how the tasks came to run
     statistics.metrics, .task_metrics, .spans                          what Flink reports to a metrics system
 
 Every column has one unit, which its name ends in: `_ms`, `_bytes`. Figures that are not known are missing (`<NA>`).
@@ -57,6 +58,16 @@ SUBTASKS = (
     "alignment_ms",
     "start_delay_ms",
     "unaligned",
+)
+INITIALIZATION = (
+    "task",
+    "attempt",
+    "status",
+    "deployed_at_ms",
+    "duration_ms",
+    "read_state_ms",
+    "gate_restore_ms",
+    "restored_bytes",
 )
 FROM_TRACE = ("sync_ms", "async_ms", "alignment_ms", "start_delay_ms")
 SPREAD = tuple(name for name in SUBTASKS if name.endswith(("_ms", "_bytes")) and name != "ack_at_ms")
@@ -260,6 +271,30 @@ class CheckpointStatistics:
         by_vertex = table.groupby("vertex", sort=False)[list(SPREAD)]
         parts = {"min": by_vertex.min(), "mean": by_vertex.mean(), "max": by_vertex.max()}
         return pd.concat(parts, names=["figure"]).swaplevel().sort_index(level="vertex", sort_remaining=False)
+
+    # --- the beginning ----------------------------------------------------------------------------------------------
+
+    @property
+    def initialization(self) -> pd.DataFrame:
+        """One row a task of the newest epoch that runs, or could not: how long its beginning took, and with what.
+
+        Columns: task, attempt, status, deployed_at_ms, duration_ms (until it ran), read_state_ms, gate_restore_ms
+        (processing what had been in flight), restored_bytes.
+        """
+        rows = (
+            (
+                each.task,
+                each.attempt,
+                "COMPLETED" if each.metrics.completed else "FAILED",
+                each.metrics.deployed_at_ms,
+                each.metrics.duration_ms,
+                each.metrics.read_state_ms,
+                each.metrics.gate_restore_ms,
+                each.metrics.restored_bytes,
+            )
+            for each in self._snapshot.initialization
+        )
+        return _table(rows, INITIALIZATION)
 
     # --- metrics ----------------------------------------------------------------------------------------------------
 

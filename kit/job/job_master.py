@@ -235,6 +235,8 @@ class JobMaster(Machine):
             return
         if not self.tasks.is_live(message.task):
             return
+        if message.initialization is not None:
+            self.checkpoints.statistics.report_initialization(message.task, message.attempt, message.initialization)
         if message.end_of_data:
             self.tasks[message.task].data_ended = True
             self.coordinators.data_ended(message.task)

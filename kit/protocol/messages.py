@@ -96,9 +96,26 @@ class CancelTask(TaskMessage):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class InitializationMetrics:
+    """What one subtask measured of its beginning; -1 is "not known" (Flink's `SubTaskInitializationMetrics`).
+
+    `duration_ms` is from the deployment until the task ran, or until it did not come to that (then not `completed`):
+    first the host read `restored_bytes` of state, then what was in flight at the checkpoint was processed.
+    """
+
+    deployed_at_ms: int
+    duration_ms: int
+    read_state_ms: int = -1
+    gate_restore_ms: int = -1
+    restored_bytes: int = 0
+    completed: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TaskStateChanged(JobMessage):
     """The task entered `state`; `error` tells why when it failed (`updateTaskExecutionState`). With `end_of_data` it
-    goes on RUNNING, but has processed all its input (`notifyEndOfData`).
+    goes on RUNNING, but has processed all its input (`notifyEndOfData`). The first report after the deployment brings
+    its measurements (`reportInitializationMetrics`).
     """
 
     state: ExecutionState
@@ -107,6 +124,7 @@ class TaskStateChanged(JobMessage):
     traceback: str = ""
     recoverable: bool = True
     """False for a failure that any restart would meet again (Flink's `SuppressRestartsException`)."""
+    initialization: InitializationMetrics | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

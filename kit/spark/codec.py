@@ -57,6 +57,7 @@ REGISTERED: dict[str, type] = {
         messages.ReportCheckpointMetrics,
         messages.OperatorEventToCoordinator,
         messages.CheckpointMetrics,
+        messages.InitializationMetrics,
         elements.CheckpointBarrier,
         elements.CancelCheckpointMarker,
         elements.Watermark,

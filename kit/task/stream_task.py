@@ -73,6 +73,7 @@ from kit.protocol.events import (
 from kit.protocol.messages import (
     CancelTask,
     DeployTask,
+    InitializationMetrics,
     NotifyCheckpointAborted,
     NotifyCheckpointComplete,
     OperatorEventToTask,
@@ -89,6 +90,7 @@ from kit.state.restored_state import NOTHING_RESTORED, RestoredSubtaskState
 from kit.task.barrier_handlers import create_barrier_handler
 from kit.task.chain import OperatorChain
 from kit.task.checkpoint_metrics import CheckpointMetricsBuilder
+from kit.task.initialization_metrics import InitializationMetricsBuilder
 from kit.task.source_loop import SOURCE_TIMER, SourceLoop
 from kit.task.subtask_coordinator import OUTPUT_ALIGNMENT_TIMER, Finished, SubtaskCheckpointCoordinator
 from kit.task.task_input import TaskInput
@@ -124,6 +126,7 @@ class StreamTask(Machine):
         self._restored: TaskStateSnapshot | None = None
         self._recovers_channels = False
         self._deployed_as_finished = False
+        self._initialization: InitializationMetricsBuilder | None = None
         self._operators_finished = False
         self._final_checkpoint_id: int | None = None
         self._sync_savepoint_id: int | None = None
@@ -170,6 +173,7 @@ class StreamTask(Machine):
     def _deploy(self, message: DeployTask) -> None:
         self._step_to(ExecutionState.DEPLOYING)
         self._step_to(ExecutionState.INITIALIZING)
+        self._initialization = InitializationMetricsBuilder(self.at)
         for channel in self.inputs:
             channel.credits_granted = self._settings.channel_credits
             self.emit(GrantCredit(channel=channel.number, credits=self._settings.channel_credits))
@@ -190,8 +194,9 @@ class StreamTask(Machine):
 
     @handles(StateRead)
     def _initialize(self, event: StateRead) -> None:
-        if self.state is not ExecutionState.INITIALIZING:
+        if self.state is not ExecutionState.INITIALIZING or self._initialization is None:
             return
+        self._initialization.state_read(self.at, event.parts)
         self.chain.restore(event.parts)
         self._recover_channels(event)
         self._run_when_recovered()
@@ -262,12 +267,21 @@ class StreamTask(Machine):
                 error=self.error,
                 traceback="".join(traceback.format_exception(error)),
                 recoverable=recoverable,
+                initialization=self._take_initialization(),
             )
         )
 
     def _become(self, state: ExecutionState) -> None:
         self._step_to(state)
-        self.emit(TaskStateChanged(task=self.name, attempt=self.attempt, state=state, error=self.error))
+        began = self._take_initialization()
+        self.emit(
+            TaskStateChanged(task=self.name, attempt=self.attempt, state=state, error=self.error, initialization=began)
+        )
+
+    def _take_initialization(self) -> InitializationMetrics | None:
+        """What the beginning took, once: when the task runs, or cannot."""
+        began, self._initialization = self._initialization, None
+        return None if began is None else began.build(self.at, completed=self.state is ExecutionState.RUNNING)
 
     def _step_to(self, state: ExecutionState) -> None:
         if not self.state.may_become(state):

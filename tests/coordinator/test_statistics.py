@@ -12,7 +12,7 @@ from kit.coordinator.statistics import (
     CheckpointStatsTracker,
     CheckpointStatus,
 )
-from kit.protocol.messages import CheckpointMetrics
+from kit.protocol.messages import CheckpointMetrics, InitializationMetrics
 from kit.protocol.properties import CheckpointProperties, RetentionPolicy
 from kit.protocol.reasons import CheckpointFailureReason
 from tests.coordinator.harness import Harness
@@ -220,3 +220,14 @@ def test_the_table_of_subtasks_has_those_that_have_not_acked_too() -> None:
     assert table.loc["sums/1", "end_to_end_ms"] == -1
     with pytest.raises(KeyError, match=r"no statistics of checkpoint 9; there are \[1\]"):
         job.coordinator.statistics.subtasks(9)
+
+
+def test_what_the_tasks_measured_of_their_beginning_is_known_of_the_newest_epoch() -> None:
+    tracker = CheckpointStatsTracker()
+    slow = InitializationMetrics(deployed_at_ms=0, duration_ms=50)
+    for task, attempt in (("a/0", 1), ("a/1", 1), ("a/1", 2)):
+        tracker.report_initialization(task, attempt, slow)
+    before = tracker.snapshot()
+    tracker.report_initialization("a/0", 2, slow)
+    assert [(each.task, each.attempt) for each in before.initialization] == [("a/1", 2)]
+    assert [(each.task, each.attempt) for each in tracker.snapshot().initialization] == [("a/1", 2), ("a/0", 2)]

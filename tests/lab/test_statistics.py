@@ -37,6 +37,16 @@ def ended() -> Lab:
     return lab
 
 
+def test_how_the_tasks_came_to_run(ended: Lab) -> None:
+    table = ended.statistics.initialization.set_index("task")
+    assert sorted(table.index) == ["rows/0", "rows/1", "totals/0", "totals/1"]
+    assert set(table["status"]) == {"COMPLETED"}
+    assert set(table["attempt"]) == {2}
+    assert (table["read_state_ms"] + table["gate_restore_ms"] == table["duration_ms"]).all()
+    assert table["restored_bytes"].sum() == ended.statistics.operators(2)["full_bytes"].sum() > 0
+    assert len(Lab(environment(Shape(rows=240))).statistics.initialization) == 0
+
+
 def test_the_overview(ended: Lab) -> None:
     statistics = ended.statistics
     assert statistics.counts.to_dict("records") == [

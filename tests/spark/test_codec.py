@@ -52,6 +52,11 @@ TO_TASKS = [
 ]
 TO_JOB = [
     messages.TaskStateChanged(**TASK, state=ExecutionState.FAILED, error="no", traceback="line\nline"),
+    messages.TaskStateChanged(
+        **TASK,
+        state=ExecutionState.RUNNING,
+        initialization=messages.InitializationMetrics(deployed_at_ms=4, duration_ms=5, restored_bytes=6),
+    ),
     messages.AcknowledgeCheckpoint(**TASK, job_id="j", checkpoint_id=1, state=SNAPSHOT),
     messages.DeclineCheckpoint(
         **TASK, job_id="j", checkpoint_id=1, reason=CheckpointFailureReason.CHECKPOINT_SUBSUMED, detail="d"

@@ -16,9 +16,10 @@ from kit.protocol.elements import (
     EndOfChannelState,
     SubtaskConnectionDescriptor,
 )
-from kit.protocol.events import ProcessInput
-from kit.protocol.messages import DeployTask
+from kit.protocol.events import ProcessInput, StateReadFailed
+from kit.protocol.messages import CancelTask, DeployTask, InitializationMetrics, TaskStateChanged
 from kit.protocol.tasks import ExecutionState, TaskRestore
+from kit.protocol.words import Word
 from kit.state.operator_state import OperatorSubtaskState, TaskStateSnapshot
 from kit.state.rescale_mappings import (
     GateOrPartitionRescalingDescriptor,
@@ -55,8 +56,10 @@ def checkpoint(tmp_path: Path) -> TaskStateSnapshot:
     return ack.state
 
 
-def restored(tmp_path: Path, checkpoint: TaskStateSnapshot, *, credits: int = 10, **descriptors: Any) -> SlotHarness:
-    """A new task that was given the checkpoint's state, and has not run yet."""
+def restored(
+    tmp_path: Path, checkpoint: TaskStateSnapshot, *, credits: int = 10, read_ms: int = 0, **descriptors: Any
+) -> SlotHarness:
+    """A new task that was given the checkpoint's state, which took so long, and has not run yet."""
     task = SlotHarness(unaligned_job(), tmp_path, deploy=False)
     states = {
         operator_id: RestoredSubtaskState(
@@ -66,6 +69,7 @@ def restored(tmp_path: Path, checkpoint: TaskStateSnapshot, *, credits: int = 10
     }
     task.to_task(DeployTask, restore=TaskRestore(1, TaskStateSnapshot(states)), recovers_channels=True)
     task.give_credits(credits)
+    task.at += read_ms
     task.carry_out(ReadState)
     return task
 
@@ -101,6 +105,51 @@ def test_recovered_input_is_processed_before_the_task_runs(tmp_path: Path, check
     assert turns == 6  # each buffer behind its connection
     assert keys(task.sent()) == ["first", "second", "third"]
     assert task.credits_back() == [0, 1]  # those of the deployment: what was recovered took none
+
+
+@pytest.mark.flink("StreamTaskTest.testSubTaskInitializationMetrics")
+def test_a_task_reports_what_its_restore_read_and_how_long_each_part_took(
+    tmp_path: Path, checkpoint: TaskStateSnapshot
+) -> None:
+    task = restored(tmp_path, checkpoint, read_ms=30)
+    assert task.take(TaskStateChanged) == []
+    task.at += 12
+    task.run()
+    (report,) = task.take(TaskStateChanged)
+    assert report.state is ExecutionState.RUNNING
+    assert report.initialization == InitializationMetrics(
+        deployed_at_ms=1_000,
+        duration_ms=42,
+        read_state_ms=30,
+        gate_restore_ms=12,
+        restored_bytes=sum(state.state_size for state in checkpoint.subtask_states.values()),
+    )
+    task.to_task(CancelTask)
+    assert [word.initialization for word in task.take(TaskStateChanged)] == [None, None]
+
+
+@pytest.mark.flink("StreamTaskTest.testSubTaskInitializationMetrics")
+@pytest.mark.parametrize(
+    ("end", "state"),
+    [
+        (StateReadFailed(error="gone"), ExecutionState.FAILED),
+        (CancelTask(task="sums/0", attempt=1), ExecutionState.CANCELING),
+    ],
+)
+def test_a_task_that_never_runs_reports_how_long_it_tried(tmp_path: Path, end: Word, state: ExecutionState) -> None:
+    task = SlotHarness(unaligned_job(), tmp_path, restore=TaskRestore(1, TaskStateSnapshot({})))
+    task.at += 7
+    task.give(end)
+    report = task.take(TaskStateChanged)[0]
+    assert report.state is state
+    assert report.initialization == InitializationMetrics(deployed_at_ms=1_000, duration_ms=7, completed=False)
+
+
+def test_a_task_with_nothing_to_restore_runs_at_once(tmp_path: Path) -> None:
+    (report,) = SlotHarness(unaligned_job(), tmp_path).take(TaskStateChanged)
+    assert report.initialization == InitializationMetrics(
+        deployed_at_ms=1_000, duration_ms=0, read_state_ms=0, gate_restore_ms=0
+    )
 
 
 def test_recovered_output_without_credits_holds_the_inputs_back(tmp_path: Path, checkpoint: TaskStateSnapshot) -> None:
