@@ -26,7 +26,8 @@ from kit.graph.settings import CheckpointConfig, JobSettings, RestartStrategy, d
 from kit.graph.stream_graph import GraphError, StreamGraph
 from kit.graph.transformation import Origin, Transformation, check_parallelism
 from kit.operators.base import OperatorSpec
-from kit.operators.source import Source, SourceSpec
+from kit.operators.source import Source
+from kit.operators.source_spec import SourceSpec
 
 
 class StreamEnvironment:

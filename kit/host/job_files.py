@@ -14,8 +14,9 @@ from typing import Any, ClassVar
 from kit.coordinator.master_hooks import MasterHooks
 from kit.graph.job_graph import JobGraph
 from kit.host.output import Output, sinks
-from kit.host.stores import CheckpointStore, InconsistentStoreError
-from kit.operators.source import SourceSpec
+from kit.host.store_errors import InconsistentStoreError
+from kit.host.stores import CheckpointStore
+from kit.operators.source_spec import SourceSpec
 from kit.protocol.commands import (
     AllocateCheckpointId,
     DiscardState,

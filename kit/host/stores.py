@@ -29,6 +29,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from kit.graph.setting_rules import IN_MEMORY, ON_FILE_SYSTEM, ZOOKEEPER_STORE
+from kit.host.store_errors import InconsistentStoreError, StoreError
 from kit.protocol.properties import RecoveryClaimMode
 from kit.protocol.stored import StoredCheckpoint
 from kit.state.errors import StorageError
@@ -38,14 +39,6 @@ FIRST_CHECKPOINT_ID = 1
 CHECKPOINTS, COUNTER, RUN = "checkpoints", "checkpointID", "run"
 ID_DIGITS = 19
 """Ids are padded to so many digits, as Flink pads them: names sort as numbers do."""
-
-
-class StoreError(OSError):
-    """The store cannot be reached, or holds what makes no sense; nothing was changed."""
-
-
-class InconsistentStoreError(StoreError):
-    """Nobody knows whether the change was made (Flink's `PossibleInconsistentStateException`)."""
 
 
 class CheckpointStore(Protocol):

@@ -15,7 +15,8 @@ from kit.channel.channel_state_reader import INPUT_CHANNEL, RESULT_SUBPARTITION,
 from kit.graph.job_graph import JobGraph
 from kit.host.local_state import LocalState, StateReader
 from kit.host.output import Output
-from kit.operators.source import SourceSpec, SplitReader
+from kit.operators.source import SplitReader
+from kit.operators.source_spec import SourceSpec
 from kit.protocol.commands import (
     CommitEffects,
     DiscardSnapshot,

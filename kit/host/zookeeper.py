@@ -14,7 +14,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, TypeVar
 
-from kit.host.stores import InconsistentStoreError, StoreError
+from kit.host.store_errors import InconsistentStoreError, StoreError
 
 try:
     from kazoo.client import KazooClient

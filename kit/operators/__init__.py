@@ -27,8 +27,9 @@ from kit.operators.process import (
 from kit.operators.reduce import KeyedReduce
 from kit.operators.side_output import OutputTag
 from kit.operators.sink import CollectSink, ParquetSink, Sink, SinkSpec
-from kit.operators.source import ReadResult, Source, SourceSpec, Split, SplitReader
+from kit.operators.source import ReadResult, Source, Split, SplitReader
 from kit.operators.source_coordinator import SourceCoordinator
+from kit.operators.source_spec import SourceSpec
 from kit.operators.spec import SchemaError, UserFunctionError
 from kit.operators.split_enumerator import SplitEnumerator
 from kit.operators.transform import Filter, FlatMap, Map, MapBatches, Rename, Select, WithColumn

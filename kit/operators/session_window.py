@@ -20,7 +20,7 @@ import pyarrow as pa
 from kit.operators.key_time_index import KeyTimeIndex, Numbers, expand
 from kit.operators.spec import keys_of
 from kit.operators.watermarks import event_times_ms
-from kit.operators.window import WindowOperatorBase, where
+from kit.operators.window_operator import WindowOperatorBase, where
 from kit.state.descriptors import ValueStateDescriptor
 
 _BOUNDS = ValueStateDescriptor(

@@ -16,16 +16,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import pyarrow as pa
-
-from kit.operators.coordinator import OperatorCoordinatorContext
-from kit.operators.source_coordinator import SourceCoordinator
-from kit.operators.spec import ResolvedSpec
-
-if TYPE_CHECKING:
-    from kit.operators.source_operator import SourceOperator
 
 Split = dict[str, Any]
 
@@ -104,23 +97,3 @@ class _StatelessReader:
 
     def close(self) -> None:
         """Nothing to let go of."""
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class SourceSpec(ResolvedSpec):
-    """A source as the head of a job: `source` says what to read."""
-
-    source: Source
-
-    def _resolve(self) -> None:
-        self._set(output_schema=self.source.schema)
-
-    def create(self) -> SourceOperator:
-        """One subtask's operator."""
-        from kit.operators.source_operator import SourceOperator
-
-        return SourceOperator(self)
-
-    def create_coordinator(self, context: OperatorCoordinatorContext) -> SourceCoordinator:
-        """The coordinator that hands out the splits."""
-        return SourceCoordinator(context, self.source.backlog_splits)

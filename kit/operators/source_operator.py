@@ -21,7 +21,7 @@ from typing import Any
 import pyarrow as pa
 
 from kit.operators.base import Operator
-from kit.operators.source import SourceSpec, Split
+from kit.operators.source import Source, Split
 from kit.operators.split_enumerator import ASSIGN_SPLIT, BACKLOG, NO_MORE_SPLITS, REQUEST_SPLIT
 from kit.state.descriptors import ListStateDescriptor
 
@@ -73,8 +73,9 @@ class _HeldSplit:
 class SourceOperator(Operator):
     """Reads the splits that its coordinator assigns, one after the other."""
 
-    def __init__(self, spec: SourceSpec) -> None:
-        self._spec = spec
+    def __init__(self, source: Source, name: str) -> None:
+        self._source = source
+        self._name = name
         self._held: list[_HeldSplit] = []
         self._last_index = -1
         self._asking = self._reading = self._exhausted = False
@@ -98,7 +99,7 @@ class SourceOperator(Operator):
             return Waiting()
         if self._due_ms is not None and now_ms < self._due_ms:
             return WaitUntil(math.ceil(self._due_ms))
-        if self._spec.source.rows_per_second is not None:
+        if self._source.rows_per_second is not None:
             self._due_ms = now_ms if self._due_ms is None else max(self._due_ms, now_ms - _MOST_LAG_MS)
         self._reading = True
         current = self._held[0]
@@ -109,12 +110,12 @@ class SourceOperator(Operator):
         current = self._held[0] if self._reading else None
         if current is None or current.split["id"] != split_id:
             expected = "no read" if current is None else f"a read of {current.split['id']!r}"
-            raise RuntimeError(f"{self._spec.name}: rows of split {split_id!r} arrived, but {expected} was asked for")
+            raise RuntimeError(f"{self._name}: rows of split {split_id!r} arrived, but {expected} was asked for")
         self._reading = False
         current.position = position
         if batch is not None and batch.num_rows:
-            if self._due_ms is not None and self._spec.source.rows_per_second is not None:
-                self._due_ms += batch.num_rows * 1_000 / self._spec.source.rows_per_second
+            if self._due_ms is not None and self._source.rows_per_second is not None:
+                self._due_ms += batch.num_rows * 1_000 / self._source.rows_per_second
             self.context.output.emit(batch)
         if finished:
             self._last_index = _index(current)
@@ -128,7 +129,7 @@ class SourceOperator(Operator):
             self._held.insert(0, _HeldSplit(payload["split"], 0))
         elif payload["kind"] != NO_MORE_SPLITS:
             expected = f"{ASSIGN_SPLIT!r} or {NO_MORE_SPLITS!r}"
-            raise ValueError(f"{self._spec.name}: the coordinator sent {payload}, expected {expected}")
+            raise ValueError(f"{self._name}: the coordinator sent {payload}, expected {expected}")
         else:
             self._exhausted = not self._held
 
@@ -151,8 +152,8 @@ class SourceOperator(Operator):
         self.context.send_to_coordinator(request)
 
     def _batch_rows(self) -> int:
-        limit = self._spec.source.rows_per_second
-        rows = self._spec.source.batch_rows
+        limit = self._source.rows_per_second
+        rows = self._source.batch_rows
         return rows if limit is None else max(1, min(rows, int(limit // _LIMITED_BATCHES_PER_SECOND)))
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from kit.host.stores import DurableStore, Records, StoreError
+from kit.host.store_errors import StoreError
+from kit.host.stores import DurableStore, Records
 from kit.protocol.properties import RecoveryClaimMode
 from kit.protocol.stored import StoredCheckpoint
 

@@ -1,0 +1,157 @@
+"""Windows that do not merge, at work: rows go into those of their time, and a watermark fires those that are over.
+
+Also what all windows have in common: the settings (`WindowSpec`), late rows, the timers that fire and clear.
+
+Follows Flink's `WindowOperator`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from kit.operators.aggregates import FirstRows, as_tuple
+from kit.operators.base import Operator
+from kit.operators.side_output import OutputTag
+from kit.operators.spec import ResolvedSpec, SchemaError, key_type_of, keys_of
+from kit.operators.watermarks import check_time_column, event_times_ms
+from kit.operators.window_assigners import EventTimeSessionWindows, Times, WindowAssigner
+from kit.operators.window_contents import (
+    WindowContents,
+)
+from kit.protocol.elements import MAX_WATERMARK_MS
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class WindowSpec(ResolvedSpec):
+    """What all window operators are told: see the settings of `WindowedStream`."""
+
+    input_schema: pa.Schema
+    keys: tuple[str, ...]
+    assigner: WindowAssigner | EventTimeSessionWindows
+    time_column: str
+    allowed_lateness_ms: int = field(default=0, kw_only=True)
+    late_tag: OutputTag | None = field(default=None, kw_only=True)
+
+    def contents(self) -> WindowContents:
+        """What one subtask keeps of a window."""
+        raise NotImplementedError
+
+    def _window_schema(self) -> pa.Schema:
+        raise NotImplementedError
+
+    def _resolve(self) -> None:
+        self._set(keys=as_tuple(self.keys))
+        key_type = key_type_of(self.input_schema, self.keys, self.name)
+        check_time_column(self.input_schema, self.time_column, self.name)
+        if self.allowed_lateness_ms < 0:
+            raise ValueError(f"{self.name}: allowed_lateness_ms is {self.allowed_lateness_ms}, but must be 0 or more")
+        if self.late_tag is not None and not self.late_tag.schema.equals(self.input_schema):
+            raise SchemaError(f"{self.name}: {self.late_tag!r} takes late rows, so its columns must be the stream's")
+        schema = self._window_schema()
+        self._set(input_schemas=(self.input_schema,), output_schema=schema, key_type=key_type)
+
+
+class WindowOperatorBase(Operator):
+    """What windows that merge and those that do not have in common: late rows, timers, firing.
+
+    `late_rows_dropped` counts what came too late, where there is no side output for it (`numLateRecordsDropped`).
+    """
+
+    def __init__(self, spec: WindowSpec) -> None:
+        self._spec = spec
+        self._contents = spec.contents()
+        self._first_rows = FirstRows()
+        self.late_rows_dropped = 0
+
+    def initialize_state(self) -> None:
+        """Register the contents of the windows, and the timers that fire and clear them."""
+        backend = self.context.keyed_state
+        self._table = backend.table(self._contents.descriptor, pa.int64())
+        self._timers = backend.timer_service("window-timers", pa.int64())
+
+    def _clears_at(self, last_ms: Times) -> Times:
+        """When windows are cleared that fire at `last_ms`."""
+        lateness: int = self._spec.allowed_lateness_ms
+        if not lateness:
+            return last_ms
+        return np.where(last_ms > MAX_WATERMARK_MS - lateness, MAX_WATERMARK_MS, last_ms + lateness)
+
+    def _register(self, keys: pa.Array, last_ms: Times, windows: Times) -> npt.NDArray[np.bool_]:
+        """Let windows fire and be cleared in time; which of them are overdue, and fire right now."""
+        overdue: npt.NDArray[np.bool_] = last_ms <= self.context.current_watermark_ms
+        if overdue.any():
+            chosen = np.flatnonzero(~overdue)
+            self._timers.register_event_time(keys.take(pa.array(chosen)), last_ms[chosen], windows[chosen])
+        else:
+            self._timers.register_event_time(keys, last_ms, windows)
+        if self._spec.allowed_lateness_ms:
+            self._timers.register_event_time(keys, self._clears_at(last_ms), windows)
+        return overdue
+
+    def _set_aside(self, batch: pa.RecordBatch, late: npt.NDArray[np.bool_]) -> None:
+        """Rows that came too late, if any."""
+        if self._spec.late_tag is not None:
+            self.context.output.emit_to(self._spec.late_tag.name, batch.filter(pa.array(late)))
+        else:
+            self.late_rows_dropped += int(late.sum())
+
+    def _fire(self, keys: pa.Array, windows: Times, starts: Times, ends: Times) -> None:
+        if len(keys):
+            slots = self._table.slots(keys, windows, create=False)
+            self.context.output.emit(self._contents.results(keys, starts, ends, self._table.get(slots)))
+
+
+class WindowOperator(WindowOperatorBase):
+    """Takes rows into the windows of their time, and fires those that are due."""
+
+    def process_batch(self, batch: pa.RecordBatch, input_index: int = 0) -> None:
+        """Take the rows into their windows."""
+        spec = self._spec
+        assigner: Any = spec.assigner
+        times = event_times_ms(batch, spec.time_column, spec.name)
+        rows, starts = assigner.assign(times)
+        last_ms = assigner.ends(starts) - 1
+        late = times + spec.allowed_lateness_ms <= self.context.current_watermark_ms
+        if late.any():  # unless a window is still open for the row
+            is_open = self._clears_at(last_ms) > self.context.current_watermark_ms
+            rows = np.flatnonzero(is_open) if rows is None else rows[is_open]
+            starts, last_ms = starts[is_open], last_ms[is_open]
+            late[rows] = False
+            self._set_aside(batch, late)
+        if not len(starts):
+            return
+        if rows is not None:
+            batch = batch.take(pa.array(rows))
+        keys = keys_of(batch, spec.keys)
+        slots = self._table.slots(keys, starts)
+        self._contents.add(self._table, slots, batch)
+        first = self._first_rows.of(slots)
+        keys, starts, last_ms = keys.take(pa.array(first)), starts[first], last_ms[first]
+        overdue = self._register(keys, last_ms, starts)
+        if overdue.any():
+            keys, starts = keys.filter(pa.array(overdue)), starts[overdue]
+            self._fire(keys, starts, starts, assigner.ends(starts))
+
+    def process_watermark(self, timestamp_ms: int) -> None:
+        """Fire the windows that end before the watermark or with it, clear what is overdue, then hand it on."""
+        due = self._timers.advance(timestamp_ms)
+        if due.namespaces is not None and len(due.keys):
+            keys, starts = due.keys, due.namespaces.to_numpy()
+            ends = self._spec.assigner.ends(starts)  # type: ignore[union-attr]
+            fires = due.timestamps_ms == ends - 1
+            self._fire(*where(fires, keys, starts, starts, ends))
+            keys, starts = where(due.timestamps_ms == self._clears_at(ends - 1), keys, starts)
+            self._table.clear(self._table.slots(keys, starts, create=False))
+        self.context.output.emit_watermark(timestamp_ms)
+
+
+def where(mask: npt.NDArray[np.bool_], keys: pa.Array, *columns: Times) -> Any:
+    """Some columns, at the rows for which `mask` holds."""
+    if mask.all():
+        return keys, *columns
+    return keys.filter(pa.array(mask)), *(column[mask] for column in columns)
