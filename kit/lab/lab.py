@@ -286,6 +286,10 @@ class Lab:
             raise LabError(f"the next message to {task} is no event of an operator's coordinator")
         return self._do(Action(ActionKind.LOSE, task))
 
+    def wait_until(self, at_ms: int) -> Step:
+        """Let time pass in which nothing happens, as when every task is busy; timers due meanwhile fire late."""
+        return self._do(Action(ActionKind.WAIT, "", str(at_ms)))
+
     def _request(self, make: Callable[[int], Word]) -> int:
         number = self.position + 1
         self._do(make(number))
@@ -294,7 +298,7 @@ class Lab:
     def replay(self, actions: Iterable[Action | Word]) -> Lab:
         """Do all this, as another lab's `actions` have it. Raises LabError at an action that cannot happen."""
         for action in actions:
-            if isinstance(action, Action) and action.kind not in FAULTS:
+            if isinstance(action, Action) and action.kind not in (*FAULTS, ActionKind.WAIT):
                 self.step(action)
             else:
                 self._do(action)

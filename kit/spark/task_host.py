@@ -3,7 +3,9 @@
 Theory of operation. Everything happens on the slot's main thread. An event for a task goes into the *ready* queue;
 `work` empties it, so a task's commands are all carried out before the next event is handled, whatever they lead to.
 What a task sends to a task of this slot goes into the same queue, without a socket; so do credits. Tasks take their
-turns from the last vertex to the first: what is under way is finished before more is read.
+turns from the last vertex to the first: what is under way is finished before more is read. Those to which a barrier
+has come that overtakes records go first. A round ends early when it has taken long, since a barrier may have arrived
+meanwhile; the next one goes on where it ended.
 
 A read of the source is done at once. Snapshots are written, state is read and output is published by one background
 thread, in the order in which it was asked for; the answers come through the slot's inbox. In-flight data goes there by
@@ -16,7 +18,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -65,6 +67,8 @@ from kit.task.stream_task import StreamTask
 
 TURNS_A_ROUND = 4
 """A task with plenty to do takes so many turns before the others get theirs."""
+ROUND_MS = 10
+"""A round that has taken so long ends with the turn that is being taken: then the slot looks into its inbox."""
 
 _TURN = ProcessInput()
 
@@ -113,7 +117,8 @@ class TaskHost:
         ]
         self._receivers = {c.number: self.tasks[c.target_task] for c in graph.channels if c.target_task in self.tasks}
         self._senders = {c.number: self.tasks[c.source_task] for c in graph.channels if c.source_task in self.tasks}
-        self._turns = tuple(reversed(self.tasks.values()))
+        self._turns = deque(reversed(self.tasks.values()))
+        """The task whose turn is next comes first."""
         self._epoch = epoch
         self._files = files
         self._wires = wires
@@ -171,17 +176,31 @@ class TaskHost:
         """Handle what is ready, then give each task its turns; False when there was nothing to do."""
         worked = bool(self._ready)
         self._handle_ready()
-        for task in self._turns:
+        worked |= self._give_turns()
+        if self._channel_state.has_work:
+            self._work_on_channel_state("")
+            worked = True
+        return worked
+
+    def _give_turns(self) -> bool:
+        worked, end_ms = False, self._now() + ROUND_MS
+        for task in self._in_turn():
             turns = TURNS_A_ROUND
             while turns and task.available:
                 self._handle(task, _TURN)
                 self._handle_ready()
                 turns -= 1
                 worked = True
-        if self._channel_state.has_work:
-            self._work_on_channel_state("")
-            worked = True
+                if self._now() >= end_ms:
+                    return True
         return worked
+
+    def _in_turn(self) -> Iterator[StreamTask]:
+        """The tasks with a priority element, then all from where the last round ended."""
+        yield from [task for task in self._turns if task.inputs.priority_available]
+        for _ in range(len(self._turns)):
+            self._turns.rotate(-1)
+            yield self._turns[-1]
 
     def _handle_ready(self) -> None:
         ready = self._ready

@@ -14,7 +14,13 @@ from kit.graph.execution_graph import ExecutionGraph
 from kit.host.task_files import TaskFiles
 from kit.protocol.commands import ReadState, WriteChannelStateFile
 from kit.protocol.elements import Buffer, CheckpointBarrier
-from kit.protocol.events import ChannelStateFileFailed, ChannelStateFileWritten, SnapshotWritten, StateRead
+from kit.protocol.events import (
+    ChannelStateFileFailed,
+    ChannelStateFileWritten,
+    ProcessInput,
+    SnapshotWritten,
+    StateRead,
+)
 from kit.protocol.messages import (
     AcknowledgeCheckpoint,
     DeclineCheckpoint,
@@ -41,6 +47,7 @@ from kit.state.handles import (
 from kit.state.operator_state import TaskStateSnapshot
 from kit.state.restored_state import RestoredSubtaskState
 from kit.state.storage import CheckpointLocation
+from kit.task.stream_task import StreamTask
 from tests.spark.jobs import generator, totals_job
 from tests.spark.test_slot import Held, Wires
 
@@ -56,10 +63,12 @@ class UnalignedSlot:
         job = totals_job(directory, generator(4_000), unaligned=True, memory_threshold_bytes=0).job_graph()
         self.location = directory / "chk-1"
         self.said: list[JobMessage] = []
-        self.wires, self.background = Wires(), Held()
+        self.wires, self.background, self.at_ms = Wires(), Held(), 1_000
         self.graph = ExecutionGraph(job)
         self.files = TaskFiles(job, open_storage(job, str(directory / "checkpoints")), SparkOutput(""))
-        self.host = TaskHost(self.graph, 0, 1, self.files, self.wires, self.said.append, self.background, lambda: 1_000)
+        self.host = TaskHost(
+            self.graph, 0, 1, self.files, self.wires, self.said.append, self.background, lambda: self.at_ms
+        )
         for task in self.host.tasks:
             self.host.message(DeployTask(task=task, attempt=1, restore=None))
         self.host.work()
@@ -77,6 +86,18 @@ class UnalignedSlot:
                 self.host.element(route.channel, CheckpointBarrier(1, 900, options))
         self.host.work()
         return self
+
+    def count_turns(self, task: StreamTask, turns: list[str], each_ms: int) -> None:
+        """From now on every turn of the task is noted and takes so long."""
+        handle = task.handle
+
+        def slow(event: Word, at: int) -> list[Word]:
+            if isinstance(event, ProcessInput):
+                turns.append(task.name)
+                self.at_ms += each_ms
+            return handle(event, at)
+
+        task.handle = slow  # type: ignore[method-assign]
 
     def heard(self, kind: type[M]) -> dict[str, M]:
         """Give what the tasks said of this kind, by task."""
@@ -177,6 +198,32 @@ def test_what_nobody_foresaw_is_answered_too() -> None:
     job = WriteChannelStateFile(task="a/0", checkpoint_id=3, location="", file_name="f", encode=lambda: (b"", (4,)))
     answer = ChannelStateFileFailed(checkpoint_id=3, file_name="f", error="KeyError: 'k'")
     assert failure_of(job, KeyError("k")) == answer
+
+
+# --- turns ------------------------------------------------------------------------------------------------------------
+
+
+def test_a_turn_that_takes_long_ends_the_round_and_a_barrier_that_overtakes_is_next(tmp_path: Path) -> None:
+    slot = UnalignedSlot(tmp_path)
+    while slot.host.work():
+        pass
+    slot.background.jobs.clear()
+    turns: list[str] = []
+    for task in slot.host.tasks.values():
+        slot.count_turns(task, turns, each_ms=50)
+    from_other = [route.channel for route in slot.host.routes if (route.producer, route.consumer) == (1, 0)]
+    for channel in from_other * 2:
+        slot.host.element(channel, Buffer(ROWS))
+    assert slot.host.work()
+    assert turns == ["totals/0"]
+    assert slot.host.work()
+    assert turns == ["totals/0", "copy/0"]
+    options = CheckpointOptions(location=str(slot.location), alignment=AlignmentType.UNALIGNED)
+    (to_copy,) = [channel for channel in from_other if slot.graph.channel(channel).target_task == "copy/0"]
+    slot.host.element(to_copy, CheckpointBarrier(1, 900, options))
+    assert slot.host.work()
+    assert turns == ["totals/0", "copy/0", "copy/0"]
+    assert slot.host.tasks["copy/0"].checkpoints.last_checkpoint_id == 1
 
 
 # --- on disk ----------------------------------------------------------------------------------------------------------
