@@ -13,7 +13,13 @@ from kit.lab.lab import Lab
 from kit.protocol.properties import RetentionPolicy
 from tests.lab.jobs import WAYS, Shape, environment, settle
 
-SETTINGS: dict[str, dict[str, Any]] = {"files": {"memory_threshold_bytes": 0}, "inline": {}}
+INLINE_BYTES = 20 * 1024
+SETTINGS: dict[str, dict[str, Any]] = {
+    "files": {"memory_threshold_bytes": 0},
+    "inline": {"memory_threshold_bytes": INLINE_BYTES},
+    "unaligned": {"memory_threshold_bytes": 0, "unaligned": True},
+    "unaligned-inline": {"memory_threshold_bytes": INLINE_BYTES, "unaligned": True},
+}
 
 
 def lab_directories(folder: Path) -> Iterator[Path]:

@@ -6,11 +6,13 @@ import threading
 import time
 import traceback
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from kit import (
@@ -45,9 +47,13 @@ def totals_job(
     interval_ms: int | None = 100,
     restart: RestartStrategy = RESTARTS,
     function: Callable[[dict[str, int]], dict[str, int]] | None = None,
+    copy_pause_ms: int = 0,
     **checkpoint: Any,
 ) -> StreamEnvironment:
-    """Totals by key, emitted at the end, beside a copy of every row; both published in two phases below `directory`."""
+    """Totals by key, emitted at the end, beside a copy of every row; both published in two phases below `directory`.
+
+    With `copy_pause_ms` the copy takes so long over each buffer, and holds the source back.
+    """
     env = StreamEnvironment(
         "totals",
         parallelism=parallelism,
@@ -63,10 +69,18 @@ def totals_job(
     rows = env.from_source(source or generator(), uid="rows")
     if function is not None:
         rows = rows.map(function).uid("mapped")
-    rows.rebalance().sink_to(ParquetSink(str(directory / "copy")), uid="copy")
+    copied = rows.rebalance()
+    if copy_pause_ms:
+        copied = copied.map_batches(partial(_pause, copy_pause_ms)).uid("paused")
+    copied.sink_to(ParquetSink(str(directory / "copy")), uid="copy")
     totals = rows.key_by("key").aggregate(total=sum_("value"), n=count(), emit="final").uid("totals")
     totals.sink_to(ParquetSink(str(directory / "totals")), uid="out")
     return env
+
+
+def _pause(pause_ms: int, batch: pa.RecordBatch) -> pa.RecordBatch:
+    time.sleep(pause_ms / 1_000)
+    return batch
 
 
 def check_output(directory: Path, rows: int = ROWS) -> None:
