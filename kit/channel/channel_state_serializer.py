@@ -6,7 +6,8 @@
 
 Integers are 4 bytes, big-endian; the file's frame is Flink's (`ChannelStateSerializerImpl`), byte for byte. An element
 describes itself: its stream begins with its schema, so that data of any type, and of several types, comes back as it
-was. A watermark or a status is a batch of one value, told from records by the schema's metadata. Nothing is pickled.
+was. A watermark, a status or a fragment of a record is a batch of one row, told from records by the schema's metadata.
+Nothing is pickled.
 
 Chunks of one channel may be cut out and merged into one (`extract_and_merge`): an element's bytes say where it ends.
 """
@@ -19,7 +20,7 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
-from kit.protocol.elements import Buffer, DataElement, Watermark, WatermarkStatus
+from kit.protocol.elements import Buffer, DataElement, RecordFragment, Watermark, WatermarkStatus
 from kit.state.errors import StateRestoreError
 
 SERIALIZATION_VERSION = 0
@@ -70,7 +71,7 @@ class ChannelStateSerializer:
             raise ValueError(f"{len(batches)} buffers of {size} B are too large for a checkpoint: send smaller batches")
         sink.write(_INT.pack(size))
         for batch in batches:
-            _write_stream(batch, sink)
+            write_batch(batch, sink)
         return LENGTH_BYTES + size
 
     def encode(self, elements: Sequence[DataElement]) -> tuple[pa.Buffer, tuple[int, ...]]:
@@ -143,36 +144,40 @@ def decode_elements(data: bytes | pa.Buffer) -> list[DataElement]:
     return elements
 
 
-def _write_stream(batch: pa.RecordBatch, sink: Any) -> None:
+def write_batch(batch: pa.RecordBatch, sink: Any) -> None:
+    """Write records so that they describe themselves: an Arrow IPC stream of one batch."""
     with pa.ipc.new_stream(sink, batch.schema) as stream:
         stream.write_batch(batch)
 
 
 def _stream_size(batch: pa.RecordBatch) -> int:
     counter = pa.MockOutputStream()
-    _write_stream(batch, counter)
+    write_batch(batch, counter)
     return int(counter.size())
+
+
+_FIELDS: dict[type[DataElement], pa.Schema] = {
+    RecordFragment: pa.schema([("data", pa.binary()), ("last", pa.bool_())]),
+    Watermark: pa.schema([("timestamp_ms", pa.int64())]),
+    WatermarkStatus: pa.schema([("idle", pa.bool_())]),
+}
+"""What is no batch by itself becomes one of one row."""
+_KINDS = {kind.__name__.encode(): kind for kind in _FIELDS}
 
 
 def _batch_of(element: DataElement) -> pa.RecordBatch:
     if isinstance(element, Buffer):
         return element.batch
-    value = pa.array([element.timestamp_ms] if isinstance(element, Watermark) else [element.idle])
-    kind = type(element).__name__.encode()
-    return pa.record_batch([value], schema=pa.schema([("value", value.type)], metadata={_KIND: kind}))
-
-
-_MARKS: dict[bytes, tuple[type[Watermark | WatermarkStatus], pa.DataType]] = {
-    b"Watermark": (Watermark, pa.int64()),
-    b"WatermarkStatus": (WatermarkStatus, pa.bool_()),
-}
+    kind = type(element)
+    schema = _FIELDS[kind].with_metadata({_KIND: kind.__name__})
+    return pa.record_batch([pa.array([getattr(element, each.name)], each.type) for each in schema], schema=schema)
 
 
 def _element_of(batch: pa.RecordBatch) -> DataElement:
-    kind = (batch.schema.metadata or {}).get(_KIND)
-    if kind is None:
+    name = (batch.schema.metadata or {}).get(_KIND)
+    if name is None:
         return Buffer(batch)
-    mark, of_type = _MARKS.get(kind, (None, None))
-    if mark is None or batch.schema.types != [of_type] or batch.num_rows != 1 or batch.column(0).null_count:
-        raise ValueError(f"{kind!r} with {batch.num_rows} rows of {batch.schema.types} is no mark between records")
-    return mark(batch.column(0)[0].as_py())
+    kind = _KINDS.get(name)
+    if kind is None or batch.schema != _FIELDS[kind] or batch.num_rows != 1 or any(each.null_count for each in batch):
+        raise ValueError(f"{name!r} with {batch.num_rows} rows of {batch.schema.types} is no element of a channel")
+    return kind(**batch.to_pylist()[0])

@@ -1,9 +1,10 @@
 """One input channel while it recovers: which of the old job's connections each buffer belongs to.
 
 After a rescale the buffers of several old connections come over one channel; before each of them a
-`SubtaskConnectionDescriptor` names its connection. Every connection is a *virtual channel* with its own watermark and
-status, and the channel's are what all of them together allow. Where an old subtask's buffers are recovered by several
-new ones (the connection is *ambiguous*), each keeps only the records that it would have been sent today.
+`SubtaskConnectionDescriptor` names its connection. Every connection is a *virtual channel*, in which fragments of
+records come together, with its own watermark and status; the channel's are what all of them together allow. Where an
+old subtask's buffers are recovered by several new ones (the connection is *ambiguous*), each keeps only the records
+that it would have been sent today.
 
 Follows Flink's `DemultiplexingRecordDeserializer`, `RecordFilter` and `RecordFilterFactory`.
 """
@@ -11,10 +12,11 @@ Follows Flink's `DemultiplexingRecordDeserializer`, `RecordFilter` and `RecordFi
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import pyarrow as pa
 
+from kit.channel.record_assembler import RecordAssembler
 from kit.graph.partitioners import Partitioner
 from kit.protocol.elements import MIN_WATERMARK_MS, SubtaskConnectionDescriptor
 from kit.protocol.words import ProtocolError
@@ -45,11 +47,12 @@ class PartitionFilter:
 
 @dataclass(slots=True)
 class VirtualChannel:
-    """One connection of the old job: what it lets through, and how far its event time has come."""
+    """One connection of the old job: what it lets through, how far its event time has come, its unfinished record."""
 
     keep: RecordFilter
     watermark_ms: int = MIN_WATERMARK_MS
     idle: bool = False
+    assembler: RecordAssembler = field(default_factory=RecordAssembler)
 
 
 class Demultiplexer:
@@ -82,6 +85,16 @@ class Demultiplexer:
     def records(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The rows that belong to this subtask."""
         return self._current.keep(batch)
+
+    @property
+    def assembler(self) -> RecordAssembler:
+        """The fragments of the unfinished record of this connection."""
+        return self._current.assembler
+
+    @property
+    def assemblers(self) -> list[RecordAssembler]:
+        """Those of all connections."""
+        return [channel.assembler for channel in self._channels.values()]
 
     def watermark(self, timestamp_ms: int) -> int | None:
         """The event time that all connections have reached; None while one has none."""

@@ -11,7 +11,8 @@ sender: no priority element jumps ahead of it and no barrier in it is known. Wha
 ever.
 
 Elements are numbered as they enter the queue. When an unaligned checkpoint begins, data with numbers below its
-barrier's is in flight: the barrier has overtaken it, or has not come yet.
+barrier's is in flight: the barrier has overtaken it, or has not come yet. So are the fragments of an unfinished record
+that the task has taken out (`assembler`): they come before all that.
 
 Follows Flink's `RemoteInputChannel` (`onBuffer`, `checkpointStarted`, `getInflightBuffersUnsafe`).
 """
@@ -24,7 +25,15 @@ from typing import NamedTuple
 from kit.channel.channel_state_persister import ChannelStatePersister, InputStateWriter, NoInputStateWriter
 from kit.channel.event_announcement import EventAnnouncement
 from kit.channel.prioritized_deque import PrioritizedDeque
-from kit.protocol.elements import Buffer, CheckpointBarrier, DataElement, Element, EndOfChannelState, EndOfPartition
+from kit.channel.record_assembler import RecordAssembler
+from kit.protocol.elements import (
+    CheckpointBarrier,
+    CreditedElement,
+    DataElement,
+    Element,
+    EndOfChannelState,
+    EndOfPartition,
+)
 from kit.protocol.reasons import CheckpointException, CheckpointFailureReason
 from kit.protocol.words import ProtocolError
 from kit.state.handles import InputChannelInfo
@@ -55,6 +64,7 @@ class InputChannel:
         "_persister",
         "_prioritized",
         "_queue",
+        "assembler",
         "blocked",
         "credits_granted",
         "ended",
@@ -77,6 +87,7 @@ class InputChannel:
         self.blocked = False
         self.ended = False
         self.credits_granted = 0
+        self.assembler = RecordAssembler()
         self._queue: PrioritizedDeque[SequenceBuffer] = PrioritizedDeque()
         self._prioritized = set() if prioritized is None else prioritized
         self._held: deque[tuple[Element, str]] = deque()
@@ -92,7 +103,7 @@ class InputChannel:
         """Take in what the network delivered; `cause` is the id of the event that brought it."""
         if self.ended:
             raise ProtocolError(f"channel {self.number} from {self.source_task} delivered {element!r} after its end")
-        if isinstance(element, Buffer):
+        if isinstance(element, CreditedElement):
             self.credits_granted -= 1
             if self.credits_granted < 0:
                 raise ProtocolError(f"{self.source_task} sent a buffer on channel {self.number} without a credit")
@@ -198,8 +209,11 @@ class InputChannel:
         self._add_priority(item)
 
     def _in_flight(self) -> list[DataElement]:
-        """The data that the barrier has overtaken, or all of it when the barrier is still to come."""
-        found: list[DataElement] = []
+        """The data that the barrier has overtaken, or all of it when the barrier is still to come.
+
+        An aligned barrier comes behind whole records: the assembler of a channel that has delivered one is empty.
+        """
+        found: list[DataElement] = [*self.assembler.fragments]
         for item in self._queue.others:
             if isinstance(item.element, DataElement):
                 if self._last_barrier_number != NONE and item.sequence_number >= self._last_barrier_number:
@@ -228,12 +242,12 @@ class InputChannel:
         """How many buffers wait here."""
         if not (self._queue or self._held):
             return 0
-        return sum(isinstance(element, Buffer) for element in self.queue)
+        return sum(isinstance(element, CreditedElement) for element in self.queue)
 
     @property
     def queued_bytes(self) -> int:
         """Bytes of the buffers that wait here."""
-        return sum(element.size_bytes for element in self.queue if isinstance(element, Buffer))
+        return sum(element.size_bytes for element in self.queue if isinstance(element, CreditedElement))
 
     def validate(self) -> None:
         """An aligned barrier closes its channel while it lies in the queue, or the others are waited for."""

@@ -1,9 +1,10 @@
 """Where a task's output waits for the network: one queue a subpartition, one partition a job edge.
 
-A buffer leaves when the receiver has given a credit for it; events need none, but never overtake the data before
-them, unless they are unaligned barriers. Such a barrier leaves at once, and the data it overtakes goes into the
-checkpoint. An aligned barrier that may time out waits in its place; what it would overtake stays open (`DataFuture`)
-until it leaves (nothing), the time is up (`aligned_barrier_timeout`) or the checkpoint is given up.
+A buffer, or a fragment of a record, leaves when the receiver has given a credit for it; events need none, but never
+overtake the data before them, unless they are unaligned barriers. Such a barrier leaves at once, and the data it
+overtakes goes into the checkpoint. An aligned barrier that may time out waits in its place; what it would overtake
+stays open (`DataFuture`) until it leaves (nothing), the time is up (`aligned_barrier_timeout`) or the checkpoint is
+given up.
 
 While any subpartition holds `MAX_QUEUED_BUFFERS` or more, the task is back-pressured and takes no further input.
 
@@ -19,7 +20,7 @@ from typing import Protocol
 
 from kit.channel.channel_state_writer import SEQUENCE_NUMBER_UNKNOWN
 from kit.channel.data_future import DataFuture
-from kit.protocol.elements import Buffer, CheckpointBarrier, DataElement, Element, EndOfChannelState
+from kit.protocol.elements import CheckpointBarrier, CreditedElement, DataElement, Element, EndOfChannelState
 from kit.state.handles import ResultSubpartitionInfo
 
 MAX_QUEUED_BUFFERS = 2
@@ -95,7 +96,7 @@ class ResultSubpartition:
         queue = self.queue
         while queue:
             element = queue[0]
-            if isinstance(element, Buffer):
+            if isinstance(element, CreditedElement):
                 if self.credits == 0:
                     return
                 self.credits -= 1
@@ -117,7 +118,7 @@ class ResultSubpartition:
     @property
     def queued_bytes(self) -> int:
         """Bytes of the buffers that wait here."""
-        return sum(element.size_bytes for element in self.queue if isinstance(element, Buffer))
+        return sum(element.size_bytes for element in self.queue if isinstance(element, CreditedElement))
 
     # --- in-flight data -------------------------------------------------------------------------------------------
 

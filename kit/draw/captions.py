@@ -149,6 +149,7 @@ CAPTIONS: dict[tuple[str, str], str] = {
 
 _ELEMENTS = {
     "Buffer": "{rows}",
+    "RecordFragment": "part of a record",
     "CheckpointBarrier": "barrier {cp}",
     "CancelCheckpointMarker": "word that checkpoint {cp} was cancelled",
     "Watermark": "a watermark",

@@ -23,6 +23,7 @@ from kit.protocol.trace import TraceRecord
 
 _ITEM_KINDS = {
     "Buffer": "buffer",
+    "RecordFragment": "buffer",
     "CheckpointBarrier": "barrier",
     "CancelCheckpointMarker": "cancel",
     "Watermark": "watermark",

@@ -36,8 +36,8 @@ class StreamEnvironment:
     `parallelism` and `max_parallelism` hold for operators that do not set their own. `job_id` (32 hex digits) is made
     from the name unless given; on Spark, where runs share directories, each run then gets an id of its own. With
     `chaining` False every operator gets a task of its own. Without `restart` a job restarts if it takes periodic
-    checkpoints (`default_restart_strategy`). For `buffer_rows` and `channel_credits` see `JobSettings`. Raises
-    GraphError and SettingError.
+    checkpoints (`default_restart_strategy`). For `buffer_rows`, `buffer_bytes` and `channel_credits` see
+    `JobSettings`. Raises GraphError and SettingError.
     """
 
     def __init__(
@@ -50,6 +50,7 @@ class StreamEnvironment:
         restart: RestartStrategy | None = None,
         job_id: str | None = None,
         buffer_rows: int = 65_536,
+        buffer_bytes: int = 4 * 1024 * 1024,
         channel_credits: int = 2,
         chaining: bool = True,
     ) -> None:
@@ -67,6 +68,7 @@ class StreamEnvironment:
             checkpoint=checkpoint,
             restart=restart or default_restart_strategy(checkpoint),
             buffer_rows=buffer_rows,
+            buffer_bytes=buffer_bytes,
             channel_credits=channel_credits,
         )
         self.operators: list[Transformation] = []

@@ -23,6 +23,8 @@ MINIMAL_CHECKPOINT_TIME_MS = 10
 """Intervals and timeouts shorter than this are refused (`MINIMAL_CHECKPOINT_TIME`)."""
 MAX_MEMORY_THRESHOLD_BYTES = 1024 * 1024
 """State inlined into `_metadata` may not be larger than this (`MAX_FILE_STATE_THRESHOLD`)."""
+MAX_BUFFER_BYTES = 128 * 1024 * 1024
+"""A buffer may not be larger than this, so that with all that goes around it, it fits into a frame of the network."""
 LONGEST_MS = 2**63 - 1
 """No time is longer (`Long.MAX_VALUE`)."""
 UNLIMITED = 2**31 - 1
@@ -178,6 +180,7 @@ RULES: dict[str, tuple[Rule, ...]] = {
     ),
     "JobSettings": (
         Rule("buffer_rows", "", count(1)),
+        Rule("buffer_bytes", "taskmanager.memory.segment-size", whole(1, MAX_BUFFER_BYTES)),
         Rule("channel_credits", "taskmanager.network.memory.buffers-per-channel", count(1)),
     ),
 }

@@ -255,12 +255,16 @@ class JobSettings:
     """All settings of a job that are not of one operator (with Flink's `JobCheckpointingSettings` in it).
 
     A source hands on at most `buffer_rows` rows at once; a sender may have `channel_credits` buffers
-    under way on a channel before the receiver has taken one.
+    under way on a channel before the receiver has taken one. A buffer carries at most `buffer_bytes`: larger batches
+    are split by rows, and a record that is larger by itself goes in fragments, so that a barrier waits for a buffer's
+    worth of bytes at most. Flink's buffers have 32 KiB; here each costs a turn of Python, and 4 MiB leave a full batch
+    of a few numeric columns (64k rows of two are 1 MiB) in one piece.
     """
 
     checkpoint: CheckpointConfig = field(default_factory=CheckpointConfig)
     restart: RestartStrategy = field(default_factory=NoRestart)
     buffer_rows: int = 65_536
+    buffer_bytes: int = 4 * 1024 * 1024
     channel_credits: int = 2
 
     def __post_init__(self) -> None:

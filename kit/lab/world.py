@@ -42,7 +42,7 @@ from kit.protocol.commands import (
     WriteChannelStateFile,
     WriteSnapshot,
 )
-from kit.protocol.elements import Buffer, Element
+from kit.protocol.elements import CreditedElement, Element
 from kit.protocol.events import (
     ChannelStateFileFailed,
     ChannelStateFileWritten,
@@ -375,7 +375,7 @@ class World:
         for task in self.tasks.values():
             task.validate()
         for number, queue in self._wires.items():
-            buffers = sum(isinstance(sent.element, Buffer) for sent in queue)
+            buffers = sum(isinstance(sent.element, CreditedElement) for sent in queue)
             receiver = self.tasks.get(self.graph.channels[number].target_task)
             if receiver is not None:
                 granted = receiver.inputs.channel(number).credits_granted

@@ -1,7 +1,8 @@
 """What flows through a channel: buffers of records, and the events between them.
 
-A channel is a queue of *elements*, first in first out. A `Buffer` carries records; every other element is a mark
-between records. Of these only a barrier may ever overtake buffers, and only when it is unaligned.
+A channel is a queue of *elements*, first in first out. A `Buffer` carries records, a `RecordFragment` a part of one
+that is too large for a buffer; every other element is a mark between records. Of these only a barrier may ever
+overtake data, and only when it is unaligned.
 
 Follows Flink's `StreamElement`, `CheckpointBarrier`, `CancelCheckpointMarker`, `EndOfData` and `EndOfPartitionEvent`.
 """
@@ -41,6 +42,26 @@ class Buffer:
 
     def __repr__(self) -> str:
         return f"Buffer({self.rows} rows)"
+
+
+@dataclass(frozen=True, slots=True)
+class RecordFragment:
+    """A part of one record that is larger than a buffer may be: the next bytes of it, and whether they are its `last`.
+
+    The fragments of a record follow one another on their channel; only an unaligned barrier comes between them. Flink:
+    a record that spans network buffers.
+    """
+
+    data: bytes
+    last: bool
+
+    @property
+    def size_bytes(self) -> int:
+        """How many bytes of the record these are."""
+        return len(self.data)
+
+    def __repr__(self) -> str:
+        return f"RecordFragment({self.size_bytes} bytes{', the last' if self.last else ''})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,11 +129,15 @@ class EndOfChannelState:
     """All recovered buffers of this channel have gone before (`EndOfChannelStateEvent`)."""
 
 
-DataElement = Buffer | Watermark | WatermarkStatus
+CreditedElement = Buffer | RecordFragment
+"""What carries records: the sender needs a credit for each."""
+
+DataElement = Buffer | RecordFragment | Watermark | WatermarkStatus
 """What an unaligned checkpoint takes along: what Flink serializes into a channel's buffers."""
 
 Element = (
     Buffer
+    | RecordFragment
     | CheckpointBarrier
     | CancelCheckpointMarker
     | Watermark

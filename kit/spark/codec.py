@@ -6,7 +6,7 @@ of the control message, as do all bytes. Everything else must be JSON. What `REG
 both sides: at the sender, so that the mistake is seen where it is made, and at the receiver, who trusts nobody.
 
 Batches do not come through here: the data plane carries them as Arrow. The other elements of a channel do
-(`encode_element`), together with the id of what caused them.
+(`encode_element`), fragments of records too, together with the id of what caused them.
 """
 
 from __future__ import annotations
@@ -58,6 +58,7 @@ REGISTERED: dict[str, type] = {
         messages.OperatorEventToCoordinator,
         messages.CheckpointMetrics,
         messages.InitializationMetrics,
+        elements.RecordFragment,
         elements.CheckpointBarrier,
         elements.CancelCheckpointMarker,
         elements.Watermark,
@@ -258,17 +259,23 @@ _RECORD_FIELDS = tuple(field.name for field in fields(TraceRecord))
 
 
 def encode_element(element: elements.Element, cause: str) -> bytes:
-    """Any element but a buffer, and the id of the record that led to it, for the data plane."""
-    return json.dumps([encode(element, []), cause], separators=(",", ":")).encode()
+    """Any element but a buffer, and the id of the record that led to it, for the data plane.
+
+    One line of JSON; the raw bytes of an element that has some (`RecordFragment`) follow it.
+    """
+    blobs: list[bytes] = []
+    line = json.dumps([encode(element, blobs), cause], separators=(",", ":")).encode()
+    return b"\n".join([line, *blobs])
 
 
 def decode_element(data: bytes) -> tuple[elements.Element, str]:
     """The element and the cause of `encode_element`; CodecError for other bytes."""
     try:
-        body, cause = json.loads(data)
+        line, _, blob = data.partition(b"\n")
+        body, cause = json.loads(line)
     except (TypeError, ValueError) as error:
         raise CodecError(f"{data[:60]!r} is no element: {error}") from None
-    element = decode(body, ())
+    element = decode(body, (blob,))
     if not isinstance(element, elements.Element) or not isinstance(cause, str):
         raise CodecError(f"{type(element).__name__} is no element of a channel")
     return element, cause

@@ -20,6 +20,7 @@ from kit.channel.demultiplexer import Demultiplexer, PartitionFilter
 from kit.channel.event_announcement import EventAnnouncement
 from kit.channel.input_channel import InputChannel
 from kit.channel.input_gate import InputGates
+from kit.channel.record_assembler import RecordAssembler
 from kit.channel.recovered_channel import RecoveredInputChannel
 from kit.graph.execution_graph import ExecutionGraph, ExecutionVertex
 from kit.graph.partitioners import create_partitioner
@@ -28,10 +29,12 @@ from kit.protocol.elements import (
     Buffer,
     CancelCheckpointMarker,
     CheckpointBarrier,
+    CreditedElement,
     Element,
     EndOfChannelState,
     EndOfData,
     EndOfPartition,
+    RecordFragment,
     SubtaskConnectionDescriptor,
     Watermark,
     WatermarkStatus,
@@ -154,8 +157,8 @@ class TaskInput:
         recovering = self._recovering[0]
         channel = self._channel_at(recovering.info)
         element = recovering.next_element()
-        if isinstance(element, Buffer):
-            self._process_records(channel, element)
+        if isinstance(element, CreditedElement):
+            self._process(channel, element)
         elif element is not None:
             self._RULES[type(element)](self, channel, element)
         self._drop_consumed()
@@ -186,16 +189,24 @@ class TaskInput:
                 self._task.emit(ElementTaken(channel=channel.number))
             self._RULES[type(element)](self, channel, element)
 
-    def _on_buffer(self, channel: InputChannel, element: Buffer) -> None:
+    def _on_data(self, channel: InputChannel, element: CreditedElement) -> None:
         channel.credits_granted += 1
         self._task.emit(GrantCredit(channel=channel.number, credits=1))
         self.barriers.add_processed_bytes(element.size_bytes)
-        self._process_records(channel, element)
+        self._process(channel, element)
 
-    def _process_records(self, channel: InputChannel, element: Buffer) -> None:
-        batch, demultiplexer = element.batch, self._demultiplexers.get(channel.number)
-        if demultiplexer is not None:
-            batch = demultiplexer.records(batch)
+    def _process(self, channel: InputChannel, element: CreditedElement) -> None:
+        """Records go to the chain; fragments wait until they are one."""
+        demultiplexer = self._demultiplexers.get(channel.number)
+        assembler = channel.assembler if demultiplexer is None else demultiplexer.assembler
+        if isinstance(element, RecordFragment):
+            record = assembler.add(element)
+            if record is None:
+                return
+            element = record
+        else:
+            assembler.expect_none(element)
+        batch = element.batch if demultiplexer is None else demultiplexer.records(element.batch)
         if batch.num_rows:
             self._task.process_batch(batch, self._input_indexes[channel.info.gate_idx])
 
@@ -213,7 +224,13 @@ class TaskInput:
         tracker.handle_end_of_recovery(channel)
         if tracker.all_channels_recovered:
             for each in tracker.channels:
+                for assembler in self._assemblers_of(each):
+                    assembler.expect_none(element)
                 self._demultiplexers.pop(each.number, None)
+
+    def _assemblers_of(self, channel: InputChannel) -> list[RecordAssembler]:
+        demultiplexer = self._demultiplexers.get(channel.number)
+        return [channel.assembler] if demultiplexer is None else demultiplexer.assemblers
 
     def _on_watermark(self, channel: InputChannel, element: Watermark) -> None:
         timestamp_ms: int | None = element.timestamp_ms
@@ -241,13 +258,15 @@ class TaskInput:
             self._task.end_input(self._drain)
 
     def _on_end_of_partition(self, channel: InputChannel, element: EndOfPartition) -> None:
+        channel.assembler.expect_none(element)
         if channel.number not in self._data_ended:
             raise ProtocolError(f"{channel.source_task} ended its partition to {self._task.name} before its data")
         self.barriers.process_end_of_partition(channel)
         self._task.leave_when_done()
 
     _RULES: dict[type, Callable[[TaskInput, InputChannel, Element | EventAnnouncement], None]] = {
-        Buffer: _on_buffer,  # type: ignore[dict-item]
+        Buffer: _on_data,  # type: ignore[dict-item]
+        RecordFragment: _on_data,  # type: ignore[dict-item]
         CheckpointBarrier: _on_barrier,  # type: ignore[dict-item]
         EventAnnouncement: _on_announcement,  # type: ignore[dict-item]
         CancelCheckpointMarker: _on_cancel_marker,  # type: ignore[dict-item]

@@ -12,9 +12,10 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 
+from kit.channel.record_writer import RecordWriter
 from kit.channel.result_partition import OutputStateWriter, ResultPartition, ResultSubpartition, Send
 from kit.graph.execution_graph import ExecutionGraph, ExecutionVertex
-from kit.protocol.elements import Buffer, Element, Watermark, WatermarkStatus
+from kit.protocol.elements import Element, Watermark, WatermarkStatus
 
 
 class TaskOutputs:
@@ -37,6 +38,7 @@ class TaskOutputs:
             for partition in vertex.partitions
         )
         self._partitioners = tuple(partition.create_partitioner() for partition in vertex.partitions)
+        self._records = RecordWriter(graph.job_graph.settings.buffer_bytes)
         self._by_number = {sub.number: sub for sub in self.subpartitions()}
 
     def subpartitions(self) -> Iterator[ResultSubpartition]:
@@ -50,10 +52,11 @@ class TaskOutputs:
     # --- writing --------------------------------------------------------------------------------------------------
 
     def write_batch(self, partition: int, batch: pa.RecordBatch) -> None:
-        """Send records to the receivers of a partition, as its partitioner says."""
+        """Send records to the receivers of a partition, as its partitioner says, in buffers of limited size."""
         subpartitions = self.partitions[partition].subpartitions
         for target, part in self._partitioners[partition].split(batch):
-            subpartitions[target].add(Buffer(part))
+            for element in self._records.elements(part):
+                subpartitions[target].add(element)
 
     def write_watermark(self, partition: int, timestamp_ms: int) -> None:
         """Send a watermark to all receivers of a partition."""
