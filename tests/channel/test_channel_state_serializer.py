@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -10,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kit.channel.channel_state_serializer import ChannelStateSerializer, decode_elements
-from kit.protocol.elements import Buffer, DataElement, Watermark, WatermarkStatus
+from kit.protocol.elements import Buffer, DataElement, RecordFragment, Watermark, WatermarkStatus
 from kit.state.errors import StateRestoreError
 from tests.channel.channel_state import buffer, encode_element, values
 
@@ -32,12 +33,14 @@ COLUMNS = st.sampled_from(
 
 @st.composite
 def elements(draw: st.DrawFn) -> DataElement:
-    """A buffer of any columns, cut anywhere; a watermark; a status."""
-    kind = draw(st.integers(0, 4))
+    """A buffer of any columns, cut anywhere; a fragment of a record; a watermark; a status."""
+    kind = draw(st.integers(0, 5))
     if kind == 0:
         return Watermark(draw(st.integers(-(2**63), 2**63 - 1)))
     if kind == 1:
         return WatermarkStatus(draw(st.booleans()))
+    if kind == 2:
+        return RecordFragment(draw(st.binary(max_size=40)), draw(st.booleans()))
     columns = draw(st.lists(COLUMNS, max_size=3))
     batch = pa.record_batch(columns, names=[f"c{number}" for number in range(len(columns))])
     start = draw(st.integers(0, 3))
@@ -84,12 +87,20 @@ def test_damaged_bytes_end_in_one_clear_error_or_in_data(element: DataElement, d
 
 
 @pytest.mark.parametrize(
-    ("kind", "marks"), [(b"Barrier", [1]), (b"Watermark", [True]), (b"Watermark", [1, 2]), (b"WatermarkStatus", [None])]
+    ("kind", "columns"),
+    [
+        ("CheckpointBarrier", {"checkpoint_id": [1]}),
+        ("Watermark", {"timestamp_ms": [True]}),
+        ("Watermark", {"timestamp_ms": [1, 2]}),
+        ("Watermark", {"timestamp": [1]}),
+        ("WatermarkStatus", {"idle": pa.array([None], pa.bool_())}),
+        ("RecordFragment", {"data": [b"a"]}),
+        ("RecordFragment", {"data": [b"a"], "last": [1]}),
+    ],
 )
-def test_a_mark_of_an_unknown_kind_is_no_element(kind: bytes, marks: list[object]) -> None:
-    column = pa.array(marks, pa.bool_() if None in marks else None)
-    batch = pa.record_batch([column], schema=pa.schema([("value", column.type)], {b"kit.element": kind}))
-    with pytest.raises(StateRestoreError, match="is no mark between records"):
+def test_what_says_that_it_is_no_batch_must_be_one_of_the_others(kind: str, columns: dict[str, Any]) -> None:
+    batch = pa.RecordBatch.from_pydict(columns).replace_schema_metadata({"kit.element": kind})
+    with pytest.raises(StateRestoreError, match="is no element of a channel"):
         decode_elements(encode_element(Buffer(batch)))
 
 

@@ -62,6 +62,8 @@ FLINKS = {
     "high-availability.type": "memory",
 }
 """Flink's options and defaults (in ms and bytes), as its 2.x sources have them; its "NONE" is our "memory"."""
+OTHERWISE = {"taskmanager.memory.segment-size": 4 * 1024 * 1024}
+"""Our defaults that are not Flink's. Its buffers have 32 KiB."""
 FLINK_ALSO_HAS = (
     *("storage", "cleaner.parallel-mode", "incremental", "create-subdir", "write-buffer-size"),
     *("local-backup.dirs", "file-merging.enabled"),
@@ -73,7 +75,7 @@ FLINK_ALSO_HAS = (
 def test_defaults_are_flinks() -> None:
     table = settings_table()
     ours = {flink: default for flink, default in zip(table.flink, table.default, strict=True) if flink}
-    assert ours == FLINKS
+    assert ours == FLINKS | OTHERWISE
 
 
 def test_every_checkpointing_option_of_flink_is_here_or_has_a_reason() -> None:
@@ -139,6 +141,8 @@ REFUSED = [
     (ExponentialDelay, {"jitter_factor": 1.5}, "jitter_factor = 1.5: expected 0 to 1"),
     (ExponentialDelay, {"attempts_before_reset": 0}, "attempts_before_reset = 0"),
     (JobSettings, {"buffer_rows": 0}, "buffer_rows = 0"),
+    (JobSettings, {"buffer_bytes": 0}, "buffer_bytes = 0: expected 1 to 134217728"),
+    (JobSettings, {"buffer_bytes": 1 << 28}, "buffer_bytes = 268435456"),
     (JobSettings, {"channel_credits": 0}, "channel_credits = 0"),
 ]
 

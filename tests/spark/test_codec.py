@@ -73,6 +73,8 @@ ELEMENTS = [
     elements.WatermarkStatus(True),
     elements.EndOfData(drain=False),
     elements.EndOfPartition(),
+    elements.RecordFragment(b"\n\0 any bytes\n\xff", last=False),
+    elements.RecordFragment(b"", last=True),
 ]
 
 
