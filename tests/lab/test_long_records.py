@@ -1,0 +1,250 @@
+"""A record much longer than a buffer does not hold a barrier that may overtake it, and is there once in the end."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kit.graph.environment import StreamEnvironment
+from kit.graph.settings import CheckpointConfig, FixedDelay
+from kit.job.status import JobStatus
+from kit.lab.actions import Action, ActionKind
+from kit.lab.lab import Lab
+from kit.metadata import read_metadata
+from kit.operators import CollectionSource, CollectSink
+from kit.protocol.properties import RetentionPolicy
+
+BUFFER_BYTES = 64
+FRAGMENTS = 100
+WAYS = ("rebalance", "keyed")
+
+
+@dataclass(frozen=True)
+class Job:
+    """`rows` -way-> `same` -> `out`: `lengths` are those of the records' texts, record n begins with its number."""
+
+    way: str
+    lengths: tuple[int, ...]
+    parallelism: int = 2
+    buffer_bytes: int = BUFFER_BYTES
+    credits: int = 2
+    batch_rows: int = 1
+    unaligned: bool = True
+    aligned_timeout_ms: int = 0
+    interval_ms: int | None = None
+
+    @property
+    def rows(self) -> list[dict[str, Any]]:
+        return [{"n": n, "text": f"{n} ".ljust(length, "x")} for n, length in enumerate(self.lengths)]
+
+    def environment(self, parallelism: int | None = None) -> StreamEnvironment:
+        """The job, perhaps at another parallelism."""
+        env = StreamEnvironment(
+            "long-records",
+            parallelism=parallelism or self.parallelism,
+            max_parallelism=16,
+            checkpoint=CheckpointConfig(
+                interval_ms=self.interval_ms,
+                unaligned=self.unaligned,
+                aligned_timeout_ms=self.aligned_timeout_ms,
+                memory_threshold_bytes=0,
+                retention=RetentionPolicy.RETAIN_ON_CANCELLATION,
+                tolerable_failures=1_000,
+            ),
+            restart=FixedDelay(1_000, 5),
+            buffer_bytes=self.buffer_bytes,
+            channel_credits=self.credits,
+        )
+        schema = CollectionSource([{"n": 0, "text": ""}]).schema
+        source = CollectionSource(self.rows, schema, splits=2, batch_rows=self.batch_rows)
+        rows = env.from_source(source, uid="rows")
+        partitioned = rows.key_by("n") if self.way == "keyed" else rows.rebalance()
+        partitioned.map(dict).uid("same").sink_to(CollectSink("out"), uid="out")
+        return env
+
+
+class Run:
+    """A lab in which tasks can be `held`: they get no turn, unless for a barrier that overtakes."""
+
+    def __init__(self, job: Job, lab: Lab) -> None:
+        self.job = job
+        self.lab = lab
+        self.held: Callable[[str], bool] = lambda task: False
+
+    def go_on(self, until: Callable[[], bool]) -> None:
+        """Go on until something is so; AssertionError when nothing can happen any more before that."""
+        while not until():
+            assert self.turn(), f"the job came to rest: {self.lab!r} {self.lab.master.error}"
+
+    def rest(self) -> None:
+        """Go on until only time can pass."""
+        while any(action.kind is not ActionKind.WAIT for action in self.enabled()):
+            self.turn()
+
+    def turn(self) -> bool:
+        """Do one of the things that may happen now; time passes last."""
+        enabled = self.enabled()
+        now = [action for action in enabled if action.kind is not ActionKind.WAIT]
+        if enabled:
+            self.lab.step(self.lab._choose(now) if now else enabled[-1])
+        return bool(enabled)
+
+    def enabled(self) -> list[Action]:
+        """What may happen now."""
+        return [each for each in self.lab.enabled() if each.kind is not ActionKind.RUN or not self._waits(each.subject)]
+
+    def _waits(self, task: str) -> bool:
+        return self.held(task) and not any(channel.has_priority for channel in self.lab._world.tasks[task].inputs)
+
+    def unfinished(self) -> list[int]:
+        """Of each input channel in the middle of a record, how many fragments have been taken."""
+        tasks = self.lab._world.tasks.values()
+        counts = [len(channel.assembler.fragments) for task in tasks for channel in task.inputs]
+        return [count for count in counts if count]
+
+    @property
+    def is_running(self) -> bool:
+        """Whether all tasks run."""
+        return self.lab.master.status is JobStatus.RUNNING and self.lab.master.tasks.all_running
+
+    def path(self, request: int) -> str | None:
+        """Where a checkpoint is, once it is complete."""
+        return self.lab.answer(request)
+
+    def finish(self) -> None:
+        """Go on to the end: every record must have been committed once, as it was."""
+        self.held = lambda task: False
+        self.go_on(lambda: self.lab.finished)
+        self.rest()
+        assert self.lab.master.status is JobStatus.FINISHED, self.lab.master.error
+        output = self.lab.output("out")
+        assert Counter(zip(output["n"], output["text"])) == Counter(map(tuple, map(dict.values, self.job.rows)))
+        self.lab.validate()
+
+
+def channel_state(run: Run, path: str) -> tuple[int, int]:
+    """In how many input channels, and outputs, a checkpoint has something in flight."""
+    metadata, _ = read_metadata(run.lab.files.contents[f"{path}/_metadata"], path)
+    states = [state for operator in metadata.operator_states for state in operator.subtask_states.values()]
+    return (
+        sum(len(state.input_channel_state) for state in states),
+        sum(len(state.result_subpartition_state) for state in states),
+    )
+
+
+def in_the_middle(job: Job, seed: int = 0) -> Run:
+    """The job when so many fragments of a record have been taken; the receivers then take no more."""
+    run = Run(job, Lab(job.environment(), seed=seed))
+    run.go_on(lambda: run.is_running)
+    run.go_on(lambda: any(count > FRAGMENTS // 3 for count in run.unfinished()))
+    run.held = lambda task: task.startswith("same")
+    run.rest()
+    return run
+
+
+LONG = (BUFFER_BYTES * FRAGMENTS,)
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("then", ["killed", 1, 2, 3, 5])
+def test_a_barrier_overtakes_the_rest_of_a_record_which_is_there_once_after_a_restore(
+    way: str, then: int | str
+) -> None:
+    job = Job(way, (*LONG, 3, *LONG, 5))
+    run = in_the_middle(job)
+    before = run.unfinished()
+    request = run.lab.trigger_checkpoint()
+    run.go_on(lambda: run.path(request) is not None)
+    path = run.path(request)
+    assert path is not None
+    assert run.unfinished() == before, "the checkpoint waited for the record"
+    inputs, outputs = channel_state(run, path)
+    assert inputs >= len(before)
+    assert outputs >= len(before)
+    if then == "killed":
+        run.lab.kill(0)
+    else:
+        run.lab.cancel()
+        run.rest()
+        run = Run(job, Lab(job.environment(int(then)), restore_path=path, after=run.lab))
+    run.finish()
+
+
+def test_a_barrier_that_aligns_waits_for_the_record() -> None:
+    run = in_the_middle(Job("rebalance", LONG, unaligned=False))
+    before = run.unfinished()
+    request = run.lab.trigger_checkpoint()
+    run.rest()
+    assert run.path(request) is None
+    assert run.unfinished() == before
+    run.held = lambda task: False
+    run.go_on(lambda: run.path(request) is not None)
+    assert run.unfinished() == []
+    path = run.path(request)
+    assert path is not None
+    assert channel_state(run, path) == (0, 0)
+    run.finish()
+
+
+def test_a_checkpoint_can_begin_in_the_middle_of_a_recovered_record() -> None:
+    """Its fragments have been in two checkpoints then, and the record is there once all the same."""
+    run = in_the_middle(Job("keyed", LONG, parallelism=1))
+    for _ in range(3):
+        request = run.lab.trigger_checkpoint()
+        run.go_on(lambda request=request: run.path(request) is not None)
+        run.lab.kill(0)
+        run.held = lambda task: False
+        run.go_on(lambda: run.is_running)
+        taken = max(run.unfinished())
+        run.go_on(lambda taken=taken: max(run.unfinished()) >= taken + 5)
+        run.held = lambda task: task.startswith("same")
+        run.rest()
+    run.finish()
+
+
+# --- any job, any order -----------------------------------------------------------------------------------------------
+
+JOBS = st.builds(
+    Job,
+    way=st.sampled_from(WAYS),
+    lengths=st.lists(st.integers(3, 900), min_size=1, max_size=10).map(tuple),
+    parallelism=st.integers(1, 3),
+    buffer_bytes=st.integers(30, 400),
+    credits=st.integers(1, 3),
+    batch_rows=st.integers(1, 4),
+    unaligned=st.sampled_from([True, True, False]),
+    aligned_timeout_ms=st.sampled_from([0, 0, 15]),
+    interval_ms=st.sampled_from([None, 30, 100]),
+)
+DEEDS = st.lists(st.tuples(st.integers(0, 120), st.sampled_from(["checkpoint", "kill", 1, 2, 3])), max_size=6)
+
+
+@given(JOBS, DEEDS, st.integers(0, 2**32 - 1))
+@settings(max_examples=15, deadline=None)
+def test_every_record_is_there_once_whatever_is_cut_and_whatever_happens(
+    job: Job, deeds: list[tuple[int, str | int]], seed: int
+) -> None:
+    """A number: the job goes on from its newest checkpoint at this parallelism."""
+    run = Run(job, Lab(job.environment(), seed=seed))
+    for wait, deed in deeds:
+        for _ in range(wait):
+            run.turn()
+        if run.lab.finished:
+            break
+        if deed == "checkpoint":
+            run.lab.trigger_checkpoint()
+        elif deed == "kill":
+            workers = {task.subtask for task in run.lab._world.tasks.values()}
+            for worker in sorted(workers)[-1:]:
+                run.lab.kill(worker)
+        elif (latest := run.lab.master.checkpoints.store.latest) is not None:
+            run.lab.cancel()
+            run.rest()
+            run = Run(job, Lab(job.environment(int(deed)), seed=seed, restore_path=latest.path, after=run.lab))
+    run.finish()
