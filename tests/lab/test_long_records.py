@@ -113,6 +113,11 @@ class Run:
         """Whether all tasks run."""
         return self.lab.master.status is JobStatus.RUNNING and self.lab.master.tasks.all_running
 
+    def newest(self) -> str | None:
+        """Where the newest checkpoint lies."""
+        found = [path.removesuffix("/_metadata") for path in self.lab.files.contents if path.endswith("/_metadata")]
+        return max(found, key=lambda path: int(path.rpartition("-")[2]), default=None)
+
     def path(self, request: int) -> str | None:
         """Where a checkpoint is, once it is complete."""
         return self.lab.answer(request)
@@ -225,12 +230,8 @@ JOBS = st.builds(
 DEEDS = st.lists(st.tuples(st.integers(0, 120), st.sampled_from(["checkpoint", "kill", 1, 2, 3])), max_size=6)
 
 
-@given(JOBS, DEEDS, st.integers(0, 2**32 - 1))
-@settings(max_examples=15, deadline=None)
-def test_every_record_is_there_once_whatever_is_cut_and_whatever_happens(
-    job: Job, deeds: list[tuple[int, str | int]], seed: int
-) -> None:
-    """A number: the job goes on from its newest checkpoint at this parallelism."""
+def play(job: Job, deeds: list[tuple[int, str | int]], seed: int) -> None:
+    """Let so many turns pass before each deed; a number: go on from the newest checkpoint at this parallelism."""
     run = Run(job, Lab(job.environment(), seed=seed))
     for wait, deed in deeds:
         for _ in range(wait):
@@ -243,8 +244,22 @@ def test_every_record_is_there_once_whatever_is_cut_and_whatever_happens(
             workers = {task.subtask for task in run.lab._world.tasks.values()}
             for worker in sorted(workers)[-1:]:
                 run.lab.kill(worker)
-        elif (latest := run.lab.master.checkpoints.store.latest) is not None:
+        elif run.newest() is not None:
             run.lab.cancel()
             run.rest()
-            run = Run(job, Lab(job.environment(int(deed)), seed=seed, restore_path=latest.path, after=run.lab))
+            run = Run(job, Lab(job.environment(int(deed)), seed=seed, restore_path=run.newest(), after=run.lab))
     run.finish()
+
+
+@given(JOBS, DEEDS, st.integers(0, 2**32 - 1))
+@settings(max_examples=50)
+def test_every_record_is_there_once_whatever_is_cut_and_whatever_happens(
+    job: Job, deeds: list[tuple[int, str | int]], seed: int
+) -> None:
+    play(job, deeds, seed)
+
+
+@pytest.mark.soak
+@given(JOBS, DEEDS, st.integers(0, 2**32 - 1))
+def test_for_long(job: Job, deeds: list[tuple[int, str | int]], seed: int) -> None:
+    play(job, deeds, seed)
