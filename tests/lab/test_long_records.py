@@ -57,7 +57,7 @@ class Job:
                 retention=RetentionPolicy.RETAIN_ON_CANCELLATION,
                 tolerable_failures=1_000,
             ),
-            restart=FixedDelay(1_000, 5),
+            restart=FixedDelay(10, 5),
             buffer_bytes=self.buffer_bytes,
             channel_credits=self.credits,
         )
