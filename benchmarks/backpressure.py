@@ -236,18 +236,19 @@ def draw(results: list[Measured], path: Path) -> None:
                 label=mode.name,
             )
             axes.annotate(
-                f"{here[-1].duration_ms:,.0f}",
+                f"{here[-1].duration_ms:,.0f} ms",
                 (here[-1].queued_bytes / 1024, here[-1].duration_ms),
-                xytext=(0, 6),
+                xytext=(8, 0),
                 textcoords="offset points",
-                ha="center",
+                va="center",
                 color=mode.color,
             )
         axes.set_title(TITLES[host], loc="left", fontsize=10)
         axes.set_xlabel("data queued in the job's channels (KiB)")
         axes.set_ylabel(f"trigger to completion, median ({'virtual ms' if host == 'lab' else 'ms'})")
-        axes.set_xlim(0)
-        axes.set_ylim(0, 1.1 * max(result.duration_ms for result in results if result.host == host))
+        axes.set_xlim(0, 1.15 * max(result.queued_bytes for result in results if result.host == host) / 1024)
+        most_ms = max(result.duration_ms for result in results if result.host == host)
+        axes.set_ylim(-0.03 * most_ms, 1.1 * most_ms)
         axes.grid(alpha=0.25)
         axes.legend(title="barriers", alignment="left", frameon=False, loc="upper left")
         axes.spines[["top", "right"]].set_visible(False)

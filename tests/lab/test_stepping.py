@@ -43,6 +43,7 @@ WALKS = st.lists(
         st.tuples(st.just("choose"), st.integers(0, 30)),
         st.tuples(st.just("kill"), st.integers(0, 1)),
         st.tuples(st.just("ask"), st.just(0)),
+        st.tuples(st.just("wait"), st.integers(0, 60)),
         st.tuples(st.just("goto"), st.integers(0, 200)),
         st.tuples(st.just("fork"), st.booleans()),
     ),
@@ -64,6 +65,10 @@ def walk(lab: Lab, deed: str, argument: int) -> Lab:
             lab.kill(argument)
     elif deed == "ask":
         lab.savepoint()
+    elif deed == "wait":
+        until_ms = lab.at_ms + argument
+        lab.wait_until(until_ms)
+        assert lab.at_ms == until_ms
     elif deed == "choose":
         if lab.enabled():
             lab.step(argument % len(lab.enabled()))
