@@ -21,7 +21,7 @@ from kit.protocol.elements import (
     EndOfData,
     Watermark,
 )
-from kit.protocol.events import ProcessInput, SnapshotFailed, TimerFired
+from kit.protocol.events import EffectsFailed, ProcessInput, SnapshotFailed, TimerFired
 from kit.protocol.messages import CancelTask, NotifyCheckpointComplete, ReportCheckpointMetrics
 from kit.protocol.options import AlignmentType
 from kit.protocol.tasks import ExecutionState, TaskRestore
@@ -360,6 +360,7 @@ def test_an_operator_that_fails_in_its_snapshot_gives_the_in_flight_data_up(stuc
     stuck.machine.chain.links[0].operator.snapshot_state = fail  # type: ignore[method-assign]
     stuck.barrier(1, 0, 1)
     assert "ValueError: no" in stuck.machine.error
+    assert "CheckpointAbortRequest" in stuck.requests
     stuck.assert_nothing_leaks()
 
 
@@ -439,6 +440,21 @@ def test_a_task_that_is_cancelled_leaves_nothing(stuck: SlotHarness, written: li
         stuck.write_channel_state()
     stuck.to_task(CancelTask)
     assert stuck.machine.state is ExecutionState.CANCELED
+    stuck.assert_nothing_leaks()
+
+
+@pytest.mark.parametrize("end", ["cancel", "fail"])
+def test_a_task_that_leaves_while_a_barrier_waits_in_its_output_leaves_nothing(stuck: SlotHarness, end: str) -> None:
+    stuck.give_credits(1)
+    stuck.run()
+    stuck.barrier(1, 0, 1, **TIMEOUT)
+    (subpartition,) = stuck.machine.outputs.subpartitions()
+    assert subpartition._in_flight is not None
+    if end == "cancel":
+        stuck.to_task(CancelTask)
+    else:
+        stuck.give(EffectsFailed(operator_id="o", checkpoint_id=1, error="disk full"))
+    assert stuck.machine.state is (ExecutionState.CANCELED if end == "cancel" else ExecutionState.FAILED)
     stuck.assert_nothing_leaks()
 
 
