@@ -274,6 +274,7 @@ class SubtaskCheckpointCoordinator:
         """Give up what is being written, and have what was written removed."""
         del self._running[running.checkpoint_id]
         running.state = AsyncState.DISCARDED
+        self._open_inputs.discard(running.checkpoint_id)
         if running.written is None:
             self._task.emit(CancelSnapshot(checkpoint_id=running.checkpoint_id))
         state = None if running.written is None else running.written.state
@@ -305,9 +306,16 @@ class SubtaskCheckpointCoordinator:
     # --- giving a checkpoint up -----------------------------------------------------------------------------------
 
     def abort_checkpoint_on_barrier(self, checkpoint_id: int, reason: CheckpointFailureReason, detail: str) -> None:
-        """The barriers say that the checkpoint cannot be taken: decline it and tell those downstream."""
+        """The barriers say that the checkpoint cannot be taken: decline it and tell those downstream.
+
+        An unaligned one has begun with its first barrier: what is being written of it is given up. Flink lets that
+        fail by itself, and declines a second time.
+        """
         self.last_checkpoint_id = max(self.last_checkpoint_id, checkpoint_id)
         self._forget_aborts(self.last_checkpoint_id)
+        running = self._running.get(checkpoint_id)
+        if running is not None:
+            self._discard(running)
         self._abort_channel_state(checkpoint_id, detail, clean_up=True)
         self.decline(checkpoint_id, reason, detail)
         if checkpoint_id == self._timed:

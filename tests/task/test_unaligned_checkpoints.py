@@ -443,6 +443,27 @@ def test_a_task_that_is_cancelled_leaves_nothing(stuck: SlotHarness, written: li
     stuck.assert_nothing_leaks()
 
 
+def test_a_cancel_marker_stops_the_writing_of_a_checkpoint_that_has_begun(stuck: SlotHarness) -> None:
+    stuck.barrier(1, 0)
+    stuck.give_credits(5)
+    stuck.run()
+    stuck.cancel_marker(1, 1)
+    assert stuck.declined() == [(1, "CHECKPOINT_DECLINED_ON_CANCELLATION_BARRIER")]
+    stuck.assert_nothing_leaks()
+
+
+def test_a_cancel_marker_of_a_newer_checkpoint_ends_the_one_that_has_begun(stuck: SlotHarness) -> None:
+    stuck.barrier(1, 0)
+    stuck.give_credits(5)
+    stuck.run()
+    stuck.cancel_marker(2, 1)
+    assert sorted(stuck.declined()) == [
+        (1, "CHECKPOINT_DECLINED_SUBSUMED"),
+        (2, "CHECKPOINT_DECLINED_ON_CANCELLATION_BARRIER"),
+    ]
+    stuck.assert_nothing_leaks()
+
+
 @pytest.mark.parametrize("end", ["cancel", "fail"])
 def test_a_task_that_leaves_while_a_barrier_waits_in_its_output_leaves_nothing(stuck: SlotHarness, end: str) -> None:
     stuck.give_credits(1)
