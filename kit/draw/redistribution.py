@@ -26,6 +26,13 @@ BAR, GAP = 22.0, 5.0
 SHADES = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#8a8f2a", "#6a51a3")
 """Of the old subtasks in turn: a colour says where state comes from."""
 
+_KINDS = {
+    "keyed": "keyed state, by key group",
+    "operator": "operator state, by list entry",
+    "in flight, input": "buffers in flight that had arrived",
+    "in flight, output": "buffers in flight that had not been sent",
+}
+
 COLUMNS = [
     "epoch",
     "checkpoint_id",
@@ -48,8 +55,8 @@ def restores_of(trace: Iterable[TraceRecord]) -> tuple[RestoreMoment, ...]:
 def redistribution(trace: Iterable[TraceRecord]) -> pd.DataFrame:
     """One row per restore, operator, new subtask and kind of state.
 
-    Columns: epoch, checkpoint_id, operator, task, kind ("keyed" or "operator"), from (list of old subtask indices),
-    first_group and last_group (Int64; for keyed state), entries, bytes.
+    Columns: epoch, checkpoint_id, operator, task, kind ("keyed", "operator", "in flight, input" or "in flight,
+    output"), from (list of old subtask indices), first_group and last_group (Int64; for keyed state), entries, bytes.
     """
     rows = []
     for restore in restores_of(trace):
@@ -89,7 +96,7 @@ def _operator(
 ) -> list[str]:
     vertex = split_task_name(rows[0]["task"])[0]
     olds = sorted({old for row in rows for old in row["from"]})
-    what = "keyed state, by key group" if kind == "keyed" else "operator state, by list entry"
+    what = _KINDS[kind]
     name = fit(f"{operator}: {what}", 600, 12, bold=True)
     parts = [f'<text x="{LEFT:g}" y="{y + 10:g}" class="vertex-title">{escape(name)}</text>']
     many = before.get(vertex, max(olds, default=0) + 1)
@@ -171,7 +178,8 @@ def _listed(vertex: str, olds: list[int], rows: Sequence[Mapping[str, Any]], y: 
     for place, row in enumerate(rows):
         x, width = at_new(place)
         entries = row.get("entries") or 0
-        label = f"{row['task']}: {entries} {'entry' if entries == 1 else 'entries'}"
+        one, many = ("buffer", "buffers") if row["kind"].startswith("in flight") else ("entry", "entries")
+        label = f"{row['task']}: {entries} {one if entries == 1 else many}"
         parts.append(_bar(x, y + BAR + 48, width, label, f"{label}, {size_text(row.get('bytes') or 0)}"))
         for number, old in enumerate(row["from"]):
             old_x, old_width = at_old(old)

@@ -9,13 +9,14 @@ Follows Flink's `CheckpointCoordinator.restoreLatestCheckpointedStateInternal`; 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from kit.graph.execution_graph import ExecutionGraph
 from kit.graph.job_graph import JobGraph
 from kit.protocol.tasks import TaskRestore, task_name
+from kit.restore.channels import ChannelsHandle, unmerged
 from kit.restore.shared_handles import SharedHandles
 from kit.restore.state_assignment import assign_states
 from kit.restore.topology import AssignmentEdge, AssignmentVertex, OperatorIDPair
@@ -199,7 +200,26 @@ def _describe(state: OperatorSubtaskState, origins: _Origins) -> list[dict[str, 
                 "bytes": total.size_bytes,
             }
         )
-    return rows
+    return rows + list(_describe_in_flight(state))
+
+
+def _describe_in_flight(state: OperatorSubtaskState) -> Iterator[dict[str, Any]]:
+    """Buffers that were on their way; entries counts them."""
+    upstream = state.upstream_output_buffer_state if isinstance(state, RestoredSubtaskState) else ()
+    kinds: list[tuple[str, Sequence[ChannelsHandle]]] = [
+        ("in flight, input", (*state.input_channel_state, *upstream)),
+        ("in flight, output", state.result_subpartition_state),
+    ]
+    for kind, handles in kinds:
+        parts = list(unmerged(handles))
+        if parts:
+            yield {
+                "kind": kind,
+                "from": sorted({part.subtask_index for part in parts}),
+                "key_groups": None,
+                "entries": sum(len(part.offsets) for part in parts),
+                "bytes": sum(part.state_size for part in parts),
+            }
 
 
 def _groups_with_data(handle: Any) -> int:

@@ -8,6 +8,8 @@ import pandas as pd
 
 from kit.draw.job_state import RestoreMoment
 from kit.draw.redistribution import redistribution, redistribution_svg, restores_of
+from kit.lab import Lab
+from kit.lab.actions import ActionKind
 from tests.draw.labs import lab_of
 from tests.draw.script import story
 
@@ -61,3 +63,34 @@ def test_a_restore_in_the_lab() -> None:
     assert totals[["task", "first_group", "last_group"]].values.tolist() == [["totals/0", 0, 63], ["totals/1", 64, 127]]
     assert pd.api.types.is_integer_dtype(totals.bytes)
     assert restores_of(lab.trace)[0].before == {"letters": 2, "totals": 2}
+
+
+def test_what_was_in_flight_is_told_of_as_well() -> None:
+    lab = lab_of(seed=2, rows=60, unaligned=True, interval_ms=100_000)
+    _without_turns_of("totals", lab, 120)
+    lab.trigger_checkpoint()
+    _without_turns_of("totals", lab, 60)
+    lab.run_until(checkpoint=1)
+    lab.kill(0)
+    lab.run()
+    table = redistribution(lab.trace)
+    in_flight = table[table.kind.str.startswith("in flight")]
+    assert {"in flight, input"} <= set(in_flight.kind) <= {"in flight, input", "in flight, output"}
+    assert (in_flight.entries > 0).all()
+    assert in_flight["from"].tolist() == [[int(task.rpartition("/")[2])] for task in in_flight.task]
+    (restore,) = restores_of(lab.trace)
+    assert "buffers in flight that had arrived" in redistribution_svg(restore)
+
+
+def _without_turns_of(vertex: str, lab: Lab, steps: int) -> None:
+    """Let other things happen: what is sent to these tasks heaps up."""
+    for _ in range(steps):
+        others = [
+            place
+            for place, action in enumerate(lab.enabled())
+            if not (action.kind is ActionKind.RUN and action.subject.startswith(vertex))
+            and action.kind is not ActionKind.WAIT
+        ]
+        if not others:
+            return
+        lab.step(others[0])
