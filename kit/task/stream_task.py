@@ -90,6 +90,7 @@ from kit.state.restored_state import NOTHING_RESTORED, RestoredSubtaskState
 from kit.task.barrier_handlers import create_barrier_handler
 from kit.task.chain import OperatorChain
 from kit.task.checkpoint_metrics import CheckpointMetricsBuilder
+from kit.task.final_checkpoint import FinalCheckpoint
 from kit.task.initialization_metrics import InitializationMetricsBuilder
 from kit.task.source_loop import SOURCE_TIMER, SourceLoop
 from kit.task.subtask_coordinator import OUTPUT_ALIGNMENT_TIMER, Finished, SubtaskCheckpointCoordinator
@@ -128,9 +129,7 @@ class StreamTask(Machine):
         self._deployed_as_finished = False
         self._initialization: InitializationMetricsBuilder | None = None
         self._operators_finished = False
-        self._final_checkpoint_id: int | None = None
-        self._sync_savepoint_id: int | None = None
-        self._final_checkpoint_completed = False
+        self._final = FinalCheckpoint(required=job.settings.checkpoint.checkpoints_after_tasks_finish)
         self._last_notified_id = -1
         self._commits_pending: set[tuple[str, int]] = set()
 
@@ -405,7 +404,7 @@ class StreamTask(Machine):
             return
         kind = message.options.snapshot_type
         if kind.is_synchronous:
-            self._sync_savepoint_id = message.checkpoint_id
+            self._final.stop_with(message.checkpoint_id)
             self._end_data(drain=kind.should_drain)
         self.init_input_checkpoint(barrier)
         self.all_barriers_received(barrier.checkpoint_id)
@@ -429,15 +428,15 @@ class StreamTask(Machine):
     def trigger_checkpoint_on_barrier(self, barrier: CheckpointBarrier, metrics: CheckpointMetricsBuilder) -> None:
         """The barrier handler says that the checkpoint is to be taken now."""
         if barrier.options.snapshot_type.is_synchronous:
-            self._sync_savepoint_id = barrier.checkpoint_id
+            self._final.stop_with(barrier.checkpoint_id)
         self._perform_checkpoint(barrier, metrics)
 
     def _perform_checkpoint(self, barrier: CheckpointBarrier, metrics: CheckpointMetricsBuilder) -> None:
         if self.state is not ExecutionState.RUNNING:
             self.broadcast(CancelCheckpointMarker(barrier.checkpoint_id))
             return
-        if self._operators_finished and self._final_checkpoint_id is None:
-            self._final_checkpoint_id = barrier.checkpoint_id
+        if self._operators_finished:
+            self._final.begin(barrier.checkpoint_id)
         self.checkpoints.checkpoint_state(
             barrier,
             metrics,
@@ -501,10 +500,7 @@ class StreamTask(Machine):
         self._last_notified_id = checkpoint_id
         self._prune_local_state(checkpoint_id, LocalCopies.OLDER)
         self.checkpoints.notify_checkpoint_complete(checkpoint_id, self.chain)
-        if self._sync_savepoint_id is not None:
-            self._final_checkpoint_completed |= checkpoint_id == self._sync_savepoint_id
-        elif self._final_checkpoint_id is not None and checkpoint_id >= self._final_checkpoint_id:
-            self._final_checkpoint_completed = True
+        self._final.complete(checkpoint_id)
         self.leave_when_done()
 
     @handles(NotifyCheckpointAborted)
@@ -523,7 +519,7 @@ class StreamTask(Machine):
             self.emit(PruneLocalState(subtask=self.subtask, checkpoint_id=checkpoint_id, copies=copies))
 
     def _fail_if_stopping_with(self, checkpoint_id: int, why: str) -> None:
-        if checkpoint_id == self._sync_savepoint_id:
+        if self._final.is_stopped_with(checkpoint_id):
             raise RuntimeError(f"stop-with-savepoint failed: there will be no savepoint {checkpoint_id}: {why}")
 
     @handles(EffectsCommitted)
@@ -574,12 +570,7 @@ class StreamTask(Machine):
             return False
         if self._commits_pending or self.checkpoints.running:
             return False
-        if not self.outputs.all_taken(self._settings.channel_credits):
-            return False
-        needs_checkpoint = self._settings.checkpoint.checkpoints_after_tasks_finish
-        if needs_checkpoint or self._sync_savepoint_id is not None:
-            return self._final_checkpoint_completed
-        return True
+        return self.outputs.all_taken(self._settings.channel_credits) and not self._final.is_awaited
 
     def validate(self) -> None:
         """Check the invariants of the task and its parts."""

@@ -1,0 +1,49 @@
+"""Which checkpoint a task stays for after its last record.
+
+What a task has made since its last checkpoint is published only by the next one. So when its data has ended it stays
+until a checkpoint that began after that is complete; with stop-with-savepoint it is that savepoint and no other.
+
+Follows Flink's `StreamTask.finalCheckpointCompleted` and `syncSavepoint`.
+"""
+
+from __future__ import annotations
+
+
+class FinalCheckpoint:
+    """The last checkpoint of one task; `required`: the job takes checkpoints after tasks finish."""
+
+    def __init__(self, *, required: bool) -> None:
+        self._required = required
+        self._checkpoint_id: int | None = None
+        self._savepoint_id: int | None = None
+        self._completed = False
+
+    def begin(self, checkpoint_id: int) -> None:
+        """A checkpoint was taken after the end of data; the first of them will do."""
+        if self._checkpoint_id is None:
+            self._checkpoint_id = checkpoint_id
+
+    def stop_with(self, savepoint_id: int) -> None:
+        """The task stops with this savepoint."""
+        self._savepoint_id = savepoint_id
+
+    def is_stopped_with(self, checkpoint_id: int) -> bool:
+        """Whether the task stops with this savepoint, so that there is no going on without it."""
+        return checkpoint_id == self._savepoint_id
+
+    def complete(self, checkpoint_id: int) -> None:
+        """A checkpoint is complete."""
+        if self._savepoint_id is not None:
+            self._completed |= checkpoint_id == self._savepoint_id
+        elif self._checkpoint_id is not None and checkpoint_id >= self._checkpoint_id:
+            self._completed = True
+
+    @property
+    def is_awaited(self) -> bool:
+        """Whether the task has to stay for it."""
+        return (self._required or self._savepoint_id is not None) and not self._completed
+
+    def __repr__(self) -> str:
+        known = self._savepoint_id if self._savepoint_id is not None else self._checkpoint_id
+        state = "completed" if self._completed else "awaited" if self.is_awaited else "not needed"
+        return f"FinalCheckpoint({'none yet' if known is None else f'chk-{known}'}, {state})"
