@@ -10,7 +10,6 @@ Follows `RecoveredInputChannel`.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
 from typing import Protocol, TypeVar
 
 from kit.protocol.elements import CheckpointBarrier, Element, EndOfChannelState
@@ -86,13 +85,12 @@ class RecoveredInputChannel:
         """What waits, in order."""
         return tuple(self._queue)
 
-    def to_input_channel(self, create: Callable[[], LiveT]) -> LiveT:
-        """Become the live channel that `create` gives; RuntimeError while something restored waits."""
+    def to_input_channel(self, live: LiveT) -> LiveT:
+        """Become this live channel; RuntimeError while something restored waits."""
         if not self.state_consumed:
             raise RuntimeError(f"{self!r} cannot become a live channel: its recovered state is not fully consumed")
-        channel = create()
-        channel.checkpoint_stopped(self._last_stopped_id)
-        return channel
+        live.checkpoint_stopped(self._last_stopped_id)
+        return live
 
     def release(self) -> None:
         """The task leaves: what waits is dropped."""

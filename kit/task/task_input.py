@@ -8,6 +8,7 @@ Follows Flink's `StreamOneInputProcessor`, `AbstractStreamTaskNetworkInput` and 
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from functools import partial
 from typing import Protocol
@@ -40,7 +41,6 @@ from kit.protocol.elements import (
     WatermarkStatus,
 )
 from kit.protocol.words import ProtocolError, Word
-from kit.state.handles import InputChannelInfo
 from kit.state.rescale_mappings import InflightDataRescalingDescriptor
 from kit.task.barrier_handler import CheckpointBarrierHandler
 from kit.task.upstream_recovery import UpstreamRecoveryTracker
@@ -98,7 +98,7 @@ class TaskInput:
             for index in range(max(self._input_indexes, default=-1) + 1)
         ]
         self._vertex = vertex
-        self._recovering: list[RecoveredInputChannel] = []
+        self._recovering: deque[tuple[RecoveredInputChannel, InputChannel]] = deque()
         self._recovered_by = ""
         self._demultiplexers: dict[int, Demultiplexer] = {}
         self._data_ended: set[int] = set()
@@ -111,8 +111,12 @@ class TaskInput:
         recovers before what it newly makes.
         """
         self._recovered_by = self._task.event_id
-        self._recovering = [RecoveredInputChannel(channel.info) for channel in self.gates]
-        reader.read_input_data([[self._recovering[at] for at in gate] for gate in self._places_by_gate()])
+        gates: list[list[RecoveredInputChannel]] = [[] for _ in self._vertex.gates]
+        for channel in self.gates:
+            recovered = RecoveredInputChannel(channel.info)
+            gates[channel.info.gate_idx].append(recovered)
+            self._recovering.append((recovered, channel))
+        reader.read_input_data(gates)
         if rescaling.is_rescaling:
             self._demultiplexers = {
                 channel.number: Demultiplexer(
@@ -121,12 +125,6 @@ class TaskInput:
                 for channel in self.gates
             }
         self._drop_consumed()
-
-    def _places_by_gate(self) -> list[list[int]]:
-        places: list[list[int]] = [[] for _ in self._vertex.gates]
-        for at, channel in enumerate(self.gates):
-            places[channel.info.gate_idx].append(at)
-        return places
 
     def _create_filter(self, channel: InputChannel) -> PartitionFilter:
         """What the sender would send to this subtask today."""
@@ -154,9 +152,8 @@ class TaskInput:
     def take_recovered(self) -> None:
         """Take one element that was in flight."""
         self._task.cause = self._recovered_by
-        recovering = self._recovering[0]
-        channel = self._channel_at(recovering.info)
-        element = recovering.next_element()
+        recovered, channel = self._recovering[0]
+        element = recovered.next_element()
         if isinstance(element, CreditedElement):
             self._process(channel, element)
         elif element is not None:
@@ -165,13 +162,10 @@ class TaskInput:
 
     def _drop_consumed(self) -> None:
         """Channels whose recovered data is all taken are live from now on."""
-        while self._recovering and not self._recovering[0].has_data:
-            recovering = self._recovering.pop(0)
-            recovering.next_element()
-            recovering.to_input_channel(partial(self._channel_at, recovering.info))
-
-    def _channel_at(self, info: InputChannelInfo) -> InputChannel:
-        return next(channel for channel in self.gates if channel.info == info)
+        while self._recovering and not self._recovering[0][0].has_data:
+            recovered, channel = self._recovering.popleft()
+            recovered.next_element()
+            recovered.to_input_channel(channel)
 
     def _on_connection(self, channel: InputChannel, element: SubtaskConnectionDescriptor) -> None:
         demultiplexer = self._demultiplexers.get(channel.number)

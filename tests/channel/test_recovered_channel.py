@@ -32,15 +32,15 @@ def test_it_becomes_live_when_all_that_was_restored_is_taken() -> None:
     channel = a_channel(1, 2)
     for _ in range(2):
         with pytest.raises(RuntimeError, match="not fully consumed"):
-            channel.to_input_channel(Live)
+            channel.to_input_channel(Live())
         assert channel.next_element() is not None
     assert channel.next_element() is None
     channel.finish_read_recovered_state()
     with pytest.raises(RuntimeError, match="not fully consumed"):
-        channel.to_input_channel(Live)
+        channel.to_input_channel(Live())
     assert channel.next_element() is None
     channel.checkpoint_stopped(4)
-    assert channel.to_input_channel(Live).stopped == [4]
+    assert channel.to_input_channel(Live()).stopped == [4]
 
 
 @pytest.mark.flink("RecoveredInputChannelTest.testRequestPartitionsImpossible")
