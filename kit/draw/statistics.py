@@ -14,6 +14,7 @@ Follows the web UI's checkpoint pages and `CheckpointStatistics` of Flink's REST
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from enum import Enum
 from functools import cached_property
 from typing import Any
 
@@ -23,6 +24,7 @@ from kit.coordinator.statistics import NOT_YET, CheckpointStats, CheckpointStats
 from kit.coordinator.stats_summary import PERCENTILES
 from kit.draw.gantt import phases
 from kit.graph.job_graph import JobGraph
+from kit.graph.setting_rules import RULES
 from kit.protocol.properties import SavepointType
 from kit.protocol.tasks import task_name
 from kit.protocol.trace import TraceRecord
@@ -180,30 +182,12 @@ class CheckpointStatistics:
 
     @property
     def configuration(self) -> pd.Series[Any]:
-        """How the job is checkpointed, setting by setting; what is not set is missing."""
+        """How the job is checkpointed, setting by setting, as `settings_table()` names them; None: not set."""
         config = self._job.settings.checkpoint
-        return pd.Series(
-            {
-                "mode": config.mode.value,
-                "interval_ms": config.interval_ms,
-                "timeout_ms": config.timeout_ms,
-                "min_pause_ms": config.min_pause_ms,
-                "max_concurrent": config.max_concurrent,
-                "unaligned": config.unaligned,
-                "aligned_timeout_ms": config.aligned_timeout_ms,
-                "retention": config.retention.value,
-                "tolerable_failures": config.tolerable_failures,
-                "checkpoints_after_tasks_finish": config.checkpoints_after_tasks_finish,
-                "max_retained": config.max_retained,
-                "directory": config.directory,
-                "savepoint_directory": config.savepoint_directory,
-                "memory_threshold_bytes": config.memory_threshold_bytes,
-                "state_backend": "heap, in Arrow columns",
-                "changelog": False,
-            },
-            name="configuration",
-            dtype=object,
-        )
+        values = {rule.setting: getattr(config, rule.setting) for rule in RULES["CheckpointConfig"]}
+        values = {name: value.value if isinstance(value, Enum) else value for name, value in values.items()}
+        fixed = {"state_backend": "heap, in Arrow columns", "changelog": False}
+        return pd.Series(values | fixed, name="configuration", dtype=object)
 
     # --- one checkpoint ---------------------------------------------------------------------------------------------
 

@@ -9,6 +9,7 @@ import pytest
 
 from kit.coordinator.stats_summary import StatsSummary
 from kit.draw.statistics import HISTORY, SUBTASKS
+from kit.graph.settings import settings_table
 from kit.lab.lab import Lab
 from kit.protocol.messages import AcknowledgeCheckpoint
 from tests.lab.jobs import Shape, environment
@@ -100,6 +101,8 @@ def test_the_configuration(ended: Lab) -> None:
     assert configuration["interval_ms"] is None
     assert configuration["timeout_ms"] == 300
     assert not configuration["unaligned"]
+    table = settings_table()
+    assert set(table[table["of"] == "CheckpointConfig"]["setting"]) < set(configuration.index)
 
 
 def test_one_checkpoint_opened(ended: Lab) -> None:
