@@ -1,0 +1,48 @@
+"""The README's examples do what it says, as a newcomer would run them: each by itself, in an empty directory."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+IN_THE_LAB, ON_SPARK = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+
+
+def run(code: str, directory: Path) -> str:
+    """What the code prints; it must not fail."""
+    ended = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=directory,
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert ended.returncode == 0, ended.stderr
+    return ended.stdout
+
+
+def test_the_lab(tmp_path: Path) -> None:
+    said = run(
+        f"{IN_THE_LAB}\nprint(lab.position > 0, lab.svg().startswith('<'), len(lab.enabled()) > 0)\n"
+        "lab.run()\nprint(lab.finished, lab.output('out').groupby('letter')['total'].last().tolist())",
+        tmp_path,
+    )
+    first, second = said.splitlines()
+    assert first == "True True True"
+    assert second == f"True {[sum(range(rest, 40, 3)) for rest in range(3)]}"
+
+
+@pytest.mark.spark
+def test_spark(tmp_path: Path) -> None:
+    assert "COMPLETED" in run(ON_SPARK, tmp_path)
+    parts = [pq.read_table(part) for part in (tmp_path / "sums").glob("part-*.parquet")]
+    assert sum(part.num_rows for part in parts) == 1_000
