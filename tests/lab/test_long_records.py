@@ -247,6 +247,8 @@ def play(job: Job, deeds: list[tuple[int, str | int]], seed: int) -> None:
         elif run.newest() is not None:
             run.lab.cancel()
             run.rest()
+            if run.lab.master.status is JobStatus.FINISHED:
+                break  # the end was quicker, and it keeps no checkpoint
             run = Run(job, Lab(job.environment(int(deed)), seed=seed, restore_path=run.newest(), after=run.lab))
     run.finish()
 
