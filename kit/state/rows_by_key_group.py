@@ -2,7 +2,8 @@
 
 To read a column of ten million rows in the order of its key groups means to fetch every line of memory as often as it
 holds rows. So the rows are cut into blocks that fit a cache, each block is brought into order by itself, and what the
-blocks have for a key group is then copied as a piece. All of that happens within numpy, which lets other threads run.
+blocks have for a key group is then copied as a piece. All of that happens within numpy, which lets other threads run as
+long as the pieces are large.
 """
 
 from __future__ import annotations
@@ -19,8 +20,12 @@ from kit.state.slot_index import FrozenIndex
 
 Slots = npt.NDArray[np.int64]
 
-BLOCK_ROWS = 1 << 16
-"""Eight bytes for each of them fit the second-level cache."""
+BLOCK_ROWS = 1 << 20
+"""Eight bytes for each of them fit the last-level cache. With a sixteenth of that a task that goes on meanwhile keeps
+81 % of its rate instead of 96 %: while Python copies small pieces it does not let go of its lock.
+"""
+SPAN_ROWS = 1 << 16
+"""So many are sorted by key, and encoded, at a time."""
 
 
 class RowsByKeyGroup:
@@ -33,7 +38,7 @@ class RowsByKeyGroup:
             slots = index.slots_of(np.arange(start, min(start + BLOCK_ROWS, len(index))))
             groups = key_groups(keys.decode(index.columns[key_column].take(slots)), max_parallelism)
             counts.append(np.bincount(groups, minlength=max_parallelism))
-            if len(index) > BLOCK_ROWS:  # else it is brought into order once, by key too
+            if len(index) > SPAN_ROWS:  # else it is brought into order once, by key too
                 slots = slots.take(np.argsort(groups, kind="stable"))
             self._blocks.append(slots)
         self._counts = np.array(counts, np.int64).reshape(-1, max_parallelism)
@@ -65,6 +70,6 @@ class RowsByKeyGroup:
         first = 0
         while first < len(ends):
             begin = int(ends[first] - self.counts[first])
-            behind = max(first + 1, int(np.searchsorted(ends, begin + BLOCK_ROWS, side="right")))
+            behind = max(first + 1, int(np.searchsorted(ends, begin + SPAN_ROWS, side="right")))
             yield first, behind, begin, int(ends[behind - 1])
             first = behind

@@ -34,6 +34,7 @@ def _nothing_is_small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let a few rows be handled as millions are."""
     monkeypatch.setattr(frozen_array, "COPIED_AT_ONCE", 0)
     monkeypatch.setattr(rows_by_key_group, "BLOCK_ROWS", 4)
+    monkeypatch.setattr(rows_by_key_group, "SPAN_ROWS", 4)
 
 
 @settings(max_examples=300)
@@ -157,12 +158,15 @@ def check(snapshot: Any, as_it_was: HeapKeyedStateBackend) -> None:
         assert snapshot.encode() == again.encode()
 
 
-def test_the_blocks_of_a_large_state_make_no_difference(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("block", [4, 50, 1 << 20])
+@pytest.mark.parametrize("span", [4, 100, 1 << 16])
+def test_the_blocks_of_a_large_state_make_no_difference(block: int, span: int, monkeypatch: pytest.MonkeyPatch) -> None:
     backend = HeapKeyedStateBackend(pa.int64(), KeyGroupRange(0, MAXIMUM - 1), MAXIMUM)
     table = backend.table(TOTAL)
     keys = np.random.default_rng(0).permutation(500) * 7
     table.reduce(table.slots(keys), {"low": keys / 2})
     table.clear(table.slots(keys[::3]))
     in_blocks = backend.snapshot().encode()
-    monkeypatch.setattr(rows_by_key_group, "BLOCK_ROWS", 1 << 16)
+    monkeypatch.setattr(rows_by_key_group, "BLOCK_ROWS", block)
+    monkeypatch.setattr(rows_by_key_group, "SPAN_ROWS", span)
     assert backend.snapshot().encode() == in_blocks
