@@ -15,7 +15,8 @@ import pyarrow as pa
 from kit.state.errors import StateError
 from kit.state.handles import KeyGroupRange
 from kit.state.key_codec import UNKNOWN, Codes, Column, codec_for
-from kit.state.key_groups import check_parallelism, key_groups
+from kit.state.key_columns import is_text_or_bytes
+from kit.state.key_groups import assign_to_key_group, check_parallelism, key_groups
 
 _NO_KEY = object()
 
@@ -69,7 +70,10 @@ class KeyContext:
 
     def key_groups(self, codes: Codes) -> npt.NDArray[np.uint16]:
         """The key group of each code."""
-        return key_groups(self.codec.decode(codes), self.max_parallelism)
+        keys = self.codec.decode(codes)
+        if len(keys) == 1 and (pa.types.is_integer(keys.type) or is_text_or_bytes(keys.type)):  # much quicker
+            return np.array([assign_to_key_group(keys[0].as_py(), self.max_parallelism, keys.type)], np.uint16)
+        return key_groups(keys, self.max_parallelism)
 
     def misplaced(self, codes: Codes) -> str | None:
         """What is wrong with the first code whose key belongs to another subtask; None when there is none."""

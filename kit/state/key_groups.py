@@ -256,7 +256,7 @@ def _hash_array(keys: pa.Array) -> npt.NDArray[np.int32]:
     if _is_string(key_type):
         return _hash_strings(keys)
     if _is_binary(key_type):
-        data, offsets = _bytes_and_offsets(keys, pa.large_binary())
+        data, offsets = bytes_and_offsets(keys, pa.large_binary())
         return _hash_segments(data.view(np.int8), offsets, 1)
     if pa.types.is_boolean(key_type):
         return _hash_numbers(keys.to_numpy(zero_copy_only=False))
@@ -276,7 +276,7 @@ def _hash_tuples(keys: pa.StructArray) -> npt.NDArray[np.int32]:
 
 
 def _hash_strings(keys: pa.Array) -> npt.NDArray[np.int32]:
-    data, offsets = _bytes_and_offsets(keys, pa.large_string())
+    data, offsets = bytes_and_offsets(keys, pa.large_string())
     if not len(data) or data.max() < 0x80:
         return _hash_segments(data, offsets, 0)
     # A UTF-16 unit per character, and a second one for each character of four UTF-8 bytes.
@@ -286,7 +286,7 @@ def _hash_strings(keys: pa.Array) -> npt.NDArray[np.int32]:
     return _hash_segments(units, units_before[offsets], 0)
 
 
-def _bytes_and_offsets(keys: pa.Array, large: pa.DataType) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
+def bytes_and_offsets(keys: pa.Array, large: pa.DataType) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
     """The bytes of a string or binary column, and where each row starts (and the last one ends) in them."""
     keys = keys.cast(large)
     _, offset_buffer, data_buffer = keys.buffers()

@@ -29,7 +29,7 @@ from kit.state.descriptors import (
 from kit.state.errors import StateDescriptorError, StateError, StateTypeError
 from kit.state.key_codec import Column, codec_for
 from kit.state.key_context import KeyContext
-from kit.state.slot_index import ABSENT, FrozenIndex, SlotIndex
+from kit.state.slot_index import ABSENT, FrozenIndex, SlotIndex, distinct
 from kit.state.value_columns import FrozenColumn, NumberColumn, StructColumn, column_for, numbers_of
 from kit.state.value_types import MisfitError, converter
 
@@ -138,7 +138,7 @@ class StateTable:
 
     def clear(self, slots: Slots) -> None:
         """Remove entries; their slots will be given to others. Slots without an entry and -1 are passed over."""
-        slots = np.unique(slots[slots >= 0])
+        slots = distinct(slots[slots >= 0], self.index.size)
         slots = slots[self.index.live[slots]]
         if not len(slots):
             return

@@ -21,7 +21,7 @@ import pyarrow as pa
 from kit.state.errors import StateError, StateTypeError
 from kit.state.key_codec import Codes, Column, KeyCodec, codec_for, order_of_rows
 from kit.state.key_context import KeyContext
-from kit.state.slot_index import ABSENT, SlotIndex
+from kit.state.slot_index import ABSENT, SlotIndex, distinct
 
 MIN_WATERMARK_MS = -(1 << 63)  # no watermark yet
 _NEVER = (1 << 63) - 1
@@ -70,8 +70,8 @@ class TimerQueue:
 
     def delete(self, keys: Column, timestamps_ms: Column, namespaces: Column | None = None) -> None:
         """Delete the timer of each row, where there is one."""
-        slots = np.unique(self.index.find(self._codes(keys, timestamps_ms, namespaces, create=False)))
-        self._remove(slots[slots >= 0])
+        slots = self.index.find(self._codes(keys, timestamps_ms, namespaces, create=False))
+        self._remove(distinct(slots[slots >= 0], self.index.size))
 
     def register_one(self, timestamp_ms: int, namespace: Any) -> None:
         """Register a timer for the current key."""
