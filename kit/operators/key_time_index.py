@@ -12,6 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from kit.state.key_codec import Column, codec_for
+from kit.state.sorting import distinct
 
 Numbers = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
@@ -39,9 +40,9 @@ class KeyTimeIndex:
 
     def forget_unused(self, codes: Numbers) -> None:
         """Codes were created for rows that may not be added."""
-        distinct = np.unique(codes)
-        self.codec.retain(distinct)
-        self.codec.release(distinct)
+        once = distinct(codes)
+        self.codec.retain(once)
+        self.codec.release(once)
 
     def add(self, codes: Numbers, times: Numbers, *extras: Numbers) -> None:
         """Add rows, given in any order."""

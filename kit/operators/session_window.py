@@ -22,6 +22,7 @@ from kit.operators.spec import keys_of
 from kit.operators.watermarks import event_times_ms
 from kit.operators.window_operator import WindowOperatorBase, where
 from kit.state.descriptors import ValueStateDescriptor
+from kit.state.sorting import distinct
 
 _BOUNDS = ValueStateDescriptor(
     "merging-window-set", pa.struct([pa.field("start", pa.int64()), pa.field("end", pa.int64())])
@@ -167,7 +168,7 @@ class SessionWindowOperator(WindowOperatorBase):
         piece_codes, piece_starts, piece_ends = codes[first], times[first], times[last] + self._gap_ms
         low = self._index.position(piece_codes, piece_starts, column=_ENDS)
         high = self._index.position(piece_codes, piece_ends, after_equal=True)
-        old = np.unique(expand(low, high)[1])
+        old = distinct(expand(low, high)[1], len(self._index))
         old_codes, old_starts, old_ends, old_windows = (column[old] for column in self._index.columns)
 
         all_starts = np.concatenate((old_starts, piece_starts))

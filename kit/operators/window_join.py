@@ -23,6 +23,7 @@ from kit.operators.row_buffer import RowBuffer
 from kit.operators.spec import ResolvedSpec
 from kit.operators.watermarks import event_times_ms
 from kit.operators.window_assigners import EventTimeSessionWindows, Times, WindowAssigner
+from kit.state.sorting import distinct
 from kit.state.timers import DueTimers
 
 
@@ -83,7 +84,7 @@ class WindowJoinOperator(Operator):
         rows, starts, last_ms = rows[is_open], starts[is_open], last_ms[is_open]
         keys = given.keys_of(batch, self.context.keyed_state.key_type)
         self._timers.register_event_time(keys.take(pa.array(rows)), last_ms, starts)
-        kept = np.unique(rows)
+        kept = distinct(rows, len(times))
         self.late_rows_dropped += int((np.delete(times, kept) <= self.context.current_watermark_ms).sum())
         self._buffers[input_index].add(batch.take(pa.array(kept)), times[kept])
 

@@ -21,7 +21,8 @@ import pyarrow.compute as pc
 
 from kit.state.key_columns import Codes, Column, as_codes, checked, is_text, is_text_or_bytes, one
 from kit.state.key_store import KeyStore, Rows, hash_of_text, hashes, key_store
-from kit.state.slot_index import ABSENT, SlotIndex, distinct
+from kit.state.slot_index import ABSENT, SlotIndex
+from kit.state.sorting import distinct
 
 UNKNOWN = ABSENT
 """The code of a key that nobody has stored."""

@@ -31,7 +31,7 @@ from kit.state.key_columns import (
     storage_dtype,
 )
 
-__all__ = ["UNKNOWN", "Codes", "Column", "Decoder", "KeyCodec", "codec_for", "order_of_rows"]
+__all__ = ["UNKNOWN", "Codes", "Column", "Decoder", "KeyCodec", "codec_for"]
 
 
 class Decoder(Protocol):
@@ -79,19 +79,6 @@ def codec_for(arrow_type: pa.DataType, what: str = "key") -> KeyCodec:
         f"A {what} cannot have Arrow type {arrow_type}: use integers, floats, bool, string, binary, dates and times, "
         "or a struct of these"
     )
-
-
-def order_of_rows(columns: list[Codes]) -> npt.NDArray[np.int64]:
-    """The order that sorts distinct rows by the first column, then the second, and so on."""
-    if len(columns) > 1:
-        return np.lexsort(columns[::-1])
-    (values,) = columns
-    low, high = int(values.min(initial=0)), int(values.max(initial=0))
-    if high - low >= 4 * len(values):
-        return np.argsort(values)
-    row_of = np.full(high - low + 1, -1, np.int64)  # close together and distinct: no need to compare
-    row_of[values - low] = np.arange(len(values))
-    return row_of[row_of >= 0]
 
 
 class _DirectCodec:

@@ -33,19 +33,9 @@ _EMPTY, _REMOVED = -1, -2  # what a place holds that holds no slot
 _FIRST_CLAIM = -3  # a row's claim on a place: -3, -4, ...
 _MIN_DIRECT_SPAN = 1 << 14
 _DIRECT_SPAN_PER_SLOT = 4
-_SPAN_PER_SLOT_TO_MARK = 64  # so many bytes are read and written while one slot is sorted
 _MULTIPLIERS = (0x9E3779B97F4A7C15, 0xD6E8FEB86659FD93, 0xA0761D6478BD642F)
 _UINT64 = 0xFFFFFFFFFFFFFFFF
 _REBUILD_ROWS = 1 << 16
-
-
-def distinct(slots: Slots, size: int) -> Slots:
-    """The distinct ones of slots below `size`, ascending."""
-    if size > _SPAN_PER_SLOT_TO_MARK * len(slots):
-        return np.unique(slots)
-    marked = np.zeros(size, np.bool_)
-    marked[slots] = True
-    return np.flatnonzero(marked)
 
 
 class FrozenIndex:

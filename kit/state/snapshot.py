@@ -31,10 +31,11 @@ import pyarrow as pa
 
 from kit.state.framing import PREFIX_BYTES, FramedFile, Piece, header, joined, section, size_of
 from kit.state.handles import NO_OFFSET_SET, KeyGroupRange
-from kit.state.key_codec import Codes, Decoder, order_of_rows
+from kit.state.key_codec import Codes, Decoder
 from kit.state.key_groups import key_groups
 from kit.state.rows_by_key_group import RowsByKeyGroup
 from kit.state.slot_index import FrozenIndex
+from kit.state.sorting import order_of_rows
 from kit.state.value_columns import FrozenColumn
 
 MAGIC = b"KEYSTATE"

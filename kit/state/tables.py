@@ -29,7 +29,8 @@ from kit.state.descriptors import (
 from kit.state.errors import StateDescriptorError, StateError, StateTypeError
 from kit.state.key_codec import Column, codec_for
 from kit.state.key_context import KeyContext
-from kit.state.slot_index import ABSENT, FrozenIndex, SlotIndex, distinct
+from kit.state.slot_index import ABSENT, FrozenIndex, SlotIndex
+from kit.state.sorting import distinct
 from kit.state.value_columns import FrozenColumn, NumberColumn, StructColumn, column_for, numbers_of
 from kit.state.value_types import MisfitError, converter
 

@@ -19,9 +19,10 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from kit.state.errors import StateError, StateTypeError
-from kit.state.key_codec import Codes, Column, KeyCodec, codec_for, order_of_rows
+from kit.state.key_codec import Codes, Column, KeyCodec, codec_for
 from kit.state.key_context import KeyContext
-from kit.state.slot_index import ABSENT, SlotIndex, distinct
+from kit.state.slot_index import ABSENT, SlotIndex
+from kit.state.sorting import distinct, order_of_rows
 
 MIN_WATERMARK_MS = -(1 << 63)  # no watermark yet
 _NEVER = (1 << 63) - 1
