@@ -13,6 +13,7 @@ from kit.graph.joined_streams import IntervalJoined
 from kit.graph.windowed_stream import WindowedStream
 from kit.operators.aggregate import Emit, KeyedAggregate
 from kit.operators.aggregates import Aggregate, named_aggregates
+from kit.operators.batch_process import KeyedBatchFunction, KeyedBatchProcess
 from kit.operators.function_operator import FunctionInput
 from kit.operators.process import KeyedProcess, KeyedProcessFunction
 from kit.operators.reduce import KeyedReduce
@@ -74,6 +75,25 @@ class KeyedStream(DataStream):
         """
         returned = schema_of(returns, self.schema)
         return self._then(KeyedProcess((self.as_input(),), function, returned, name="process"))
+
+    def process_batches(
+        self, function: Callable[[], KeyedBatchFunction], returns: Columns | None = None
+    ) -> OperatorStream:
+        """A `KeyedBatchFunction` (the class): the same for a batch at a time, with state and timers in columns.
+
+        class Duplicates(KeyedBatchFunction):
+            SEEN = ValueStateDescriptor("seen", pa.bool_(), default=False)
+
+            def process_batch(self, batch, ctx):
+                seen = ctx.state(self.SEEN)
+                is_new = pc.and_not(pa.array(ctx.rows_before == 0), seen.get())
+                seen.update(True)
+                ctx.emit(batch.filter(is_new))
+
+        stream.key_by("id").process_batches(Duplicates)
+        """
+        returned = schema_of(returns, self.schema)
+        return self._then(KeyedBatchProcess((self.as_input(),), function, returned, name="process_batches"))
 
     def interval_join(self, other: KeyedStream) -> IntervalJoined:
         """Pairs of records with one key whose event times lie within some distance; `between` says which.

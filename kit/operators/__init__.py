@@ -3,6 +3,7 @@
 from kit.operators.aggregate import KeyedAggregate
 from kit.operators.aggregates import Aggregate, avg, count, max_, min_, sum_
 from kit.operators.base import Operator, OperatorContext, OperatorSpec, Output
+from kit.operators.batch_process import BatchContext, KeyedBatchFunction, KeyedBatchProcess
 from kit.operators.broadcast import (
     BroadcastProcess,
     BroadcastProcessFunction,
@@ -46,6 +47,7 @@ from kit.operators.window_join import WindowJoin
 
 __all__ = [
     "Aggregate",
+    "BatchContext",
     "BroadcastProcess",
     "BroadcastProcessFunction",
     "CoProcess",
@@ -62,6 +64,8 @@ __all__ = [
     "GeneratorSource",
     "IntervalJoin",
     "KeyedAggregate",
+    "KeyedBatchFunction",
+    "KeyedBatchProcess",
     "KeyedBroadcastProcessFunction",
     "KeyedCoProcessFunction",
     "KeyedProcess",

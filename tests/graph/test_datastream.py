@@ -23,6 +23,7 @@ from kit.graph import (
 from kit.operators import (
     CollectionSource,
     CollectSink,
+    KeyedBatchFunction,
     KeyedProcessFunction,
     OperatorSpec,
     SchemaError,
@@ -94,6 +95,7 @@ NEXT = [
     ),
     (lambda s: s.key_by("carrier").process(KeyedProcessFunction, {"alert": pa.string()}), ["alert"]),
     (lambda s: s.key_by("carrier").process(KeyedProcessFunction), ["carrier", "tail", "delay", "at"]),
+    (lambda s: s.key_by("carrier").process_batches(KeyedBatchFunction, {"alert": pa.string()}), ["alert"]),
 ]
 
 

@@ -16,6 +16,7 @@ from kit.operators import (
     CollectionSource,
     CollectSink,
     EventTimeSessionWindows,
+    KeyedBatchFunction,
     KeyedBroadcastProcessFunction,
     KeyedCoProcessFunction,
     OutputTag,
@@ -24,7 +25,7 @@ from kit.operators import (
     TumblingEventTimeWindows,
     count,
 )
-from kit.state.descriptors import MapStateDescriptor, ValueStateDescriptor
+from kit.state.descriptors import MapStateDescriptor, ReducingStateDescriptor, ValueStateDescriptor
 from tests.lab import jobs
 from tests.lab.jobs import Shape, environment, settle
 
@@ -32,6 +33,7 @@ SHAPE = Shape(rows=36, splits=2, batch_rows=3, parallelism=2)
 ROWS = SHAPE.records
 END_MS = 1_000_000
 TOTAL = ValueStateDescriptor("total", pa.int64())
+SUM = ReducingStateDescriptor("sum", pa.int64(), "sum")
 RULES = MapStateDescriptor("rules", pa.int64(), pa.int64())
 ODD = OutputTag("odd", {"odd": pa.int64()})
 SUMS = {"k": pa.string(), "total": pa.int64()}
@@ -130,6 +132,19 @@ def connected_expected() -> list[tuple[Any, ...]]:
     return list(sums.items())
 
 
+class SumsInColumns(KeyedBatchFunction):
+    def process_batch(self, batch: pa.RecordBatch, ctx: Any) -> None:
+        ctx.state(SUM).add(batch["n"])
+        ctx.timer_service.register_event_time_timers(pa.repeat(END_MS, batch.num_rows))
+
+    def on_timers(self, ctx: Any) -> None:
+        ctx.emit({"k": ctx.keys, "total": ctx.state(SUM).get()})
+
+
+def in_columns(stream: Any) -> None:
+    out(stream.assign_timestamps("t").uid("times").key_by("k").process_batches(SumsInColumns, SUMS))
+
+
 class WithRules(KeyedBroadcastProcessFunction):
     def process_element(self, row: dict[str, Any], ctx: Any) -> None:
         add(row["n"], ctx)
@@ -188,6 +203,7 @@ def reduced_expected() -> list[tuple[Any, ...]]:
 
 JOBS: dict[str, tuple[Callable[[Any], None], Callable[[], list[tuple[Any, ...]]]]] = {
     "sessions": (sessions, sessions_expected),
+    "in columns": (in_columns, reduced_expected),
     "sliding": (sliding, sliding_expected),
     "interval": (interval, interval_expected),
     "window join": (window_join, window_join_expected),
