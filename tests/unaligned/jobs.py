@@ -171,6 +171,7 @@ class Plan:
     rows: int = 10
     batch_rows: int = 2
     credits: int = 2
+    buffer_bytes: int = 4 << 20
     chaining: bool = True
     run: int = 0
     mode: str = "exactly_once"
@@ -221,6 +222,7 @@ class Job:
             restart=FixedDelay(1_000, 5),
             chaining=plan.chaining,
             channel_credits=plan.credits,
+            buffer_bytes=plan.buffer_bytes,
         )
 
     def source(self, number: int, parallelism: int | None = None, splits: int | None = None) -> OperatorStream:

@@ -8,6 +8,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from kit.job.status import JobStatus
+from kit.lab.actions import ActionKind
 from kit.lab.lab import LabError
 from tests.unaligned.driver import EVERYTHING, Driver
 from tests.unaligned.jobs import MODES, Plan
@@ -24,8 +25,22 @@ PLANS = st.builds(
     rows=st.integers(4, 16),
     batch_rows=st.integers(1, 3),
     credits=st.integers(1, 3),
+    buffer_bytes=st.sampled_from([60, 200, 1 << 20]),
     chaining=st.booleans(),
     mode=st.sampled_from(sorted(MODES)),
+)
+
+EXACTLY_ONCE = [mode for mode in MODES if mode != "at_least_once"]
+
+SETTINGS = st.fixed_dictionaries(
+    {
+        "interval_ms": st.sampled_from([None, 60, 200, 500]),
+        "max_concurrent": st.integers(1, 3),
+        "max_retained": st.integers(1, 3),
+        "max_subtasks_per_channel_state_file": st.integers(1, 5),
+        "memory_threshold_bytes": st.sampled_from([0, 0, 20_480]),
+        "local_recovery": st.booleans(),
+    }
 )
 
 SLOW_TASKS = st.lists(
@@ -40,6 +55,7 @@ WHAT = st.sampled_from(
     [
         ("checkpoint", 0),
         ("savepoint", 0),
+        *(("let time pass", timers) for timers in (1, 2, 4)),
         *(("kill", worker) for worker in range(WIDEST)),
         *(("break the disk", files) for files in range(0, 12, 3)),
         ("hold the sink", 0),
@@ -59,18 +75,18 @@ class Story:
     plan: Plan
     slow: list[str]
     deeds: list[tuple[int, tuple[str, int]]]
-    interval_ms: int | None
+    settings: dict[str, Any]
     burst: int
     seed: int
 
     def play(self) -> Driver:
         """Do all the deeds; gives the last run, which has not ended if none of them ended it."""
-        settings: dict[str, Any] = {"interval_ms": self.interval_ms}
+        settings = settings_for(self.plan, self.settings)
         driver = Driver(self.plan, self.seed, slow=self.slow, burst=self.burst, **settings)
         for wait, (deed, argument) in self.deeds:
             driver.advance(wait * len(driver.lab.master.graph.tasks))
             if not driver.lab.finished:
-                driver = DEEDS_BY_NAME[deed](driver, argument, settings)
+                driver = DEEDS_BY_NAME[deed](driver, argument, self.settings)
         return driver
 
 
@@ -79,10 +95,15 @@ STORIES = st.builds(
     plan=PLANS,
     slow=SLOW_TASKS,
     deeds=DEEDS,
-    interval_ms=st.sampled_from([None, 60, 200, 500]),
+    settings=SETTINGS,
     burst=st.sampled_from([3, EVERYTHING]),
     seed=st.integers(0, 2**32 - 1),
 )
+
+
+def settings_for(plan: Plan, settings: dict[str, Any]) -> dict[str, Any]:
+    """The settings that a job may have: unaligned checkpoints come one at a time."""
+    return settings | {"max_concurrent": 1} if plan.unaligned else settings
 
 
 # ---- the deeds --------------------------------------------------------------------------------------------------
@@ -95,6 +116,21 @@ def _checkpoint(driver: Driver, _: int, settings: dict[str, Any]) -> Driver:
 
 def _savepoint(driver: Driver, _: int, settings: dict[str, Any]) -> Driver:
     driver.lab.savepoint()
+    return driver
+
+
+def _let_time_pass(driver: Driver, timers: int, settings: dict[str, Any]) -> Driver:
+    """The next timers are due before anything else happens; where no checkpoint is periodic, one that is pending
+    expires.
+    """
+    for _ in range(timers):
+        for action in driver.enabled():
+            if action.kind is ActionKind.WAIT:
+                driver.perform(action)
+                break
+        for action in driver.enabled():
+            if action.kind is ActionKind.TIMER and driver._is_possible(action):
+                driver.perform(action)
     return driver
 
 
@@ -123,7 +159,7 @@ def _cancel_and_rescale(driver: Driver, parallelism: int, settings: dict[str, An
     if driver.newest() is None or driver.lab.master._is_over:
         return driver
     driver.cancel()
-    return driver.rescaled(parallelism, driver.newest(), **settings)
+    return _rescaled(driver, parallelism, driver.newest(), settings)
 
 
 def _stop_and_rescale(driver: Driver, parallelism: int, settings: dict[str, Any]) -> Driver:
@@ -139,12 +175,20 @@ def _stop_and_rescale(driver: Driver, parallelism: int, settings: dict[str, Any]
     driver.settle()
     assert driver.lab.master.status is JobStatus.FINISHED
     driver.check_nothing_left()
-    return driver.rescaled(parallelism, path, **settings)
+    return _rescaled(driver, parallelism, path, settings)
+
+
+def _rescaled(driver: Driver, parallelism: int, path: str | None, settings: dict[str, Any]) -> Driver:
+    """The job goes on, perhaps checkpointed in another way that keeps the same promise."""
+    mode = driver.random.choice(EXACTLY_ONCE) if driver.plan.exactly_once else driver.plan.mode
+    plan = driver.plan.rescaled(parallelism, mode)
+    return driver.rescaled(parallelism, path, mode, **settings_for(plan, settings))
 
 
 DEEDS_BY_NAME = {
     "checkpoint": _checkpoint,
     "savepoint": _savepoint,
+    "let time pass": _let_time_pass,
     "kill": _kill,
     "break the disk": _break_the_disk,
     "hold the sink": _hold_the_sink,
