@@ -15,12 +15,17 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def spark() -> Iterator[SparkSession]:
-    """The one Spark session of all tests, with four slots and two cores to spare."""
+    """The one Spark session of these tests, with four slots and two cores to spare."""
+    yield from spark_session(slots=4)
+
+
+def spark_session(slots: int) -> Iterator[SparkSession]:
+    """A session that is stopped afterwards."""
     from kit.spark import create_session
 
-    session = create_session("tests", slots=4)
+    session = create_session("tests", slots=slots)
     yield session
     session.stop()
 

@@ -35,6 +35,11 @@ class Rescale:
     slow_source: bool
 
     @property
+    def queues(self) -> bool:
+        """Whether records queue up where barriers may overtake them: an edge of one's own partitioner stays aligned."""
+        return not self.slow_source and self.topology != "CUSTOM_PARTITIONER"
+
+    @property
     def weight(self) -> int:
         """How much there is to do, roughly as channels go."""
         pipelines = {"UNION": 3, "MULTI_INPUT": 3, "KEYED_DIFFERENT_PARALLELISM": 2}.get(self.topology, 1)

@@ -1,4 +1,4 @@
-"""Rows of the matrix on Spark itself: processes, sockets, SIGKILL."""
+"""The matrix on Spark itself, in every mode: processes, sockets, SIGKILL."""
 
 from __future__ import annotations
 
@@ -7,19 +7,40 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from tests.unaligned.jobs import MODES
 from tests.unaligned.matrix import MATRIX, Rescale
 from tests.unaligned.spark_runner import rescale_on_spark, spark_job
 
-ROWS = [row for row in MATRIX if str(row) in ("PIPELINE-2-1", "MULTI_INPUT-1-2")]
+LIGHT = {"unaligned": 60, "unaligned_after_timeout": 15, "at_least_once": 15, "exactly_once": 15}
+"""The weight up to which `make test` plays a row; all 196 plays take half an hour, and only the `soak` has them."""
+OF_OTHER_TOPOLOGIES = ["KEYED_BROADCAST-3-5-slow", "KEYED_DIFFERENT_PARALLELISM-3-5-slow"]
+
+
+def is_light(row: Rescale, mode: str) -> bool:
+    return row.weight <= LIGHT[mode] or (mode == "unaligned" and str(row) in OF_OTHER_TOPOLOGIES)
+
+
+PLAYS = [
+    pytest.param(row, mode, id=f"{row}-{mode}", marks=[] if is_light(row, mode) else [pytest.mark.soak])
+    for mode in LIGHT
+    for row in MATRIX
+]
+
+
+def test_all_modes_and_topologies_are_played() -> None:
+    light = [(row.topology, mode) for row in MATRIX for mode in MODES if is_light(row, mode)]
+    assert {mode for _, mode in light} == set(MODES) == set(LIGHT)
+    assert {topology for topology, mode in light if mode == "unaligned"} == {row.topology for row in MATRIX}
 
 
 @pytest.mark.spark
+@pytest.mark.flink("UnalignedCheckpointRescaleITCase.shouldRescaleUnalignedCheckpoint")
 @pytest.mark.usefixtures("no_thread_left")
-@pytest.mark.parametrize("row", ROWS, ids=str)
-def test_rescale_on_spark(row: Rescale, spark: SparkSession, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("row", "mode"), PLAYS)
+def test_rescale_on_spark(row: Rescale, mode: str, spark: SparkSession, tmp_path: Path) -> None:
     rescale_on_spark(
         row,
-        "unaligned",
+        mode,
         tmp_path,
         lambda plan, path: spark_job(plan, path, tmp_path, spark=spark),
         lambda job: job.kill_worker(0),
