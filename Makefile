@@ -51,7 +51,7 @@ interop:  ## what we write, read by Flink itself (needs javac; fetches Flink's j
 	@scripts/setup.sh flink
 	$(PYTHON) -m tests.interop $(ARGS)
 
-soak:  ## the long random runs that `make test` leaves out
+soak:  ## what `make test` leaves out: long random runs, all rescales in all modes (hours)
 	@scripts/setup.sh java
 	HYPOTHESIS_PROFILE=soak $(PYTHON) -m pytest -q -m soak
 
