@@ -22,7 +22,8 @@ from kit.protocol.commands import DiscardState, RemoveStored, ResetMasterHooks, 
 from kit.protocol.properties import CheckpointProperties, RecoveryClaimMode
 from kit.protocol.stored import RecoveredCheckpoint, StoredCheckpoint
 from kit.protocol.words import ProtocolError
-from kit.restore.topology import AssignmentVertex, OperatorIDPair
+from kit.restore.operator_id_pair import OperatorIDPair
+from kit.restore.topology import AssignmentVertex
 from kit.state.operator_state import without_in_flight_data
 
 if TYPE_CHECKING:

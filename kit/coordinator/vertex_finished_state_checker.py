@@ -14,7 +14,8 @@ from enum import Enum
 
 from kit.graph.job_graph import JobEdge
 from kit.restore.errors import FinishedOperatorsError
-from kit.restore.topology import AssignmentVertex, OperatorIDPair
+from kit.restore.operator_id_pair import OperatorIDPair
+from kit.restore.topology import AssignmentVertex
 from kit.state.operator_state import OperatorState
 
 

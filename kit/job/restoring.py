@@ -17,9 +17,10 @@ from kit.graph.execution_graph import ExecutionGraph
 from kit.graph.job_graph import JobGraph
 from kit.protocol.tasks import TaskRestore, task_name
 from kit.restore.channels import ChannelsHandle, unmerged
+from kit.restore.operator_id_pair import OperatorIDPair
 from kit.restore.shared_handles import SharedHandles
 from kit.restore.state_assignment import assign_states
-from kit.restore.topology import AssignmentEdge, AssignmentVertex, OperatorIDPair
+from kit.restore.topology import AssignmentEdge, AssignmentVertex
 from kit.state.handles import KeyGroupRange, KeyGroupsStateHandle, OperatorStreamStateHandle, StateObject
 from kit.state.operator_state import OperatorState, OperatorSubtaskState
 from kit.state.restored_state import RestoredSubtaskState

@@ -14,13 +14,14 @@ from kit.restore.errors import (
     RestoreError,
 )
 from kit.restore.keyed import redistribute_keyed
+from kit.restore.operator_id_pair import OperatorIDPair
 from kit.restore.prioritized import PrioritizedOperatorSubtaskState
 from kit.restore.repartition import repartition_state
 from kit.restore.restored import StateAssignment, VertexParallelism
 from kit.restore.shared_handles import SharedHandles
 from kit.restore.state_assignment import assign_states
 from kit.restore.subtask_state_mapper import PARTITIONERS, PartitionerRules, SubtaskStateMapper
-from kit.restore.topology import AssignmentEdge, AssignmentVertex, OperatorIDPair
+from kit.restore.topology import AssignmentEdge, AssignmentVertex
 from kit.restore.validate import load_and_validate
 from kit.state.rescale_mappings import (
     NO_RESCALE,

@@ -6,12 +6,10 @@ attributes `flink_class` and `flink_message` hold Flink's part alone.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
+from kit.restore.operator_id_pair import OperatorIDPair
 from kit.state.operator_state import OperatorState
-
-if TYPE_CHECKING:
-    from kit.restore.topology import OperatorIDPair
 
 ILLEGAL_STATE = "java.lang.IllegalStateException"
 ILLEGAL_ARGUMENT = "java.lang.IllegalArgumentException"

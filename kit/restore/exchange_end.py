@@ -16,8 +16,9 @@ from typing import Any
 
 from kit.restore.channels import ChannelsHandle, port_of, redistribute, sort_by_port, unmerged
 from kit.restore.errors import PointwiseRescaleError
+from kit.restore.operator_id_pair import OperatorIDPair
 from kit.restore.subtask_state_mapper import SubtaskStateMapper
-from kit.restore.topology import AssignmentEdge, AssignmentVertex, OperatorIDPair
+from kit.restore.topology import AssignmentEdge, AssignmentVertex
 from kit.state.operator_state import OperatorState
 from kit.state.rescale_mappings import (
     NO_RESCALE,

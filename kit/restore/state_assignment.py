@@ -30,11 +30,12 @@ from kit.restore.errors import (
 from kit.restore.exchange_end import ExchangeEnd, handles_by_subtask
 from kit.restore.java_hashmap_order import capacity_for, operator_id_hash, put_order
 from kit.restore.keyed import redistribute_keyed
+from kit.restore.operator_id_pair import OperatorIDPair
 from kit.restore.output_recovery import Recovered, recover_downstream
 from kit.restore.repartition import Handles, repartition_state
 from kit.restore.restored import StateAssignment, VertexParallelism
 from kit.restore.task_state_assignment import AssignedOperator, TaskStateAssignment
-from kit.restore.topology import AssignmentEdge, AssignmentVertex, OperatorIDPair
+from kit.restore.topology import AssignmentEdge, AssignmentVertex
 from kit.state.key_groups import key_group_partitions
 from kit.state.operator_state import FINISHED_ON_RESTORE, OperatorState, TaskStateSnapshot
 from kit.state.rescale_mappings import NO_RESCALE

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 
 from kit.restore.errors import FinishedOperatorsError
 from kit.restore.exchange_end import ExchangeEnd
-from kit.restore.topology import AssignmentVertex, OperatorIDPair
+from kit.restore.operator_id_pair import OperatorIDPair
+from kit.restore.topology import AssignmentVertex
 from kit.state.handles import KeyedStateHandle, OperatorStreamStateHandle
 from kit.state.operator_state import OperatorState
 

@@ -4,28 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from kit.restore.operator_id_pair import OperatorIDPair
 from kit.restore.subtask_state_mapper import PARTITIONERS, SubtaskStateMapper
 from kit.state.key_groups import default_max_parallelism
-
-
-@dataclass(frozen=True, slots=True)
-class OperatorIDPair:
-    """Under which ids an operator's state is looked for: the one the user gave first, then the generated one.
-
-    Ids are 32 hex digits. `name` and `uid` only serve messages. Source: `OperatorIDPair`.
-    """
-
-    generated_id: str
-    user_defined_id: str | None = None
-    name: str | None = None
-    uid: str | None = None
-
-    @property
-    def label(self) -> str:
-        """What to call the operator in a message."""
-        known = [f"'{self.name}'"] if self.name else []
-        known += [f"(uid '{self.uid}')"] if self.uid else []
-        return " ".join(known) or self.user_defined_id or self.generated_id
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from kit.restore.errors import MaxParallelismError, NonRestoredStateError, described
-from kit.restore.topology import AssignmentVertex, OperatorIDPair
+from kit.restore.operator_id_pair import OperatorIDPair
+from kit.restore.topology import AssignmentVertex
 from kit.state.operator_state import OperatorState
 
 

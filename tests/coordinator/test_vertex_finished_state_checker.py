@@ -6,7 +6,8 @@ import pytest
 
 from kit.coordinator.vertex_finished_state_checker import validate_operators_finished_state
 from kit.restore.errors import FinishedOperatorsError
-from kit.restore.topology import AssignmentVertex, OperatorIDPair
+from kit.restore.operator_id_pair import OperatorIDPair
+from kit.restore.topology import AssignmentVertex
 from kit.state.operator_state import FINISHED_SUBTASK_STATE, OperatorState, OperatorSubtaskState
 from tests.coordinator.harness import graph, operator_id
 

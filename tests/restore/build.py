@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from kit.restore.operator_id_pair import OperatorIDPair
 from kit.restore.restored import StateAssignment
 from kit.restore.subtask_state_mapper import SubtaskStateMapper
-from kit.restore.topology import AssignmentEdge, AssignmentVertex, OperatorIDPair
+from kit.restore.topology import AssignmentEdge, AssignmentVertex
 from kit.state.handles import (
     FileStateHandle,
     IncrementalRemoteKeyedStateHandle,

@@ -8,10 +8,11 @@ import pytest
 
 from kit.restore.channels import redistribute
 from kit.restore.errors import ChainedChannelStateError, ChannelRescaleError, PointwiseRescaleError
+from kit.restore.operator_id_pair import OperatorIDPair
 from kit.restore.restored import StateAssignment
 from kit.restore.state_assignment import assign_states
 from kit.restore.subtask_state_mapper import SubtaskStateMapper
-from kit.restore.topology import AssignmentEdge, AssignmentVertex, OperatorIDPair
+from kit.restore.topology import AssignmentEdge, AssignmentVertex
 from kit.state.handles import (
     ChannelStateContent,
     InputChannelInfo,

@@ -18,9 +18,10 @@ from kit.restore.errors import (
     RestoreError,
 )
 from kit.restore.keyed import redistribute_keyed
+from kit.restore.operator_id_pair import OperatorIDPair
 from kit.restore.restored import StateAssignment, VertexParallelism
 from kit.restore.state_assignment import assign_states
-from kit.restore.topology import AssignmentEdge, AssignmentVertex, OperatorIDPair
+from kit.restore.topology import AssignmentEdge, AssignmentVertex
 from kit.restore.validate import load_and_validate
 from kit.state.handles import (
     IncrementalRemoteKeyedStateHandle,

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from kit.restore.errors import MaxParallelismError, NonRestoredStateError, RestoreError
-from kit.restore.topology import AssignmentVertex, OperatorIDPair
+from kit.restore.operator_id_pair import OperatorIDPair
+from kit.restore.topology import AssignmentVertex
 from kit.restore.validate import load_and_validate
 from kit.state.handles import ByteStreamStateHandle, KeyGroupRange, KeyGroupsStateHandle
 from kit.state.operator_state import EMPTY_SUBTASK_STATE, OperatorState, OperatorSubtaskState
