@@ -17,6 +17,7 @@ import pygraphviz
 from kit.draw.layout import Box
 from kit.draw.scene import fit
 from kit.draw.svg import asset, open_svg
+from kit.graph.chaining import chaining_reason
 from kit.graph.job_graph import JobGraph, create_job_graph
 from kit.graph.stream_graph import StreamEdge, StreamGraph, StreamNode
 
@@ -28,7 +29,7 @@ def chains(graph: StreamGraph) -> pd.DataFrame:
     """One row an edge: source, target, shipping (how records find their subtask), chained, reason (why not)."""
     rows = []
     for edge in graph.edges:
-        reason = graph.chaining_reason(edge)
+        reason = chaining_reason(edge, graph)
         names = graph.node(edge.source).name, graph.node(edge.target).name
         rows.append([*names, edge.shipping, reason is None, reason or ""])
     return pd.DataFrame(rows, columns=["source", "target", "shipping", "chained", "reason"])
@@ -105,7 +106,7 @@ def _vertices(graph: StreamGraph, job: JobGraph) -> list[tuple[StreamNode, str]]
     heads = iter(vertex.name for vertex in job.vertices)
     names: dict[int, str] = {}
     for node in graph.nodes:
-        chained = [edge for edge in graph.inputs(node) if graph.chaining_reason(edge) is None]
+        chained = [edge for edge in graph.inputs(node) if chaining_reason(edge, graph) is None]
         names[node.node_id] = names[chained[0].source] if chained else next(heads)
     return [(node, names[node.node_id]) for node in graph.nodes]
 
@@ -126,7 +127,7 @@ def _edge(graph: StreamGraph, edge: StreamEdge, boxes: Mapping[int, Box]) -> lis
     a, b = boxes[edge.source], boxes[edge.target]
     x1, y1, x2, y2 = a.x + a.width, a.y + a.height / 2, b.x - 1, b.y + b.height / 2
     middle = (x1 + x2) / 2
-    reason = graph.chaining_reason(edge)
+    reason = chaining_reason(edge, graph)
     colour, dash = ("#009e73", "") if reason is None else ("#54606f", ' stroke-dasharray="7 4"')
     parts = [
         f'<path d="M{x1:g} {y1:g}C{middle:g} {y1:g} {middle:g} {y2:g} {x2 - 6:g} {y2:g}" fill="none" '

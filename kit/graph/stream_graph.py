@@ -130,12 +130,6 @@ class StreamGraph:
         """The nodes without inputs."""
         return [node for node in self.nodes if not self.inputs(node)]
 
-    def chaining_reason(self, edge: StreamEdge) -> str | None:
-        """Why the two ends of this edge cannot share a task; None when they do."""
-        from kit.graph.chaining import chaining_reason
-
-        return chaining_reason(edge, self)
-
     def _check_forward(self, edge: StreamEdge) -> None:
         source, target = self.node(edge.source), self.node(edge.target)
         if edge.partitioner is PartitionerKind.FORWARD and source.parallelism != target.parallelism:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kit.graph.chaining import RULES, is_chainable
+from kit.graph.chaining import RULES, chaining_reason, is_chainable
 from kit.graph.stream_graph import ChainingStrategy, StreamGraph
 from tests.graph.graphs import edge, node, stream_graph, unchained
 
@@ -46,7 +46,7 @@ CASES = [
 @pytest.mark.parametrize(("graph", "reason"), CASES, ids=[str(reason) for _, reason in CASES])
 def test_reason(graph: StreamGraph, reason: str | None) -> None:
     first = graph.edges[0]
-    assert graph.chaining_reason(first) == reason
+    assert chaining_reason(first, graph) == reason
     assert is_chainable(first, graph) == (reason is None)
 
 
