@@ -12,6 +12,7 @@ from typing import Any
 
 from kit.draw.job_state import (
     ALIGNING,
+    WRITING,
     ChannelMoment,
     Item,
     Moment,
@@ -136,7 +137,7 @@ def barrier_aligned(moment: Moment, record: TraceRecord) -> Moment:
     last barrier all channels are free again.
     """
     number, checkpoint_id, task = record.data["channel"], record.checkpoint_id, task_of(record)
-    moment = with_phase(moment, task, checkpoint_id, ALIGNING)
+    moment = _collecting(moment, task, checkpoint_id)
     moment = _take_barrier(moment, number, checkpoint_id)
     awaited = record.data.get("awaited", ())
     if not awaited:
@@ -152,9 +153,17 @@ def barrier_counted(moment: Moment, record: TraceRecord) -> Moment:
     are those whose data still becomes part of the checkpoint.
     """
     checkpoint_id, task = record.checkpoint_id, task_of(record)
-    moment = with_phase(moment, task, checkpoint_id, ALIGNING)
+    moment = _collecting(moment, task, checkpoint_id)
     moment = _take_barrier(moment, record.data["channel"], checkpoint_id)
     return _await_others(moment, record) if "awaited" in record.data else moment
+
+
+def _collecting(moment: Moment, task: str, checkpoint_id: int | None) -> Moment:
+    """Barriers come in; of an unaligned checkpoint the snapshot may be under way already."""
+    known = moment.tasks.get(task)
+    if known is None or known.phases.get(checkpoint_id or -1) == WRITING:
+        return moment
+    return with_phase(moment, task, checkpoint_id, ALIGNING)
 
 
 def end_counted(moment: Moment, record: TraceRecord) -> Moment:

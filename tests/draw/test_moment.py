@@ -163,6 +163,9 @@ def test_the_picture_shows_what_the_machines_hold_after_every_step(seed: int, mo
             assert _names(() if shown is None else shown.wire) == names, f"wire of {number} at {lab.position}"
         assert {number for number, shown in moment.channels.items() if shown.blocked and number in arrived} == blocked
         assert moment.job == lab.master.status.name
+        for name, task in lab._world.tasks.items():
+            phases = moment.tasks[name].phases
+            assert all(phases[each.checkpoint_id] == WRITING for each in task.checkpoints.running), name
         running = {name for name, task in lab._world.tasks.items() if task.state.name == "RUNNING"}
         assert {name for name, task in moment.tasks.items() if task.state == "RUNNING"} >= running
     assert lab.finished
