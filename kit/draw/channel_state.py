@@ -31,12 +31,14 @@ _ITEM_KINDS = {
     "WatermarkStatus": "status",
     "EndOfData": "end",
     "EndOfPartition": "last",
+    "SubtaskConnectionDescriptor": "from",
+    "EndOfChannelState": "recovered",
 }
 
 
 def _item(channel: ChannelMoment, record: TraceRecord) -> Item:
     element = record.data["element"]
-    kind = _ITEM_KINDS.get(element["type"], "status")
+    kind = _ITEM_KINDS[element["type"]]
     alignment = str((element.get("options") or {}).get("alignment", ""))
     return Item(
         serial=channel.count,
@@ -50,7 +52,7 @@ def _item(channel: ChannelMoment, record: TraceRecord) -> Item:
 
 
 def _same(item: Item, element: Mapping[str, Any]) -> bool:
-    kind = _ITEM_KINDS.get(element["type"], "status")
+    kind = _ITEM_KINDS[element["type"]]
     return item.kind == kind and item.checkpoint_id == element.get("checkpoint_id")
 
 

@@ -52,6 +52,8 @@ _TASK_CLASSES = {
     "CANCELED": "gone",
     "FAILED": "failed",
 }
+SIGNS = {"watermark": "w", "status": "z", "end": "▪", "last": "■", "from": "↪", "recovered": "◂"}
+"""Of what is neither records nor a barrier."""
 _PHASE_SIGNS = {ALIGNING: "…", WRITING: "✎", ACKNOWLEDGED: "✓", DECLINED: "✗", ABORTED: "✗"}
 _MESSAGES = {
     "DeployTask": "deploy",
@@ -431,7 +433,7 @@ def _element(lane: Lane, item: Item, x: float, y: float, moment: Moment) -> Name
         yield name, _rect("elements", -6, -height / 2, 12, height, classes, 1.5) | place
         yield f"{name}t", _text("elements", 0, 3.2, "barrier-number", str(item.checkpoint_id), "middle") | place
     else:
-        sign = {"watermark": "w", "status": "z", "end": "▪", "last": "■"}[item.kind]
+        sign = SIGNS[item.kind]
         yield name, _text("elements", 0, 3.4, f"sign {item.kind}", sign, "middle") | place
 
 

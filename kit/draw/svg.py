@@ -15,7 +15,7 @@ from kit.draw.layout import MARGIN, Layout, lay_out
 from kit.draw.scene import GRAPH_TOP, LAYERS, Scene, Sprite, Words, fit, scene
 from kit.draw.stage import Stage
 
-LEAST_WIDTH, LEGEND_HEIGHT = 1100, 62
+LEAST_WIDTH, LEGEND_HEIGHT = 1100, 86
 
 
 @cache
@@ -116,6 +116,9 @@ _LEGEND: tuple[tuple[str, float, str], ...] = (
         "barrier 4 is awaited here",
     ),
     ('<text x="4" y="3.4" text-anchor="middle" class="sign">w</text>', 12, "watermark"),
+    ('<text x="4" y="3.4" text-anchor="middle" class="sign">z</text>', 12, "idle, or again active"),
+    ('<text x="4" y="3.4" text-anchor="middle" class="sign">↪</text>', 12, "a recovered buffer follows"),
+    ('<text x="4" y="3.4" text-anchor="middle" class="sign">◂</text>', 12, "end of what was recovered"),
     ('<text x="4" y="3.4" text-anchor="middle" class="sign end">■</text>', 12, "end of the stream"),
     ('<rect x="0" y="-7" width="14" height="14" rx="3" class="task aligning"/>', 18, "barriers come in"),
     ('<rect x="0" y="-7" width="14" height="14" rx="3" class="task writing"/>', 18, "writing its snapshot"),
@@ -127,7 +130,7 @@ _LEGEND: tuple[tuple[str, float, str], ...] = (
 
 
 def _legend(layout: Layout) -> list[str]:
-    """Two rows below the graph."""
+    """Three rows below the graph."""
     top = layout.height + 14
     parts, x, y = [], 24.0, top
     for sign, indent, text in _LEGEND:
