@@ -289,11 +289,9 @@ def _task_lines(layout: Layout, name: str, task: TaskMoment, moment: Moment) -> 
     if met is None or all(checkpoint.checkpoint_id != met[0] for checkpoint in moment.pending):
         return "running", detail
     number, phase = met
-    came, awaited = _aligning(layout, name, number, moment)
-    if phase == ALIGNING:
-        return came, awaited
-    if phase == WRITING:  # unaligned, barriers may still be to come
-        return f"writing its part of {number}", awaited or detail
+    if phase in (ALIGNING, WRITING):  # unaligned, barriers may still be to come while it writes
+        came, awaited = _aligning(layout, name, number, moment)
+        return (came, awaited) if phase == ALIGNING else (f"writing its part of {number}", awaited or detail)
     lines = {
         ACKNOWLEDGED: f"has acknowledged {number}",
         DECLINED: f"has declined {number}",

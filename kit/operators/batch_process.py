@@ -19,9 +19,10 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kit.operators.function_operator import KeyedFunctionOperator
+from kit.operators.function_operator import KeyedFunctionOperator, TimeView
 from kit.operators.process import FunctionSpec
 from kit.operators.side_output import OutputTag
+from kit.operators.spec import UserFunctionError
 from kit.operators.watermarks import event_times_ms
 from kit.state.descriptors import StateDescriptor, StateKind, ValueStateDescriptor
 from kit.state.errors import StateDescriptorError
@@ -99,28 +100,20 @@ class BatchTimers:
         self._timers.delete_processing_time(_meant(self._keys, where), timestamps_ms)
 
 
-class BatchContext:
+class BatchContext(TimeView):
     """What a function sees with one batch, or with the timers that fire.
 
     `keys` has the key of each row or timer (structs when the key has several columns), `timestamps_ms` their event time
     (int64; None where the stream has none), `timer_service` is where timers of these keys are registered.
     """
 
+    _operator: KeyedBatchOperator
+
     def __init__(self, operator: KeyedBatchOperator, keys: pa.Array, timestamps_ms: Numbers | None) -> None:
         self._operator = operator
         self.keys = keys
         self.timestamps_ms = timestamps_ms
         self.timer_service = BatchTimers(operator, keys)
-
-    @property
-    def current_watermark_ms(self) -> int:
-        """Event time as it is known to have passed, in ms."""
-        return self._operator.context.current_watermark_ms
-
-    @property
-    def current_processing_time_ms(self) -> int:
-        """The host's time, in ms."""
-        return self._operator.context.processing_time_ms
 
     @property
     def rows_before(self) -> Numbers:
@@ -209,9 +202,10 @@ class KeyedBatchOperator(KeyedFunctionOperator):
         (given,) = self._inputs
         times = None if given.time_column is None else event_times_ms(batch, given.time_column, self._name)
         context = BatchContext(self, given.keys_of(batch, self.context.keyed_state.key_type), times)
-        first = batch.slice(0, 1).to_pylist()
-        at = f"a batch of {batch.num_rows} rows, the first being {first[0] if first else 'none'}"
-        self.call(at, self.function.process_batch, batch, context)
+        try:
+            self.function.process_batch(batch, context)
+        except Exception as error:
+            raise UserFunctionError.of_batch(self._name, self.function.process_batch, batch, error) from error
 
     def _fire(self, due: Callable[[], DueTimers]) -> None:
         """Call `on_timers` until nothing is due: a timer that fires may register another that is."""

@@ -47,15 +47,10 @@ class FunctionInput:
         return pa.StructArray.from_arrays([batch.column(key) for key in self.keys], fields=list(key_type))
 
 
-class FunctionContext:
-    """What a function sees of the operator.
+class TimeView:
+    """What a function sees of time."""
 
-    `timestamp_ms` is the row's event time (None for a row without one).
-    """
-
-    def __init__(self, operator: FunctionOperator) -> None:
-        self._operator = operator
-        self.timestamp_ms: int | None = None
+    _operator: FunctionOperator
 
     @property
     def current_watermark_ms(self) -> int:
@@ -66,6 +61,17 @@ class FunctionContext:
     def current_processing_time_ms(self) -> int:
         """The host's time, in ms."""
         return self._operator.context.processing_time_ms
+
+
+class FunctionContext(TimeView):
+    """What a function sees of the operator.
+
+    `timestamp_ms` is the row's event time (None for a row without one).
+    """
+
+    def __init__(self, operator: FunctionOperator) -> None:
+        self._operator = operator
+        self.timestamp_ms: int | None = None
 
     def emit(self, row: Row) -> None:
         """Hand a row on."""
@@ -76,21 +82,13 @@ class FunctionContext:
         self._operator.collect(tag, row)
 
 
-class TimerServiceView:
+class TimerServiceView(TimeView):
     """Timers of the current key (`TimerService`): registering one twice is registering it once."""
+
+    _operator: KeyedFunctionOperator
 
     def __init__(self, operator: KeyedFunctionOperator) -> None:
         self._operator = operator
-
-    @property
-    def current_processing_time_ms(self) -> int:
-        """The host's time, in ms."""
-        return self._operator.context.processing_time_ms
-
-    @property
-    def current_watermark_ms(self) -> int:
-        """Event time as it is known to have passed, in ms."""
-        return self._operator.context.current_watermark_ms
 
     def register_event_time_timer(self, timestamp_ms: int) -> None:
         """Call `on_timer` when the watermark reaches `timestamp_ms`."""

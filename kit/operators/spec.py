@@ -31,6 +31,15 @@ class UserFunctionError(RuntimeError):
         said = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
         return cls(f"{operator}: function {function_name(function)} failed on {shorten(at)}: {said}")
 
+    @classmethod
+    def of_batch(
+        cls, operator: str, function: Callable[..., Any], batch: pa.RecordBatch, error: BaseException
+    ) -> UserFunctionError:
+        """The same where it was called with a batch."""
+        first = batch.slice(0, 1).to_pylist()
+        at = f"a batch of {batch.num_rows} rows, the first being {first[0]}" if first else "a batch of no rows"
+        return cls.of(operator, function, at, error)
+
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class ResolvedSpec(OperatorSpec):

@@ -67,9 +67,7 @@ class _Transform(ResolvedSpec):
         try:
             return function(batch)
         except Exception as error:
-            first = batch.slice(0, 1).to_pylist()
-            at = f"a batch of {batch.num_rows} rows, the first being {first[0]}" if first else "a batch of no rows"
-            raise UserFunctionError.of(self.name, function, at, error) from error
+            raise UserFunctionError.of_batch(self.name, function, batch, error) from error
 
 
 # --- rows to rows ---------------------------------------------------------------------------------------------------

@@ -16,6 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from kit.state.frozen_array import FrozenArray, Readers
+from kit.state.key_columns import is_direct, storage_dtype
 from kit.state.key_groups import as_numbers
 from kit.state.rows_by_key_group import RowsByKeyGroup
 
@@ -73,22 +74,11 @@ def column_for(
     starts = initial or {}
     if container is not None:
         return ObjectColumn(arrow_type, container)
-    if is_number(arrow_type):
+    if is_direct(arrow_type):
         return NumberColumn(arrow_type, starts.get("", 0))
     if pa.types.is_struct(arrow_type) and arrow_type.num_fields:
         return StructColumn(arrow_type, starts)
     return ObjectColumn(arrow_type)
-
-
-def is_number(arrow_type: pa.DataType) -> bool:
-    """Whether entries lie in a numpy array."""
-    return (
-        pa.types.is_integer(arrow_type)
-        or pa.types.is_boolean(arrow_type)
-        or pa.types.is_float32(arrow_type)
-        or pa.types.is_float64(arrow_type)
-        or (pa.types.is_temporal(arrow_type) and not pa.types.is_interval(arrow_type))
-    )
 
 
 class NumberColumn:
@@ -97,7 +87,7 @@ class NumberColumn:
     def __init__(self, arrow_type: pa.DataType, initial: Any = 0) -> None:
         self.type = arrow_type
         self.initial = initial
-        self.values = np.empty(0, _storage_dtype(arrow_type))
+        self.values = np.empty(0, storage_dtype(arrow_type))
         self.nulls: Mask | None = None
         self._temporal = pa.types.is_temporal(arrow_type)
         self._readers, self._null_readers = Readers(), Readers()
@@ -224,7 +214,7 @@ class StructColumn:
     def __init__(self, arrow_type: pa.StructType, initial: Mapping[str, Any]) -> None:
         self.type = arrow_type
         self.fields: dict[str, NumberColumn | ObjectColumn] = {
-            f.name: NumberColumn(f.type, initial.get(f.name, 0)) if is_number(f.type) else ObjectColumn(f.type)
+            f.name: NumberColumn(f.type, initial.get(f.name, 0)) if is_direct(f.type) else ObjectColumn(f.type)
             for f in arrow_type
         }
 
@@ -383,12 +373,6 @@ def _as_arrow(arrow_type: pa.DataType, values: npt.NDArray[Any], nulls: Mask | N
 
 def _as_struct(arrow_type: pa.StructType, columns: list[pa.Array]) -> pa.StructArray:
     return pa.StructArray.from_arrays(columns, fields=list(arrow_type))
-
-
-def _storage_dtype(arrow_type: pa.DataType) -> np.dtype[Any]:
-    if pa.types.is_temporal(arrow_type):
-        return np.dtype(np.int32 if arrow_type.bit_width == 32 else np.int64)
-    return np.dtype(arrow_type.to_pandas_dtype())
 
 
 def _extended(column: npt.NDArray[Any], capacity: int, initial: Any) -> npt.NDArray[Any]:
