@@ -112,12 +112,15 @@ def staged(directory: Path) -> list[Path]:
     return [path for path in directory.rglob(".staging/**/*") if path.is_file()]
 
 
-def await_checkpoint(job: SparkJob, checkpoint_id: int) -> None:
-    """Wait until a checkpoint is complete; fails when the job ends before."""
+def await_checkpoint(job: SparkJob, checkpoint_id: int, *, in_flight: bool = False) -> None:
+    """Wait until this checkpoint or a later one is complete, and holds in-flight data if it is to; fails when the job
+    ends before.
+    """
 
     def complete() -> bool:
-        done = job.checkpoints().query("status == 'COMPLETED'")["id"]
-        return bool((done >= checkpoint_id).any())
+        taken = job.checkpoints()
+        done = (taken["status"] == "COMPLETED") & (taken["id"] >= checkpoint_id)
+        return bool((done & (taken["persisted_data"] >= int(in_flight))).any())
 
     until(complete, job)
 

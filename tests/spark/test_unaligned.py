@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 
 from kit.metadata import CheckpointMetadata, read_metadata
 from kit.spark import SparkJob
-from tests.spark.jobs import ThreadGang, check_output, staged, totals_job, until
+from tests.spark.jobs import ThreadGang, await_checkpoint, check_output, staged, totals_job, until
 
 MODES: dict[str, dict[str, Any]] = {
     "aligned": {},
@@ -27,14 +27,7 @@ def back_pressured(directory: Path, mode: str, parallelism: int = 2, pause_ms: i
 
 def await_in_flight(job: SparkJob, mode: str, after: int = 0) -> None:
     """Wait until a checkpoint with an id above `after` is complete, and holds in-flight data if it may."""
-    least_bytes = 1 if "unaligned" in MODES[mode] else 0
-
-    def complete() -> bool:
-        taken = job.checkpoints()
-        done = (taken["status"] == "COMPLETED") & (taken["id"] > after) & (taken["persisted_data"] >= least_bytes)
-        return bool(done.any())
-
-    until(complete, job)
+    await_checkpoint(job, after + 1, in_flight="unaligned" in MODES[mode])
 
 
 def files_below(directory: Path) -> set[str]:

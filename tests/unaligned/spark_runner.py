@@ -49,7 +49,7 @@ def rescale_on_spark(
         await_checkpoint(job, 2)
         kill(job)
         until(lambda: len(job.restores()) > 0, job)
-        await_another(job, int(job.restores()["checkpoint_id"].max()), in_flight=in_flight)
+        await_checkpoint(job, int(job.restores()["checkpoint_id"].max()) + 1, in_flight=in_flight)
         assert job.cancel() == "CANCELED"
     path = newest(directory / "checkpoints")
     assert not in_flight or in_flight_bytes(Path(path)) > 0
@@ -60,17 +60,6 @@ def rescale_on_spark(
     topology = TOPOLOGIES[row.topology]
     assert problems(after, read(directory / "rows"), topology.sources, topology.counted) == []
     return path
-
-
-def await_another(job: SparkJob, after: int, *, in_flight: bool) -> None:
-    """Wait until a checkpoint later than this is complete, and holds records under way if it is to."""
-
-    def complete() -> bool:
-        taken = job.checkpoints()
-        done = (taken["status"] == "COMPLETED") & (taken["id"] > after) & (taken["persisted_data"] >= int(in_flight))
-        return bool(done.any())
-
-    until(complete, job)
 
 
 def newest(directory: Path) -> str:
