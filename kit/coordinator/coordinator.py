@@ -137,7 +137,7 @@ class CheckpointCoordinator:
             self.config.max_concurrent, self.config.min_pause_ms, self._refuse, self.periodic.reschedule
         )
         self.failure_manager = CheckpointFailureManager(
-            self.config.tolerable_failures, self._fail_job, self._fail_job_due_to_task_failure
+            self.config.tolerable_failures, self.fail_job, self._fail_job_due_to_task_failure
         )
         self.trigger = CheckpointTrigger(self)
         self.completion = CheckpointCompletion(self)
@@ -464,7 +464,8 @@ class CheckpointCoordinator:
         for checkpoint in list(self.pending.values()):
             self.abort(checkpoint, why)
 
-    def _fail_job(self, error: str, checkpoint_id: int) -> None:
+    def fail_job(self, error: str, checkpoint_id: int) -> None:
+        """Fail the job over, once the event at hand is dealt with."""
         self._later.append(partial(self.context.fail_job, error, checkpoint_id if checkpoint_id >= 0 else None))
 
     def _fail_job_due_to_task_failure(self, error: str, task: str) -> None:
