@@ -84,7 +84,7 @@ class JobFiles:
         spec = self._job.operator(command.operator_id).spec
         assert isinstance(spec, SourceSpec)
         try:
-            splits = spec.source.enumerate_splits()
+            splits = spec.source.splits_for(self._job.vertex_of(command.operator_id).parallelism)
         except (OSError, ValueError) as error:
             return StartFailed(error=f"source {spec.name!r}: {error}")
         return SplitsEnumerated(operator_id=command.operator_id, splits=tuple(splits))
