@@ -368,6 +368,22 @@ def remove_staged(path: str, job_id: str, names: Iterable[str]) -> None:
         _delete_if_empty(system, directory)
 
 
+def published_files(path: str) -> list[str]:
+    """The names of the Parquet files that a reader of the directory sees, in order."""
+    system, inner = open_path(path)
+    found = system.get_file_info(fs.FileSelector(inner, allow_not_found=True))
+    names = [info.base_name for info in found if info.is_file and info.base_name.endswith(".parquet")]
+    return sorted(name for name in names if not name.startswith((".", "_")))
+
+
+def delete_published(path: str, names: Iterable[str]) -> None:
+    """Delete these; those that are gone already do not matter."""
+    system, inner = open_path(path)
+    for name in names:
+        if system.get_file_info(f"{inner}/{name}").is_file:
+            system.delete_file(f"{inner}/{name}")
+
+
 def _delete_if_empty(system: fs.FileSystem, directory: str) -> None:
     is_there = system.get_file_info(directory).type == fs.FileType.Directory
     if is_there and not system.get_file_info(fs.FileSelector(directory)):
