@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -52,15 +53,19 @@ class _RangeSource(Source):
 
     def enumerate_splits(self) -> list[Split]:
         """Ranges of rows: `{"id", "start", "end"}`, the end excluded."""
-        return self.splits_for(1)
-
-    def splits_for(self, parallelism: int) -> list[Split]:
-        """The same; one for each subtask unless `splits` says otherwise."""
-        splits = self.splits or parallelism
+        splits = self.splits or 1
         edges = [self.row_count * number // splits for number in range(splits + 1)]
         return [
             {"id": f"rows-{number}", "start": start, "end": end} for number, (start, end) in enumerate(pairwise(edges))
         ]
+
+    def splits_for(self, parallelism: int) -> list[Split]:
+        """The same; one for each subtask unless `splits` says otherwise."""
+        if self.splits is not None:
+            return self.enumerate_splits()
+        cut = copy.copy(self)
+        object.__setattr__(cut, "splits", parallelism)
+        return cut.enumerate_splits()
 
     def read_split(self, split: Split, position: int, max_rows: int) -> ReadResult:
         """The rows from `position` on."""
