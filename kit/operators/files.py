@@ -208,18 +208,17 @@ def check_columns(path: str, found: pa.Schema, first: str, expected: pa.Schema, 
     for column in expected:
         if column.name not in found.names:
             raise SchemaError(
-                f"{path} has no column {column.name!r}, which {first} has; its columns are {column_list(found)}{remedy}"
+                f"{path} has no column {column.name!r}, which {first} has; its columns are {column_list(found)}"
             )
         theirs = found.field(column.name).type
         if theirs != column.type:
             raise SchemaError(
-                f"{path}, column {column.name!r}: found {theirs}, expected {column.type} as in {first}{remedy}"
+                f"{path}, column {column.name!r}: found {theirs}, expected {column.type} as in {first}"
+                f"{remedy.replace('<column>', column.name)}"
             )
     for name in found.names:
         if name not in expected.names:
-            raise SchemaError(
-                f"{path} has a column {name!r}, which {first} has not; expected {column_list(expected)}{remedy}"
-            )
+            raise SchemaError(f"{path} has a column {name!r}, which {first} has not; expected {column_list(expected)}")
 
 
 def row_groups(path: str) -> list[tuple[int, int]]:
