@@ -29,7 +29,7 @@ from kit.draw.statistics import CheckpointStatistics
 from kit.graph.environment import StreamEnvironment
 from kit.graph.job_graph import JobGraph
 from kit.host.memory import MemoryFiles
-from kit.host.output import MemoryOutput
+from kit.host.output import MemoryOutput, begin_new_output, check_new_output
 from kit.job.job_master import JobMaster
 from kit.lab.actions import FAULTS, Action, ActionKind
 from kit.lab.edge import LabEdge
@@ -70,7 +70,8 @@ class Lab:
 
     `restore_path` begins from a savepoint or retained checkpoint. Files that the job reads are real ones; what it
     writes stays in the lab's memory, so that a run leaves nothing behind and can be rewound. `after` is a lab that
-    ran before this one: what it wrote (savepoints, output) is there at the start. With `recover` this lab is the driver
+    ran before this one: what it wrote (savepoints, output) is there at the start; FileExistsError when the job begins
+    anew and would mix its rows with those (see `ParquetSink(mode=...)`). With `recover` this lab is the driver
     that comes after that one's, which died where it stands now; the job must have a durable store
     (`CheckpointConfig(store="filesystem", directory=...)`). `claim_mode` says whose the snapshot at `restore_path` is
     from now on: NO_CLAIM (the user's; the first checkpoint is a full one), CLAIM (the job's) or LEGACY.
@@ -99,6 +100,9 @@ class Lab:
         self._order = order
         files = MemoryFiles() if after is None else after._world.edge.files.copy()
         output = MemoryOutput() if after is None else after._world.edge.output.copy()
+        if restore_path is None and not recover:
+            durable = self.job.settings.checkpoint.is_durable
+            (check_new_output if durable else begin_new_output)(self.job, output)
         edge = LabEdge(self.job, MasterHooks(hooks), files, output)
         edge.for_tasks.forget_local_state()  # the workers of a new driver are new ones
         self._world: World = World(self.job, edge)

@@ -17,9 +17,9 @@ from typing import Any
 import pyarrow as pa
 
 from kit.operators.base import Operator
+from kit.operators.rows import Row, RowMaker
 from kit.operators.side_output import OutputTag
 from kit.operators.spec import UserFunctionError, key_type_of
-from kit.operators.transform import Row, rows_to_batch
 from kit.operators.watermarks import check_time_column, event_times_ms
 from kit.state.descriptors import StateDescriptor, StateKind
 from kit.state.keyed_states import KeyedState
@@ -192,9 +192,10 @@ class FunctionOperator(Operator):
         hook = getattr(self.function, self._hooks[0])
         for tag, (rows, given) in made.items():
             if tag is None:
-                self.context.output.emit(rows_to_batch(rows, self._returns, self._name, hook, given))
+                self.context.output.emit(RowMaker(self._name, hook).batch(rows, self._returns, given))
             else:
-                self.context.output.emit_to(tag.name, rows_to_batch(rows, tag.schema, self._name, hook, given))
+                maker = RowMaker(self._name, hook, tag.remedy)
+                self.context.output.emit_to(tag.name, maker.batch(rows, tag.schema, given))
 
 
 class KeyedFunctionOperator(FunctionOperator):

@@ -22,8 +22,8 @@ from kit.operators.function_operator import (
     KeyedFunctionOperator,
     ProcessContext,
 )
+from kit.operators.rows import Row
 from kit.operators.spec import ResolvedSpec, SchemaError
-from kit.operators.transform import Row
 
 
 class ProcessFunction:

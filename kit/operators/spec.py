@@ -120,6 +120,16 @@ def function_name(function: Callable[..., Any]) -> str:
     return name if module == "__main__" else f"{module}.{name}"
 
 
+def column_list(schema: pa.Schema, most: int | None = None) -> str:
+    """Columns for a message: `carrier: string, delay: int64`; those beyond `most` characters are only counted."""
+    listed = [f"{column.name}: {column.type}" for column in schema]
+    count = len(listed)
+    while most is not None and count > 1 and len(", ".join(listed[:count])) > most:
+        count -= 1
+    more = f" and {len(listed) - count} more" if count < len(listed) else ""
+    return (", ".join(listed[:count]) or "none") + more
+
+
 def shorten(text: str) -> str:
     """A text for an error message, cut where it would drown the message."""
     return text if len(text) <= _LONGEST_VALUE else f"{text[:_LONGEST_VALUE]}..."

@@ -17,8 +17,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from kit.operators.aggregates import AggregateSet
+from kit.operators.rows import AS_REDUCED, Row, RowMaker
 from kit.operators.spec import UserFunctionError, key_columns
-from kit.operators.transform import Row, rows_to_batch
 from kit.operators.window_assigners import Times
 from kit.state.descriptors import ListStateDescriptor, ReducingStateDescriptor, StateDescriptor
 from kit.state.tables import StateTable
@@ -76,7 +76,7 @@ class ReducedContents:
     def __init__(self, function: ReduceFunction, schema: pa.Schema, operator: str) -> None:
         self._function = function
         self._schema = schema
-        self._operator = operator
+        self._maker = RowMaker(operator, function, AS_REDUCED)
         row = pa.struct(list(schema))
         self.descriptor: StateDescriptor = ReducingStateDescriptor("window-contents", row, self._reduce)
 
@@ -89,10 +89,14 @@ class ReducedContents:
         return pa.RecordBatch.from_arrays(state.flatten(), schema=self._schema)
 
     def _reduce(self, one: Row, other: Row) -> Mapping[str, Any]:
+        at = f"rows {one} and {other}"
         try:
-            return self._function(one, other)
+            row = self._function(one, other)
         except Exception as error:
-            raise UserFunctionError.of(self._operator, self._function, f"rows {one} and {other}", error) from error
+            raise UserFunctionError.of(self._maker.operator, self._function, at, error) from error
+        if row is not one and row is not other:
+            self._maker.check(row, self._schema, at)
+        return row
 
 
 class ListedContents:
@@ -117,7 +121,7 @@ class ListedContents:
             rows_made = self._call(key, Window(start, end), rows)
             made += rows_made
             given += [{"key": key, "window": (start, end)}] * len(rows_made)
-        return rows_to_batch(made, self._returns, self._operator, self._function, given)
+        return RowMaker(self._operator, self._function).batch(made, self._returns, given)
 
     def _call(self, key: Any, window: Window, rows: list[Row]) -> list[Mapping[str, Any]]:
         try:

@@ -31,6 +31,7 @@ from kit.draw.stage import Stage
 from kit.draw.statistics import CheckpointStatistics
 from kit.graph.environment import StreamEnvironment
 from kit.graph.job_graph import JobGraph
+from kit.host.output import begin_new_output, check_new_output
 from kit.protocol.commands import CompleteRequest
 from kit.protocol.events import RequestCancel, RequestCheckpoint, RequestSavepoint, RequestStop, StartJob
 from kit.protocol.properties import RecoveryClaimMode
@@ -42,7 +43,6 @@ from kit.spark.edge import (
     check_writable,
     collected_directory,
     collects,
-    forget_collected,
     read_output,
     temporary_directory,
 )
@@ -117,20 +117,28 @@ class SparkJob:
     # --- its life -------------------------------------------------------------------------------------------------
 
     def start(self) -> SparkJob:
-        """Submit the job; returns at once. A job can be started once."""
+        """Submit the job; returns at once. A job can be started once.
+
+        Raises FileExistsError, before anything is run or deleted, when a sink's directory holds rows of another run.
+        """
         if self._started:
             raise RuntimeError(f"job {self.job.name} was started before: make a new SparkJob to run it again")
+        self._begin_output()
         if self.spark is None and self._driver_needs_spark():
             from kit.spark.session import create_session
 
             self.spark = create_session(slots=max(vertex.parallelism for vertex in self.job.vertices))
         self._started = True
-        if self._start.restore_path is None and not self._start.recover:
-            forget_collected(self.job, self._output)
         self._driver.start()
         self._at_exit = _close_at_exit(weakref.ref(self))
         self._driver.tell(self._start)
         return self
+
+    def _begin_output(self) -> None:
+        """With a durable store what is to be overwritten goes later: it may be of a run that can go on."""
+        if self._start.restore_path is None and not self._start.recover:
+            durable = self.job.settings.checkpoint.is_durable
+            (check_new_output if durable else begin_new_output)(self.job, self._output)
 
     def _driver_needs_spark(self) -> bool:
         return self._driver.launch == self._launch
