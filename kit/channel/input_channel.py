@@ -280,9 +280,12 @@ class InputChannel:
 
     def validate(self) -> None:
         """An aligned barrier closes its channel while it lies in the queue, or the others are waited for."""
+        assert (self._position in self._turns.ready) == self.available, f"{self!r} is ready or is not"
+        if self._closed_by is None and not self._queue:
+            assert not self.has_priority and not self._held, f"{self!r} holds elements back for no reason"
+            return
         waiting = any(item.element is self._closed_by for item in self._queue)
         barrier = isinstance(self._closed_by, CheckpointBarrier)
-        assert (self._position in self._turns.ready) == self.available, f"{self!r} is ready or is not"
         assert self.has_priority == (self._queue.priority_count > 0), f"{self!r} has priority or has not"
         assert not barrier or self.blocked or waiting, f"{self!r} is closed for ever"
         assert self._closed_by is not None or not self._held, f"{self!r} holds elements back for no reason"

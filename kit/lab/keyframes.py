@@ -15,6 +15,8 @@ from kit.protocol.trace import Trace
 
 KEYFRAME_EVERY = 100
 """So many steps lie between two copies at least."""
+STEPS_PER_PART = 3
+"""So many steps more for each task and channel that is copied: about ten times what the copy takes."""
 MOST_KEYFRAMES = 40
 
 
@@ -28,7 +30,7 @@ class Keyframes:
 
     def take(self, position: int, world: World) -> None:
         """The run has come to this position: copy it, if it is time."""
-        if self._frames and position < self._frames[-1][0] + max(self._distance, world.size):
+        if self._frames and position < self._frames[-1][0] + max(self._distance, STEPS_PER_PART * world.size):
             return
         self._frames.append((position, len(world.trace), _without_trace(world)))
         if len(self._frames) > MOST_KEYFRAMES:

@@ -61,8 +61,8 @@ from kit.task.stream_task import StreamTask
 share_columns()
 
 ACTION_MS = 1
-CHANNELS_LOOKED_AT = 16
-"""A task is checked after each of its events; one with more channels so much more rarely that it comes to this many."""
+CHANNELS_CHECKED = 4
+"""A task is checked after each of its events; with more inputs so much more rarely that it comes to so many each."""
 JOB = "job"
 
 
@@ -236,7 +236,7 @@ class World:
         self.graph = ExecutionGraph(self.job, command.parallelism, command.max_parallelism)
         self.tasks = {task.task: StreamTask(self.graph, task.task, command.epoch) for task in self.graph.tasks}
         self.agenda.begin_epoch(self.graph)
-        self._validate_every = 1 + 2 * self.graph.channel_count // len(self.tasks) // CHANNELS_LOOKED_AT
+        self._validate_every = 1 + self.graph.channel_count // len(self.tasks) // CHANNELS_CHECKED
         self.graphs.append(self.graph)
         if self.job.settings.checkpoint.unaligned:
             slots = range(max(command.parallelism.values()))
