@@ -6,7 +6,6 @@ also work where no kernel runs. `value`, the number of the frame shown, is kept 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import anywidget
@@ -14,10 +13,7 @@ import traitlets
 
 from kit.draw.frames import Frame, film, frames
 from kit.draw.job_state import Moment
-from kit.draw.stage import Stage
 from kit.draw.svg import asset
-from kit.lab import Lab
-from kit.protocol.trace import Trace
 
 
 class Stepper(anywidget.AnyWidget):
@@ -32,28 +28,15 @@ class Stepper(anywidget.AnyWidget):
     film = traitlets.Dict().tag(sync=True)
     value = traitlets.Int(0).tag(sync=True)
 
-    def __init__(self, run: Lab | Trace, stages: Sequence[Stage] | None = None, **traits: Any) -> None:
+    def __init__(self, run: Any, **traits: Any) -> None:
         self._run = run
-        self._stages = stages or ()
-        if isinstance(run, Trace) and not stages:
-            raise TypeError("a trace does not say what the job looks like: Stepper(trace, stages)")
-        super().__init__(film=film(self.trace, self.stages), **traits)
-
-    @property
-    def trace(self) -> Trace:
-        """The records that are stepped through."""
-        return self._run if isinstance(self._run, Trace) else self._run.trace
-
-    @property
-    def stages(self) -> Sequence[Stage]:
-        """The shapes of the run's epochs."""
-        return stages_of(self._run) if isinstance(self._run, Lab) else self._stages
+        super().__init__(film=film(run), **traits)
 
     @property
     def frame(self) -> Frame:
         """The frame shown."""
         shown = self.film["frames"][self.value]["n"]
-        return next(frame for frame in frames(self.trace, self.stages) if frame.moment.n == shown)
+        return next(frame for frame in frames(self._run) if frame.moment.n == shown)
 
     @property
     def moment(self) -> Moment:
@@ -62,7 +45,7 @@ class Stepper(anywidget.AnyWidget):
 
     def refresh(self) -> Stepper:
         """Take in what happened since, and go to the last frame."""
-        made = film(self.trace, self.stages)
+        made = film(self._run)
         with self.hold_sync():
             self.film = made
             self.value = len(made["frames"]) - 1
@@ -81,8 +64,3 @@ class Stepper(anywidget.AnyWidget):
 
     def __repr__(self) -> str:
         return f"Stepper({len(self.film['frames'])} frames, at {self.value})"
-
-
-def stages_of(lab: Lab) -> list[Stage]:
-    """The shapes of a lab's epochs; before the first, the job's own."""
-    return lab.stages or [Stage.of(lab.master.graph)]

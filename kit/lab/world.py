@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from kit.channel.channel_state_executor import SlotChannelState
+from kit.draw.stage import Stage
 from kit.graph.execution_graph import ExecutionGraph
 from kit.graph.job_graph import JobGraph
 from kit.job.job_master import JobMaster
@@ -260,6 +261,7 @@ class World:
         self.tasks = {task.task: StreamTask(self.graph, task.task, command.epoch) for task in self.graph.tasks}
         self._wires = {channel.number: deque() for channel in self.graph.channels}
         self.graphs.append(self.graph)
+        self.trace.stages.append(Stage.of(self.graph, command.epoch))
         if self.job.settings.checkpoint.unaligned:
             slots = range(max(command.parallelism.values()))
             self._channel_state = {slot: SlotChannelState.of(self.graph, slot) for slot in slots}
