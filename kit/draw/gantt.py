@@ -100,6 +100,7 @@ def gantt(run: Any, checkpoint: int | None = None) -> Chart:
     `run` is a Lab, a SparkJob or a Trace. Raises ValueError when it knows no such checkpoint.
     """
     from matplotlib.figure import Figure
+    from matplotlib.layout_engine import ConstrainedLayoutEngine
     from matplotlib.patches import Patch
 
     records = run_of(run).trace
@@ -112,7 +113,9 @@ def gantt(run: Any, checkpoint: int | None = None) -> Chart:
     known = last.checkpoints[number]
     until = known.finished_ms if known.finished_ms is not None else last.at_ms
     ways = _ways(records)
-    figure = Figure(figsize=(9.5, 1.5 + 0.32 * max(1, len(known.expected))), layout="constrained")
+    figure = Figure(
+        figsize=(9.5, 1.5 + 0.32 * max(1, len(known.expected))), layout=ConstrainedLayoutEngine(w_pad=0.12, h_pad=0.12)
+    )
     axes = figure.subplots()
     for row, task in enumerate(known.expected):
         way = ways.get((number, task), _Way())

@@ -200,7 +200,8 @@ class Moment:
         return pd.DataFrame(rows, columns=columns).astype(ids)
 
     def _repr_html_(self) -> str:
-        return f"<p>{escape(repr(self))}</p>{self.to_pandas().to_html(index=False, na_rep='')}"
+        table = self.to_pandas()
+        return f"<p>{escape(repr(self))}</p>{table.astype(object).where(table.notna(), '').to_html(index=False)}"
 
     def __repr__(self) -> str:
         return f"Moment({self.n} records, {self.at_ms} ms, epoch {self.epoch}, {self.job}: {self.caption})"

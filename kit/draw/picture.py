@@ -14,6 +14,10 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
+CARD = '<rect width="100%" height="100%" rx="8" fill="#ffffff"/>'
+"""What pictures are drawn on: it is light in a dark theme as well."""
+
+
 class Svg(str):
     """An SVG document that a notebook shows as a picture; it is its own text. `caption` says in words what is drawn."""
 
@@ -62,9 +66,10 @@ class Chart:
         written = BytesIO()
         # the same chart is the same text: neither a date nor random ids are in it
         with rc_context({"svg.hashsalt": "kit"}):
-            self.figure.savefig(written, format="svg", metadata={"Date": None, "Creator": None})
-        text = written.getvalue().decode()
-        return text[text.index("<svg") :]
+            self.figure.savefig(written, format="svg", facecolor="none", metadata={"Date": None, "Creator": None})
+        _, _, svg = written.getvalue().decode().partition("<svg")
+        head, _, drawn = svg.partition(">")
+        return f"<svg{head}>{CARD}{drawn}"
 
     def __repr__(self) -> str:
         return f"Chart({self.caption!r})"

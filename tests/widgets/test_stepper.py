@@ -44,6 +44,6 @@ def test_where_no_widget_can_be_shown_there_is_a_picture() -> None:
     stepper = Stepper(story(), value=30)
     bundle = stepper._repr_mimebundle_()
     data = bundle[0] if isinstance(bundle, tuple) else bundle
-    assert data["text/html"].startswith("<svg")
+    assert data["image/svg+xml"].startswith("<svg")
     assert data["text/plain"] == repr(stepper)
     assert "application/vnd.jupyter.widget-view+json" in data
