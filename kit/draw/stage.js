@@ -113,12 +113,8 @@ function button(label, hint, act) {
   return node;
 }
 
-// JupyterLab reads keys before any element does, and leaves them alone below an element with this attribute.
-const OWN_KEYS = "data-lm-suppress-shortcuts";
 // What these do with a key is theirs, not the picture's.
 const TYPED_INTO = { SELECT: () => true, BUTTON: (key) => key === " ", INPUT: (key, node) => key === " " && node.type === "checkbox" };
-
-const isCombination = (event) => event.ctrlKey || event.metaKey || event.altKey;
 
 // The controls: which frames are shown, which one is now, and whether they run by themselves.
 class Player {
@@ -130,12 +126,9 @@ class Player {
     this.root = document.createElement("div");
     this.root.className = "kit-player";
     this.root.tabIndex = 0;
-    this.root.setAttribute(OWN_KEYS, "true");
     this.root.append(this.controls(), this.ticks(), this.picture.svg, this.help());
     el.replaceChildren(this.root);
     this.root.addEventListener("keydown", (event) => this.key(event));
-    this.watch = (event) => this.root.toggleAttribute(OWN_KEYS, !isCombination(event));
-    window.addEventListener("keydown", this.watch, true);
     this.choose(false);
     this.go(model.get("value") ?? 0, false);
   }
@@ -148,11 +141,6 @@ class Player {
     this.picture = picture;
     this.now = index;
     this.choose(this.every.checked);
-  }
-
-  close() {
-    this.toggle(false);
-    window.removeEventListener("keydown", this.watch, true);
   }
 
   controls() {
@@ -281,8 +269,9 @@ class Player {
     this.timer = setTimeout(tick, 200);
   }
 
+  // All plain keys end here: the notebook would cut the cell at an x, and run it at an Enter.
   key(event) {
-    if (isCombination(event) || event.key === "Tab") return;
+    if (event.ctrlKey || event.metaKey || event.altKey || event.key === "Tab") return;
     event.stopPropagation();
     if (TYPED_INTO[event.target.tagName]?.(event.key, event.target)) return;
     const acts = {
@@ -316,7 +305,7 @@ function render({ model, el }) {
   model.on("change:film", take);
   model.on("change:news", ask);
   return () => {
-    player.close();
+    player.toggle(false);
     model.off("change:value", follow);
     model.off("change:film", take);
     model.off("change:news", ask);
