@@ -361,7 +361,7 @@ class Lab:
     @property
     def stages(self) -> list[Stage]:
         """The shape of each epoch so far, as pictures need it."""
-        return [Stage.of(graph, epoch) for epoch, graph in enumerate(self._world.graphs, 1)]
+        return list(self.trace.stages)
 
     def moment(self) -> Moment:
         """The present moment as pictures see it."""
@@ -369,7 +369,7 @@ class Lab:
 
     def svg(self) -> str:
         """The present moment as a picture, with the last step in words."""
-        return last_frame(self.trace, self.stages or [Stage.of(self.master.graph)]).svg()
+        return last_frame(self).svg()
 
     def _repr_svg_(self) -> str:
         return self.svg()

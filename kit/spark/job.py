@@ -249,7 +249,7 @@ class SparkJob:
     def stages(self) -> list[Stage]:
         """The shape of each epoch so far, as pictures need it."""
         with self._driver.lock:
-            return [Stage.of(graph, epoch) for epoch, graph in enumerate(self._driver.graphs, 1)]
+            return list(self._driver.trace.stages)
 
     def checkpoints(self) -> pd.DataFrame:
         """One row a checkpoint: id, kind, status, trigger time, duration, size, acknowledgements."""
