@@ -17,7 +17,7 @@ import pyarrow as pa
 from kit.operators.aggregates import as_tuple
 from kit.operators.base import Operator
 from kit.operators.rows import AS_REDUCED, Row, RowMaker
-from kit.operators.spec import ResolvedSpec, UserFunctionError, key_type_of, keys_of
+from kit.operators.spec import ResolvedSpec, UserFunctionError, key_type_of, keys_of, row_type
 from kit.operators.window_contents import ReduceFunction
 from kit.state.descriptors import ValueStateDescriptor
 
@@ -33,6 +33,7 @@ class KeyedReduce(ResolvedSpec):
     def _resolve(self) -> None:
         self._set(keys=as_tuple(self.keys))
         key_type = key_type_of(self.input_schema, self.keys, self.name)
+        row_type(self.input_schema, self.name)
         self._set(input_schemas=(self.input_schema,), output_schema=self.input_schema, key_type=key_type)
 
     def create(self) -> KeyedReduceOperator:
@@ -49,7 +50,7 @@ class KeyedReduceOperator(Operator):
 
     def initialize_state(self) -> None:
         """Register the reduced rows."""
-        descriptor = ValueStateDescriptor("reduced", pa.struct(list(self._spec.input_schema)))
+        descriptor = ValueStateDescriptor("reduced", row_type(self._spec.input_schema, self._spec.name))
         self._table = self.context.keyed_state.table(descriptor)
 
     def process_batch(self, batch: pa.RecordBatch, input_index: int = 0) -> None:

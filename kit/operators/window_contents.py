@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from kit.operators.aggregates import AggregateSet
 from kit.operators.rows import AS_REDUCED, Row, RowMaker
-from kit.operators.spec import UserFunctionError, key_columns
+from kit.operators.spec import UserFunctionError, as_rows, key_columns, row_type
 from kit.operators.window_assigners import Times
 from kit.state.descriptors import ListStateDescriptor, ReducingStateDescriptor, StateDescriptor
 from kit.state.tables import StateTable
@@ -66,7 +66,7 @@ class AggregatedContents:
     def results(self, keys: pa.Array, starts: Times, ends: Times, state: pa.StructArray) -> pa.RecordBatch:
         """One row for each window."""
         bounds = [pa.array(times).view(self._schema.field(self._keys).type) for times in (starts, ends)]
-        columns = key_columns(keys, self._keys) + bounds + self._totals.results(state)
+        columns = key_columns(keys, self._schema.types[: self._keys]) + bounds + self._totals.results(state)
         return pa.RecordBatch.from_arrays(columns, schema=self._schema)
 
 
@@ -77,7 +77,7 @@ class ReducedContents:
         self._function = function
         self._schema = schema
         self._maker = RowMaker(operator, function, AS_REDUCED)
-        row = pa.struct(list(schema))
+        row = row_type(schema, operator)
         self.descriptor: StateDescriptor = ReducingStateDescriptor("window-contents", row, self._reduce)
 
     def add(self, table: StateTable, slots: Slots, batch: pa.RecordBatch) -> None:
@@ -86,7 +86,7 @@ class ReducedContents:
 
     def results(self, keys: pa.Array, starts: Times, ends: Times, state: pa.StructArray) -> pa.RecordBatch:
         """The row of each window."""
-        return pa.RecordBatch.from_arrays(state.flatten(), schema=self._schema)
+        return as_rows(state, self._schema)
 
     def _reduce(self, one: Row, other: Row) -> Mapping[str, Any]:
         at = f"rows {one} and {other}"
@@ -106,7 +106,7 @@ class ListedContents:
         self._function = function
         self._returns = returns
         self._operator = operator
-        self.descriptor: StateDescriptor = ListStateDescriptor("window-contents", pa.struct(list(schema)))
+        self.descriptor: StateDescriptor = ListStateDescriptor("window-contents", row_type(schema, operator))
 
     def add(self, table: StateTable, slots: Slots, batch: pa.RecordBatch) -> None:
         """Keep the rows."""
