@@ -18,7 +18,10 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+import pandas as pd
+
 from kit.graph.datastream import OperatorStream
+from kit.graph.display import environment_html, operators_table, picture
 from kit.graph.drafts import Drafts
 from kit.graph.execution_graph import ExecutionGraph
 from kit.graph.hashing import murmur3_128
@@ -112,6 +115,16 @@ class StreamEnvironment:
     def execution_graph(self, parallelism: Mapping[str, int] | None = None) -> ExecutionGraph:
         """The job as subtasks and channels, with another parallelism for some vertices if given."""
         return ExecutionGraph(self.job_graph(), parallelism)
+
+    def to_pandas(self) -> pd.DataFrame:
+        """One row an operator: operator, kind, uid, parallelism, inputs, columns."""
+        return operators_table(self.drafts)
+
+    def _repr_svg_(self) -> str | None:
+        return picture(self)
+
+    def _repr_html_(self) -> str | None:
+        return environment_html(self) if picture(self) is None else None
 
     def __repr__(self) -> str:
         return f"StreamEnvironment({self.name!r}, {len(self.operators)} operators)"
