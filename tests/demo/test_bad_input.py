@@ -44,10 +44,9 @@ def error_in_lab(env: StreamEnvironment, restore_path: str | None = None) -> str
 
 
 def error_on_slots(env: StreamEnvironment, restore_path: str | None = None) -> str:
-    with SparkJob(env, restore_path=restore_path, launch=ThreadGang) as running:
-        running.start()
-        with pytest.raises(JobFailedError) as caught:
-            running.wait(timeout_s=60)
+    running = SparkJob(env, restore_path=restore_path, launch=ThreadGang)
+    with running, pytest.raises(JobFailedError) as caught:
+        running.start().wait(timeout_s=60)
     return str(caught.value)
 
 

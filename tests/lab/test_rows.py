@@ -179,6 +179,26 @@ def test_a_row_may_be_any_mapping_in_any_order_and_none_is_a_value() -> None:
     assert lab.output("out")[["at", "delay"]].isna().all(axis=None)
 
 
+PLACE = {"at": {"lat": 1.0, "lon": 2.0}, "stops": [{"name": "a"}]}
+
+
+@pytest.mark.parametrize(
+    ("made", "said"),
+    [
+        ({"at": {"lat": 1.0}}, "column 'at' is struct<lat: double, lon: double>, and a dict in it has the keys 'lat'"),
+        ({"at": {"lat": 1.0, "lon": 2.0, "alt": 3.0}}, "a dict in it has the keys 'lat', 'lon', 'alt'"),
+        (
+            {"stops": [{"name": "b"}, {"nam": "c"}]},
+            "column 'stops' is list<item: struct<name: string>>, and a dict in ",
+        ),
+    ],
+)
+def test_dicts_within_a_row_are_held_to_their_columns_too(made: dict[str, Any], said: str) -> None:
+    assert said in error_of(lambda s: s.map(lambda row: row | made), [PLACE])
+    rows = [PLACE, {"at": None, "stops": []}, {"at": {"lat": None, "lon": None}, "stops": [None]}]
+    assert len(run(lambda s: s.map(dict), rows).output("out")) == 3
+
+
 def test_none_in_a_column_that_never_has_one_is_an_error_of_the_function() -> None:
     error = error_of(lambda s: s.map(lambda row: row | {"value": None}), GeneratorSource(10, key_count=2))
     assert "column 'value' is int64 not null, and None does not fit" in error
