@@ -282,7 +282,8 @@ class InputChannel:
         """An aligned barrier closes its channel while it lies in the queue, or the others are waited for."""
         assert (self._position in self._turns.ready) == self.available, f"{self!r} is ready or is not"
         if self._closed_by is None and not self._queue:
-            assert not (self.has_priority or self._held), f"{self!r} holds elements back for no reason"
+            holds = self.has_priority or self._held
+            assert not holds, f"{self!r} holds elements back for no reason"
             return
         waiting = any(item.element is self._closed_by for item in self._queue)
         barrier = isinstance(self._closed_by, CheckpointBarrier)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from difflib import get_close_matches
 
 MOST_NAMED = 5
+MOST_LINES, KEPT_AT_END = 6, 2
 LONGEST_LINE = 300
 
 
@@ -18,8 +19,10 @@ class LabWarning(UserWarning):
 
 
 def said(*lines: str) -> str:
-    """A message of these lines, without the empty ones; what is longer than a line of a message is cut."""
+    """A message of these lines, without the empty ones: too long a line is cut, of too many the middle is left out."""
     parts = [part for line in lines for part in line.splitlines() if part.strip()]
+    if len(parts) > MOST_LINES:
+        parts = [*parts[: MOST_LINES - KEPT_AT_END], *parts[-KEPT_AT_END:]]
     return "\n".join(part if len(part) <= LONGEST_LINE else f"{part[:LONGEST_LINE]}..." for part in parts)
 
 

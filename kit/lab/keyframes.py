@@ -43,7 +43,8 @@ class Keyframes:
             self._frames.pop()
         at, records, frame = self._frames[-1]
         world = _without_trace(frame)
-        world.trace = Trace(trace.since(0, records), detailed=trace.detailed)
+        world.trace = trace[:records]
+        del world.trace.stages[len(world.graphs) :]
         return at, world
 
     def copy(self) -> Keyframes:

@@ -23,14 +23,16 @@ from random import Random
 import pandas as pd
 
 from kit.coordinator.master_hooks import MasterHook, MasterHooks
-from kit.draw.frames import last_frame
+from kit.draw.latest import Latest
 from kit.draw.moment import Moment, moment_at
+from kit.draw.redistribution import restores_table
+from kit.draw.run import run_of
 from kit.draw.stage import Stage
 from kit.draw.statistics import CheckpointStatistics
 from kit.graph.environment import StreamEnvironment
 from kit.graph.job_graph import JobGraph
 from kit.host.memory import MemoryFiles
-from kit.host.output import MemoryOutput
+from kit.host.output import MemoryOutput, begin_new_output, check_new_output
 from kit.job.job_master import JobMaster
 from kit.job.status import JobStatus
 from kit.lab.actions import FAULTS, Action, ActionKind
@@ -40,6 +42,7 @@ from kit.lab.failures import for_the_lab, is_left_to_count, job_failed, job_repe
 from kit.lab.keyframes import Keyframes
 from kit.lab.progress import Progress
 from kit.lab.record_kinds import record_kinds
+from kit.lab.summary import LARGE, summary_html
 from kit.lab.world import World
 from kit.operators.spec import shorten
 from kit.protocol.events import RequestCancel, RequestCheckpoint, RequestSavepoint, RequestStop, StartJob
@@ -73,7 +76,8 @@ class Lab:
 
     `restore_path` begins from a savepoint or retained checkpoint. Files that the job reads are real ones; what it
     writes stays in the lab's memory, so that a run leaves nothing behind and can be rewound. `after` is a lab that
-    ran before this one: what it wrote (savepoints, output) is there at the start. With `recover` this lab is the driver
+    ran before this one: what it wrote (savepoints, output) is there at the start; FileExistsError when the job begins
+    anew and would mix its rows with those (see `ParquetSink(mode=...)`). With `recover` this lab is the driver
     that comes after that one's, which died where it stands now; the job must have a durable store
     (`CheckpointConfig(store="filesystem", directory=...)`). `claim_mode` says whose the snapshot at `restore_path` is
     from now on: NO_CLAIM (the user's; the first checkpoint is a full one), CLAIM (the job's) or LEGACY.
@@ -109,6 +113,9 @@ class Lab:
             raise LabError(f"after is a {type(after).__name__}, but must be the lab that ran before this one")
         files = MemoryFiles() if after is None else after._world.edge.files.copy()
         output = MemoryOutput() if after is None else after._world.edge.output.copy()
+        if restore_path is None and not recover:
+            durable = self.job.settings.checkpoint.is_durable
+            (check_new_output if durable else begin_new_output)(self.job, output)
         edge = LabEdge(self.job, MasterHooks(hooks), files, output)
         if restore_path is not None:
             edge.check_restore_path(restore_path)
@@ -117,6 +124,7 @@ class Lab:
         self._done: list[Action | Word] = []
         self._undone: list[Action | Word] = []
         self._keyframes = Keyframes()
+        self._latest = Latest()
         self._do(
             StartJob(
                 restore_path=restore_path,
@@ -186,6 +194,10 @@ class Lab:
     def checkpoints(self) -> pd.DataFrame:
         """One row a checkpoint: id, kind, status, trigger time, duration, size, acknowledgements."""
         return self.master.checkpoints.statistics.to_pandas()
+
+    def restores(self) -> pd.DataFrame:
+        """What each restore gave to whom: one row an epoch, task, operator and kind of state."""
+        return restores_table(self.trace)
 
     @property
     def statistics(self) -> CheckpointStatistics:
@@ -291,8 +303,8 @@ class Lab:
                 raise LabError(f"until is {until!r}, but must be a function of the lab; checkpoint=3 for checkpoint 3")
             conditions.append(lambda step: until(self))
         if checkpoint is not None:
-            if not isinstance(checkpoint, int) or checkpoint < 1:
-                raise LabError(f"there will be no checkpoint {checkpoint!r}: they are counted from 1")
+            if not isinstance(checkpoint, int) or checkpoint < 0:
+                raise LabError(f"there will be no checkpoint {checkpoint!r}: they are counted from 1 (0: the first)")
             conditions.append(lambda step: self.master.checkpoints.store.latest_id >= checkpoint)
         if record is not None:
             if record not in record_kinds():
@@ -405,6 +417,7 @@ class Lab:
         other._world = copy.deepcopy(self._world)
         other._done, other._undone = list(self._done), list(self._undone)
         other._keyframes = self._keyframes.copy()
+        other._latest = Latest()
         return other
 
     def _rewind(self, position: int) -> None:
@@ -435,7 +448,7 @@ class Lab:
     @property
     def stages(self) -> list[Stage]:
         """The shape of each epoch so far, as pictures need it."""
-        return [Stage.of(graph, epoch) for epoch, graph in enumerate(self._world.graphs, 1)]
+        return list(self.trace.stages)
 
     def moment(self) -> Moment:
         """The present moment as pictures see it."""
@@ -443,10 +456,18 @@ class Lab:
 
     def svg(self) -> str:
         """The present moment as a picture, with the last step in words."""
-        return last_frame(self.trace, self.stages or [Stage.of(self.master.graph)]).svg()
+        return self._latest.frame(run_of(self)).svg()
 
-    def _repr_svg_(self) -> str:
-        return self.svg()
+    def _repr_svg_(self) -> str | None:
+        """The picture, unless that would take long: then there is a table instead, until `svg` was asked for once."""
+        return None if self._is_much_to_draw else self.svg()
+
+    def _repr_html_(self) -> str | None:
+        return summary_html(self._world, repr(self)) if self._is_much_to_draw else None
+
+    @property
+    def _is_much_to_draw(self) -> bool:
+        return self._latest.missing(self.trace) > LARGE
 
     def __repr__(self) -> str:
         return (

@@ -21,6 +21,10 @@ import pyarrow as pa
 
 from kit.protocol.words import Machine, Word
 
+ROWS_SHOWN = 20
+"""Records that a notebook shows of a trace."""
+LONGEST_DATA = 100
+
 
 @dataclass(frozen=True, slots=True)
 class TraceRecord:
@@ -50,10 +54,17 @@ class TraceRecord:
 
 
 class Trace(Sequence[TraceRecord]):
-    """The records of one run, oldest first."""
+    """The records of one run, oldest first.
 
-    def __init__(self, records: Iterable[TraceRecord] = (), *, detailed: bool = False) -> None:
+    `stages` are the shapes of the run's epochs, which the host adds and pictures need (`kit.draw.Stage`); whatever is
+    cut from the trace has them as well.
+    """
+
+    def __init__(
+        self, records: Iterable[TraceRecord] = (), *, detailed: bool = False, stages: Iterable[Any] = ()
+    ) -> None:
         self.detailed = detailed
+        self.stages: list[Any] = list(stages)
         self._records: list[TraceRecord] = list(records)
         self._by_id: dict[str, TraceRecord] = {}
         """The first records by id; the rest is filed when somebody asks."""
@@ -74,7 +85,11 @@ class Trace(Sequence[TraceRecord]):
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Trace:
         """A trace that goes on by itself: the records never change, so both have the same."""
-        return Trace(self._records, detailed=self.detailed)
+        return self._with(self._records)
+
+    def _with(self, records: Iterable[TraceRecord]) -> Trace:
+        """Other records of the same run."""
+        return Trace(records, detailed=self.detailed, stages=self.stages)
 
     def find(self, record_id: str) -> TraceRecord | None:
         """The record with this id."""
@@ -90,7 +105,7 @@ class Trace(Sequence[TraceRecord]):
 
     def __getitem__(self, index: Any) -> Any:
         if isinstance(index, slice):
-            return Trace(self._records[index], detailed=self.detailed)
+            return self._with(self._records[index])
         return self._records[index]
 
     def __repr__(self) -> str:
@@ -99,15 +114,12 @@ class Trace(Sequence[TraceRecord]):
 
     def story(self, *, checkpoint: int | None = None, machine: str | None = None, kind: str | None = None) -> Trace:
         """The records about one checkpoint, one machine, one kind, or several of these together."""
-        return Trace(
-            (
-                record
-                for record in self._records
-                if (checkpoint is None or record.checkpoint_id == checkpoint)
-                and (machine is None or record.machine == machine)
-                and (kind is None or record.kind == kind)
-            ),
-            detailed=self.detailed,
+        return self._with(
+            record
+            for record in self._records
+            if (checkpoint is None or record.checkpoint_id == checkpoint)
+            and (machine is None or record.machine == machine)
+            and (kind is None or record.kind == kind)
         )
 
     def causes(self, record: TraceRecord | str) -> list[TraceRecord]:
@@ -134,7 +146,15 @@ class Trace(Sequence[TraceRecord]):
         return frame
 
     def _repr_html_(self) -> str:
-        return str(self.to_pandas().tail(20).to_html(index=False))
+        """A table of the first and the last records, at the same cost for a long trace as for a short one."""
+        count, ends = len(self), ROWS_SHOWN // 2
+        shown = self._records if count <= ROWS_SHOWN else [*self._records[:ends], *self._records[-ends:]]
+        frame = Trace(shown).to_pandas()[["at_ms", "machine", "role", "kind", "checkpoint_id", "data", "id", "cause"]]
+        frame.index = [*range(count)] if count <= ROWS_SHOWN else [*range(ends), *range(count - ends, count)]
+        frame["checkpoint_id"] = frame["checkpoint_id"].astype(object).where(frame["checkpoint_id"].notna(), "")
+        frame["data"] = [_in_short(data) for data in frame["data"]]
+        left_out = "" if count <= ROWS_SHOWN else f", {count - 2 * ends:,} of them left out"
+        return f"<div>{count:,} records{left_out}: <code>.to_pandas()</code> has all{frame.to_html()}</div>"
 
 
 def records_of(machine: Machine, event: Word, commands: Sequence[Word], *, detailed: bool) -> list[TraceRecord]:
@@ -183,6 +203,11 @@ def _field_names(kind: type[Any]) -> tuple[str, ...]:
 
 _FIELD_NAMES: dict[type[Any], tuple[str, ...]] = {}
 _PLAIN = frozenset({bool, int, float, str, type(None)})
+
+
+def _in_short(data: Mapping[str, Any]) -> str:
+    told = ", ".join(f"{name}={value!r}" for name, value in data.items() if value not in ("", None))
+    return told if len(told) <= LONGEST_DATA else f"{told[:LONGEST_DATA]}…"
 
 
 def loggable(value: Any) -> Any:
