@@ -23,10 +23,11 @@ import re
 from dataclasses import dataclass
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from kit.operators import files
 from kit.operators.base import Operator
-from kit.operators.spec import ResolvedSpec
+from kit.operators.spec import ResolvedSpec, SchemaError
 from kit.protocol.snapshots import Effect
 from kit.state.descriptors import ListStateDescriptor
 
@@ -56,6 +57,9 @@ class Sink:
         again = "" if part == checkpoint_id else f"-in-{checkpoint_id}"
         return f"{files.staging_directory(self.path, job_id)}/part-{subtask}-{part}{again}.parquet"
 
+    def check(self, schema: pa.Schema, operator: str) -> None:
+        """Raise SchemaError for a column that cannot be written here."""
+
     @staticmethod
     def staged_by(name: str) -> int | None:
         """The checkpoint that staged the file of this name; None for a file that no sink has staged."""
@@ -80,6 +84,16 @@ class ParquetSink(Sink):
         object.__setattr__(self, "path", files.absolute(self.path))
         files.check_output_directory(self.path)
 
+    def check(self, schema: pa.Schema, operator: str) -> None:
+        """Raise SchemaError for a column of a type that Parquet has not."""
+        for column in schema:
+            try:
+                pq.ParquetWriter(pa.BufferOutputStream(), pa.schema([column])).close()
+            except pa.ArrowException as error:
+                raise SchemaError(
+                    f"{operator}: column {column.name!r} is {column.type}, which a Parquet file cannot hold: {error}"
+                ) from None
+
 
 @dataclass(frozen=True, eq=False)
 class CollectSink(Sink):
@@ -100,6 +114,7 @@ class SinkSpec(ResolvedSpec):
     sink: Sink
 
     def _resolve(self) -> None:
+        self.sink.check(self.input_schema, self.name)
         self._set(input_schemas=(self.input_schema,))
 
     def create(self) -> SinkOperator:

@@ -18,7 +18,16 @@ import pyarrow.compute as pc
 from pyarrow import acero
 
 from kit.operators.base import Operator
-from kit.operators.spec import ResolvedSpec, SchemaError, UserFunctionError, column_field, shorten, unique_names
+from kit.operators.spec import (
+    ResolvedSpec,
+    SchemaError,
+    UserFunctionError,
+    batch_of,
+    check_made_of_rows,
+    column_field,
+    shorten,
+    unique_names,
+)
 
 Row = dict[str, Any]
 BatchFunction = Callable[[pa.RecordBatch], pa.RecordBatch]
@@ -87,6 +96,7 @@ class Map(_Transform):
         return rows_to_batch(rows, self.returns, self.name, self.function, given)
 
     def _output_schema(self) -> pa.Schema:
+        check_made_of_rows(self.returns, self.name)
         return self.returns
 
 
@@ -114,6 +124,7 @@ class FlatMap(_Transform):
             raise UserFunctionError.of(self.name, self.function, f"row {row}", error) from error
 
     def _output_schema(self) -> pa.Schema:
+        check_made_of_rows(self.returns, self.name)
         return self.returns
 
 
@@ -142,11 +153,11 @@ def rows_to_batch(
 ) -> pa.RecordBatch:
     """Rows that a user's function made, as a batch; raises UserFunctionError naming the row that does not fit."""
     try:
-        return pa.RecordBatch.from_pylist(rows, schema=schema)
+        return batch_of(rows, schema)
     except (pa.ArrowException, TypeError, ValueError, AttributeError, OverflowError):
         for row, source in zip(rows, given, strict=True):
             try:
-                pa.RecordBatch.from_pylist([row], schema=schema)
+                batch_of([row], schema)
             except Exception as error:
                 at = f"row {source}, of which it made {shorten(repr(row))}"
                 raise UserFunctionError.of(operator, function, at, error) from error
