@@ -73,12 +73,12 @@ class FunctionInitializationContext:
 
     @property
     def is_restored(self) -> bool:
-        """Whether the job goes on from a checkpoint; False where it begins anew."""
+        """Whether there was something in a checkpoint for this task to go on from; False where it begins anew."""
         return self._context.restored_checkpoint_id is not None
 
     @property
     def restored_checkpoint_id(self) -> int | None:
-        """The id of the checkpoint that the job goes on from; None where it begins anew."""
+        """The id of that checkpoint; None where the task begins anew."""
         return self._context.restored_checkpoint_id
 
     @property

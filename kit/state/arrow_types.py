@@ -70,12 +70,23 @@ def as_type(column: pa.Array, wanted: pa.DataType) -> pa.Array:
     if isinstance(wanted, pa.BaseExtensionType):
         return pa.ExtensionArray.from_storage(wanted, as_type(column, wanted.storage_type))
     if pa.types.is_dictionary(wanted):
-        encoded = as_type(column, wanted.value_type).dictionary_encode()
-        indices = encoded.indices.cast(wanted.index_type)
-        return pa.DictionaryArray.from_arrays(indices, encoded.dictionary, ordered=wanted.ordered)
+        return _as_dictionary(as_type(column, wanted.value_type), wanted)
     if pa.types.is_string_view(column.type) or pa.types.is_binary_view(column.type):
         return column.cast(wanted)
     return _nested_as_type(column, wanted)
+
+
+def _as_dictionary(column: pa.Array, wanted: pa.DataType) -> pa.Array:
+    """Raises ArrowInvalid for more different values than the indices can count."""
+    small_decimal = pa.types.is_decimal(column.type) and column.type.bit_width < 128
+    encodable = column.cast(pa.decimal128(column.type.precision, column.type.scale)) if small_decimal else column
+    try:
+        encoded = encodable.dictionary_encode()
+        indices, values = encoded.indices, encoded.dictionary.cast(column.type)
+    except pa.ArrowNotImplementedError:  # of structs and lists Arrow does not know which are the same
+        numbers = pa.array(range(len(column)), pa.int64())
+        indices, values = pc.if_else(column.is_valid(), numbers, pa.scalar(None, pa.int64())), column
+    return pa.DictionaryArray.from_arrays(indices.cast(wanted.index_type), values, ordered=wanted.ordered)
 
 
 def _nested_as_type(column: pa.Array, wanted: pa.DataType) -> pa.Array:
