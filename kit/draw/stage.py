@@ -124,6 +124,10 @@ class Stage:
         )
         return cls(epoch, vertices, channels, job.name, operators, tuple(_edges(job)))
 
+    def __hash__(self) -> int:
+        """Layouts are kept by stage and asked for at every frame: the channels of a large job are too many to hash."""
+        return hash((self.epoch, self.job, self.vertices))
+
     def __repr__(self) -> str:
         shape = " -> ".join(f"{vertex.name} x{vertex.parallelism}" for vertex in self.vertices)
         return f"Stage(epoch {self.epoch}: {shape}, {len(self.channels)} channels)"

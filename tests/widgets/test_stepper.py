@@ -89,14 +89,13 @@ def test_the_page_asks_and_is_answered_when_there_is_news() -> None:
     lab.run_until(checkpoint=1)
     stepper = Stepper(lab)
     film = stepper.film
-    stepper._handle_custom_msg("news", [])
+    stepper._handle_custom_msg({"wanted": "news", "value": stepper.value}, [])
     assert stepper.film is film
-    stepper.value = 3
     lab.run_until(checkpoint=2)
-    stepper._handle_custom_msg("news", [])
+    stepper._handle_custom_msg({"wanted": "news", "value": 3}, [])
     assert stepper.value == 3 < last(stepper)
     assert 2 in frames(lab)[-1].moment.checkpoints
-    stepper._handle_custom_msg("present", [])
+    stepper._handle_custom_msg({"wanted": "present", "value": 3}, [])
     assert stepper.value == last(stepper)
 
 
