@@ -34,6 +34,7 @@ from kit.operators import (
     ParquetSource,
     ProcessFunction,
     SlidingEventTimeWindows,
+    TextSource,
     TumblingEventTimeWindows,
     avg,
     count,
@@ -52,9 +53,9 @@ from kit.state.descriptors import (
 
 if TYPE_CHECKING:
     from kit.lab import Lab
-    from kit.spark import SparkJob, create_session
+    from kit.spark import SparkJob, create_session, running
 
-_LAZY = {"Lab": "kit.lab", "SparkJob": "kit.spark", "create_session": "kit.spark"}
+_LAZY = {"Lab": "kit.lab", "SparkJob": "kit.spark", "create_session": "kit.spark", "running": "kit.spark"}
 
 
 def __getattr__(name: str) -> Any:
@@ -102,6 +103,7 @@ __all__ = [
     "SlidingEventTimeWindows",
     "SparkJob",
     "StreamEnvironment",
+    "TextSource",
     "TumblingEventTimeWindows",
     "ValueStateDescriptor",
     "avg",
@@ -109,5 +111,6 @@ __all__ = [
     "create_session",
     "max_",
     "min_",
+    "running",
     "sum_",
 ]

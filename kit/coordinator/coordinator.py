@@ -45,7 +45,7 @@ from kit.protocol.messages import (
 )
 from kit.protocol.properties import FULL_CHECKPOINT, CheckpointProperties
 from kit.protocol.reasons import CheckpointException, CheckpointFailureReason
-from kit.protocol.tasks import split_task_name
+from kit.protocol.tasks import ExecutionState, split_task_name
 from kit.protocol.words import ProtocolError, Word
 from kit.state.operator_state import TaskStateSnapshot
 
@@ -63,6 +63,7 @@ NOTES = {
     "TriggeringStarted": "a request is being carried out: request, trigger (the tasks to trigger)",
     "TriggeringFailed": "it failed before there was a checkpoint: request, reason, detail",
     "CheckpointPending": "there is a pending checkpoint: snapshot, tasks, finished, trigger, expires_ms",
+    "CheckpointPlannedAgain": "tasks have finished before it reached them: gone, tasks, finished, trigger",
     "CoordinatorAcknowledged": "an operator coordinator gave its state: operator_id, size_bytes",
     "MasterHookAcknowledged": "a master hook gave its state: hook, size_bytes",
     "CheckpointTriggered": "the tasks have been told: tasks, alignment",
@@ -137,7 +138,7 @@ class CheckpointCoordinator:
             self.config.max_concurrent, self.config.min_pause_ms, self._refuse, self.periodic.reschedule
         )
         self.failure_manager = CheckpointFailureManager(
-            self.config.tolerable_failures, self._fail_job, self._fail_job_due_to_task_failure
+            self.config.tolerable_failures, self.fail_job, self._fail_job_due_to_task_failure
         )
         self.trigger = CheckpointTrigger(self)
         self.completion = CheckpointCompletion(self)
@@ -375,7 +376,11 @@ class CheckpointCoordinator:
 
     def _on_decline(self, event: DeclineCheckpoint) -> None:
         if not self.is_shut_down and event.job_id == self.job_id:
-            self._decline(event.checkpoint_id, event.task, event.reason, event.detail)
+            has_finished = self.context.execution_state(event.task) is ExecutionState.FINISHED
+            why = (
+                f"{event.task} had finished before the checkpoint reached it: ask for another." if has_finished else ""
+            )
+            self._decline(event.checkpoint_id, event.task, event.reason, event.detail or why)
 
     def _decline(self, checkpoint_id: int, task: str, reason: CheckpointFailureReason, detail: str) -> None:
         checkpoint = self.pending.get(checkpoint_id)
@@ -464,7 +469,8 @@ class CheckpointCoordinator:
         for checkpoint in list(self.pending.values()):
             self.abort(checkpoint, why)
 
-    def _fail_job(self, error: str, checkpoint_id: int) -> None:
+    def fail_job(self, error: str, checkpoint_id: int) -> None:
+        """Fail the job over, once the event at hand is dealt with."""
         self._later.append(partial(self.context.fail_job, error, checkpoint_id if checkpoint_id >= 0 else None))
 
     def _fail_job_due_to_task_failure(self, error: str, task: str) -> None:

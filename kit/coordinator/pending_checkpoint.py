@@ -92,6 +92,14 @@ class PendingCheckpoint:
             self.is_disposed or self.not_yet_acked_tasks or self.not_yet_acked_coordinators or self.not_yet_acked_hooks
         )
 
+    def plan_again(self, plan: CheckpointPlan) -> list[ExecutionVertex]:
+        """Take another plan, before any task was triggered; returns the tasks that it does not wait for any more."""
+        assert not self.acked_tasks, f"{self!r} is under way: too late for another plan"
+        before = self.not_yet_acked_tasks
+        self.plan = plan
+        self.not_yet_acked_tasks = {task.task: task for task in plan.tasks_to_wait_for}
+        return [task for name, task in before.items() if name not in self.not_yet_acked_tasks]
+
     def acknowledge_task(self, task: str, attempt: int, snapshot: TaskStateSnapshot | None) -> TaskAcknowledgeResult:
         """A task is done; `snapshot` is None when it has no state.
 

@@ -6,6 +6,7 @@
     InitializeLocation             LocationInitialized | LocationFailed
     ScheduleCoordinatorCheckpoint  CheckpointOperatorCoordinator -> on_coordinator_snapshot(...)     for each
     TriggerMasterHook              MasterHookTriggered | MasterHookFailed                            for each
+        the plan again, if tasks have finished meanwhile
     TriggerTaskCheckpoint          (acks follow, see `kit.coordinator.completing`)                   for each
 
 One checkpoint is being triggered at a time; requests wait for the next turn. When the pending checkpoint is aborted on
@@ -17,6 +18,7 @@ coordinators side by side, and allocates the id together with the location.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -287,12 +289,11 @@ class CheckpointTrigger:
         plan = checkpoint.plan
         gone = [task.task for task in plan.tasks_to_trigger if not self._is_running(task.task, plan.attempt)]
         if gone:
-            self._abort(
-                checkpoint.checkpoint_id,
-                CheckpointFailureReason.TRIGGER_CHECKPOINT_FAILURE,
-                f"{', '.join(gone)} stopped running before the checkpoint reached it.",
-            )
-            return
+            try:
+                plan = self._plan_again(checkpoint, gone)
+            except CheckpointException as why:
+                owner.abort(checkpoint, why)
+                return
         options = self._options(checkpoint)
         for task in plan.tasks_to_trigger:
             owner.context.emit(
@@ -314,6 +315,34 @@ class CheckpointTrigger:
         if checkpoint.is_fully_acknowledged:
             owner.completion.on_fully_acknowledged(checkpoint)
         owner.execute_queued_request_later()
+
+    def _plan_again(self, checkpoint: PendingCheckpoint, gone: Sequence[str]) -> CheckpointPlan:
+        """Tasks have finished while coordinators and hooks were asked: nobody has been triggered yet, so the checkpoint
+        goes on without them. Raises CheckpointException when it cannot.
+
+        Flink triggers what its first plan says, and such a checkpoint fails.
+        """
+        owner = self._coordinator
+        context, attempt = owner.context, checkpoint.plan.attempt
+        plan = None
+        if context.epoch == attempt and all(context.execution_state(task) is ExecutionState.FINISHED for task in gone):
+            plan = owner.plan_calculator.calculate(attempt, context.execution_state)
+        if plan is None or not plan.tasks_to_wait_for:
+            raise CheckpointException(
+                CheckpointFailureReason.TRIGGER_CHECKPOINT_FAILURE,
+                f"{', '.join(gone)} stopped running before the checkpoint reached it.",
+            )
+        for task in checkpoint.plan_again(plan):
+            checkpoint.stats.report(task.vertex.name, task.subtask_index, context.at, FINISHED_METRICS)
+        owner.note(
+            "CheckpointPlannedAgain",
+            checkpoint.checkpoint_id,
+            gone=gone,
+            tasks=checkpoint.tasks,
+            finished=len(plan.finished_tasks),
+            trigger=[task.task for task in plan.tasks_to_trigger],
+        )
+        return plan
 
     def _is_running(self, task: str, attempt: int) -> bool:
         context = self._coordinator.context

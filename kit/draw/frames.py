@@ -42,7 +42,7 @@ _KINDS = {
         ResolveSnapshot SnapshotResolved RestoreMasterHooks ResetMasterHooks MasterHooksRestored StopEpoch
         CheckpointStored StoreCheckpoint CheckpointDiscarded AcknowledgeIgnored BarrierIgnored EpochEnded
         ReportCheckpointMetrics RecoverCheckpoints CheckpointsRecovered RemoveOrphans OrphansRemoved RemoveStored
-        StoreJobResult JobResultStored StateDiscarded OperatorEventLost CompleteRequest
+        StoreJobResult JobResultStored StateDiscarded OperatorEventLost CompleteRequest CheckpointPlannedAgain
     """,
     MAIN: """
         TriggerTaskCheckpoint WriteSnapshot SnapshotFailed SnapshotWritten AcknowledgeCheckpoint DeclineCheckpoint

@@ -37,6 +37,14 @@ class SourceCoordinator(OperatorCoordinator):
         """The checkpoint that splits given out now come after."""
         self._given: dict[int, list[tuple[int, Payload]]] = defaultdict(list)
         """For each reader, the splits it was given, each with the checkpoint before that."""
+        self._done: set[int] = set()
+        """The readers for which there was no split left."""
+
+    @property
+    def splits_done(self) -> tuple[int, int]:
+        """How many splits have been read to their end, as far as readers have asked for others, and of how many."""
+        given = len(self.context.splits) - len(self.enumerator.remaining)
+        return max(0, given - (self.context.parallelism - len(self._done))), len(self.context.splits)
 
     def start(self) -> None:
         """Begin with all splits there are, unless a checkpoint said which are left."""
@@ -54,6 +62,8 @@ class SourceCoordinator(OperatorCoordinator):
         for receiver, answer in self.enumerator.handle_event(subtask, payload):
             if "split" in answer:
                 self._given[receiver].append((self._latest_id, answer["split"]))
+            else:
+                self._done.add(receiver)
             self._gateways[receiver].send_event(answer)
         self._report_backlog()
 
@@ -70,11 +80,13 @@ class SourceCoordinator(OperatorCoordinator):
     def reset_to_checkpoint(self, checkpoint_id: int, state: bytes | None) -> None:
         """Go on from the splits that were left, or from all."""
         self._latest_id = checkpoint_id
+        self._done.clear()
         self.enumerator.restore(state, self.context.splits)
         self._restored = True
 
     def subtask_reset(self, subtask: int, checkpoint_id: int) -> None:
         """Take back what the reader was given since that checkpoint."""
+        self._done.discard(subtask)
         self._gateways.pop(subtask, None)
         given = self._given.pop(subtask, [])
         self._given[subtask] = [entry for entry in given if entry[0] < checkpoint_id]

@@ -75,6 +75,10 @@ class Trace(Sequence[TraceRecord]):
         """Add records made elsewhere, for instance in a worker."""
         self._records.extend(records)
 
+    def since(self, start: int, end: int | None = None) -> tuple[TraceRecord, ...]:
+        """The records from the one at `start` on, up to that at `end`."""
+        return tuple(self._records[start:end])
+
     def __deepcopy__(self, memo: dict[int, Any]) -> Trace:
         """A trace that goes on by itself: the records never change, so both have the same."""
         return self._with(self._records)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from kit.spark.driver import DriverSettings, JobFailedError
     from kit.spark.job import SparkJob
+    from kit.spark.running_jobs import running
     from kit.spark.session import create_session
 
 _HOMES = {
@@ -19,6 +20,7 @@ _HOMES = {
     "JobFailedError": "kit.spark.driver",
     "SparkJob": "kit.spark.job",
     "create_session": "kit.spark.session",
+    "running": "kit.spark.running_jobs",
 }
 
 
@@ -35,4 +37,4 @@ def __dir__() -> list[str]:
     return [*__all__, *(name for name in globals() if name.startswith("__"))]
 
 
-__all__ = ["DriverSettings", "JobFailedError", "SparkJob", "create_session"]
+__all__ = ["DriverSettings", "JobFailedError", "SparkJob", "create_session", "running"]

@@ -61,7 +61,7 @@ from kit.spark.edge import SparkOutput, local_state_directory, open_local_state,
 from kit.spark.endpoint import WireSettings
 from kit.spark.epoch import Epoch, GangEnded, Launch
 from kit.spark.failures import failure_of
-from kit.spark.slot import CONNECTED, DELIVER, PEER_LOST, SAID, TROUBLE, SlotTicket, connect_message
+from kit.spark.slot import CONNECTED, DELIVER, PEER_LOST, ROWS_READ, SAID, TROUBLE, SlotTicket, connect_message
 from kit.spark.wire import ControlMessage
 from kit.state.storage import CheckpointLocation
 
@@ -140,6 +140,8 @@ class JobDriver:
         master_hooks = MasterHooks(hooks)
         self.master = JobMaster(job, tuple(master_hooks))
         self.trace = Trace()
+        self.rows_read: dict[tuple[int, int], int] = {}
+        """By the sources, of each epoch and slot."""
         self.running = threading.Event()
         """Set once all tasks have run, or the job has ended: before that it can answer no request."""
         self.ended = threading.Event()
@@ -342,11 +344,15 @@ class JobDriver:
             for receiver, words in epoch.take_waiting():
                 self._send(receiver, words)
 
+    def _rows_read(self, epoch: Epoch, slot: int, message: ControlMessage) -> None:
+        self.rows_read[epoch.number, slot] = int(message.fields["rows"])
+
     _SPOKEN: ClassVar[dict[str, Callable[[JobDriver, Epoch, int, ControlMessage], None]]] = {
         SAID: _said,
         CONNECTED: _slot_connected,
         TROUBLE: _trouble,
         PEER_LOST: _peer_lost,
+        ROWS_READ: _rows_read,
     }
 
     def _slot_left(self, item: SlotLeft) -> None:
@@ -438,10 +444,7 @@ class JobDriver:
 
     def _schedule(self, command: ScheduleTimer) -> None:
         name = command.timer
-        self._timers[name] = (
-            command.due_ms,
-            lambda: self._handle(TimerFired(timer=name, cause=command.cause)),
-        )
+        self._timers[name] = (command.due_ms, lambda: self._handle(TimerFired(timer=name, cause=command.cause)))
 
     def _cancel_timer(self, command: CancelTimer) -> None:
         self._timers.pop(command.timer, None)

@@ -6,10 +6,6 @@ Both are directories that every slot and the driver reach: on one machine any, o
 
 from __future__ import annotations
 
-import atexit
-import os
-import shutil
-import tempfile
 import uuid
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
@@ -26,6 +22,7 @@ from kit.host.output import sinks
 from kit.operators import files
 from kit.operators.sink import MEMORY, Sink
 from kit.protocol.snapshots import Effect
+from kit.spark.temporary import locked_directory, temporary_directory
 from kit.state.storage import CheckpointStorage
 
 
@@ -53,6 +50,14 @@ class SparkOutput:
         staged = files.staged_files(path, job_id)
         files.remove_staged(path, job_id, [name for name in staged if sink.staged_by(name) in orphans])
 
+    def published_files(self, sink: Sink) -> list[str]:
+        """The names of the Parquet files that readers see."""
+        return files.published_files(self.place(sink.path))
+
+    def delete_published(self, sink: Sink, names: Iterable[str]) -> None:
+        """Delete visible rows."""
+        files.delete_published(self.place(sink.path), names)
+
     def place(self, path: str) -> str:
         """The real path behind a sink's."""
         return f"{self.collected}/{path.removeprefix(MEMORY)}" if path.startswith(MEMORY) else path
@@ -75,7 +80,7 @@ def local_state_directory(job: JobGraph) -> str:
     """
     if not job.settings.checkpoint.local_recovery:
         return ""
-    return f"{tempfile.gettempdir()}/kit-local-state-{job.job_id}-{uuid.uuid4().hex}"
+    return locked_directory(f"local-state-{job.job_id}-")
 
 
 def open_local_state(job: JobGraph, directory: str) -> LocalState | None:
@@ -86,13 +91,6 @@ def open_local_state(job: JobGraph, directory: str) -> LocalState | None:
 def collects(job: JobGraph) -> bool:
     """Whether a sink of the job keeps its rows in memory."""
     return any(sink.path.startswith(MEMORY) for sink in sinks(job))
-
-
-def forget_collected(job: JobGraph, output: SparkOutput) -> None:
-    """Delete what an earlier run of the job collected: this one begins anew."""
-    for sink in sinks(job):
-        if sink.path.startswith(MEMORY):
-            shutil.rmtree(output.place(sink.path), ignore_errors=True)
 
 
 def read_output(job: JobGraph, output: SparkOutput, name: str) -> pd.DataFrame:
@@ -123,18 +121,6 @@ def check_writable(directory: str) -> None:
             f"checkpoint directory {directory!r} cannot be written: {error}; make it writable, or set another "
             "CheckpointConfig(directory=...)"
         ) from error
-
-
-def temporary_directory(prefix: str) -> str:
-    """A directory of this process's own, which is removed when it ends."""
-    return tempfile.mkdtemp(prefix=prefix, dir=_process_directory())
-
-
-@lru_cache
-def _process_directory() -> str:
-    directory = tempfile.mkdtemp(prefix=f"kit-{os.getpid()}-")
-    atexit.register(shutil.rmtree, directory, ignore_errors=True)
-    return directory
 
 
 @lru_cache

@@ -11,10 +11,9 @@ import cProfile
 import os
 import re
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-import pyarrow as pa
 from pyspark import InheritableThread, TaskContext
 from pyspark.sql import SparkSession
 
@@ -35,7 +34,7 @@ class SparkGang:
         self._spark = spark
         self._ticket = ticket
         self._ended = ended
-        self._group = f"kit-{ticket.job.job_id}-{ticket.epoch}-{id(self):x}"
+        self.group = f"kit-{ticket.job.job_id}-{ticket.epoch}-{id(self):x}"
         self._over = threading.Event()
         self._canceller: threading.Thread | None = None
         InheritableThread(target=self._submit, name=f"kit-spark-{ticket.epoch}", daemon=True).start()
@@ -49,7 +48,7 @@ class SparkGang:
     def _cancel(self) -> None:
         with contextlib.suppress(Exception):  # the session was stopped: the job is over anyway
             while not self._over.is_set():
-                self._spark.sparkContext.cancelJobGroup(self._group)
+                self._spark.sparkContext.cancelJobGroup(self.group)
                 self._over.wait(CANCEL_EVERY_S)
 
     def _submit(self) -> None:
@@ -61,9 +60,8 @@ class SparkGang:
                 error = missing
                 return
             context = self._spark.sparkContext
-            context.setJobGroup(self._group, f"{ticket.job.name}, epoch {ticket.epoch}", interruptOnCancel=False)
-            slots = self._spark.range(0, ticket.slots, 1, ticket.slots)
-            slots.mapInArrow(_SlotTask(ticket), "slot long", barrier=True).collect()
+            context.setJobGroup(self.group, f"{ticket.job.name}, epoch {ticket.epoch}", interruptOnCancel=False)
+            context.parallelize(range(ticket.slots), ticket.slots).barrier().mapPartitions(_SlotTask(ticket)).collect()
         except Exception as failure:
             error = explain(failure)
         finally:
@@ -80,8 +78,8 @@ class _SlotTask:
     def __init__(self, ticket: SlotTicket) -> None:
         self._ticket = ticket
 
-    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for _ in batches:
+    def __call__(self, numbers: Iterable[int]) -> Iterable[int]:
+        for _ in numbers:
             pass
         context = TaskContext.get()
         assert context is not None

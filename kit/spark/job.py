@@ -14,13 +14,14 @@ from __future__ import annotations
 import atexit
 import contextlib
 import os
-import shutil
 import signal
 import socket
+import threading
 import time
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from html import escape
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
@@ -31,28 +32,38 @@ from kit.draw.stage import Stage
 from kit.draw.statistics import CheckpointStatistics
 from kit.graph.environment import StreamEnvironment
 from kit.graph.job_graph import JobGraph
+from kit.host.output import begin_new_output, check_new_output
+from kit.operators.spec import shorten
 from kit.protocol.commands import CompleteRequest
 from kit.protocol.events import RequestCancel, RequestCheckpoint, RequestSavepoint, RequestStop, StartJob
 from kit.protocol.properties import RecoveryClaimMode
 from kit.protocol.trace import Trace
 from kit.protocol.words import Word
+from kit.spark.console import in_notebook, say, waiting
 from kit.spark.driver import DriverSettings, JobDriver, JobFailedError
 from kit.spark.edge import (
     SparkOutput,
     check_writable,
     collected_directory,
     collects,
-    forget_collected,
     read_output,
-    temporary_directory,
 )
 from kit.spark.epoch import Launch
+from kit.spark.progress import Progress, show_progress
+from kit.spark.running_jobs import remember, running
+from kit.spark.signals import end_in_order, keep_jobs_on_interrupt
+from kit.spark.slot import SlotTicket
+from kit.spark.temporary import remove_directory, temporary_directory
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from kit.spark.gang import SparkGang
+
 CLOSE_S = 30.0
-PROGRESS_EVERY_S = 0.2
+AT_ONCE_S = 1.0
+"""Whoever has no time to wait for the workers to leave gives them so long."""
+SUBMIT_EVERY_S = 0.05
 
 
 class SparkJob:
@@ -68,7 +79,11 @@ class SparkJob:
     directory cannot be written.
 
     A job ends by itself, or with `stop`, `cancel` or `close`; whichever way, no process, thread or socket is left. Used
-    as a context manager it is closed at the end; so it is when the process ends.
+    as a context manager it is closed at the end; so it is when the process ends, also by SIGTERM. As long as it runs
+    it goes on, whatever becomes of the variable that held it: `kit.running()` lists the jobs that run.
+
+    Ctrl-C while a script waits for the job cancels it, and leaves at once when it comes again. A notebook's cell that
+    is interrupted only stops waiting: the job goes on, and a line says so; a `with` block ends it there too.
     """
 
     def __init__(
@@ -95,45 +110,117 @@ class SparkJob:
         self._output = SparkOutput(collected_directory() if collects(self.job) else "")
         directory = self.job.settings.checkpoint.directory
         self._temporary = temporary_directory("checkpoints-") if directory is None else None
+        self._sockets = ""
         if directory is not None and self.job.settings.checkpoint.interval_ms is not None:
             check_writable(directory)
         self._driver = JobDriver(
             self.job,
-            launch or self._launch,
+            self._launch if launch is None else lambda ticket, ended: launch(self._placed(ticket), ended),
             checkpoints=directory or str(self._temporary),
             output=self._output,
             hooks=hooks,
             settings=settings,
         )
-        self._started = False
+        self._uses_spark = launch is None
+        self._started = self._entered = False
+        self._not_started = ""
+        self._submitted = threading.Event()
+        self._gang: SparkGang | None = None
         self._at_exit: Callable[[], None] | None = None
+        self.started_s = 0.0
+        """The wall clock at `start`, in seconds since 1970."""
 
-    def _launch(self, *arguments: Any) -> Any:
+    def _launch(self, ticket: SlotTicket, ended: Callable[[str], None]) -> SparkGang:
         from kit.spark.gang import SparkGang
 
         assert self.spark is not None
-        return SparkGang(self.spark, *arguments)
+        self._gang = SparkGang(self.spark, self._placed(ticket), ended)
+        return self._gang
+
+    def _placed(self, ticket: SlotTicket) -> SlotTicket:
+        self._submitted.set()
+        return replace(ticket, sockets=self._sockets)
 
     # --- its life -------------------------------------------------------------------------------------------------
 
     def start(self) -> SparkJob:
-        """Submit the job; returns at once. A job can be started once."""
+        """Submit the job; returns when Spark has it, and does not wait for the workers. A job can be started once.
+
+        What can be known beforehand is found here: raises JobFailedError when something in the job cannot be sent to
+        Spark's workers, when the session cannot run it or has too few slots (then it may be started again), and when
+        it cannot begin: a `restore_path` that is not there or does not fit, splits that cannot be listed. Raises
+        FileExistsError, before anything is run or deleted, when a sink's directory holds rows of another run.
+        """
         if self._started:
             raise RuntimeError(f"job {self.job.name} was started before: make a new SparkJob to run it again")
-        if self.spark is None and self._driver_needs_spark():
-            from kit.spark.session import create_session
-
-            self.spark = create_session(slots=max(vertex.parallelism for vertex in self.job.vertices))
+        others = running()
+        try:
+            self._check()
+        except JobFailedError as error:
+            self._not_started = str(error)
+            raise
+        self._begin_output()
+        self._not_started = ""
         self._started = True
-        if self._start.restore_path is None and not self._start.recover:
-            forget_collected(self.job, self._output)
+        self.started_s = time.time()
+        self._sockets = temporary_directory("sockets-")
         self._driver.start()
+        remember(self)
         self._at_exit = _close_at_exit(weakref.ref(self))
         self._driver.tell(self._start)
+        if others:
+            say(f"job {self.job.name} is started; {self._waits_for(others)}{_also(others)}")
+        self._until_submitted()
         return self
 
-    def _driver_needs_spark(self) -> bool:
-        return self._driver.launch == self._launch
+    def _begin_output(self) -> None:
+        """With a durable store what is to be overwritten goes later: it may be of a run that can go on."""
+        if self._begins_anew and not self.job.settings.checkpoint.is_durable:
+            begin_new_output(self.job, self._output)
+
+    @property
+    def _begins_anew(self) -> bool:
+        return self._start.restore_path is None and not self._start.recover
+
+    def _check(self) -> None:
+        """Raise JobFailedError when the job could not run, FileExistsError when its output would not be its own."""
+        from kit.spark.portable import not_portable
+
+        if self._begins_anew:
+            check_new_output(self.job, self._output)
+        if problem := not_portable(self.job):
+            raise JobFailedError(problem)
+        end_in_order()
+        if self._uses_spark:
+            from kit.spark.preflight import check_session
+
+            if self.spark is None:
+                from kit.spark.session import create_session
+
+                self.spark = create_session(slots=self._widest)
+            check_session(self.spark, self.job.name, self._widest)
+            keep_jobs_on_interrupt(self.spark)
+
+    def _waits_for(self, others: Sequence[SparkJob]) -> str:
+        if not self._uses_spark:
+            return ""
+        from kit.spark.preflight import waits_for
+
+        wait = waits_for(self.spark, self._widest, others)
+        return wait and f"{wait}; "
+
+    @property
+    def _widest(self) -> int:
+        return max(vertex.parallelism for vertex in self.job.vertices)
+
+    def _until_submitted(self) -> None:
+        with self._minding_interrupts(), waiting(lambda: (f"job {self.job.name}: preparing its first epoch", "")):
+            while not self._submitted.wait(SUBMIT_EVERY_S) and not self.ended:
+                pass
+        if self.ended and not self._submitted.is_set() and self._driver.error is not None:
+            self._driver.wait()
+            self._forget()
+            raise self._driver.error
 
     def wait(self, timeout_s: float | None = None, *, progress: bool = False) -> str:
         """Wait for the job's end; returns its status: FINISHED or CANCELED, or, after `timeout_s`, what it is by then.
@@ -142,32 +229,52 @@ class SparkJob:
         """
         if not self._started:
             raise RuntimeError(f"job {self.job.name} has not been started: call start()")
-        if progress:
-            self._show_progress(timeout_s)
-        elif self._driver.wait(timeout_s):
+        with self._minding_interrupts():
+            if progress:
+                ended = show_progress(self._driver, timeout_s)
+            else:
+                with waiting(self._waited_for):
+                    ended = self._driver.wait(timeout_s)
+        if ended:
             self._forget()
-        if self._driver.ended.is_set() and self._driver.error is not None:
+        if self.ended and self._driver.error is not None:
             raise self._driver.error
         return self.status
 
-    def _show_progress(self, timeout_s: float | None) -> None:
-        from tqdm.auto import tqdm
+    def _waited_for(self) -> tuple[str, str]:
+        """What the job itself waits for."""
+        progress = Progress.of(self._driver)
+        if not progress.starts:
+            return "", ""
+        held = [job for job in running() if job is not self and job.spark is self.spark]
+        others = f" ({_also(held)})" if held else ""
+        return f"job {self.job.name}: {progress.starts}{others}", f"{progress.joined} of {progress.slots} slots there"
 
-        end_s = None if timeout_s is None else time.monotonic() + timeout_s
-        with tqdm(bar_format="{desc} [{elapsed}]", desc=str(self)) as bar:
-            while not self._driver.wait(PROGRESS_EVERY_S):
-                bar.set_description_str(self._line())
-                if end_s is not None and time.monotonic() >= end_s:
-                    return
-            bar.set_description_str(self._line())
-        self._forget()
+    @contextlib.contextmanager
+    def _minding_interrupts(self) -> Iterator[None]:
+        try:
+            yield
+        except KeyboardInterrupt:
+            if not in_notebook():
+                self._cancel_interrupted()
+            elif not self._entered and not self.ended:
+                say(
+                    f"job {self.job.name} goes on: wait() waits for it again, cancel() ends it, "
+                    "stop() ends it with a savepoint; kit.running() lists what runs"
+                )
+            raise
 
-    def _line(self) -> str:
-        with self._driver.lock:
-            master = self._driver.master
-            latest, epoch = master.checkpoints.store.latest, master.epoch
-        checkpoint = "no checkpoint yet" if latest is None else f"checkpoint {latest.checkpoint_id} complete"
-        return f"{self.job.name}: {self.status}, epoch {epoch}, {checkpoint}"
+    def _cancel_interrupted(self) -> None:
+        """The first interrupt of a script cancels the job, another one leaves at once."""
+        if not self._started or self.ended:
+            return
+        say(f"interrupted: cancelling job {self.job.name} (Ctrl-C again leaves at once)")
+        try:
+            self.close()
+        except KeyboardInterrupt:
+            self.end_at_once()
+            raise
+        say(f"job {self.job.name} is {self.status}")
 
     def cancel(self) -> str:
         """End the job without a savepoint; returns its status."""
@@ -176,22 +283,37 @@ class SparkJob:
 
     def close(self) -> None:
         """End the job if it still runs, and leave nothing of it."""
-        if self._started and not self._driver.ended.is_set():
+        if self._started and not self.ended:
             self._driver.tell(RequestCancel())
             self._driver.wait(CLOSE_S)
+        self._forget()
+
+    def end_at_once(self) -> None:
+        """End the job, and kill the workers that have not left within a second."""
+        if self._started and not self.ended:
+            self._driver.tell(RequestCancel())
+            if not self._driver.ended.wait(AT_ONCE_S):
+                for slot in self.workers():
+                    with contextlib.suppress(ValueError):
+                        self.kill_worker(slot)
         self._forget()
 
     def _forget(self) -> None:
         if self._at_exit is not None:
             atexit.unregister(self._at_exit)
             self._at_exit = None
-        if self._temporary is not None:
-            shutil.rmtree(self._temporary, ignore_errors=True)
+        for directory in (self._temporary, self._sockets):
+            if directory:
+                remove_directory(directory)
 
     def __enter__(self) -> SparkJob:
+        self._entered = True
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        self._entered = False
+        if kind is not None and issubclass(kind, KeyboardInterrupt):
+            self._cancel_interrupted()
         self.close()
 
     # --- requests -------------------------------------------------------------------------------------------------
@@ -218,7 +340,8 @@ class SparkJob:
     def _ask(self, make: Callable[[int], Word]) -> str:
         if not self._started:
             raise RuntimeError(f"job {self.job.name} has not been started: call start()")
-        self._driver.running.wait()
+        with waiting(self._waited_for):
+            self._driver.running.wait()
         answer: CompleteRequest = self._driver.ask(make).result()
         if answer.error:
             raise JobFailedError(answer.error)
@@ -230,6 +353,21 @@ class SparkJob:
     def status(self) -> str:
         """CREATED, RUNNING, RESTARTING, ... (see `kit.job.status`)."""
         return self._driver.master.status.name
+
+    @property
+    def ended(self) -> bool:
+        """Whether the job has ended, and nothing of it runs any more."""
+        return self._driver.ended.is_set()
+
+    @property
+    def error(self) -> str:
+        """Why the job failed, or could not be started; "" when it did not, or is being restarted."""
+        return str(self._driver.error or self._not_started)
+
+    @property
+    def spark_group(self) -> str:
+        """The group of its Spark job, as Spark's own pages name it."""
+        return "" if self._gang is None else self._gang.group
 
     @property
     def trace(self) -> Trace:
@@ -288,8 +426,27 @@ class SparkJob:
             os.kill(workers[slot], signal.SIGKILL)
         return workers[slot]
 
+    def summary(self) -> dict[str, Any]:
+        """Name, status, epoch, slots, restarts and the last complete checkpoint."""
+        return Progress.of(self._driver).summary()
+
     def __repr__(self) -> str:
-        return f"SparkJob({self.job.name}, {self.status}, epoch {self._driver.master.epoch})"
+        said = f"{self.job.name}, {self.status}, epoch {self._driver.master.epoch}"
+        if self._not_started:
+            said += ", not started"
+        if self.error:
+            said += f": {shorten(self.error.splitlines()[0])}"
+        return f"SparkJob({said})"
+
+    def _repr_html_(self) -> str:
+        others = [] if self.ended or not self._started else [job for job in running() if job is not self]
+        note = f"<p>{escape(_also(others))}</p>" if others else ""
+        return replace(Progress.of(self._driver), error=self.error).html() + note
+
+
+def _also(jobs: Sequence[SparkJob]) -> str:
+    """What a person is told of jobs that run beside: they hold slots, and may have been forgotten."""
+    return f"also running: {', '.join(map(repr, jobs))}; kit.running() lists them, kit.running().cancel() ends them"
 
 
 def _job_graph(job: StreamEnvironment | JobGraph) -> JobGraph:

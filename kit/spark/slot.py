@@ -46,10 +46,13 @@ DELIVER = "deliver"
 SAID = "said"
 TROUBLE = "trouble"
 PEER_LOST = "peer lost"
+ROWS_READ = "rows read"
 """The kinds of control messages, beside hello and leave."""
 
 RECORDS_EVERY_S = 0.05
 """Records of the trace wait at most so long for a message to travel with."""
+ROWS_EVERY_S = 0.25
+"""So often a slot tells how many rows its sources have read."""
 FINISH_WRITING_S = 2.0
 """A slot that leaves gives its background so long to finish what it is writing."""
 
@@ -69,6 +72,8 @@ class SlotTicket:
     wire: WireSettings
     host: str = "127.0.0.1"
     local_state: str = ""
+    sockets: str = ""
+    """Where on the driver's machine Unix sockets go; it outlives a worker that is killed, and removes them."""
 
     @property
     def slots(self) -> int:
@@ -97,6 +102,8 @@ class Slot:
         self._job_is_over = self._is_alone = False
         self._said: list[JobMessage] = []
         self._records_due_s = 0.0
+        self._rows_told = 0
+        self._rows_due_s = 0.0
         self._now = HostClock()
         self._host: TaskHost | None = None
 
@@ -122,7 +129,13 @@ class Slot:
             self._background = Background(f"kit-files-{self.number}", self._inbox.put, _BackgroundFailed)
             stack.callback(self._background.close, FINISH_WRITING_S)
             self._plane = DataPlane(
-                self.number, ticket.epoch, ticket.secret, self._inbox, host=ticket.host, settings=ticket.wire
+                self.number,
+                ticket.epoch,
+                ticket.secret,
+                self._inbox,
+                host=ticket.host,
+                directory=ticket.sockets if os.path.isdir(ticket.sockets) else "",
+                settings=ticket.wire,
             )
             stack.callback(self._plane.close)
             self._driver = ControlClient(
@@ -166,6 +179,8 @@ class Slot:
         worked = host.work()
         if self._said or (host.records and time.monotonic() >= self._records_due_s):
             self._tell_driver(host)
+        if host.rows_read != self._rows_told and time.monotonic() >= self._rows_due_s:
+            self._tell_rows(host)
         return worked
 
     def _idle_s(self) -> float | None:
@@ -178,7 +193,14 @@ class Slot:
             limits.append((host.next_timer_ms - self._now()) / 1000)
         return max(0.0, min(limits)) if limits else None
 
+    def _tell_rows(self, host: TaskHost) -> None:
+        self._rows_told = host.rows_read
+        self._rows_due_s = time.monotonic() + ROWS_EVERY_S
+        self._driver.send(ControlMessage(ROWS_READ, {"rows": self._rows_told}))
+
     def _tell_driver(self, host: TaskHost) -> None:
+        if self._said and host.rows_read != self._rows_told:
+            self._tell_rows(host)  # so that a task's end comes after its last row
         self._driver.send(pack_words(SAID, self._said, host.records))
         self._said.clear()
         host.records.clear()

@@ -53,6 +53,7 @@ from kit.protocol.events import (
     ElementReceived,
     ProcessInput,
     SnapshotWritten,
+    SplitRead,
     TimerFired,
 )
 from kit.protocol.messages import JobMessage, TaskMessage
@@ -109,6 +110,8 @@ class TaskHost:
         now: Callable[[], int],
     ) -> None:
         self.records: list[TraceRecord] = []
+        self.rows_read = 0
+        """By the sources, in this epoch."""
         mine = [vertex.task for vertex in graph.tasks if vertex.subtask_index == slot]
         self.tasks = {name: StreamTask(graph, name, epoch) for name in mine}
         self.routes = [
@@ -242,6 +245,8 @@ class TaskHost:
     def _read_split(self, task: StreamTask, command: ReadSplit) -> None:
         answer = self._answer_to(command)
         assert answer is not None
+        if isinstance(answer, SplitRead) and answer.batch is not None:
+            self.rows_read += answer.batch.num_rows
         self._ready.append((task, answer))
 
     def _start(self, task: StreamTask, command: Word) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import re
 import socket
 from pathlib import Path
@@ -191,8 +192,13 @@ def test_an_error_of_a_source_names_it(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("nothing_left")
 def test_a_savepoint_that_is_not_there_is_named(tmp_path: Path) -> None:
-    error = failure_of(job_of(totals_job(tmp_path), restore_path=tmp_path / "nowhere"))
-    assert str(tmp_path / "nowhere") in str(error)
+    job = job_of(totals_job(tmp_path), restore_path=tmp_path / "nowhere")
+    with pytest.raises(JobFailedError, match=str(tmp_path / "nowhere")):
+        job.start()
+    assert job.ended
+    assert repr(job).startswith("SparkJob(totals, FAILED, epoch 0: ")
+    assert str(tmp_path / "nowhere") in job.error
+    assert str(tmp_path / "nowhere") in job._repr_html_()
 
 
 def test_a_checkpoint_directory_that_cannot_be_written_is_named_before_the_start(tmp_path: Path) -> None:
@@ -287,8 +293,32 @@ def test_waiting_for_a_time_gives_the_status_by_then(tmp_path: Path) -> None:
         assert job.wait(0.05) in ("CREATED", "RUNNING")
 
 
-def test_progress_is_one_line_that_changes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_last_line_of_the_progress_is_true(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with job_of(totals_job(tmp_path, SLOW)) as job:
+        job.start()
+        await_checkpoint(job, 2)
+        ThreadGang.current.kill(1)
+        assert job.wait(progress=True) == "FINISHED"
+    completed = job.checkpoints().query("status == 'COMPLETED'")
+    last = capsys.readouterr().err.splitlines()[-1]
+    assert re.fullmatch(
+        rf"totals: FINISHED, 8 of 8 splits, [\d,]+ rows, ([\d,]+ rows/s, )?{len(completed)} checkpoints, "
+        rf"the last {completed['id'].max()}, 1 restart \[\d+ s\]",
+        last,
+    )
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_progress_is_a_bar_in_a_terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = Terminal()
+    monkeypatch.setattr("sys.stderr", terminal)
     with job_of(totals_job(tmp_path)) as job:
         job.start()
         assert job.wait(progress=True) == "FINISHED"
-    assert re.search("totals: FINISHED, epoch 1, (checkpoint|no checkpoint)", capsys.readouterr().err)
+    *_, last = terminal.getvalue().split("\r")
+    assert f"totals: FINISHED, 8 of 8 splits, {ROWS:,} rows, " in last
+    assert "|####################| [" in last

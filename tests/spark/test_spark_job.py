@@ -125,10 +125,10 @@ def kill_at_random(spark: SparkSession, directory: Path, kills: int, chance: ran
 
 
 def test_too_few_slots_are_counted(spark: SparkSession, tmp_path: Path) -> None:
-    with SparkJob(totals_job(tmp_path, parallelism=7, restart=NoRestart()), spark) as job:
-        job.start()
+    with SparkJob(totals_job(tmp_path, parallelism=7), spark) as job:
         with pytest.raises(JobFailedError, match=r"needs 7 slots at once and Spark has 6 .*slots=7"):
-            job.wait()
+            job.start()
+        assert repr(job).startswith("SparkJob(totals, CREATED, epoch 0, not started: job totals cannot run: ")
 
 
 def fails_at_7(row: dict[str, int]) -> dict[str, int]:

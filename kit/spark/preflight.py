@@ -1,0 +1,62 @@
+"""Whether a Spark session can run a job, asked before the job is submitted: what cannot work is never retried."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from pyspark.sql import SparkSession
+
+from kit.spark.console import waiting
+from kit.spark.driver import JobFailedError
+from kit.spark.gang import concurrent_tasks, missing_slots
+
+if TYPE_CHECKING:
+    from kit.spark.job import SparkJob
+
+EXECUTORS_S = 15.0
+"""A cluster's executors may still be on their way; on this machine they are there from the start."""
+ASK_EVERY_S = 0.2
+
+
+def check_session(spark: SparkSession, job: str, slots: int) -> None:
+    """Raise JobFailedError when the session is of the wrong kind, was stopped, or has fewer than `slots` slots."""
+    if type(spark).__module__.startswith("pyspark.sql.connect"):
+        raise JobFailedError(
+            f"job {job} cannot run on a Spark Connect session, which cannot start barrier tasks: give SparkJob a "
+            f"session with its own driver, as create_session(slots={slots}) makes, or none"
+        )
+    if _is_stopped(spark):
+        raise JobFailedError(
+            f"job {job} cannot run: its Spark session was stopped; make another with create_session(slots={slots}), "
+            "or give SparkJob none"
+        )
+    if not str(spark.sparkContext.master).startswith("local"):
+        _wait_for_executors(spark, job, slots)
+    if missing := missing_slots(spark, slots):
+        raise JobFailedError(f"job {job} cannot run: {missing}")
+
+
+def _is_stopped(spark: SparkSession) -> bool:
+    try:
+        return bool(spark.sparkContext._jsc.sc().isStopped())
+    except Exception:  # PySpark has let go of Java, or its process is gone
+        return True
+
+
+def _wait_for_executors(spark: SparkSession, job: str, slots: int) -> None:
+    end_s = time.monotonic() + EXECUTORS_S
+    with waiting(lambda: (f"job {job}: waiting for {slots} slots", f"{concurrent_tasks(spark)} there")):
+        while missing_slots(spark, slots) and time.monotonic() < end_s:
+            time.sleep(ASK_EVERY_S)
+
+
+def waits_for(spark: SparkSession | None, slots: int, others: Sequence[SparkJob]) -> str:
+    """What a job that needs `slots` slots waits for as long as these others run; "" when there is enough for all."""
+    there = None if spark is None else concurrent_tasks(spark)
+    holders = {job.job.name: job.summary()["slots"] for job in others if job.spark is spark}
+    if there is None or sum(holders.values()) + slots <= there:
+        return ""
+    held = ", ".join(f"job {name} holds {count}" for name, count in holders.items())
+    return f"it waits for {slots} of Spark's {there} slots, of which {held}"

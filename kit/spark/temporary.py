@@ -1,0 +1,108 @@
+"""Directories of this process among the temporary files, and what dead processes have left of theirs.
+
+    <temporary files>/kit-<process id>-<random>/    made when first needed, readable by this user only
+        lock                                        locked as long as the process lives
+        checkpoints-*, collected-*, sockets-*       of its jobs
+
+They go when the process ends. A process that is killed cannot clear up, so whoever makes such a directory next removes
+those whose lock nobody holds: a lock ends with its process, whatever ends that.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import fcntl
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from functools import lru_cache
+from pathlib import Path
+
+PREFIX = "kit-"
+LOCK = "lock"
+
+
+def temporary_directory(prefix: str) -> str:
+    """A new directory within that of this process."""
+    return tempfile.mkdtemp(prefix=prefix, dir=process_directory())
+
+
+def process_directory() -> str:
+    """The directory of this process, made when it is first asked for."""
+    return _process_directory(os.getpid())
+
+
+def locked_directory(prefix: str) -> str:
+    """A new directory of this process's own beside the others', which holds the lock."""
+    parent = tempfile.gettempdir()
+    _remove_what_the_dead_left(Path(parent))
+    while True:
+        directory = tempfile.mkdtemp(prefix=PREFIX + prefix, dir=parent)
+        lock = Path(directory, LOCK)
+        with contextlib.suppress(OSError):  # somebody who clears up took it for a dead one's: the next one then
+            _locks[directory] = _lock(lock, os.O_CREAT)
+            if lock.exists():
+                return directory
+
+
+def remove_directory(directory: str) -> None:
+    """Remove it with all that is in it."""
+    shutil.rmtree(directory, ignore_errors=True)
+    lock = _locks.pop(directory, None)
+    if lock is not None:
+        os.close(lock)
+
+
+def remove_all_directories() -> None:
+    """Remove all that this process has among the temporary files."""
+    for directory in list(_locks):
+        remove_directory(directory)
+
+
+_locks: dict[str, int] = {}
+"""The directories of this process, each with the open file that holds its lock."""
+
+
+@lru_cache
+def _process_directory(pid: int) -> str:
+    return locked_directory(f"{pid}-")
+
+
+def _forget_all() -> None:
+    for lock in _locks.values():
+        os.close(lock)
+    _locks.clear()
+
+
+# A forked child has none, and leaves its parent's alone.
+os.register_at_fork(after_in_child=_forget_all)
+atexit.register(remove_all_directories)
+
+
+def _remove_what_the_dead_left(parent: Path) -> None:
+    for directory in _of_this_user(parent):
+        with contextlib.suppress(OSError):  # a living process holds the lock, or there is none
+            lock = _lock(directory / LOCK)
+            shutil.rmtree(directory, ignore_errors=True)
+            os.close(lock)
+
+
+def _of_this_user(parent: Path) -> Iterator[Path]:
+    for entry in os.scandir(parent):
+        if entry.name.startswith(PREFIX) and entry.is_dir(follow_symlinks=False):
+            with contextlib.suppress(OSError):  # gone meanwhile
+                if entry.stat(follow_symlinks=False).st_uid == os.getuid():
+                    yield Path(entry.path)
+
+
+def _lock(path: Path, flags: int = 0) -> int:
+    """An open descriptor that holds the lock until it is closed; raises OSError when somebody else holds it."""
+    lock = os.open(path, os.O_RDWR | os.O_NOFOLLOW | flags, 0o600)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(lock)
+        raise
+    return lock
