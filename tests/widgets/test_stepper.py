@@ -7,6 +7,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from IPython.core.interactiveshell import InteractiveShell
+from traitlets.config import Config
 
 from kit.draw import frames, load_trace, save_trace
 from kit.protocol.trace import Trace
@@ -97,6 +99,24 @@ def test_the_page_asks_and_is_answered_when_there_is_news() -> None:
     assert 2 in frames(lab)[-1].moment.checkpoints
     stepper._handle_custom_msg({"wanted": "present", "value": 3}, [])
     assert stepper.value == last(stepper)
+
+
+def test_after_each_cell_it_looks_until_it_is_closed() -> None:
+    shell = InteractiveShell.instance(config=Config(HistoryManager={"enabled": False}))
+    try:
+        lab = lab_of()
+        stepper = Stepper(lab)
+        shell.run_cell("1")
+        assert stepper.news == 0
+        shell.user_ns["lab"] = lab
+        shell.run_cell("lab.run_until(checkpoint=1);")
+        assert stepper.news == 1
+        stepper.close()
+        shell.run_cell("lab.run();")
+        assert stepper.news == 1
+        stepper.close()
+    finally:
+        InteractiveShell.clear_instance()
 
 
 def test_where_no_widget_can_be_shown_there_is_a_picture() -> None:
