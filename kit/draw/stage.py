@@ -132,10 +132,10 @@ class Stage:
         shape = " -> ".join(f"{vertex.name} x{vertex.parallelism}" for vertex in self.vertices)
         return f"Stage(epoch {self.epoch}: {shape}, {len(self.channels)} channels)"
 
-    def _repr_svg_(self) -> str:
+    def _repr_svg_(self) -> str | None:
         from kit.draw.chains import chains_svg
 
-        return chains_svg(self)
+        return chains_svg(self) if self.operators else None
 
     def vertex_of(self, task: str) -> StageVertex:
         """The vertex that a task is a subtask of."""
