@@ -192,4 +192,3 @@ def test_a_kernel_that_is_restarted_and_shut_down(notebook: Notebook) -> None:
     assert len(notebook.left()) == 1
     notebook.kernel.shutdown_kernel()
     assert notebook.left() == []
-
