@@ -34,6 +34,7 @@ from kit.operators import (
     ParquetSource,
     ProcessFunction,
     SlidingEventTimeWindows,
+    TextSource,
     TumblingEventTimeWindows,
     avg,
     count,
@@ -64,6 +65,11 @@ def __getattr__(name: str) -> Any:
 
         return getattr(import_module(_LAZY[name]), name)
     raise AttributeError(f"module 'kit' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    """What Tab offers: the names below, and nothing that this file happens to need."""
+    return [*__all__, *(name for name in globals() if name.startswith("__"))]
 
 
 __all__ = [
@@ -97,6 +103,7 @@ __all__ = [
     "SlidingEventTimeWindows",
     "SparkJob",
     "StreamEnvironment",
+    "TextSource",
     "TumblingEventTimeWindows",
     "ValueStateDescriptor",
     "avg",

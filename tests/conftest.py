@@ -7,11 +7,14 @@ the same examples on every machine, so a red run is red again; `soak` (`make soa
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Iterator
 
 import pytest
 from hypothesis import HealthCheck, settings
+from playwright.sync_api import Browser, sync_playwright
 
+from tests.house.files import ROOT
 from tests.zookeeper import ZooKeeper
 
 # Time is the machine's affair, not the code's: no deadline, and a slow generator is no error.
@@ -29,3 +32,19 @@ def zookeeper(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ZooKeeper]:
     server = ZooKeeper(tmp_path_factory.mktemp("zookeeper")).start()
     yield server
     server.stop()
+
+
+SWITCHES = (
+    "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
+    "--disable-component-update --disable-sync"
+)
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    """Chromium, started once for all tests that look at pages."""
+    path = shutil.which("chromium") or str(ROOT / ".venv" / "bin" / "chromium")
+    with sync_playwright() as playwright:
+        started = playwright.chromium.launch(executable_path=path, args=SWITCHES.split())
+        yield started
+        started.close()

@@ -5,3 +5,8 @@ from __future__ import annotations
 from widgets.stepper import Stepper
 
 __all__ = ["Stepper"]
+
+
+def __dir__() -> list[str]:
+    """What Tab offers: the names below, and nothing that this file happens to need."""
+    return [*__all__, *(name for name in globals() if name.startswith("__"))]

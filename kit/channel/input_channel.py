@@ -25,6 +25,7 @@ from typing import NamedTuple
 from kit.channel.channel_state_persister import ChannelStatePersister, InputStateWriter, NoInputStateWriter
 from kit.channel.event_announcement import EventAnnouncement
 from kit.channel.prioritized_deque import PrioritizedDeque
+from kit.channel.ready_numbers import ReadyNumbers
 from kit.channel.record_assembler import RecordAssembler
 from kit.protocol.elements import (
     CheckpointBarrier,
@@ -41,6 +42,19 @@ from kit.state.handles import InputChannelInfo
 NONE = -1
 
 
+class Turns:
+    """What the channels of one task have in common: the positions of those from which something may be taken, of those
+    whose next element has priority, and of those that have ended.
+    """
+
+    __slots__ = ("ended", "prioritized", "ready")
+
+    def __init__(self) -> None:
+        self.ready = ReadyNumbers()
+        self.prioritized: set[int] = set()
+        self.ended: set[int] = set()
+
+
 class SequenceBuffer(NamedTuple):
     """An element in the queue, its number, and the id of the event that brought it."""
 
@@ -51,8 +65,8 @@ class SequenceBuffer(NamedTuple):
 
 class InputChannel:
     """One input channel, with the number `number` in the execution graph, `info` its place in the task, `source_task`
-    the sender. `blocked` says that its aligned barrier was taken and that it waits for the others. While a priority
-    element is the next to be taken, the channel's number is in `prioritized`, which it shares with the other channels.
+    the sender. `blocked` says that its aligned barrier was taken and that it waits for the others. In `turns`, which it
+    shares with the other channels of its task, it is at `position`.
     """
 
     __slots__ = (
@@ -62,12 +76,12 @@ class InputChannel:
         "_last_barrier_number",
         "_next_number",
         "_persister",
-        "_prioritized",
+        "_position",
         "_queue",
+        "_turns",
         "assembler",
         "blocked",
         "credits_granted",
-        "ended",
         "info",
         "number",
         "source_task",
@@ -79,17 +93,18 @@ class InputChannel:
         info: InputChannelInfo,
         source_task: str,
         writer: InputStateWriter | None = None,
-        prioritized: set[int] | None = None,
+        turns: Turns | None = None,
+        position: int = 0,
     ) -> None:
         self.number = number
         self.info = info
         self.source_task = source_task
         self.blocked = False
-        self.ended = False
         self.credits_granted = 0
         self.assembler = RecordAssembler()
         self._queue: PrioritizedDeque[SequenceBuffer] = PrioritizedDeque()
-        self._prioritized = set() if prioritized is None else prioritized
+        self._turns = turns or Turns()
+        self._position = position
         self._held: deque[tuple[Element, str]] = deque()
         self._closed_by: CheckpointBarrier | EndOfChannelState | None = None
         self._persister = ChannelStatePersister(writer or NoInputStateWriter(), info)
@@ -116,6 +131,8 @@ class InputChannel:
         """Put the element where it belongs (`onBuffer`)."""
         item = SequenceBuffer(element, self._next_number, cause)
         self._next_number += 1
+        if not self._queue:
+            self._turns.ready.add(self._position)
         if isinstance(element, CheckpointBarrier):
             self._enqueue_barrier(element, item)
         else:
@@ -141,7 +158,7 @@ class InputChannel:
 
     def _add_priority(self, item: SequenceBuffer) -> None:
         self._queue.add_priority(item)
-        self._prioritized.add(self.number)
+        self._turns.prioritized.add(self._position)
 
     # --- what is taken --------------------------------------------------------------------------------------------
 
@@ -153,15 +170,27 @@ class InputChannel:
     @property
     def has_priority(self) -> bool:
         """Whether a priority element is the next to be taken."""
-        return self.number in self._prioritized
+        return self._position in self._turns.prioritized
+
+    @property
+    def ended(self) -> bool:
+        """Whether its EndOfPartition has been taken: nothing follows."""
+        return self._position in self._turns.ended
+
+    def end(self) -> None:
+        """Nothing follows."""
+        self._turns.ended.add(self._position)
 
     def take(self) -> tuple[Element | EventAnnouncement, str]:
         """Take the first element; with it comes the cause of its arrival."""
         item = self._queue.poll()
-        if self._prioritized and self._queue.priority_count == 0:
-            self._prioritized.discard(self.number)
+        turns = self._turns
+        if turns.prioritized and self._queue.priority_count == 0:
+            turns.prioritized.discard(self._position)
+        if not self._queue:
+            turns.ready.discard(self._position)
         if isinstance(item.element, EndOfPartition):
-            self.ended = True
+            self.end()
         return item.element, item.cause
 
     def block(self) -> None:
@@ -251,6 +280,11 @@ class InputChannel:
 
     def validate(self) -> None:
         """An aligned barrier closes its channel while it lies in the queue, or the others are waited for."""
+        assert (self._position in self._turns.ready) == self.available, f"{self!r} is ready or is not"
+        if self._closed_by is None and not self._queue:
+            holds = self.has_priority or self._held
+            assert not holds, f"{self!r} holds elements back for no reason"
+            return
         waiting = any(item.element is self._closed_by for item in self._queue)
         barrier = isinstance(self._closed_by, CheckpointBarrier)
         assert self.has_priority == (self._queue.priority_count > 0), f"{self!r} has priority or has not"

@@ -12,9 +12,10 @@ Follows Flink's `SingleInputGate`, `UnionInputGate` and `InputChannelInfo`; `kit
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import count
 
 from kit.channel.channel_state_persister import InputStateWriter
-from kit.channel.input_channel import InputChannel
+from kit.channel.input_channel import InputChannel, Turns
 from kit.protocol.elements import CheckpointBarrier
 from kit.state.handles import InputChannelInfo
 
@@ -27,9 +28,10 @@ class InputGates:
     """
 
     def __init__(self, gates: Sequence[Sequence[tuple[int, str]]], writer: InputStateWriter | None = None) -> None:
-        self._prioritized: set[int] = set()
+        self._turns = Turns()
+        position = count()
         self.channels: tuple[InputChannel, ...] = tuple(
-            InputChannel(number, InputChannelInfo(gate, index), source, writer, self._prioritized)
+            InputChannel(number, InputChannelInfo(gate, index), source, writer, self._turns, next(position))
             for gate, members in enumerate(gates)
             for index, (number, source) in enumerate(members)
         )
@@ -56,30 +58,31 @@ class InputGates:
 
         With `only_priority` nothing else is taken.
         """
-        only_priority = only_priority or self.priority_available
-        count = len(self.channels)
-        for step in range(count):
-            position = (self._turn + step) % count
-            channel = self.channels[position]
-            if channel.has_priority if only_priority else channel.available:
-                self._turn = (position + 1) % count
-                return channel
-        return None
+        ready, prioritized = self._turns.ready, self._turns.prioritized
+        if prioritized:
+            channels = len(self.channels)
+            position = min(prioritized, key=lambda position: (position - self._turn) % channels)
+        elif only_priority or not ready:
+            return None
+        else:
+            position = ready.next_from(self._turn)
+        self._turn = position + 1
+        return self.channels[position]
 
     @property
     def available(self) -> bool:
         """Whether any channel has an element that may be taken."""
-        return any(channel.available for channel in self.channels)
+        return len(self._turns.ready) > 0
 
     @property
     def priority_available(self) -> bool:
         """Whether any channel has a priority element in front."""
-        return bool(self._prioritized)
+        return bool(self._turns.prioritized)
 
     @property
     def all_ended(self) -> bool:
         """Whether every channel has seen its EndOfPartition; true for a task without inputs."""
-        return all(channel.ended for channel in self.channels)
+        return len(self._turns.ended) == len(self.channels)
 
     @property
     def open_channels(self) -> list[InputChannel]:

@@ -49,7 +49,18 @@ class ResultSubpartition:
     `number` is the channel's number in the execution graph, `info` its place in the task, `target_task` the receiver.
     """
 
-    __slots__ = ("_in_flight", "_send", "_waits", "_writer", "credits", "info", "number", "queue", "target_task")
+    __slots__ = (
+        "_full",
+        "_in_flight",
+        "_send",
+        "_waits",
+        "_writer",
+        "credits",
+        "info",
+        "number",
+        "queue",
+        "target_task",
+    )
 
     def __init__(
         self,
@@ -59,8 +70,11 @@ class ResultSubpartition:
         send: Send,
         waits: Send,
         writer: OutputStateWriter,
+        full: set[int],
     ) -> None:
-        """`send` puts an element on the wire, `waits` is told of one that cannot go yet."""
+        """`send` puts an element on the wire, `waits` is told of one that cannot go yet. While this channel holds its
+        task back its number is in `full`.
+        """
         self.number = number
         self.info = info
         self.target_task = target_task
@@ -69,6 +83,7 @@ class ResultSubpartition:
         self._send = send
         self._waits = waits
         self._writer = writer
+        self._full = full
         self._in_flight: tuple[int, DataFuture] | None = None
         """The checkpoint whose barrier waits here and may time out, and what it would overtake."""
 
@@ -85,12 +100,19 @@ class ResultSubpartition:
         self.queue.append(element)
         self._flush()
         if self.queue:
+            if not self.writable:
+                self._full.add(self.number)
             self._waits(self.number, element)
 
     def add_credits(self, credits: int) -> None:
         """The receiver can take more buffers: send what now may go."""
         self.credits += credits
         self._flush()
+        self._has_room()
+
+    def _has_room(self) -> None:
+        if self.writable:
+            self._full.discard(self.number)
 
     def _flush(self) -> None:
         queue = self.queue
@@ -152,6 +174,7 @@ class ResultSubpartition:
         self._settle([element for element in before if isinstance(element, DataElement)])
         self._send(self.number, replace(barrier, options=barrier.options.to_unaligned()))
         self._flush()
+        self._has_room()
 
     def abort_checkpoint(self, checkpoint_id: int, cause: Exception) -> None:
         """The checkpoint is given up: nothing will be overtaken for it."""
@@ -195,8 +218,9 @@ class ResultPartition:
     ) -> None:
         self.index = index
         self.supports_unaligned = supports_unaligned
+        self._full: set[int] = set()
         self.subpartitions = tuple(
-            ResultSubpartition(number, ResultSubpartitionInfo(index, position), task, send, waits, writer)
+            ResultSubpartition(number, ResultSubpartitionInfo(index, position), task, send, waits, writer, self._full)
             for position, (number, task) in enumerate(targets)
         )
 
@@ -225,7 +249,7 @@ class ResultPartition:
     @property
     def writable(self) -> bool:
         """Whether no receiver holds the task back."""
-        return all(subpartition.writable for subpartition in self.subpartitions)
+        return not self._full
 
 
 def _is_barrier_of(element: Element, checkpoint_id: int) -> bool:

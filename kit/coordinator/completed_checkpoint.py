@@ -7,6 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from html import escape
+
+import pandas as pd
 
 from kit.coordinator.shared_state_registry import private_files
 from kit.protocol.commands import DiscardState
@@ -65,6 +68,25 @@ class CompletedCheckpoint:
             checkpoint_id=self.checkpoint_id,
             stored=True,
         )
+
+    def to_pandas(self) -> pd.DataFrame:
+        """One row an operator: operator, operator_id, parallelism, max_parallelism, subtasks (with state), bytes."""
+        rows = [
+            (
+                state.label,
+                state.operator_id,
+                state.parallelism,
+                state.max_parallelism,
+                sum(subtask.has_state() for subtask in state.subtask_states.values()),
+                state.state_size,
+            )
+            for state in self.operator_states.values()
+        ]
+        columns = ["operator", "operator_id", "parallelism", "max_parallelism", "subtasks", "bytes"]
+        return pd.DataFrame(rows, columns=columns)
+
+    def _repr_html_(self) -> str:
+        return f"<p>{escape(repr(self))} in {escape(self.location)}</p>{self.to_pandas().to_html(index=False)}"
 
     def __repr__(self) -> str:
         return f"CompletedCheckpoint({self.checkpoint_id}, {self.properties.snapshot_type.name}, {self.state_size} B)"

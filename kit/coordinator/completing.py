@@ -6,8 +6,10 @@
         older completed ones subsumed, older pending ones dropped
     NotifyCheckpointComplete to the tasks and operator coordinators
 
-Savepoints are not stored and subsume nothing; only a synchronous one is confirmed to the tasks. Checkpoints complete
-one after another: a second one that is fully acknowledged waits, as it waits for the coordinator's lock in Flink.
+Savepoints subsume nothing, and only a synchronous one is confirmed to the tasks. That one is noted in a durable store
+as well, since sinks publish what it covers: the next driver must not begin with anything older. Other savepoints are
+not stored. Checkpoints complete one after another: a second one that is fully acknowledged waits, as it waits for the
+coordinator's lock in Flink.
 
 Follows Flink's `CheckpointCoordinator.completePendingCheckpoint`.
 """
@@ -26,6 +28,7 @@ from kit.metadata import CheckpointMetadata, MetadataError, write_metadata
 from kit.protocol.commands import CancelTimer, CompleteRequest, DiscardState, StoreCheckpoint, WriteMetadata
 from kit.protocol.events import CheckpointStored, CheckpointStoreFailed, MetadataFailed, MetadataWritten
 from kit.protocol.messages import NotifyCheckpointComplete
+from kit.protocol.properties import RecoveryClaimMode
 from kit.protocol.reasons import CheckpointException, CheckpointFailureReason
 
 if TYPE_CHECKING:
@@ -93,11 +96,22 @@ class CheckpointCompletion:
         owner.context.emit(CancelTimer(timer=timeout_timer(event.checkpoint_id)))
         completed = checkpoint.complete(owner.job_id, metadata, event.path, owner.context.at)
         self.metadata, self.completed, self._metadata_size = None, completed, event.size_bytes
-        if completed.properties.is_savepoint:
-            self.savepoints.add(completed.checkpoint_id)
-            self._finish(NO_CHECKPOINT)
-        else:
+        if not completed.properties.is_savepoint:
             owner.context.emit(StoreCheckpoint(checkpoint_id=event.checkpoint_id, metadata_path=event.path))
+        elif completed.properties.is_synchronous and owner.store.is_durable:
+            owner.context.emit(
+                StoreCheckpoint(
+                    checkpoint_id=event.checkpoint_id,
+                    metadata_path=event.path,
+                    claim_mode=RecoveryClaimMode.NO_CLAIM,
+                )
+            )
+        else:
+            self._finish_savepoint(completed)
+
+    def _finish_savepoint(self, completed: CompletedCheckpoint) -> None:
+        self.savepoints.add(completed.checkpoint_id)
+        self._finish(NO_CHECKPOINT)
 
     def on_metadata_failed(self, event: MetadataFailed) -> None:
         """`_metadata` could not be written."""
@@ -116,6 +130,10 @@ class CheckpointCompletion:
             return
         if owner.is_shut_down:
             self._end_after_shutdown(completed)
+            return
+        if completed.properties.is_savepoint:
+            owner.store.stopped_with = completed.checkpoint_id
+            self._finish_savepoint(completed)
             return
         subsumed, discards = owner.store.add(completed)
         owner.force_full_snapshot = False
@@ -169,6 +187,7 @@ class CheckpointCompletion:
         if not completed.properties.is_savepoint or completed.properties.is_synchronous:
             owner.drop_subsumed(checkpoint_id)
             self._notify(checkpoint, last_subsumed_id)
+            owner.tasks_leave(checkpoint)
         owner.execute_queued_request_later()
         self.begin_next()
 
@@ -199,7 +218,11 @@ class CheckpointCompletion:
         checkpoint.failure = why
         owner.note_aborted(checkpoint, why)
         owner.answer_with_error(checkpoint.request, why)
-        if not event.possibly_inconsistent:
+        if event.possibly_inconsistent:
+            owner.remember_completed(checkpoint.checkpoint_id)
+            if completed.properties.is_synchronous:  # its tasks wait to be told, and cannot be
+                owner.fail_job(str(why), checkpoint.checkpoint_id)
+        else:
             owner.discard([completed.discard()])
             owner.send_aborted(checkpoint)
         owner.report_failure(checkpoint, why)

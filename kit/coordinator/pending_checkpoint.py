@@ -67,6 +67,8 @@ class PendingCheckpoint:
         self.not_yet_acked_coordinators: dict[str, ExecutionVertex] = dict(coordinators)
         self.not_yet_acked_hooks: set[str] = set(hooks)
         self.acked_tasks: dict[str, ExecutionVertex] = {}
+        self.ended_tasks: set[str] = set()
+        """Those that had processed all their input: they leave when the checkpoint is complete."""
         self.is_disposed = False
         self.failure: CheckpointException | None = None
 
@@ -92,6 +94,14 @@ class PendingCheckpoint:
             self.is_disposed or self.not_yet_acked_tasks or self.not_yet_acked_coordinators or self.not_yet_acked_hooks
         )
 
+    def plan_again(self, plan: CheckpointPlan) -> list[ExecutionVertex]:
+        """Take another plan, before any task was triggered; returns the tasks that it does not wait for any more."""
+        assert not self.acked_tasks, f"{self!r} is under way: too late for another plan"
+        before = self.not_yet_acked_tasks
+        self.plan = plan
+        self.not_yet_acked_tasks = {task.task: task for task in plan.tasks_to_wait_for}
+        return [task for name, task in before.items() if name not in self.not_yet_acked_tasks]
+
     def acknowledge_task(self, task: str, attempt: int, snapshot: TaskStateSnapshot | None) -> TaskAcknowledgeResult:
         """A task is done; `snapshot` is None when it has no state.
 
@@ -106,6 +116,8 @@ class PendingCheckpoint:
         if vertex is None:
             return TaskAcknowledgeResult.DUPLICATE if task in self.acked_tasks else TaskAcknowledgeResult.UNKNOWN
         self.acked_tasks[task] = vertex
+        if snapshot is not None and (snapshot.is_task_finished or snapshot.is_task_deployed_as_finished):
+            self.ended_tasks.add(task)
         if snapshot is not None and snapshot.is_task_deployed_as_finished:
             self.plan.report_task_finished_on_restore(vertex)
             return TaskAcknowledgeResult.SUCCESS

@@ -43,6 +43,8 @@ class CompletedCheckpointStore:
     checkpoints: list[CompletedCheckpoint] = field(default_factory=list)
     subsumed: list[CompletedCheckpoint] = field(default_factory=list)
     """No longer retained, but not deleted yet: something still in use lies in them."""
+    stopped_with: int | None = None
+    """The savepoint to stop with, which a durable store remembers until the job has ended; it is not retained here."""
     is_open: bool = True
 
     def __post_init__(self) -> None:
@@ -135,6 +137,8 @@ class CompletedCheckpointStore:
             self.registry.close()
             discards += self._clean(min(kept, default=2**63 - 1))
             discards += [removal for each in self.subsumed for removal in self._remove(each, discard=False)]
+            if self.stopped_with is not None:
+                discards.append(RemoveStored(checkpoint_id=self.stopped_with))
         return discards
 
     def validate(self) -> None:

@@ -6,6 +6,7 @@
     InitializeLocation             LocationInitialized | LocationFailed
     ScheduleCoordinatorCheckpoint  CheckpointOperatorCoordinator -> on_coordinator_snapshot(...)     for each
     TriggerMasterHook              MasterHookTriggered | MasterHookFailed                            for each
+        the plan again, if tasks have finished meanwhile
     TriggerTaskCheckpoint          (acks follow, see `kit.coordinator.completing`)                   for each
 
 One checkpoint is being triggered at a time; requests wait for the next turn. When the pending checkpoint is aborted on
@@ -17,6 +18,7 @@ coordinators side by side, and allocates the id together with the location.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -285,14 +287,15 @@ class CheckpointTrigger:
     def _trigger_tasks(self, checkpoint: PendingCheckpoint) -> None:
         owner = self._coordinator
         plan = checkpoint.plan
+        if self._awaits_leaving(plan):
+            return
         gone = [task.task for task in plan.tasks_to_trigger if not self._is_running(task.task, plan.attempt)]
         if gone:
-            self._abort(
-                checkpoint.checkpoint_id,
-                CheckpointFailureReason.TRIGGER_CHECKPOINT_FAILURE,
-                f"{', '.join(gone)} stopped running before the checkpoint reached it.",
-            )
-            return
+            try:
+                plan = self._plan_again(checkpoint, gone)
+            except CheckpointException as why:
+                owner.abort(checkpoint, why)
+                return
         options = self._options(checkpoint)
         for task in plan.tasks_to_trigger:
             owner.context.emit(
@@ -314,6 +317,52 @@ class CheckpointTrigger:
         if checkpoint.is_fully_acknowledged:
             owner.completion.on_fully_acknowledged(checkpoint)
         owner.execute_queued_request_later()
+
+    def _awaits_leaving(self, plan: CheckpointPlan) -> bool:
+        """Whether a task to be triggered is about to finish: its trigger would come too late and fail the checkpoint.
+
+        An aligned barrier would have to wait for the same data as the task's end; one that overtakes need not wait.
+        """
+        owner = self._coordinator
+        return not owner.config.unaligned and any(
+            task.task in owner.leaving and self._is_running(task.task, plan.attempt) for task in plan.tasks_to_trigger
+        )
+
+    def go_on(self) -> None:
+        """A task has finished: trigger the checkpoint that only waits for such."""
+        checkpoint = None if self.current is None else self.current.checkpoint
+        if checkpoint is None or checkpoint.location is None:
+            return
+        if not (checkpoint.not_yet_acked_coordinators or checkpoint.not_yet_acked_hooks):
+            self._trigger_tasks(checkpoint)
+
+    def _plan_again(self, checkpoint: PendingCheckpoint, gone: Sequence[str]) -> CheckpointPlan:
+        """Tasks have finished while coordinators and hooks were asked: nobody has been triggered yet, so the checkpoint
+        goes on without them. Raises CheckpointException when it cannot.
+
+        Flink triggers what its first plan says, and such a checkpoint fails.
+        """
+        owner = self._coordinator
+        context, attempt = owner.context, checkpoint.plan.attempt
+        plan = None
+        if context.epoch == attempt and all(context.execution_state(task) is ExecutionState.FINISHED for task in gone):
+            plan = owner.plan_calculator.calculate(attempt, context.execution_state)
+        if plan is None or not plan.tasks_to_wait_for:
+            raise CheckpointException(
+                CheckpointFailureReason.TRIGGER_CHECKPOINT_FAILURE,
+                f"{', '.join(gone)} stopped running before the checkpoint reached it.",
+            )
+        for task in checkpoint.plan_again(plan):
+            checkpoint.stats.report(task.vertex.name, task.subtask_index, context.at, FINISHED_METRICS)
+        owner.note(
+            "CheckpointPlannedAgain",
+            checkpoint.checkpoint_id,
+            gone=gone,
+            tasks=checkpoint.tasks,
+            finished=len(plan.finished_tasks),
+            trigger=[task.task for task in plan.tasks_to_trigger],
+        )
+        return plan
 
     def _is_running(self, task: str, attempt: int) -> bool:
         context = self._coordinator.context

@@ -11,7 +11,6 @@ from pathlib import Path
 import pandas as pd
 
 from kit.draw.page import export_html
-from kit.draw.stage import Stage
 from kit.protocol.trace import Trace, TraceRecord
 from kit.spark import SparkJob
 
@@ -88,22 +87,20 @@ def story(runs: Sequence[SparkJob]) -> str:
 
 def write_page(path: Path, runs: Sequence[SparkJob]) -> None:
     """The whole run, to step through offline."""
-    trace, stages = joined(runs)
-    export_html(trace, stages, path, "Flights: checkpointed, killed, restored, rescaled", intro=INTRO)
+    export_html(joined(runs), path, "Flights: checkpointed, killed, restored, rescaled", intro=INTRO)
 
 
-def joined(runs: Sequence[SparkJob]) -> tuple[Trace, list[Stage]]:
+def joined(runs: Sequence[SparkJob]) -> Trace:
     """The traces of several runs as one: time counts from the first record, later runs' epochs follow those of earlier
     ones, and ids are kept apart.
     """
     trace = Trace()
-    stages: list[Stage] = []
     began_ms = min(record.at_ms for run in runs for record in run.trace)
     for number, run in enumerate(runs, 1):
-        before = max((stage.epoch for stage in stages), default=0)
+        before = max((stage.epoch for stage in trace.stages), default=0)
         trace.extend(_shifted(record, number, before, began_ms) for record in run.trace)
-        stages += [replace(stage, epoch=stage.epoch + before) for stage in run.stages]
-    return trace, stages
+        trace.stages += [replace(stage, epoch=stage.epoch + before) for stage in run.stages]
+    return trace
 
 
 def _shifted(record: TraceRecord, run: int, epochs: int, began_ms: int) -> TraceRecord:

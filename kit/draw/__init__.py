@@ -1,24 +1,28 @@
 """Pictures of runs and graphs: a moment as SVG, a whole run as a page to step through, charts, tables.
 
-Everything is drawn from a trace and the stages of its epochs (`kit.draw.stage.Stage`), nothing else.
+Everything is drawn from a trace and the stages of its epochs (`kit.draw.stage.Stage`), nothing else; so each name here
+takes a Lab, a SparkJob or a Trace, whole or cut or read back from a file.
 """
 
 from __future__ import annotations
 
 from kit.draw.chains import chains, chains_svg
-from kit.draw.frames import Frame, film, frames, last_frame
+from kit.draw.frames import Frame, film, frames, last_frame, moment_svg
 from kit.draw.gantt import gantt, phases
 from kit.draw.job_state import Moment
 from kit.draw.moment import advance, moment_at, moments
 from kit.draw.page import export_html
+from kit.draw.picture import Chart, Svg
 from kit.draw.redistribution import redistribution, redistribution_svg, restores_of
+from kit.draw.run import load_trace, save_trace
 from kit.draw.stage import Stage
-from kit.draw.svg import moment_svg
 
 __all__ = [
+    "Chart",
     "Frame",
     "Moment",
     "Stage",
+    "Svg",
     "advance",
     "chains",
     "chains_svg",
@@ -27,6 +31,7 @@ __all__ = [
     "frames",
     "gantt",
     "last_frame",
+    "load_trace",
     "moment_at",
     "moment_svg",
     "moments",
@@ -34,4 +39,10 @@ __all__ = [
     "redistribution",
     "redistribution_svg",
     "restores_of",
+    "save_trace",
 ]
+
+
+def __dir__() -> list[str]:
+    """What Tab offers: the names below, and nothing that this file happens to need."""
+    return [*__all__, *(name for name in globals() if name.startswith("__"))]

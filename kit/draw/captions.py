@@ -45,6 +45,7 @@ CAPTIONS: dict[tuple[str, str], str] = {
     ("*", "TriggeringStarted"): "{who} begins a checkpoint",
     ("*", "TriggeringFailed"): "A checkpoint could not begin: {detail_or_reason}",
     ("*", "CheckpointPending"): "{kind_of} {cp} is pending: every task must acknowledge it",
+    ("*", "CheckpointPlannedAgain"): "Tasks have finished meanwhile: {who} goes on with checkpoint {cp} without them",
     ("*", "CoordinatorAcknowledged"): "An operator coordinator gave its part of checkpoint {cp}",
     ("*", "MasterHookAcknowledged"): "The hook {hook} gave its part of checkpoint {cp}",
     ("*", "CheckpointTriggered"): "Checkpoint {cp} is triggered: {sources} begin",

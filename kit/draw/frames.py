@@ -8,7 +8,7 @@ not too many of them. `film` packs the frames as differences between scenes, for
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import compress
 from typing import Any
@@ -16,10 +16,12 @@ from typing import Any
 from kit.draw.captions import Ends, caption_of, lower_first
 from kit.draw.job_state import COMPLETED, Moment
 from kit.draw.moment import advance
+from kit.draw.picture import Svg
+from kit.draw.run import run_of
 from kit.draw.scene import Scene, Sprite, Words, scene
 from kit.draw.stage import Stage, stage_for
 from kit.draw.steps import steps
-from kit.draw.svg import LEGEND_HEIGHT, backdrop, moment_svg, picture_layout
+from kit.draw.svg import LEGEND_HEIGHT, backdrop, picture_layout, still
 from kit.protocol.trace import TraceRecord
 
 BULK, PLUMBING, DETAIL, MAIN, MILESTONE = range(5)
@@ -40,7 +42,7 @@ _KINDS = {
         ResolveSnapshot SnapshotResolved RestoreMasterHooks ResetMasterHooks MasterHooksRestored StopEpoch
         CheckpointStored StoreCheckpoint CheckpointDiscarded AcknowledgeIgnored BarrierIgnored EpochEnded
         ReportCheckpointMetrics RecoverCheckpoints CheckpointsRecovered RemoveOrphans OrphansRemoved RemoveStored
-        StoreJobResult JobResultStored StateDiscarded OperatorEventLost CompleteRequest
+        StoreJobResult JobResultStored StateDiscarded OperatorEventLost CompleteRequest CheckpointPlannedAgain
     """,
     MAIN: """
         TriggerTaskCheckpoint WriteSnapshot SnapshotFailed SnapshotWritten AcknowledgeCheckpoint DeclineCheckpoint
@@ -112,9 +114,12 @@ class Frame:
         """What is drawn of it."""
         return scene(picture_layout(self.stage), self.moment, self.words)
 
-    def svg(self) -> str:
+    def svg(self) -> Svg:
         """The frame as a picture that stands alone."""
-        return moment_svg(self.stage, self.moment, self.words)
+        return still(self.stage, self.moment, self.words)
+
+    def _repr_svg_(self) -> str:
+        return self.svg()
 
     def __repr__(self) -> str:
         return f"Frame({self.moment.n} records, {self.moment.at_ms} ms: {self.words.what})"
@@ -125,12 +130,14 @@ def _told(records: Sequence[TraceRecord], ends: Ends) -> str:
     return caption_of(records[0], ends) + more
 
 
-def frames(trace: Iterable[TraceRecord], stages: Sequence[Stage]) -> list[Frame]:
-    """The frames of a run, the first before anything happened."""
+def frames(run: Any) -> list[Frame]:
+    """The frames of a run (a Lab, a SparkJob or a Trace), the first before anything happened."""
+    run = run_of(run)
+    stages = run.stages
     moment = Moment()
     made = [Frame(moment, stage_for(stages, moment.epoch))]
     seen: dict[str, TraceRecord] = {}
-    for group in steps(trace):
+    for group in steps(run.trace):
         cause = seen.get(group[0].cause)
         for record in group:
             moment = advance(moment, record, seen.get(record.cause))
@@ -139,9 +146,14 @@ def frames(trace: Iterable[TraceRecord], stages: Sequence[Stage]) -> list[Frame]
     return made
 
 
-def last_frame(trace: Iterable[TraceRecord], stages: Sequence[Stage]) -> Frame:
-    """The frame at the end of a trace: a run as it stands."""
-    return frames(trace, stages)[-1]
+def last_frame(run: Any) -> Frame:
+    """The last frame of a Lab, a SparkJob or a Trace: the run as it stands."""
+    return frames(run)[-1]
+
+
+def moment_svg(run: Any, n: int | None = None) -> Svg:
+    """The picture of a Lab, a SparkJob or a Trace after its first `n` records, by default of all."""
+    return next(frame for frame in reversed(frames(run)) if n is None or frame.moment.n <= n).svg()
 
 
 def level_of(record: TraceRecord) -> int:
@@ -187,14 +199,14 @@ def _alike(made: Sequence[Frame]) -> set[int | None]:
 # --- the film ---------------------------------------------------------------------------------------------------------
 
 
-def film(trace: Iterable[TraceRecord], stages: Sequence[Stage]) -> dict[str, Any]:
-    """The run as JSON-like data for `stage.js`: backdrops, and frames as differences.
+def film(run: Any) -> dict[str, Any]:
+    """A Lab, a SparkJob or a Trace as JSON-like data for `stage.js`: backdrops, and frames as differences.
 
     A frame is `{"stage", "told", "mark", "at", "n", "set"}`: `told` when it belongs to the story; `set` maps a
     sprite's name to the attributes that changed, or to None when it is gone. The first frame of a stage sets
     everything. A new sprite refers to what it has in common with others by `look`, its number in `looks`.
     """
-    made = frames(trace, stages)
+    made = frames(run)
     told = story(made)
     for level in (DETAIL, MAIN):
         if len(made) > MOST_FRAMES:

@@ -9,18 +9,17 @@ far it came; its last phase is open and lasts until the checkpoint's end, or the
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pandas as pd
 
 from kit.draw.job_state import COMPLETED, Moment, task_of
 from kit.draw.moment import moment_at
+from kit.draw.picture import Chart
+from kit.draw.run import run_of
 from kit.protocol.trace import TraceRecord
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 PHASES = ("start_delay", "alignment", "sync", "async", "ack")
 PHASE_COLOURS = {
@@ -60,14 +59,14 @@ class _Span:
     open: bool
 
 
-def phases(trace: Iterable[TraceRecord], checkpoint: int | None = None) -> pd.DataFrame:
-    """One row per checkpoint and subtask, or those of one checkpoint.
+def phases(run: Any, checkpoint: int | None = None) -> pd.DataFrame:
+    """One row per checkpoint and subtask, or those of one checkpoint, of a Lab, a SparkJob or a Trace.
 
     Columns: checkpoint_id, task, status ("acknowledged", "declined", "unfinished"), open_phase (the phase an
     unfinished subtask is in, else ""), start_delay_ms, alignment_ms, sync_ms, async_ms, ack_ms, total_ms (Int64; what
     has not begun is missing, an open phase is as long as it lasted), bytes (Int64).
     """
-    records = list(trace)
+    records = run_of(run).trace
     last = moment_at(records)
     ways = _ways(records)
     rows = []
@@ -95,24 +94,28 @@ def phases(trace: Iterable[TraceRecord], checkpoint: int | None = None) -> pd.Da
     return frame.astype({name: "Int64" for name in COLUMNS if name.endswith("_ms") or name == "bytes"})
 
 
-def gantt(trace: Iterable[TraceRecord], checkpoint: int | None = None) -> Figure:
+def gantt(run: Any, checkpoint: int | None = None) -> Chart:
     """The phases of one checkpoint's subtasks as bars over time, by default of the last checkpoint that began.
 
-    Raises ValueError when the trace knows no such checkpoint.
+    `run` is a Lab, a SparkJob or a Trace. Raises ValueError when it knows no such checkpoint.
     """
     from matplotlib.figure import Figure
+    from matplotlib.layout_engine import ConstrainedLayoutEngine
     from matplotlib.patches import Patch
 
-    records = list(trace)
+    records = run_of(run).trace
     last = moment_at(records)
     number = max(last.checkpoints, default=None) if checkpoint is None else checkpoint
     if number is None or number not in last.checkpoints:
         there = ", ".join(map(str, last.checkpoints)) or "none"
-        raise ValueError(f"the trace has no checkpoint {number}; there are: {there}")
+        asked = "no checkpoint yet" if checkpoint is None else f"no checkpoint {number}; there are: {there}"
+        raise ValueError(f"the run has {asked}")
     known = last.checkpoints[number]
     until = known.finished_ms if known.finished_ms is not None else last.at_ms
     ways = _ways(records)
-    figure = Figure(figsize=(9.5, 1.5 + 0.32 * max(1, len(known.expected))), layout="constrained")
+    figure = Figure(
+        figsize=(9.5, 1.5 + 0.32 * max(1, len(known.expected))), layout=ConstrainedLayoutEngine(w_pad=0.12, h_pad=0.12)
+    )
     axes = figure.subplots()
     for row, task in enumerate(known.expected):
         way = ways.get((number, task), _Way())
@@ -131,7 +134,7 @@ def gantt(trace: Iterable[TraceRecord], checkpoint: int | None = None) -> Figure
     handles = [Patch(facecolor=PHASE_COLOURS[phase], label=f"{phase}: {PHASE_WORDS[phase]}") for phase in PHASES]
     handles.append(Patch(facecolor="white", edgecolor="#54606f", hatch="////", label="hatched: not finished"))
     figure.legend(handles=handles, loc="outside lower center", ncols=3, fontsize=8, frameon=False)
-    return figure
+    return Chart(figure, _title(last, number))
 
 
 def _title(last: Moment, number: int) -> str:

@@ -8,7 +8,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from html import escape
 from typing import Any
+
+import pandas as pd
 
 from kit.draw.captions import caption_of
 from kit.protocol.trace import TraceRecord
@@ -130,6 +133,14 @@ class RestoreMoment:
     assignments: tuple[Mapping[str, Any], ...] = ()
     before: Mapping[str, int] = field(default_factory=dict)
 
+    def __repr__(self) -> str:
+        return f"RestoreMoment(epoch {self.epoch} from checkpoint {self.checkpoint_id}, {len(self.assignments)} parts)"
+
+    def _repr_svg_(self) -> str:
+        from kit.draw.redistribution import redistribution_svg
+
+        return redistribution_svg(self)
+
 
 @dataclass(frozen=True, slots=True)
 class MessageMoment:
@@ -175,6 +186,22 @@ class Moment:
     def pending(self) -> tuple[CheckpointMoment, ...]:
         """The checkpoints that are neither completed nor aborted."""
         return tuple(checkpoint for checkpoint in self.checkpoints.values() if checkpoint.status == PENDING)
+
+    def to_pandas(self) -> pd.DataFrame:
+        """One row a task: task, state, attempt, checkpoint (the newest it met, Int64) and its phase there, restored and
+        published (checkpoint ids, Int64), error.
+        """
+        rows = [
+            (name, now.state, now.attempt, *(now.checkpoint or (None, "")), now.restored, now.published, now.error)
+            for name, now in self.tasks.items()
+        ]
+        columns = ["task", "state", "attempt", "checkpoint", "phase", "restored", "published", "error"]
+        ids = dict.fromkeys(("checkpoint", "restored", "published"), "Int64")
+        return pd.DataFrame(rows, columns=columns).astype(ids)
+
+    def _repr_html_(self) -> str:
+        table = self.to_pandas()
+        return f"<p>{escape(repr(self))}</p>{table.astype(object).where(table.notna(), '').to_html(index=False)}"
 
     def __repr__(self) -> str:
         return f"Moment({self.n} records, {self.at_ms} ms, epoch {self.epoch}, {self.job}: {self.caption})"

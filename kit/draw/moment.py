@@ -7,7 +7,7 @@ one entry of the table `MEANINGS`, by role and kind; kinds without an entry only
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import chain
 from typing import Any
@@ -30,6 +30,7 @@ from kit.draw.job_state import (
     with_phase,
     with_task,
 )
+from kit.draw.run import run_of
 from kit.draw.steps import steps
 from kit.protocol.trace import TraceRecord
 
@@ -47,21 +48,26 @@ def advance(moment: Moment, record: TraceRecord, cause: TraceRecord | None = Non
     return replace(moment, n=moment.n + 1, at_ms=max(moment.at_ms, record.at_ms), record=record, cause=cause)
 
 
-def moments(trace: Iterable[TraceRecord]) -> Iterator[Moment]:
-    """Moment 0, before anything happened, and the moment after each record, causes before effects."""
+def moments(run: Any) -> Iterator[Moment]:
+    """Moment 0, before anything happened, and the moment after each record, causes before effects.
+
+    `run` is a Lab, a SparkJob or a Trace.
+    """
     moment = Moment()
     yield moment
     seen: dict[str, TraceRecord] = {}
-    for record in chain.from_iterable(steps(trace)):
+    for record in chain.from_iterable(steps(run_of(run).trace)):
         moment = advance(moment, record, seen.get(record.cause))
         seen[record.id] = record
         yield moment
 
 
-def moment_at(trace: Iterable[TraceRecord], n: int | None = None) -> Moment:
-    """The moment after the first `n` records; after all of them when there are fewer or `n` is None."""
+def moment_at(run: Any, n: int | None = None) -> Moment:
+    """The moment after the first `n` records of a Lab, SparkJob or Trace; after all of them when there are fewer or
+    `n` is None.
+    """
     moment = Moment()
-    for moment in moments(trace):
+    for moment in moments(run):
         if moment.n == n:
             break
     return moment
@@ -174,6 +180,11 @@ def _task_gone(moment: Moment, record: TraceRecord) -> Moment:
     return with_task(moment, task_of(record), state="CANCELED")
 
 
+def _epoch_ended(moment: Moment, record: TraceRecord) -> Moment:
+    """All workers have left, and with them whatever was on its way between them."""
+    return replace(moment, channels={}) if record.data["epoch"] == moment.epoch else moment
+
+
 # --- checkpoints ------------------------------------------------------------------------------------------------------
 
 
@@ -272,6 +283,7 @@ MEANINGS: dict[tuple[str, str], Meaning] = {
     ("event", "SlotLost"): _slot_lost,
     ("*", "TaskKilled"): _task_killed,
     ("event", "CancelTask"): _task_gone,
+    ("event", "EpochEnded"): _epoch_ended,
     ("command", "InitializeLocation"): _step("making its directory"),
     ("event", "LocationInitialized"): _step("asking hooks and operator coordinators"),
     ("*", "CheckpointPending"): _pending,

@@ -7,7 +7,7 @@ the network for nothing, and its content security policy says so to the browser.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -18,9 +18,8 @@ from kit.draw.frames import film, last_frame
 from kit.draw.job_state import Moment
 from kit.draw.moment import moment_at
 from kit.draw.redistribution import redistribution, redistribution_svg
-from kit.draw.stage import Stage
+from kit.draw.run import Run, run_of
 from kit.draw.svg import asset
-from kit.protocol.trace import Trace
 
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
 
@@ -51,8 +50,7 @@ document.querySelector(".kit-player").focus({ preventScroll: true });
 
 
 def export_html(
-    trace: Trace,
-    stages: Sequence[Stage],
+    run: Any,
     path: str | Path,
     title: str = "A run",
     tables: Mapping[str, pd.DataFrame] | None = None,
@@ -60,27 +58,27 @@ def export_html(
 ) -> Path:
     """Write the run as one HTML file and return its path.
 
-    `stages` are the shapes of its epochs; `tables` go below the picture, by heading, after those of checkpoints and
+    `run` is a Lab, a SparkJob or a Trace; `tables` go below the picture, by heading, after those of checkpoints and
     restores; `intro` is a sentence or two of plain text above it.
     """
     target = Path(path)
     target.parent.mkdir(parents=True, exist_ok=True)
-    target.write_text(page_html(trace, stages, title, tables, intro), encoding="utf-8")
+    target.write_text(page_html(run, title, tables, intro), encoding="utf-8")
     return target
 
 
 def page_html(
-    trace: Trace,
-    stages: Sequence[Stage],
+    run: Any,
     title: str = "A run",
     tables: Mapping[str, pd.DataFrame] | None = None,
     intro: str = "",
 ) -> str:
     """The page that `export_html` writes."""
-    last = moment_at(trace)
+    run = run_of(run)
+    last = moment_at(run)
     script = asset("stage.js").replace("export default { render };", "const stage = { render };")
-    data = json.dumps(film(trace, stages), separators=(",", ":"), ensure_ascii=False).replace("</", "<\\/")
-    still = last_frame(trace, stages).svg()
+    data = json.dumps(film(run), separators=(",", ":"), ensure_ascii=False).replace("</", "<\\/")
+    still = last_frame(run).svg()
     return (
         f'<!doctype html><html lang="en"><head><meta charset="utf-8">'
         f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">'
@@ -88,7 +86,7 @@ def page_html(
         f"<style>{_PAGE_CSS}{asset('stage.css')}{asset('player.css')}</style></head><body>"
         f"<h1>{escape(title)}</h1>{f'<p>{escape(intro)}</p>' if intro else ''}"
         f'<div id="stage"><noscript>{still}</noscript></div>'
-        f"{_tables(trace, last, tables or {})}"
+        f"{_tables(run, last, tables or {})}"
         f'<script type="application/json" id="film">{data}</script>'
         f'<script type="module">{script}{_MODEL_JS}</script></body></html>'
     )
@@ -113,12 +111,12 @@ def checkpoints_table(last: Moment) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=columns).astype({"duration_ms": "Int64", "size_bytes": "Int64"})
 
 
-def _tables(trace: Trace, last: Moment, tables: Mapping[str, pd.DataFrame]) -> str:
+def _tables(run: Run, last: Moment, tables: Mapping[str, pd.DataFrame]) -> str:
     parts = ["<h2>Checkpoints</h2>", table_html(checkpoints_table(last))]
     for restore in last.restores:
         parts.append(f"<h2>Restore in epoch {restore.epoch}, from checkpoint {restore.checkpoint_id}</h2>")
         parts.append(f'<div class="picture">{redistribution_svg(restore)}</div>')
-    given = redistribution(trace)
+    given = redistribution(run)
     if len(given):
         parts += ["<h2>What each restore gave to whom</h2>", table_html(given)]
     for heading, table in tables.items():

@@ -15,10 +15,10 @@ import pandas as pd
 
 from kit.draw.job_state import RestoreMoment
 from kit.draw.moment import moment_at
+from kit.draw.picture import Svg
 from kit.draw.scene import fit, size_text
-from kit.draw.svg import asset, open_svg
+from kit.draw.svg import document
 from kit.protocol.tasks import split_task_name
-from kit.protocol.trace import TraceRecord
 from kit.state.key_groups import key_group_range_for_operator_index
 
 WIDTH, ROW_HEIGHT, LEFT, RIGHT = 1000.0, 128.0, 40.0, 960.0
@@ -47,19 +47,19 @@ COLUMNS = [
 ]
 
 
-def restores_of(trace: Iterable[TraceRecord]) -> tuple[RestoreMoment, ...]:
-    """Every restore of a run, oldest first."""
-    return moment_at(trace).restores
+def restores_of(run: Any) -> tuple[RestoreMoment, ...]:
+    """Every restore of a Lab, a SparkJob or a Trace, oldest first."""
+    return moment_at(run).restores
 
 
-def redistribution(trace: Iterable[TraceRecord]) -> pd.DataFrame:
-    """One row per restore, operator, new subtask and kind of state.
+def redistribution(run: Any) -> pd.DataFrame:
+    """One row per restore, operator, new subtask and kind of state, of a Lab, a SparkJob or a Trace.
 
     Columns: epoch, checkpoint_id, operator, task, kind ("keyed", "operator", "in flight, input" or "in flight,
     output"), from (list of old subtask indices), first_group and last_group (Int64; for keyed state), entries, bytes.
     """
     rows = []
-    for restore in restores_of(trace):
+    for restore in restores_of(run):
         for given in restore.assignments:
             first, last = given.get("key_groups") or (None, None)
             head = [restore.epoch, restore.checkpoint_id, given["operator"], given["task"], given["kind"]]
@@ -68,8 +68,12 @@ def redistribution(trace: Iterable[TraceRecord]) -> pd.DataFrame:
     return frame.astype(dict.fromkeys(("first_group", "last_group", "entries", "bytes"), "Int64"))
 
 
-def redistribution_svg(restore: RestoreMoment) -> str:
-    """The picture of one restore, operator by operator."""
+def redistribution_svg(run: Any, epoch: int | None = None) -> Svg:
+    """The picture of one restore, operator by operator: of the one that `epoch` began with, by default the last.
+
+    `run` is a Lab, a SparkJob or a Trace, or the restore itself. Raises ValueError when there was no such restore.
+    """
+    restore = run if isinstance(run, RestoreMoment) else _restore(restores_of(run), epoch)
     by_operator: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
     for given in restore.assignments:
         by_operator.setdefault((given["operator"], given["kind"]), []).append(given)
@@ -84,11 +88,20 @@ def redistribution_svg(restore: RestoreMoment) -> str:
     note = "above: the subtasks that wrote the state, below: those that read it; a colour stays with its writer"
     if not by_operator:
         note = "the checkpoint holds no state"
-    return (
-        f"{open_svg(WIDTH, height)}<style>{asset('stage.css')}</style>"
-        f'<rect width="100%" height="100%" fill="#ffffff"/><text x="24" y="26" class="what">{escape(title)}</text>'
-        f'<text x="24" y="45" class="because">{note}</text>{"".join(parts)}</svg>'
+    drawn = (
+        f'<text x="24" y="26" class="what">{escape(title)}</text>'
+        f'<text x="24" y="45" class="because">{note}</text>{"".join(parts)}'
     )
+    return document(WIDTH, height, drawn, title)
+
+
+def _restore(restores: Sequence[RestoreMoment], epoch: int | None) -> RestoreMoment:
+    for restore in reversed(restores):
+        if epoch in (None, restore.epoch):
+            return restore
+    there = ", ".join(str(restore.epoch) for restore in restores)
+    asked = "nothing has been restored in this run" if epoch is None else f"epoch {epoch} began with no restore"
+    raise ValueError(f"{asked}; epochs that did: {there or 'none'}")
 
 
 def _operator(

@@ -113,6 +113,9 @@ function button(label, hint, act) {
   return node;
 }
 
+// What these do with a key is theirs, not the picture's.
+const TYPED_INTO = { SELECT: () => true, BUTTON: (key) => key === " ", INPUT: (key, node) => key === " " && node.type === "checkbox" };
+
 // The controls: which frames are shown, which one is now, and whether they run by themselves.
 class Player {
   constructor(model, el) {
@@ -130,10 +133,21 @@ class Player {
     this.go(model.get("value") ?? 0, false);
   }
 
+  // Another film of the same run: what had been chosen stays chosen.
+  take(film, index) {
+    this.film = film;
+    const picture = new Picture(film);
+    this.picture.svg.replaceWith(picture.svg);
+    this.picture = picture;
+    this.now = index;
+    this.choose(this.every.checked);
+  }
+
   controls() {
     const bar = document.createElement("div");
     bar.className = "kit-controls";
     this.play = button("▶ Play", "play or pause (space)", () => this.toggle());
+    this.present = button("Now ⇥", "to the present, with all that has happened since (n)", () => this.toPresent());
     this.slider = document.createElement("input");
     this.slider.type = "range";
     this.slider.min = 0;
@@ -164,6 +178,7 @@ class Player {
       every,
       this.count,
     );
+    if (this.model.send) bar.insertBefore(this.present, this.speed);
     return bar;
   }
 
@@ -179,7 +194,8 @@ class Player {
   help() {
     const text = document.createElement("div");
     text.className = "kit-help";
-    text.textContent = "Keys: ← → one step, space plays, c the next checkpoint, f failure, r restore, e every step, home and end.";
+    text.textContent = "Keys: ← → one step, space plays, c the next checkpoint, f failure, r restore, e every step, home and end";
+    text.textContent += this.model.send ? ", n the present." : ".";
     return text;
   }
 
@@ -201,8 +217,14 @@ class Player {
     if (this.now !== undefined) this.go(this.now, false);
   }
 
+  // The kernel knows whether there is more by now.
+  toPresent() {
+    this.go(this.film.frames.length - 1);
+    this.model.send?.("present");
+  }
+
   get position() {
-    let position = this.visible.findLastIndex((index) => index <= this.now);
+    const position = this.visible.findLastIndex((index) => index <= this.now);
     return Math.max(0, position);
   }
 
@@ -225,6 +247,9 @@ class Player {
     this.slider.value = this.position;
     const { at } = this.film.frames[this.now];
     this.count.textContent = `step ${this.position} of ${this.visible.length - 1}, ${at} ms`;
+    const more = this.visible.length - 1 - this.position;
+    this.present.textContent = more ? `Now ⇥ ${more} more` : "Now ⇥";
+    this.present.classList.toggle("kit-more", more > 0);
     if (tell && this.model.get("value") !== this.now) {
       this.model.set("value", this.now);
       this.model.save_changes();
@@ -244,8 +269,11 @@ class Player {
     this.timer = setTimeout(tick, 200);
   }
 
+  // All plain keys end here: the notebook would cut the cell at an x, and run it at an Enter.
   key(event) {
-    if (event.ctrlKey || event.metaKey || event.altKey || event.target === this.speed) return;
+    if (event.ctrlKey || event.metaKey || event.altKey || event.key === "Tab") return;
+    event.stopPropagation();
+    if (TYPED_INTO[event.target.tagName]?.(event.key, event.target)) return;
     const acts = {
       ArrowRight: () => this.move(1),
       ArrowLeft: () => this.move(-1),
@@ -259,28 +287,28 @@ class Player {
       r: () => this.jump("restore", 1),
       R: () => this.jump("restore", -1),
       e: () => this.choose(!this.every.checked),
+      n: () => this.toPresent(),
     };
     const act = acts[event.key];
     if (act === undefined) return;
     event.preventDefault();
-    event.stopPropagation();
     act();
   }
 }
 
 function render({ model, el }) {
-  let player = new Player(model, el);
+  const player = new Player(model, el);
   const follow = () => player.go(model.get("value"), false);
-  const reload = () => {
-    player.toggle(false);
-    player = new Player(model, el);
-  };
+  const take = () => player.take(model.get("film"), model.get("value"));
+  const ask = () => model.send("news");
   model.on("change:value", follow);
-  model.on("change:film", reload);
+  model.on("change:film", take);
+  model.on("change:news", ask);
   return () => {
     player.toggle(false);
     model.off("change:value", follow);
-    model.off("change:film", reload);
+    model.off("change:film", take);
+    model.off("change:news", ask);
   };
 }
 

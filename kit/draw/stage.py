@@ -6,7 +6,7 @@ drawn anywhere. Rescaling changes the shape: a run has one stage for each epoch 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +14,7 @@ from kit.protocol.tasks import split_task_name
 
 if TYPE_CHECKING:
     from kit.graph.execution_graph import ExecutionGraph
+    from kit.graph.job_graph import JobGraph
 
 MOST_BOXES = 6
 """An operator with more subtasks than this is drawn as one box."""
@@ -45,12 +46,37 @@ class StageChannel:
 
 
 @dataclass(frozen=True, slots=True)
+class StageOperator:
+    """An operator as the user wrote it, and the vertex that it is chained into."""
+
+    name: str
+    uid: str | None
+    vertex: str
+
+
+@dataclass(frozen=True, slots=True)
+class StageEdge:
+    """What flows from one operator to another, by their places in `Stage.operators`; `shipping` says how.
+
+    `reason` says why the two are not chained; empty when they are.
+    """
+
+    source: int
+    target: int
+    shipping: str
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Stage:
-    """The shape of one epoch."""
+    """The shape of one epoch: tasks and channels, and the operators and edges that they were made from."""
 
     epoch: int
     vertices: tuple[StageVertex, ...]
     channels: tuple[StageChannel, ...]
+    job: str = ""
+    operators: tuple[StageOperator, ...] = ()
+    edges: tuple[StageEdge, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """The stage as JSON-like data."""
@@ -63,6 +89,9 @@ class Stage:
             data["epoch"],
             tuple(StageVertex(**{**vertex, "operators": tuple(vertex["operators"])}) for vertex in data["vertices"]),
             tuple(StageChannel(**channel) for channel in data["channels"]),
+            data["job"],
+            tuple(StageOperator(**operator) for operator in data["operators"]),
+            tuple(StageEdge(**edge) for edge in data["edges"]),
         )
 
     @classmethod
@@ -87,11 +116,22 @@ class Stage:
             )
             for channel in graph.channels
         )
-        return cls(epoch, vertices, channels)
+        job = graph.job_graph
+        operators = tuple(
+            StageOperator(operator.name, operator.uid, vertex.name)
+            for vertex in job.vertices
+            for operator in vertex.operators
+        )
+        return cls(epoch, vertices, channels, job.name, operators, tuple(_edges(job)))
 
     def __repr__(self) -> str:
         shape = " -> ".join(f"{vertex.name} x{vertex.parallelism}" for vertex in self.vertices)
         return f"Stage(epoch {self.epoch}: {shape}, {len(self.channels)} channels)"
+
+    def _repr_svg_(self) -> str:
+        from kit.draw.chains import chains_svg
+
+        return chains_svg(self)
 
     def vertex_of(self, task: str) -> StageVertex:
         """The vertex that a task is a subtask of."""
@@ -105,6 +145,18 @@ class Stage:
     def tasks(self) -> list[str]:
         """All tasks, vertex by vertex."""
         return [f"{vertex.name}/{subtask}" for vertex in self.vertices for subtask in range(vertex.parallelism)]
+
+
+def _edges(job: JobGraph) -> Iterator[StageEdge]:
+    """Vertex by vertex the edges into it, then those inside."""
+    chained = [operator for vertex in job.vertices for operator in vertex.operators]
+    place = {operator.operator_id: number for number, operator in enumerate(chained)}
+    for vertex in job.vertices:
+        for edge in vertex.inputs:
+            yield StageEdge(place[edge.source_operator], place[edge.target_operator], edge.shipping, edge.reason)
+        for operator in vertex.operators:
+            if operator.input_operator is not None:
+                yield StageEdge(place[operator.input_operator], place[operator.operator_id], "forward")
 
 
 def stage_for(stages: Iterable[Stage], epoch: int) -> Stage:

@@ -347,7 +347,13 @@ class CheckpointStatistics:
             "History": self.history.head(10),
             "Summary": self.summary,
         }
-        return "".join(f"<h4>{name}</h4>{table.to_html(na_rep='')}" for name, table in parts.items())
+        return "".join(f"<h4>{name}</h4>{_html(table)}" for name, table in parts.items())
+
+
+def _html(table: pd.DataFrame) -> str:
+    """A table that scrolls by itself where it is too wide, empty where nothing is known."""
+    shown = table.astype(object).where(table.notna(), "")
+    return f'<div style="overflow-x:auto">{shown.to_html(index=table.index.dtype == object)}</div>'
 
 
 def _reports(stats: CheckpointStats) -> Iterator[tuple[str, SubtaskStats | None]]:

@@ -12,7 +12,8 @@ from pathlib import Path
 
 from kit.draw.job_state import Moment
 from kit.draw.layout import MARGIN, Layout, lay_out
-from kit.draw.scene import GRAPH_TOP, LAYERS, Scene, Sprite, Words, fit, scene
+from kit.draw.picture import CARD, Svg
+from kit.draw.scene import GRAPH_TOP, LAYERS, Scene, Sprite, Words, fit, scene, words_of
 from kit.draw.stage import Stage
 
 LEAST_WIDTH, LEGEND_HEIGHT = 1100, 86
@@ -29,29 +30,28 @@ def picture_layout(stage: Stage) -> Layout:
     return lay_out(stage, float(GRAPH_TOP), float(LEAST_WIDTH))
 
 
-def moment_svg(stage: Stage, moment: Moment, words: Words | None = None) -> str:
-    """The picture of one moment as an SVG document; `words` replace the caption."""
+def still(stage: Stage, moment: Moment, words: Words | None = None) -> Svg:
+    """The picture of one moment; `words` replace the caption."""
     layout = picture_layout(stage)
-    sprites = scene(layout, moment, words)
-    return (
-        open_svg(layout.width, layout.height + LEGEND_HEIGHT)
-        + f"<style>{asset('stage.css')}</style>"
-        + backdrop(layout, sprites)
-        + "</svg>"
-    )
+    words = words or words_of(stage, moment)
+    drawn = backdrop(layout, scene(layout, moment, words))
+    return document(layout.width, layout.height + LEGEND_HEIGHT, drawn, words.what)
 
 
-def open_svg(width: float, height: float) -> str:
-    """The opening tag: as wide as there is room, at most `width` px."""
-    return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" class="kit-stage" viewBox="0 0 {width:g} {height:g}" width="100%" '
-        f'style="max-width:{width:g}px" role="img">'
+def document(width: float, height: float, drawn: str, title: str) -> Svg:
+    """A picture on its light card, `width` px wide, or as wide as there is room."""
+    return Svg.of(
+        f'<svg xmlns="http://www.w3.org/2000/svg" class="kit-stage" viewBox="0 0 {width:g} {height:g}" '
+        f'width="{width:g}" height="{height:g}" style="max-width:100%;height:auto" role="img" '
+        f'aria-label="{escape(title)}">'
+        f"<style>{asset('stage.css')}</style>{CARD}{drawn}</svg>",
+        title,
     )
 
 
 def backdrop(layout: Layout, sprites: Scene | None = None) -> str:
     """All that lies between the svg's tags: the fixed parts, and the layers with the sprites in them."""
-    parts = [_DEFS, '<rect width="100%" height="100%" fill="#ffffff"/>', *_titles(layout), *_legend(layout)]
+    parts = [_DEFS, *_titles(layout), *_legend(layout)]
     for layer in LAYERS:
         parts.append(f'<g data-layer="{layer}">')
         parts += [element(name, sprite) for name, sprite in (sprites or {}).items() if sprite["layer"] == layer]

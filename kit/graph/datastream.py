@@ -29,7 +29,6 @@ from kit.operators.spec import SchemaError, column_field, key_type_of
 from kit.operators.transform import Filter, FlatMap, Map, MapBatches, Rename, Select, WithColumn
 from kit.operators.watermarks import TimestampsAndWatermarks
 from kit.state.descriptors import MapStateDescriptor
-from kit.state.key_groups import java_hash
 
 if TYPE_CHECKING:
     from kit.graph.connected_streams import ConnectedStreams
@@ -136,11 +135,7 @@ class DataStream:
 
     def key_by(self, *columns: str) -> KeyedStream:
         """Records with equal values in these columns meet in one subtask."""
-        key_type = key_type_of(self.schema, columns, "key_by")
-        try:
-            java_hash(pa.array([], key_type))
-        except TypeError as error:
-            raise SchemaError(f"key_by({', '.join(columns)}): {error}") from None
+        key_type_of(self.schema, columns, "key_by")
         from kit.graph.keyed_stream import KeyedStream
 
         return KeyedStream(self._env, self._partitioned(PartitionerKind.HASH, columns), self.schema)

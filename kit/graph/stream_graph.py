@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from kit.graph.partitioners import PartitionerKind, PartitionFunction
 from kit.graph.settings import JobSettings
+from kit.operators.sink import SinkSpec
 
 if TYPE_CHECKING:
     from kit.operators.base import OperatorSpec
@@ -102,6 +103,7 @@ class StreamGraph:
 
     def __post_init__(self) -> None:
         check_uids((node.uid, f"{node.name!r} (#{node.node_id})") for node in self.nodes)
+        self._check_sinks()
         object.__setattr__(self, "_nodes", {node.node_id: node for node in self.nodes})
         inputs: dict[int, list[StreamEdge]] = {node.node_id: [] for node in self.nodes}
         outputs: dict[int, list[StreamEdge]] = {node.node_id: [] for node in self.nodes}
@@ -129,6 +131,19 @@ class StreamGraph:
     def sources(self) -> list[StreamNode]:
         """The nodes without inputs."""
         return [node for node in self.nodes if not self.inputs(node)]
+
+    def _check_sinks(self) -> None:
+        """Two sinks with one path would give their files the same names."""
+        writers: dict[str, StreamNode] = {}
+        for node in self.nodes:
+            if isinstance(node.spec, SinkSpec):
+                path = node.spec.sink.path.rstrip("/")
+                other = writers.setdefault(path, node)
+                if other is not node:
+                    raise GraphError(
+                        f"{other.name!r} and {node.name!r} both write to {path}: give each sink a path of its own, or "
+                        "make one stream of the two with union(...) and give that one sink"
+                    )
 
     def _check_forward(self, edge: StreamEdge) -> None:
         source, target = self.node(edge.source), self.node(edge.target)

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 from kit.coordinator.master_hooks import MasterHooks
 from kit.graph.job_graph import JobGraph
-from kit.host.output import Output, sinks
+from kit.host.output import Output, begin_new_output, sinks
 from kit.host.store_errors import InconsistentStoreError
 from kit.host.stores import CheckpointStore
 from kit.operators.source_spec import SourceSpec
@@ -84,7 +84,7 @@ class JobFiles:
         spec = self._job.operator(command.operator_id).spec
         assert isinstance(spec, SourceSpec)
         try:
-            splits = spec.source.enumerate_splits()
+            splits = spec.source.splits_for(self._job.vertex_of(command.operator_id).parallelism)
         except (OSError, ValueError) as error:
             return StartFailed(error=f"source {spec.name!r}: {error}")
         return SplitsEnumerated(operator_id=command.operator_id, splits=tuple(splits))
@@ -105,6 +105,11 @@ class JobFiles:
             found = tuple(RecoveredCheckpoint(each, self._metadata_of(each)) for each in stored)
         except (OSError, ValueError) as error:
             return StartFailed(error=f"the checkpoints of job {self._job.name} cannot be recovered: {error}")
+        try:
+            if not (found or status or command.restores):
+                begin_new_output(self._job, self._output)
+        except OSError as error:
+            return StartFailed(error=str(error))
         return CheckpointsRecovered(checkpoints=found, status=status)
 
     def _metadata_of(self, stored: StoredCheckpoint) -> bytes | None:

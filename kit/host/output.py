@@ -32,6 +32,12 @@ class Output(Protocol):
     def sweep(self, sink: Sink, job_id: str, orphans: Collection[int]) -> None:
         """Forget what a job has staged for a sink with these checkpoints."""
 
+    def published_files(self, sink: Sink) -> list[str]:
+        """The names of the Parquet files that readers of a sink's directory see, in order."""
+
+    def delete_published(self, sink: Sink, names: Iterable[str]) -> None:
+        """Delete these."""
+
 
 def sinks(job: JobGraph) -> Iterator[Sink]:
     """The sinks of a job."""
@@ -39,6 +45,44 @@ def sinks(job: JobGraph) -> Iterator[Sink]:
         for operator in vertex.operators:
             if isinstance(operator.spec, SinkSpec):
                 yield operator.spec.sink
+
+
+def check_new_output(job: JobGraph, output: Output) -> None:
+    """Raise FileExistsError, naming the sink, when a run that begins anew would mix its rows with those of another."""
+    for sink in sinks(job):
+        found = output.published_files(sink)
+        foreign = [name for name in found if not sink.is_part(name)]
+        own = [name for name in found if sink.is_part_of(name, job.job_id)]
+        if sink.mode == "error" and found:
+            raise FileExistsError(
+                f"{sink.path} already holds {_counted(found)}: the rows of this run would be mixed with those of "
+                "another.\n  Write to another directory, or say what is meant: "
+                f'{type(sink).__name__}(path, mode="overwrite") deletes what sinks wrote there, mode="append" adds to '
+                "it.\n  A job that goes on from a savepoint or checkpoint (restore_path=...) adds to its own output."
+            )
+        if sink.mode == "overwrite" and foreign:
+            raise FileExistsError(
+                f'{sink.path} holds {_counted(foreign)}, which no sink wrote: mode="overwrite" does not delete '
+                "that.\n  Remove what is not needed, or write to another directory."
+            )
+        if sink.mode == "append" and own:
+            raise FileExistsError(
+                f"{sink.path} holds {_counted(own)} of a run with the job id {job.job_id}, which this run has too: the "
+                "names of their files would be the same.\n"
+                "  Give this run an id of its own: StreamEnvironment(job_id=...), 32 hex digits."
+            )
+
+
+def begin_new_output(job: JobGraph, output: Output) -> None:
+    """The same, and then delete what the sinks are to overwrite."""
+    check_new_output(job, output)
+    for sink in sinks(job):
+        if sink.mode == "overwrite":
+            output.delete_published(sink, filter(sink.is_part, output.published_files(sink)))
+
+
+def _counted(names: list[str]) -> str:
+    return f"{len(names)} Parquet file{'s' * (len(names) > 1)} ({names[0]}{', ...' * (len(names) > 1)})"
 
 
 class MemoryOutput:
@@ -72,6 +116,16 @@ class MemoryOutput:
         for path in list(self.staged):
             if path.startswith(f"{directory}/") and sink.staged_by(path.rpartition("/")[2]) in orphans:
                 del self.staged[path]
+
+    def published_files(self, sink: Sink) -> list[str]:
+        """The names of the parts that are visible."""
+        directory = sink.path.rstrip("/")
+        return sorted(path.rpartition("/")[2] for path in self.published if path.rpartition("/")[0] == directory)
+
+    def delete_published(self, sink: Sink, names: Iterable[str]) -> None:
+        """Forget visible rows."""
+        for name in names:
+            del self.published[f"{sink.path.rstrip('/')}/{name}"]
 
     def directories(self) -> list[str]:
         """The sinks' directories that have published something."""

@@ -218,13 +218,7 @@ class JobMaster(Machine):
             allow_non_restored_state=self._start.allow_non_restored_state,
         )
         self.graph = restored.graph
-        self.emit(
-            Note(
-                kind="StateAssigned",
-                checkpoint_id=latest.checkpoint_id,
-                data={"epoch": self.epoch + 1, "path": latest.location, "assignments": restored.assignments},
-            )
-        )
+        self.emit(restored.note(self.epoch + 1, latest.location))
         return dict(restored.restores)
 
     # --- tasks ----------------------------------------------------------------------------------------------------
@@ -251,6 +245,7 @@ class JobMaster(Machine):
             self._start_checkpoints_when_running()
         elif message.state is ExecutionState.FINISHED:
             self.coordinators.data_ended(message.task)
+            self.checkpoints.task_finished()
             self._finish_when_done()
 
     def _task_failed(self, task: str, error: str, *, recoverable: bool = True) -> None:
@@ -265,21 +260,18 @@ class JobMaster(Machine):
     def _start_checkpoints_when_running(self) -> None:
         if self.status is JobStatus.RUNNING and self.tasks.all_running:
             self.emit(Note(kind="AllTasksRunning", data={"epoch": self.epoch}))
-            self._start_scheduler()
+            if self.checkpoints.config.is_periodic and not self.checkpoints.is_periodic_scheduling:
+                self.checkpoints.start_checkpoint_scheduler()
 
     def _take_last_checkpoint_when_all_data_ended(self) -> None:
         """The tasks wait for one more checkpoint before they finish: begin it now rather than an interval later."""
         if (
             self.checkpoints.config.checkpoints_after_tasks_finish
             and self._workers is Workers.AT_WORK
-            and not self._stopping.is_under_way
+            and not (self._stopping.is_under_way or self.checkpoints.took_last_checkpoint)
             and self.tasks.all_data_ended
         ):
             self.checkpoints.handle(events.RequestCheckpoint(request_id=OWN_REQUEST))
-
-    def _start_scheduler(self) -> None:
-        if self.checkpoints.config.is_periodic and not self.checkpoints.is_periodic_scheduling:
-            self.checkpoints.start_checkpoint_scheduler()
 
     def _finish_when_done(self) -> None:
         """All tasks have finished: so has the job, once a savepoint to stop with that everybody acked is decided."""
@@ -355,7 +347,9 @@ class JobMaster(Machine):
             return
         self.checkpoints.abort_pending_checkpoints(CheckpointFailureReason.JOB_FAILOVER_REGION, error)
         self.checkpoints.stop_checkpoint_scheduler()
-        self._give_up_stopping(error)
+        if self._stopping.stands:
+            self._fail_after_savepoint(error)
+            return
         delay_ms = self._restarts.next_delay_ms(self.at) if recoverable else None
         if delay_ms is None:
             self._end_epoch(JobStatus.FAILING, error)
@@ -364,6 +358,12 @@ class JobMaster(Machine):
         self._awaited = {"epoch", RESTART_TIMER}
         self.emit(ScheduleTimer(timer=RESTART_TIMER, due_ms=self.at + delay_ms))
         self._dismiss_workers()
+
+    def _fail_after_savepoint(self, error: str) -> None:
+        """Sinks may have published what the savepoint to stop with covers: no older checkpoint may be gone back to."""
+        answer = self._stopping.give_up(error)
+        self._end_epoch(JobStatus.FAILING, answer.error)
+        super().emit(answer)
 
     def _end_epoch(self, status: JobStatus, error: str) -> None:
         self._become(status, error)
@@ -428,10 +428,10 @@ class JobMaster(Machine):
         self.checkpoints.shut_down(JobStatus.CREATED.name if keep_all else status.name)
         if not keep_all:
             self.emit(remove_orphans((*retained, *store.subsumed), self.checkpoints.completion.savepoints))
-        self._become(status, error)
-        if status is JobStatus.FINISHED and self._stopping.answer is not None:
-            self._emit_if_any(self._stopping.finish())
-        self._give_up_stopping(f"it is {status.name}")
+        answer = self._stopping.end(status, error)
+        self._become(status, answer.error if answer is not None and status is JobStatus.FAILED else error)
+        if answer is not None:
+            super().emit(answer)
 
     @handles(events.RequestCancel)
     def _cancel(self, event: events.RequestCancel) -> None:
@@ -489,17 +489,10 @@ class JobMaster(Machine):
 
     def _answer(self, word: CompleteRequest) -> None:
         if word.request_id == OWN_REQUEST:
-            if word.error and not self.checkpoints.config.is_periodic:
+            if word.error and not (self.checkpoints.config.is_periodic or self.checkpoints.took_last_checkpoint):
                 super().emit(ScheduleTimer(timer=LAST_CHECKPOINT_TIMER, due_ms=self.at + LAST_CHECKPOINT_AGAIN_MS))
         elif not self._stopping.holds_back(word):
             super().emit(word)
-
-    def _give_up_stopping(self, error: str) -> None:
-        self._emit_if_any(self._stopping.give_up(error))
-
-    def _emit_if_any(self, answer: CompleteRequest | None) -> None:
-        if answer is not None:
-            super().emit(answer)
 
     # --- checkpoints ----------------------------------------------------------------------------------------------
 
@@ -515,14 +508,21 @@ class JobMaster(Machine):
         self._restart_when_ready()
         self._fail_for_coordinator()
         if self._stopping.failed:
-            self._stopping.failed = False
-            if self._all_finished and self.epoch:
-                self._on_failure("all tasks have finished, but the savepoint to stop with failed")
-            else:
-                self._start_checkpoints_when_running()
-        elif self._stopping.answer is not None:
+            self._go_on_after_failed_stop()
+        elif self._stopping.stands and self.status is JobStatus.RESTARTING:
+            self._fail_after_savepoint(self.error)
+        elif self._stopping.stands:
             self._finish_when_done()
         return self._commands
+
+    def _go_on_after_failed_stop(self) -> None:
+        """There is no savepoint: nothing was published for its sake, and all goes on as before."""
+        self._stopping.failed = False
+        if self._all_finished and self.epoch:
+            self._on_failure("all tasks have finished, but the savepoint to stop with failed")
+        else:
+            self._start_checkpoints_when_running()
+            self._take_last_checkpoint_when_all_data_ended()
 
     def _fail_for_coordinator(self) -> None:
         error, self._coordinator_failure = self._coordinator_failure, None
@@ -531,8 +531,9 @@ class JobMaster(Machine):
 
     @handles(events.RequestCheckpoint, events.RequestSavepoint)
     def _snapshot_requested(self, event: events.RequestCheckpoint | events.RequestSavepoint) -> None:
-        if self._is_over:
-            self._refuse(event.request_id, "no snapshot can be taken any more: the job ends")
+        if self._is_over or self._stopping.is_under_way:
+            why = "the job ends" if self._is_over else "the job is being stopped with a savepoint"
+            self._refuse(event.request_id, f"no snapshot can be taken any more: {why}")
         else:
             self.checkpoints.handle(event)
 

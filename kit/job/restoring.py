@@ -15,6 +15,7 @@ from typing import Any
 
 from kit.graph.execution_graph import ExecutionGraph
 from kit.graph.job_graph import JobGraph
+from kit.protocol.commands import Note
 from kit.protocol.tasks import TaskRestore, task_name
 from kit.restore.channels import ChannelsHandle, unmerged
 from kit.restore.operator_id_pair import OperatorIDPair
@@ -33,6 +34,12 @@ class RestoredJob:
     graph: ExecutionGraph
     restores: Mapping[str, TaskRestore | None]
     assignments: list[dict[str, Any]]
+    checkpoint_id: int
+
+    def note(self, epoch: int, path: str) -> Note:
+        """What the trace keeps of it: the epoch that begins so, and where the checkpoint is."""
+        data = {"epoch": epoch, "path": path, "assignments": self.assignments}
+        return Note(kind="StateAssigned", checkpoint_id=self.checkpoint_id, data=data)
 
 
 def restore_job(
@@ -60,7 +67,7 @@ def restore_job(
         for subtask, restore in enumerate(of_vertex)
     }
     graph = graph.with_max_parallelism(adopted)
-    return RestoredJob(graph, restores, describe_assignments(job, restores, operator_states))
+    return RestoredJob(graph, restores, describe_assignments(job, restores, operator_states), checkpoint_id)
 
 
 def hold_in_flight_data(restores: Iterable[TaskRestore | None]) -> bool:

@@ -67,7 +67,7 @@ class JobStart:
             self._emit(EnumerateSplits(operator_id=operator_id))
         if durable:
             self.awaited.add(STORE)
-            self._emit(RecoverCheckpoints(recover=event.recover))
+            self._emit(RecoverCheckpoints(recover=event.recover, restores=event.restore_path is not None))
         else:
             self._resolve(event)
 

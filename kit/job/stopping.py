@@ -1,14 +1,20 @@
 """Stop-with-savepoint: the request, the savepoint that answers it, and when the answer may be given.
 
-The user is answered only when the job has finished, for until then it may still fail and go on from the savepoint. A
-savepoint that fails is answered at once; periodic checkpoints then go on, or, if all tasks have finished meanwhile,
-the job fails over.
+The user is answered only when the job has finished, for until then it may still fail. A savepoint that fails is
+answered at once; periodic checkpoints then go on, or, if all tasks have finished meanwhile, the job fails over.
 
-Follows Flink's `StopWithSavepointTerminationManager` and `StopWithSavepointTerminationHandlerImpl`.
+Once the savepoint stands, its tasks are told and sinks publish what it covers. A restart would go back to an older
+checkpoint and publish the same rows again, so from then on no failure is recovered from: the job fails, names the
+savepoint, and its user goes on from that alone. With a durable store the savepoint is noted there before any task is
+told, so a driver that dies in between is followed by one that goes on from the savepoint too.
+
+Follows Flink's `StopWithSavepointTerminationManager`, `StopWithSavepointTerminationHandlerImpl` and
+`StopWithSavepointStoppingException`, which is not recoverable. The note in the store has no twin in Flink.
 """
 
 from __future__ import annotations
 
+from kit.job.status import JobStatus
 from kit.protocol.commands import CompleteRequest
 
 
@@ -28,6 +34,11 @@ class StopWithSavepoint:
         """Whether the job is being stopped."""
         return self.request is not None
 
+    @property
+    def stands(self) -> bool:
+        """Whether the savepoint is complete, so that sinks may have published what it covers."""
+        return self.answer is not None
+
     def holds_back(self, word: CompleteRequest) -> bool:
         """Take note of the answer to the stop; True when it has to wait until the job has finished."""
         if word.request_id != self.request:
@@ -39,19 +50,27 @@ class StopWithSavepoint:
         self.failed = True
         return False
 
-    def finish(self) -> CompleteRequest | None:
-        """The job has finished: the answer that was held back."""
-        answer, self.answer, self.request = self.answer, None, None
+    def end(self, status: JobStatus, error: str) -> CompleteRequest | None:
+        """The job has ended: the answer that was held back, if one was."""
+        if self.answer is None:
+            return None
+        return self._take() if status is JobStatus.FINISHED else self.give_up(error or f"it is {status.name}")
+
+    def _take(self) -> CompleteRequest:
+        answer = self.answer
+        assert answer is not None
+        self.answer = self.request = None
         return answer
 
-    def give_up(self, error: str) -> CompleteRequest | None:
-        """The job did not stop with the savepoint that stands: the answer that says so."""
-        answer = self.answer
-        if answer is None:
-            return None
-        self.answer = self.request = None
-        text = f"the savepoint stands at {answer.path}, but the job did not stop with it: {error}"
-        return CompleteRequest(request_id=answer.request_id, error=text)
+    def give_up(self, error: str) -> CompleteRequest:
+        """The job did not stop with the savepoint that stands: the answer that says so, and where to go on from."""
+        savepoint = self._take()
+        text = (
+            f"the savepoint stands at {savepoint.path}, but the job did not stop with it: {error}\n"
+            f"Its output may not all be published: go on from this savepoint, restore_path={savepoint.path!r}, "
+            "and from no older checkpoint."
+        )
+        return CompleteRequest(request_id=savepoint.request_id, error=text)
 
     def __repr__(self) -> str:
         return f"StopWithSavepoint({'none' if self.request is None else self.request})"

@@ -3,3 +3,8 @@
 from kit.lab.lab import Lab, Step
 
 __all__ = ["Lab", "Step"]
+
+
+def __dir__() -> list[str]:
+    """What Tab offers: the names below, and nothing that this file happens to need."""
+    return [*__all__, *(name for name in globals() if name.startswith("__"))]

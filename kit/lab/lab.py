@@ -29,10 +29,11 @@ from kit.draw.statistics import CheckpointStatistics
 from kit.graph.environment import StreamEnvironment
 from kit.graph.job_graph import JobGraph
 from kit.host.memory import MemoryFiles
-from kit.host.output import MemoryOutput
+from kit.host.output import MemoryOutput, begin_new_output, check_new_output
 from kit.job.job_master import JobMaster
 from kit.lab.actions import FAULTS, Action, ActionKind
 from kit.lab.edge import LabEdge
+from kit.lab.keyframes import Keyframes
 from kit.lab.world import World
 from kit.protocol.events import RequestCancel, RequestCheckpoint, RequestSavepoint, RequestStop, StartJob
 from kit.protocol.messages import OperatorEventToTask
@@ -40,7 +41,6 @@ from kit.protocol.properties import RecoveryClaimMode
 from kit.protocol.trace import Trace, TraceRecord
 from kit.protocol.words import Word
 
-KEYFRAME_EVERY = 100
 MOST_STEPS = 1_000_000
 
 
@@ -70,7 +70,8 @@ class Lab:
 
     `restore_path` begins from a savepoint or retained checkpoint. Files that the job reads are real ones; what it
     writes stays in the lab's memory, so that a run leaves nothing behind and can be rewound. `after` is a lab that
-    ran before this one: what it wrote (savepoints, output) is there at the start. With `recover` this lab is the driver
+    ran before this one: what it wrote (savepoints, output) is there at the start; FileExistsError when the job begins
+    anew and would mix its rows with those (see `ParquetSink(mode=...)`). With `recover` this lab is the driver
     that comes after that one's, which died where it stands now; the job must have a durable store
     (`CheckpointConfig(store="filesystem", directory=...)`). `claim_mode` says whose the snapshot at `restore_path` is
     from now on: NO_CLAIM (the user's; the first checkpoint is a full one), CLAIM (the job's) or LEGACY.
@@ -99,12 +100,15 @@ class Lab:
         self._order = order
         files = MemoryFiles() if after is None else after._world.edge.files.copy()
         output = MemoryOutput() if after is None else after._world.edge.output.copy()
+        if restore_path is None and not recover:
+            durable = self.job.settings.checkpoint.is_durable
+            (check_new_output if durable else begin_new_output)(self.job, output)
         edge = LabEdge(self.job, MasterHooks(hooks), files, output)
         edge.for_tasks.forget_local_state()  # the workers of a new driver are new ones
         self._world: World = World(self.job, edge)
         self._done: list[Action | Word] = []
         self._undone: list[Action | Word] = []
-        self._keyframes: list[tuple[int, World]] = []
+        self._keyframes = Keyframes()
         self._do(
             StartJob(
                 restore_path=restore_path,
@@ -176,9 +180,7 @@ class Lab:
 
         Raises LabError when that cannot happen now, or when nothing can.
         """
-        enabled = self.enabled()
-        chosen = self._choose(enabled) if action is None else _find(action, enabled)
-        return self._do(chosen)
+        return self._do(self._choose() if action is None else _find(action, self.enabled()))
 
     def run_until(
         self,
@@ -197,12 +199,11 @@ class Lab:
         """
         conditions = self._conditions(until, checkpoint, record, at_ms, finished)
         for _ in range(MOST_STEPS):
-            enabled = self.enabled()
-            if not enabled:
+            if self._world.is_at_rest:
                 raise LabError(
                     f"the job came to rest in {self.master.status.name} at step {self.position}: nothing can happen"
                 )
-            step = self._do(self._choose(enabled))
+            step = self._do(self._choose())
             if any(condition(step) for condition in conditions):
                 return step
         raise LabError(f"not reached within {MOST_STEPS} steps")
@@ -210,7 +211,7 @@ class Lab:
     def run(self) -> Step:
         """Step until the job has ended and nothing is left to be done."""
         step = self.run_until(finished=True)
-        while self.enabled():
+        while not self._world.is_at_rest:
             step = self.step()
         return step
 
@@ -237,15 +238,16 @@ class Lab:
             raise LabError("run_until needs a condition: checkpoint=, record=, at_ms=, finished=True or a function")
         return conditions
 
-    def _choose(self, enabled: list[Action]) -> Action:
-        if not enabled:
-            raise LabError(f"nothing can happen: the job is {self.master.status.name}")
-        now = [action for action in enabled if action.kind is not ActionKind.WAIT]
-        if not now:
-            return enabled[-1]
+    def _choose(self) -> Action:
+        """Whichever may be next, by the seed; time waits only when nothing else can happen."""
+        agenda = self._world.agenda
+        if not agenda:
+            if agenda.wait is None:
+                raise LabError(f"nothing can happen: the job is {self.master.status.name}")
+            return agenda.wait
         if self._order == "first":
-            return now[0]
-        return Random((self.seed << 32) + self.position).choice(now)
+            return agenda[0]
+        return agenda[Random((self.seed << 32) + self.position).choice(range(len(agenda)))]
 
     # --- what the user does ---------------------------------------------------------------------------------------
 
@@ -328,15 +330,13 @@ class Lab:
         other = copy.copy(self)
         other._world = copy.deepcopy(self._world)
         other._done, other._undone = list(self._done), list(self._undone)
-        other._keyframes = list(self._keyframes)
+        other._keyframes = self._keyframes.copy()
         return other
 
     def _rewind(self, position: int) -> None:
-        while self._keyframes[-1][0] > position:
-            self._keyframes.pop()
-        at, world = self._keyframes[-1]
         path = self._done
-        self._world, self._done = copy.deepcopy(world), path[:at]
+        at, self._world = self._keyframes.last_before(position, self.trace)
+        self._done = path[:at]
         for action in path[at:position]:
             self._do(action)
 
@@ -349,9 +349,8 @@ class Lab:
         else:
             self._world.deliver(self._world.master, action)
         self._done.append(action)
-        if (self.position - 1) % KEYFRAME_EVERY == 0:
-            self._keyframes.append((self.position, copy.deepcopy(self._world)))
-        return Step(self.position, action, tuple(self.trace[before:]))
+        self._keyframes.take(self.position, self._world)
+        return Step(self.position, action, self._world.trace.since(before))
 
     def validate(self) -> None:
         """Check the invariants of every machine and every wire; AssertionError with names when one is broken."""
@@ -362,7 +361,7 @@ class Lab:
     @property
     def stages(self) -> list[Stage]:
         """The shape of each epoch so far, as pictures need it."""
-        return [Stage.of(graph, epoch) for epoch, graph in enumerate(self._world.graphs, 1)]
+        return list(self.trace.stages)
 
     def moment(self) -> Moment:
         """The present moment as pictures see it."""
@@ -370,7 +369,7 @@ class Lab:
 
     def svg(self) -> str:
         """The present moment as a picture, with the last step in words."""
-        return last_frame(self.trace, self.stages or [Stage.of(self.master.graph)]).svg()
+        return last_frame(self).svg()
 
     def _repr_svg_(self) -> str:
         return self.svg()

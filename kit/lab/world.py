@@ -10,18 +10,18 @@ Time is virtual: every action takes `ACTION_MS`, and when nothing can happen but
 
 from __future__ import annotations
 
-import copy
-from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Any
 
 from kit.channel.channel_state_executor import SlotChannelState
+from kit.draw.stage import Stage
 from kit.graph.execution_graph import ExecutionGraph
 from kit.graph.job_graph import JobGraph
 from kit.job.job_master import JobMaster
 from kit.job.status import JobStatus
 from kit.lab.actions import Action, ActionKind
-from kit.lab.copying import share_columns
+from kit.lab.agenda import Agenda
+from kit.lab.copying import copy_of, share_columns
 from kit.lab.edge import LabEdge
 from kit.protocol.commands import (
     CancelChannelStateFile,
@@ -62,6 +62,8 @@ from kit.task.stream_task import StreamTask
 share_columns()
 
 ACTION_MS = 1
+CHANNELS_CHECKED = 4
+"""A task is checked after each of its events; with more inputs so much more rarely that it comes to so many each."""
 JOB = "job"
 
 
@@ -79,46 +81,21 @@ class World:
         self.answers: dict[int, CompleteRequest] = {}
         self.graphs: list[ExecutionGraph] = []
         """Each epoch's execution graph."""
-        self._mail: dict[tuple[str, str], deque[Word]] = {}
-        self._wires: dict[int, deque[SendElement]] = {}
-        self._timers: dict[tuple[str, str], ScheduleTimer] = {}
-        self._io: dict[int, tuple[str, Word]] = {}
-        self._io_number = 0
+        self.agenda = Agenda()
         self._channel_state: dict[int, SlotChannelState] = {}
+        self._validate_every = 1
 
     # --- what may happen ------------------------------------------------------------------------------------------
 
     def enabled(self) -> list[Action]:
         """Every action that may be next, in a fixed order; waiting comes last."""
-        actions = [*self._due_timers(), *self._messages(), *self._io_actions(), *self._wire_actions()]
-        actions += [Action(ActionKind.RUN, name) for name, task in self.tasks.items() if task.available]
-        later = min((timer.due_ms for timer in self._timers.values() if timer.due_ms > self.at_ms), default=None)
-        if later is not None:
-            actions.append(Action(ActionKind.WAIT, "", str(later)))
-        return actions
+        wait = self.agenda.wait
+        return [*self.agenda] if wait is None else [*self.agenda, wait]
 
-    def _due_timers(self) -> Iterator[Action]:
-        for (machine, timer), command in self._timers.items():
-            if command.due_ms <= self.at_ms:
-                yield Action(ActionKind.TIMER, machine, timer)
-
-    def _messages(self) -> Iterator[Action]:
-        for (sender, receiver), queue in self._mail.items():
-            if queue:
-                detail = f"{type(queue[0]).__name__} from {sender}"
-                yield Action(ActionKind.MESSAGE, receiver, detail)
-
-    def _io_actions(self) -> Iterator[Action]:
-        for number, (machine, command) in self._io.items():
-            yield Action(ActionKind.IO, machine, _describe_io(command), number)
-
-    def _wire_actions(self) -> Iterator[Action]:
-        for channel, queue in self._wires.items():
-            if queue:
-                what = self.graph.channels[channel]
-                element = queue[0].element
-                detail = f"{element!r} from {what.source_task}"
-                yield Action(ActionKind.WIRE, what.target_task, detail, channel)
+    @property
+    def is_at_rest(self) -> bool:
+        """Whether nothing can happen, not even a timer."""
+        return not self.agenda and self.agenda.wait is None
 
     # --- what happens ---------------------------------------------------------------------------------------------
 
@@ -127,16 +104,17 @@ class World:
         self._PERFORM[action.kind](self, action)
         if action.kind is not ActionKind.WAIT:
             self.at_ms += ACTION_MS
+        self.agenda.advance(self.at_ms)
 
     def _perform_message(self, action: Action) -> None:
         sender = action.detail.rpartition(" from ")[2]
-        message = self._mail[sender, action.subject].popleft()
+        message = self.agenda.take_message(sender, action.subject)
         machine = self._machine(action.subject)
         if machine is not None:
             self.deliver(machine, message)
 
     def _perform_wire(self, action: Action) -> None:
-        sent = self._wires[action.number].popleft()
+        sent = self.agenda.take_element(action.number)
         receiver = self.tasks.get(self.graph.channels[action.number].target_task)
         if receiver is not None and not receiver.state.is_terminal:
             self.deliver(receiver, ElementReceived(channel=action.number, element=sent.element, cause=sent.cause))
@@ -145,13 +123,13 @@ class World:
         self.deliver(self.tasks[action.subject], ProcessInput())
 
     def _perform_timer(self, action: Action) -> None:
-        timer = self._timers.pop((action.subject, action.detail))
+        timer = self.agenda.take_timer(action.subject, action.detail)
         machine = self._machine(action.subject)
         if machine is not None:
             self.deliver(machine, TimerFired(timer=timer.timer, cause=timer.cause))
 
     def _perform_io(self, action: Action) -> None:
-        machine_name, command = self._io.pop(action.number)
+        machine_name, command = self.agenda.take_io(action.number)
         machine = self._machine(machine_name)
         if isinstance(command, StopEpoch):
             self._stop_epoch(command)
@@ -166,13 +144,14 @@ class World:
     def _perform_kill(self, action: Action) -> None:
         slot = int(action.subject)
         self._channel_state.pop(slot, None)
-        for name in [name for name, task in self.tasks.items() if task.subtask == slot]:
+        killed = [name for name, task in self.tasks.items() if task.subtask == slot]
+        for name in killed:
             del self.tasks[name]
-            self._forget(name)
+        self.agenda.forget(killed)
         self.deliver(self.master, SlotLost(epoch=self.master.epoch, slot=slot, error="it was killed in the lab"))
 
     def _perform_lose(self, action: Action) -> None:
-        lost = self._mail[JOB, action.subject].popleft()
+        lost = self.agenda.take_message(JOB, action.subject)
         assert isinstance(lost, OperatorEventToTask)
         self.deliver(
             self.master,
@@ -187,8 +166,7 @@ class World:
 
     def next_message(self, task: str) -> Word | None:
         """What the JobMaster said to a task that has not arrived yet, the first of it."""
-        queue = self._mail.get((JOB, task))
-        return queue[0] if queue else None
+        return self.agenda.next_message(JOB, task)
 
     _PERFORM: dict[ActionKind, Callable[[World, Action], None]] = {
         ActionKind.MESSAGE: _perform_message,
@@ -204,7 +182,12 @@ class World:
     def deliver(self, machine: Machine, event: Word) -> None:
         """Let a machine handle an event, check it, record what happened, and begin what it asks for."""
         commands = machine.handle(event, self.at_ms)
-        machine.validate()
+        if isinstance(machine, StreamTask):
+            self.agenda.set_turn(machine.name, machine.available)
+            if machine.events_handled % self._validate_every == 0:
+                machine.validate()
+        else:
+            machine.validate()
         self.trace.record(machine, event, commands)
         for command in commands:
             self._route(machine, command)
@@ -215,9 +198,9 @@ class World:
 
     def _route(self, machine: Machine, command: Word) -> None:
         if isinstance(command, TaskMessage):
-            self._post(JOB, command.task, command)
+            self.agenda.post(JOB, command.task, command)
         elif isinstance(command, JobMessage):
-            self._post(machine.name, JOB, command)
+            self.agenda.post(machine.name, JOB, command)
         elif isinstance(command, JobStatusChanged):
             if JobStatus[command.status].is_terminal:
                 self.edge.for_tasks.forget_local_state()
@@ -227,11 +210,8 @@ class World:
             handler = self._ROUTES.get(type(command), World._begin_io)
             handler(self, machine, command)
 
-    def _post(self, sender: str, receiver: str, message: Word) -> None:
-        self._mail.setdefault((sender, receiver), deque()).append(message)
-
     def _send(self, machine: Machine, command: SendElement) -> None:
-        self._wires.setdefault(command.channel, deque()).append(command)
+        self.agenda.send(command)
 
     def _grant(self, machine: Machine, command: GrantCredit) -> None:
         sender = self.tasks.get(self.graph.channels[command.channel].source_task)
@@ -239,47 +219,36 @@ class World:
             self.deliver(sender, CreditReceived(channel=command.channel, credits=command.credits, cause=command.cause))
 
     def _schedule(self, machine: Machine, command: ScheduleTimer) -> None:
-        self._timers[machine.name, command.timer] = command
+        self.agenda.schedule(machine.name, command)
 
     def _cancel_timer(self, machine: Machine, command: CancelTimer) -> None:
-        self._timers.pop((machine.name, command.timer), None)
+        self.agenda.cancel_timer(machine.name, command.timer)
 
     def _cancel_snapshot(self, machine: Machine, command: CancelSnapshot) -> None:
-        self._io = {
-            number: (owner, pending)
-            for number, (owner, pending) in self._io.items()
-            if not (
+        self.agenda.cancel_io(
+            lambda owner, pending: (
                 owner == machine.name
                 and isinstance(pending, WriteSnapshot)
                 and pending.checkpoint_id == command.checkpoint_id
             )
-        }
+        )
 
     def _start_epoch(self, machine: Machine, command: StartEpoch) -> None:
         self.graph = ExecutionGraph(self.job, command.parallelism, command.max_parallelism)
         self.tasks = {task.task: StreamTask(self.graph, task.task, command.epoch) for task in self.graph.tasks}
-        self._wires = {channel.number: deque() for channel in self.graph.channels}
+        self.agenda.begin_epoch(self.graph)
+        self._validate_every = 1 + self.graph.channel_count // len(self.tasks) // CHANNELS_CHECKED
         self.graphs.append(self.graph)
+        self.trace.stages.append(Stage.of(self.graph, command.epoch))
         if self.job.settings.checkpoint.unaligned:
             slots = range(max(command.parallelism.values()))
             self._channel_state = {slot: SlotChannelState.of(self.graph, slot) for slot in slots}
 
     def _stop_epoch(self, command: StopEpoch) -> None:
-        for name in list(self.tasks):
-            self._forget(name)
+        self.agenda.end_epoch(self.tasks.keys())
         self.tasks = {}
-        self._wires = {}
         self._channel_state = {}
         self.deliver(self.master, EpochEnded(epoch=command.epoch, cause=command.cause))
-
-    def _forget(self, name: str) -> None:
-        """Nothing of a task that is gone is under way any more."""
-        self._mail = {way: queue for way, queue in self._mail.items() if name not in way}
-        self._timers = {key: timer for key, timer in self._timers.items() if key[0] != name}
-        self._io = {number: entry for number, entry in self._io.items() if entry[0] != name}
-        for channel, queue in self._wires.items():
-            if name in (self.graph.channels[channel].source_task, self.graph.channels[channel].target_task):
-                queue.clear()
 
     def _submit_channel_state(self, machine: Machine, command: SubmitChannelState) -> None:
         assert isinstance(machine, StreamTask)
@@ -308,18 +277,15 @@ class World:
         self._work_on_channel_state(slot, command.cause)
 
     def _cancel_channel_state(self, command: CancelChannelStateFile) -> None:
-        self._io = {
-            number: (owner, pending)
-            for number, (owner, pending) in self._io.items()
-            if not (isinstance(pending, WriteChannelStateFile) and pending.file_name == command.file_name)
-        }
+        self.agenda.cancel_io(
+            lambda owner, pending: isinstance(pending, WriteChannelStateFile) and pending.file_name == command.file_name
+        )
 
     def _answer(self, machine: Machine, command: CompleteRequest) -> None:
         self.answers[command.request_id] = command
 
     def _begin_io(self, machine: Machine, command: Word) -> None:
-        self._io_number += 1
-        self._io[self._io_number] = (machine.name, command)
+        self.agenda.begin(machine.name, command)
 
     def _carry_out(self, machine: Machine, command: Word) -> None:
         files = self.edge.for_job if machine is self.master else self.edge.for_tasks
@@ -347,7 +313,7 @@ class World:
         memo |= {id(shared): shared for shared in self._shared()}
         other = World.__new__(World)
         memo[id(self)] = other
-        other.__dict__ = copy.deepcopy(self.__dict__, memo)
+        other.__dict__ = copy_of(self.__dict__, memo)
         return other
 
     def _shared(self) -> Iterator[object]:
@@ -360,6 +326,11 @@ class World:
             yield graph
             yield from graph.tasks
 
+    @property
+    def size(self) -> int:
+        """How much there is to copy: tasks and channels of the present epoch."""
+        return len(self.tasks) + self.graph.channel_count if self.tasks else 0
+
     # --- looking --------------------------------------------------------------------------------------------------
 
     def _machine(self, name: str) -> Machine | None:
@@ -367,15 +338,15 @@ class World:
 
     def queued(self, channel: int) -> list[Element]:
         """What is under way on a channel's wire."""
-        return [sent.element for sent in self._wires.get(channel, ())]
+        return [sent.element for sent in self.agenda.on_wire(channel)]
 
     def validate(self) -> None:
         """Check every machine's invariants, and that no wire holds more buffers than its receiver gave credits for."""
         self.master.validate()
         for task in self.tasks.values():
             task.validate()
-        for number, queue in self._wires.items():
-            buffers = sum(isinstance(sent.element, CreditedElement) for sent in queue)
+        for number in self.agenda.busy_channels:
+            buffers = sum(isinstance(element, CreditedElement) for element in self.queued(number))
             receiver = self.tasks.get(self.graph.channels[number].target_task)
             if receiver is not None:
                 granted = receiver.inputs.channel(number).credits_granted
@@ -383,12 +354,6 @@ class World:
 
     def __repr__(self) -> str:
         return f"World({self.at_ms} ms, {self.master.status.name}, {len(self.tasks)} tasks)"
-
-
-def _describe_io(command: Word) -> str:
-    name = type(command).__name__
-    checkpoint_id = getattr(command, "checkpoint_id", None)
-    return name if checkpoint_id is None else f"{name} of chk-{checkpoint_id}"
 
 
 __all__ = ["ACTION_MS", "JOB", "TraceRecord", "World"]

@@ -11,7 +11,7 @@ from kit.operators.broadcast import (
     ReadOnlyBroadcastState,
 )
 from kit.operators.coordinator import OperatorCoordinator, OperatorCoordinatorContext
-from kit.operators.file_sources import CsvSource, ParquetSource
+from kit.operators.file_sources import CsvSource, ParquetSource, TextSource
 from kit.operators.files import CommitError
 from kit.operators.function_operator import FunctionContext, FunctionInput, ProcessContext
 from kit.operators.interval_join import IntervalJoin
@@ -99,6 +99,7 @@ __all__ = [
     "Split",
     "SplitEnumerator",
     "SplitReader",
+    "TextSource",
     "TimestampsAndWatermarks",
     "TumblingEventTimeWindows",
     "UserFunctionError",

@@ -10,7 +10,7 @@ Follows Flink's `KeyedStream.reduce` (`StreamGroupedReduceOperator`) and the SQL
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 from kit.operators.aggregates import Aggregate, AggregateSet, FirstRows, as_tuple
 from kit.operators.base import Operator
 from kit.operators.spec import ResolvedSpec, key_columns, key_type_of, keys_of, unique_names
+from kit.state.interned_keys import sortable
 
 Emit = Literal["updates", "final", "none"]
 
@@ -81,13 +82,15 @@ class KeyedAggregateOperator(Operator):
             return
         slots = self._table.entries()
         keys = self._table.keys(slots)
-        columns = key_columns(keys, len(self._spec.keys))
+        columns = [keys] if len(self._spec.keys) == 1 else keys.flatten()
         order = pc.sort_indices(
-            pa.table(columns, names=list(self._spec.keys)), sort_keys=[(key, "ascending") for key in self._spec.keys]
+            pa.table([sortable(column) for column in columns], names=list(self._spec.keys)),
+            sort_keys=[(key, "ascending") for key in self._spec.keys],
         )
         self._emit(keys.take(order), slots[order.to_numpy()])
         self._table.clear(slots)
 
     def _emit(self, keys: pa.Array, slots: npt.NDArray[np.int64]) -> None:
-        columns = key_columns(keys, len(self._spec.keys)) + self._totals.results(self._table.get(slots))
-        self.context.output.emit(pa.RecordBatch.from_arrays(columns, schema=self._spec.output_schema))
+        schema: Any = self._spec.output_schema
+        columns = key_columns(keys, schema.types[: len(self._spec.keys)]) + self._totals.results(self._table.get(slots))
+        self.context.output.emit(pa.RecordBatch.from_arrays(columns, schema=schema))

@@ -1,14 +1,17 @@
 """Aggregate functions as data: what is kept for them, how rows are folded in, and what they come to.
 
-`count()`, `count("delay")`, `sum_("delay")`, `min_("delay")`, `max_("delay")`, `avg("delay")`: as in SQL, nulls are
-passed over, and but for a count the aggregate of nothing is null. Each is kept as one or two numbers a key (`KINDS`),
-so that a batch is folded in column by column.
+`count()`, `count("delay")`, `sum_("delay")`, `min_("delay")`, `max_("delay")`, `avg("delay")`: as in Spark SQL, nulls
+are passed over, and but for a count the aggregate of nothing is null. A NaN is a value: a sum or a mean with one is
+NaN, and NaN is larger than any number, so `max_` gives it where there is one, `min_` only where there is nothing else.
+(pandas passes NaN over: turn NaN to null for that.) Each is kept as one or two numbers a key (`KINDS`), so that a batch
+is folded in column by column; how rows come in batches makes no difference.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from decimal import ROUND_HALF_UP, Context, Decimal
 from typing import Any
 
 import numpy as np
@@ -17,7 +20,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kit.operators.spec import SchemaError, column_field, unique_names
-from kit.state.descriptors import ReducingStateDescriptor
+from kit.state.arrow_types import as_type, stored_type
+from kit.state.descriptors import ReducingStateDescriptor, has_order
+from kit.state.errors import StateOverflowError
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,66 +47,124 @@ def count(column: str | None = None) -> Aggregate:
 
 
 def sum_(column: str) -> Aggregate:
-    """The sum (int64 of integers, wrapping around as in Java; double of floats; a duration of durations)."""
+    """The sum: int64 of integers (wrapping around as in Java), double of floats, a duration of durations.
+
+    The sum of decimals is exact, ten digits longer than the column (38 at most); that of uint64 is a uint64. Where one
+    of these does not suffice, the job fails with a StateOverflowError that names the key.
+    """
     return Aggregate("sum", column, f"sum_{column}")
 
 
 def min_(column: str) -> Aggregate:
-    """The smallest value, of the column's type."""
+    """The smallest value, of the column's type: of numbers, decimals, dates, times, strings, bytes or bools.
+
+    Strings are compared by their UTF-8 bytes, as in Spark SQL; a NaN is larger than any number.
+    """
     return Aggregate("min", column, f"min_{column}")
 
 
 def max_(column: str) -> Aggregate:
-    """The largest value, of the column's type."""
+    """The largest value, of the column's type; compared as by `min_`."""
     return Aggregate("max", column, f"max_{column}")
 
 
 def avg(column: str) -> Aggregate:
-    """The mean (double)."""
+    """The mean: double of numbers; of decimals a decimal with four digits more, before and behind the point together
+    38 at most, rounded half up.
+
+    The sum within is kept as `sum_` keeps it, but that of uint64, which is kept with 38 digits.
+    """
     return Aggregate("avg", column, f"avg_{column}")
 
 
 def _sum_type(found: pa.DataType) -> pa.DataType | None:
-    if pa.types.is_integer(found) and not pa.types.is_uint64(found):
-        return pa.int64()
-    if pa.types.is_float32(found) or pa.types.is_float64(found):
+    found = stored_type(found)
+    if pa.types.is_integer(found):
+        return found if pa.types.is_uint64(found) else pa.int64()
+    if pa.types.is_floating(found):
         return pa.float64()
+    if pa.types.is_decimal(found):
+        return _decimal(found, found.precision + 10, found.scale)
     return found if pa.types.is_duration(found) else None
 
 
-def _mean_type(found: pa.DataType) -> pa.DataType | None:
-    return None if pa.types.is_duration(found) else _sum_type(found)
+def _total_type(found: pa.DataType) -> pa.DataType | None:
+    """As what the sum of a mean is kept."""
+    total = _sum_type(found)
+    if total is None or pa.types.is_duration(total):
+        return None
+    return pa.decimal128(38, 0) if pa.types.is_uint64(total) else total
+
+
+def _mean_type(found: pa.DataType) -> pa.DataType:
+    found = stored_type(found)
+    return _decimal(found, found.precision + 4, found.scale + 4) if pa.types.is_decimal(found) else pa.float64()
 
 
 def _order_type(found: pa.DataType) -> pa.DataType | None:
-    number = pa.types.is_integer(found) or pa.types.is_float32(found) or pa.types.is_float64(found)
-    return found if number or (pa.types.is_temporal(found) and not pa.types.is_interval(found)) else None
+    found = stored_type(found)
+    if pa.types.is_decimal(found):
+        return _decimal(found, found.precision, found.scale)
+    return found if has_order(found) else None
+
+
+def _decimal(found: pa.DataType, precision: int, scale: int) -> pa.DataType:
+    """A decimal of so many digits, bounded as `DecimalType.bounded` of Spark does; Arrow counts in no tens."""
+    if found.scale < 0:
+        precision, scale = precision - found.scale, scale - found.scale
+    if pa.types.is_decimal256(found):
+        return pa.decimal256(min(76, precision), min(76, scale))
+    return pa.decimal128(min(38, precision), min(38, scale))
 
 
 def _count_type(_: pa.DataType) -> pa.DataType:
     return pa.int64()
 
 
-def _mean(total: pa.Array, rows: pa.Array) -> pa.Array:
-    return pc.divide(total.cast(pa.float64()), rows.cast(pa.float64()))
+def _mean(total: pa.Array, rows: pa.Array, wanted: pa.DataType) -> pa.Array:
+    """The totals divided by the numbers of rows: null where there are none."""
+    if pa.types.is_decimal(wanted):
+        return _decimal_mean(total, rows, wanted)
+    return pc.divide(total.cast(pa.float64(), safe=False), rows.cast(pa.float64()))
+
+
+def _decimal_mean(total: pa.Array, rows: pa.Array, wanted: pa.DataType) -> pa.Array:
+    digits = Context(prec=200, rounding=ROUND_HALF_UP)
+    unit = Decimal(1).scaleb(-wanted.scale)
+    means = [
+        None if each is None else digits.divide(each, Decimal(count)).quantize(unit, context=digits)
+        for each, count in zip(total.to_pylist(), rows.to_pylist(), strict=True)
+    ]
+    try:
+        return pa.array(means, wanted)
+    except pa.ArrowInvalid:
+        largest = max((mean for mean in means if mean is not None), key=abs)
+        raise StateOverflowError(
+            f"avg: the mean {largest} does not fit {wanted}: average a column of fewer digits, or floats"
+        ) from None
 
 
 @dataclass(frozen=True, slots=True)
 class _Kind:
-    """What a kind of aggregate keeps: (suffix of the state field, how it reduces, type of the column -> type kept)."""
+    """What a kind of aggregate keeps: (suffix of the state field, how it reduces, type of the column -> type kept).
+
+    `result` makes the result of these, of the type that `result_type` gives for the column; without, the first is it.
+    """
 
     parts: tuple[tuple[str, str, Callable[[pa.DataType], pa.DataType | None]], ...]
     wants: str
     result: Callable[..., pa.Array] | None = None
+    result_type: Callable[[pa.DataType], pa.DataType] | None = None
 
 
+_ORDERED = "numbers, decimals, dates, times, strings, bytes or bools"
 KINDS: Mapping[str, _Kind] = {
     "count": _Kind((("", "count", _count_type),), "any column"),
-    "sum": _Kind((("", "sum", _sum_type),), "integers (but uint64), floats or durations"),
-    "min": _Kind((("", "min", _order_type),), "numbers, dates or times"),
-    "max": _Kind((("", "max", _order_type),), "numbers, dates or times"),
+    "sum": _Kind((("", "sum", _sum_type),), "numbers, decimals or durations"),
+    "min": _Kind((("", "min", _order_type),), _ORDERED),
+    "max": _Kind((("", "max", _order_type),), _ORDERED),
     "avg": _Kind(
-        ((".sum", "sum", _mean_type), (".count", "count", _count_type)), "integers (but uint64) or floats", _mean
+        ((".sum", "sum", _total_type), (".count", "count", _count_type)), "numbers or decimals", _mean, _mean_type
     ),
 }
 
@@ -128,7 +191,7 @@ class AggregateSet:
         self._parts = [_parts_of(aggregate, schema, operator) for aggregate in self.aggregates]
         unique_names((part.field.name for parts in self._parts for part in parts), operator)
         self.fields = [
-            pa.field(aggregate.name, pa.float64() if KINDS[aggregate.kind].result else parts[0].field.type)
+            pa.field(aggregate.name, _result_type(aggregate, parts, schema))
             for aggregate, parts in zip(self.aggregates, self._parts, strict=True)
         ]
 
@@ -145,7 +208,7 @@ class AggregateSet:
         for part in (part for parts in self._parts for part in parts if part.column is not None):
             column = batch.column(part.column)
             if part.word != "count":
-                values[part.field.name] = column if column.type == part.field.type else column.cast(part.field.type)
+                values[part.field.name] = _as_kept(column, part.field.type)
             elif column.null_count:
                 validity[part.field.name] = column.is_valid().to_numpy(zero_copy_only=False)
         return values, validity or None
@@ -155,9 +218,9 @@ class AggregateSet:
         columns = iter(state.flatten())
         kept = [[next(columns) for _ in parts] for parts in self._parts]
         results = []
-        for aggregate, parts in zip(self.aggregates, kept, strict=True):
+        for aggregate, parts, made in zip(self.aggregates, kept, self.fields, strict=True):
             result = KINDS[aggregate.kind].result
-            results.append(parts[0] if result is None else result(*parts))
+            results.append(parts[0] if result is None else result(*parts, made.type))
         return results
 
 
@@ -175,6 +238,20 @@ def _parts_of(aggregate: Aggregate, schema: pa.Schema, operator: str) -> Sequenc
             )
         parts.append(_Part(pa.field(aggregate.name + suffix, kept), word, aggregate.column))
     return parts
+
+
+def _result_type(aggregate: Aggregate, parts: Sequence[_Part], schema: pa.Schema) -> pa.DataType:
+    result_type = KINDS[aggregate.kind].result_type
+    return parts[0].field.type if result_type is None else result_type(schema.field(aggregate.column).type)
+
+
+def _as_kept(column: pa.Array, kept: pa.DataType) -> pa.Array:
+    if column.type == kept:
+        return column
+    plain = as_type(column, stored_type(column.type))
+    if pa.types.is_uint64(plain.type) and pa.types.is_decimal(kept):
+        plain = plain.cast(pa.decimal128(20, 0))
+    return plain if plain.type == kept else plain.cast(kept)
 
 
 class FirstRows:

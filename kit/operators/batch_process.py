@@ -21,8 +21,9 @@ import pyarrow.compute as pc
 
 from kit.operators.function_operator import KeyedFunctionOperator, TimeView
 from kit.operators.process import FunctionSpec
+from kit.operators.rows import misnamed
 from kit.operators.side_output import OutputTag
-from kit.operators.spec import UserFunctionError
+from kit.operators.spec import UserFunctionError, column_list
 from kit.operators.watermarks import event_times_ms
 from kit.state.descriptors import StateDescriptor, StateKind, ValueStateDescriptor
 from kit.state.errors import StateDescriptorError
@@ -150,13 +151,13 @@ class BatchContext(TimeView):
 
     def emit(self, batch: pa.RecordBatch | Mapping[str, Any]) -> None:
         """Hand rows on: a record batch, or columns by name."""
-        batch = _as_batch(batch, self._operator.returns)
+        batch = _as_batch(batch, self._operator.returns, "declare what it makes: returns={...}")
         if batch.num_rows:
             self._operator.context.output.emit(batch)
 
     def output(self, tag: OutputTag, batch: pa.RecordBatch | Mapping[str, Any]) -> None:
         """Set rows aside: they go to `side_output(tag)` of the stream."""
-        batch = _as_batch(batch, tag.schema)
+        batch = _as_batch(batch, tag.schema, f"declare the columns in OutputTag({tag.name!r}, {{...}})")
         if batch.num_rows:
             self._operator.context.output.emit_to(tag.name, batch)
 
@@ -218,10 +219,12 @@ def _meant(keys: pa.Array, where: Mask) -> pa.Array:
     return keys if where is None else keys.filter(pa.array(where, pa.bool_()))
 
 
-def _as_batch(batch: pa.RecordBatch | Mapping[str, Any], schema: pa.Schema) -> pa.RecordBatch:
-    if not isinstance(batch, pa.RecordBatch):
-        return pa.RecordBatch.from_pydict(dict(batch), schema=schema)
-    if not batch.schema.equals(schema):
-        found, expected = (", ".join(f"{field.name} {field.type}" for field in each) for each in (batch.schema, schema))
-        raise TypeError(f"a batch of ({found}) cannot be emitted, expected ({expected})")
-    return batch
+def _as_batch(batch: pa.RecordBatch | Mapping[str, Any], schema: pa.Schema, remedy: str) -> pa.RecordBatch:
+    if isinstance(batch, pa.RecordBatch):
+        if not batch.schema.equals(schema):
+            found, declared = column_list(batch.schema), column_list(schema)
+            raise TypeError(f"a batch of {found} does not fit: declared are {declared}; {remedy}")
+        return batch
+    if problem := misnamed(batch, schema):
+        raise TypeError(f"{problem}; {remedy}")
+    return pa.RecordBatch.from_pydict(dict(batch), schema=schema)

@@ -21,7 +21,7 @@ from kit.operators.function_operator import (
     ProcessContext,
 )
 from kit.operators.process import FunctionSpec
-from kit.operators.transform import Row
+from kit.operators.rows import Row
 from kit.state.descriptors import MapStateDescriptor, StateDescriptor
 from kit.state.keyed_states import KeyedState
 from kit.state.operator_store import BroadcastState

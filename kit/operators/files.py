@@ -12,30 +12,34 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from functools import lru_cache
 from itertools import accumulate
 from posixpath import dirname
-from urllib.parse import quote
+from typing import Any, TypeAlias
+from urllib.parse import quote, unquote
 
 import pyarrow as pa
-import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 from pyarrow import fs
 
 from kit.operators.source import ReadResult, Split
-from kit.operators.spec import SchemaError
+from kit.operators.spec import SchemaError, column_list
 from kit.protocol.snapshots import Effect
 
 STAGING = ".staging"
 
 _READ_ROWS = 1 << 16
 _MOST_OPEN_SPLITS = 16
-_BAD_VALUE = re.compile(
-    r"In CSV column #(\d+): (?:Row #(\d+): )?CSV conversion error to (\S+): invalid value '(.*)'", re.DOTALL
-)
-_BAD_ROW = re.compile(r"CSV parse error: (?:Row #(\d+): )?Expected (\d+) columns, got (\d+): (.*)", re.DOTALL)
+_WILDCARD = re.compile(r"[*?\[]")
+_HIDDEN = re.compile(r"(?:^|/)[._]")
+_NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
+
+Paths: TypeAlias = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
+"""A file, a directory or a pattern, or several of these."""
 
 
 class CommitError(OSError):
@@ -58,43 +62,163 @@ def absolute(path: str | os.PathLike[str]) -> str:
     return path if "://" in path else os.path.abspath(os.path.expanduser(path))
 
 
-def resolve_paths(path: str | os.PathLike[str] | Iterable[str], suffix: str) -> tuple[str, ...]:
-    """The files that `path` means, absolute: one file, several, or a directory's with this suffix in order of name.
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A file to read, and what its directories say of all its rows: `year=2013` is {"year": "2013"}."""
 
-    Raises FileNotFoundError for what is not there, ValueError for a file of no bytes, both naming it.
+    path: str
+    keys: tuple[tuple[str, str | None], ...] = ()
+
+
+def find_files(path: Paths, suffixes: tuple[str, ...], *, may_be_empty: bool = False) -> tuple[Found, ...]:
+    """The files that `path` means, absolute and in order of name: a file, a directory (with those below it, but for
+    names that begin with `.` or `_`), a pattern with `*`, `?`, `[...]` or `**`, or several of these.
+
+    Of a directory only files with one of the suffixes count. The parts `key=value` of a file's path below the directory
+    given, or below the first part of a pattern that has a wildcard, are its keys. Raises FileNotFoundError for what is
+    not there, ValueError for a file of no bytes, both naming it.
     """
     given = [path] if isinstance(path, str | os.PathLike) else list(path)
-    found = [file for one in given for file in _files_at(absolute(one), suffix)]
+    found = [file for one in given for file in _files_at(absolute(one), suffixes)]
     if not found:
-        raise FileNotFoundError(f"no {suffix} files: {', '.join(map(str, given)) or 'no path was given'}")
+        kind = " or ".join(suffixes) + " " if any(suffixes) else ""
+        raise FileNotFoundError(f"no {kind}files: {', '.join(map(str, given)) or 'no path was given'}")
+    for file in found:
+        if not may_be_empty:
+            _check_bytes(file.path)
     return tuple(found)
 
 
-def _files_at(path: str, suffix: str) -> list[str]:
+def size_of(path: str) -> int:
+    """How many bytes a file has."""
+    system, inner = open_path(path)
+    return int(system.get_file_info(inner).size)
+
+
+def _check_bytes(path: str) -> None:
+    if size_of(path) == 0:
+        raise ValueError(f"{path} is empty: it has no bytes, not even a header; was it written to the end?")
+
+
+def _files_at(path: str, suffixes: tuple[str, ...]) -> list[Found]:
     system, inner = open_path(path)
     info = system.get_file_info(inner)
-    if info.type == fs.FileType.NotFound:
-        raise FileNotFoundError(f"there is no file or directory {path}")
     if info.type == fs.FileType.File:
-        if info.size == 0:
-            raise ValueError(f"{path} is empty: it has no bytes, not even a header; was it written to the end?")
-        return [path]
-    inside = system.get_file_info(fs.FileSelector(inner))
-    names = sorted(entry.base_name for entry in inside if entry.is_file and not entry.base_name.startswith((".", "_")))
-    return [file for name in names if name.endswith(suffix) for file in _files_at(f"{path.rstrip('/')}/{name}", suffix)]
+        return [Found(path)]
+    if info.type == fs.FileType.Directory:
+        base, inside = path.rstrip("/"), _names_below(system, inner)
+        return [Found(f"{base}/{name}", _keys_of(name)) for name in inside if name.endswith(suffixes)]
+    if not _WILDCARD.search(path):
+        raise FileNotFoundError(f"there is no file or directory {path}")
+    parts = path.split("/")
+    first = next(number for number, part in enumerate(parts) if _WILDCARD.search(part))
+    base = "/".join(parts[:first])
+    system, inner = open_path(base or "/")
+    names = sorted(set(_matching(system, inner.rstrip("/"), parts[first:], suffixes)))
+    if not names:
+        raise FileNotFoundError(f"nothing matches {path}: there is no such file below {base or '/'}")
+    return [Found(f"{base}/{name}", _keys_of(name)) for name in names]
+
+
+def _matching(system: fs.FileSystem, base: str, pattern: Sequence[str], suffixes: tuple[str, ...]) -> Iterator[str]:
+    """The files below a directory whose path in it matches; of a directory that does, those with a suffix."""
+    wanted, rest = pattern[0], pattern[1:]
+    if wanted == "**" and rest:
+        yield from _matching(system, base, rest, suffixes)
+    for entry in system.get_file_info(fs.FileSelector(f"{base}/", allow_not_found=True)):
+        name = entry.base_name
+        if _HIDDEN.match(name) and not _HIDDEN.match(wanted):
+            continue
+        if wanted == "**" and not entry.is_file:
+            yield from _below(name, _matching(system, f"{base}/{name}", pattern, suffixes))
+        elif wanted == "**" and not rest and name.endswith(suffixes):
+            yield name
+        elif not fnmatchcase(name, wanted):
+            continue
+        elif rest and not entry.is_file:
+            yield from _below(name, _matching(system, f"{base}/{name}", rest, suffixes))
+        elif not rest and entry.is_file:
+            yield name
+        elif not rest:
+            inside = _names_below(system, f"{base}/{name}")
+            yield from _below(name, (each for each in inside if each.endswith(suffixes)))
+
+
+def _below(directory: str, names: Iterable[str]) -> Iterator[str]:
+    return (f"{directory}/{name}" for name in names)
+
+
+def _names_below(system: fs.FileSystem, directory: str) -> list[str]:
+    """The files below a directory, by their path in it, but for hidden ones and those in hidden directories."""
+    start = len(directory.rstrip("/")) + 1
+    inside = system.get_file_info(fs.FileSelector(directory, recursive=True))
+    names = (entry.path[start:] for entry in inside if entry.is_file)
+    return sorted(name for name in names if not _HIDDEN.search(name))
+
+
+def _keys_of(name: str) -> tuple[tuple[str, str | None], ...]:
+    pairs = [part.partition("=") for part in name.split("/")[:-1] if "=" in part]
+    return tuple((key, None if value == _NO_VALUE else unquote(value)) for key, _, value in pairs)
+
+
+def key_schema(found: Sequence[Found]) -> pa.Schema:
+    """The columns that the files' directories make: int32, int64 or string, the narrowest that holds all values.
+
+    Raises SchemaError naming a file that has not the keys of the first.
+    """
+    names = [key for key, _ in found[0].keys]
+    for file in found:
+        if [key for key, _ in file.keys] != names:
+            theirs = "/".join(f"{key}=..." for key, _ in file.keys) or "none"
+            first = "/".join(f"{key}=..." for key in names) or "none"
+            raise SchemaError(
+                f"{file.path} has the partition columns {theirs}, expected {first} as {found[0].path} has"
+            )
+    return pa.schema([(name, _key_type(dict(file.keys)[name] for file in found)) for name in names])
+
+
+def _key_type(values: Iterable[str | None]) -> pa.DataType:
+    texts = pa.array([*dict.fromkeys(values)], pa.string())
+    for type in (pa.int32(), pa.int64()):
+        with suppress(pa.ArrowInvalid):
+            return texts.cast(type).type
+    return pa.string()
 
 
 # --- Parquet --------------------------------------------------------------------------------------------------------
 
 
 def parquet_schema(paths: Sequence[str]) -> pa.Schema:
-    """The schema that all these files have; raises ValueError or SchemaError naming the file that is at fault."""
+    """The columns that all these files have, in the order of the first one; raises ValueError or SchemaError naming the
+    file that is at fault.
+    """
     first = _parquet_file(paths[0]).schema_arrow.remove_metadata()
+    columns = {column.name: column for column in first}
     for path in paths[1:]:
-        schema = _parquet_file(path).schema_arrow.remove_metadata()
-        if not schema.equals(first):
-            raise SchemaError(f"{path} has the columns {_columns(schema)}, but {paths[0]} has {_columns(first)}")
-    return first
+        other = _parquet_file(path).schema_arrow
+        check_columns(path, other, paths[0], first)
+        for column in other:
+            if column.nullable:
+                columns[column.name] = columns[column.name].with_nullable(True)
+    return pa.schema(list(columns.values()))
+
+
+def check_columns(path: str, found: pa.Schema, first: str, expected: pa.Schema, remedy: str = "") -> None:
+    """Raise SchemaError naming file, column, what was found and what was expected, unless the columns are the same."""
+    for column in expected:
+        if column.name not in found.names:
+            raise SchemaError(
+                f"{path} has no column {column.name!r}, which {first} has; its columns are {column_list(found)}"
+            )
+        theirs = found.field(column.name).type
+        if theirs != column.type:
+            raise SchemaError(
+                f"{path}, column {column.name!r}: found {theirs}, expected {column.type} as in {first}"
+                f"{remedy.replace('<column>', column.name)}"
+            )
+    for name in found.names:
+        if name not in expected.names:
+            raise SchemaError(f"{path} has a column {name!r}, which {first} has not; expected {column_list(expected)}")
 
 
 def row_groups(path: str) -> list[tuple[int, int]]:
@@ -118,10 +242,6 @@ def _parquet_file(path: str) -> pq.ParquetFile:
         raise ValueError(f"{path} is not a Parquet file: {error}") from error
 
 
-def _columns(schema: pa.Schema) -> str:
-    return ", ".join(f"{column.name}: {column.type}" for column in schema)
-
-
 @dataclass(slots=True)
 class _OpenSplit:
     """A split being read: where it stands, what was read ahead of that, and what is still to come."""
@@ -134,7 +254,7 @@ class _OpenSplit:
         self.ahead = next((batch for batch in self.stream if batch.num_rows), None)
 
 
-class _StreamReader:
+class StreamReader:
     """A reader that keeps the splits open that it reads, and seeks only when asked for another position."""
 
     def __init__(self) -> None:
@@ -167,8 +287,8 @@ class _StreamReader:
         raise NotImplementedError
 
 
-class ParquetReader(_StreamReader):
-    """Reads the columns of `schema` from ranges of rows of Parquet files."""
+class ParquetReader(StreamReader):
+    """Reads the columns of `schema` from ranges of rows of Parquet files; those in a split's `keys` have one value."""
 
     def __init__(self, schema: pa.Schema) -> None:
         super().__init__()
@@ -182,14 +302,26 @@ class ParquetReader(_StreamReader):
 
     def _stream(self, split: Split, position: int) -> Iterator[pa.RecordBatch]:
         start, end = split["start"] + position, split["end"]
+        keys = split.get("keys", {})
         file = self._file(split["path"])
         groups, row = _groups_of(file.metadata, start, end)
-        for batch in file.iter_batches(_READ_ROWS, row_groups=groups, columns=self._schema.names):
+        stored = [name for name in self._schema.names if name not in keys]
+        for batch in file.iter_batches(_READ_ROWS, row_groups=groups, columns=stored):
             skip, stop = max(start - row, 0), min(end - row, batch.num_rows)
             row += batch.num_rows
             if skip < stop:
-                columns = [batch.column(name) for name in self._schema.names]
-                yield pa.RecordBatch.from_arrays(columns, schema=self._schema).slice(skip, stop - skip)
+                yield with_keys(batch.slice(skip, stop - skip), keys, self._schema)
+
+
+def with_keys(batch: pa.RecordBatch, keys: Mapping[str, Any], schema: pa.Schema) -> pa.RecordBatch:
+    """The rows with the columns that they have all one value of."""
+    columns = [
+        pa.repeat(pa.scalar(keys[column.name], column.type), batch.num_rows)
+        if column.name in keys
+        else batch.column(column.name)
+        for column in schema
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
 def _groups_of(metadata: pq.FileMetaData, start: int, end: int) -> tuple[list[int], int]:
@@ -198,67 +330,6 @@ def _groups_of(metadata: pq.FileMetaData, start: int, end: int) -> tuple[list[in
     starts = [0, *ends[:-1]]
     groups = [group for group in range(len(ends)) if ends[group] > start and starts[group] < end]
     return groups, starts[groups[0]] if groups else start
-
-
-# --- CSV ------------------------------------------------------------------------------------------------------------
-
-
-def csv_header(path: str, delimiter: str) -> list[str]:
-    """The column names in the first line of a CSV file; the lines after it may be wrong."""
-    parse = pa_csv.ParseOptions(delimiter=delimiter, invalid_row_handler=lambda _: "skip")
-    with _csv_stream(path, parse, pa_csv.ReadOptions(), pa_csv.ConvertOptions(check_utf8=False)) as stream:
-        return list(stream.schema.names)
-
-
-def _csv_stream(
-    path: str, parse: pa_csv.ParseOptions, read: pa_csv.ReadOptions, convert: pa_csv.ConvertOptions
-) -> pa_csv.CSVStreamingReader:
-    system, inner = open_path(path)
-    read.use_threads = False
-    try:
-        return pa_csv.open_csv(system.open_input_stream(inner), read, parse, convert)
-    except pa.ArrowInvalid as error:
-        raise ValueError(_csv_error(path, parse.delimiter, str(error))) from error
-
-
-class CsvReader(_StreamReader):
-    """Reads the columns of `schema` from CSV files with a header line."""
-
-    def __init__(self, schema: pa.Schema, delimiter: str, null_values: Sequence[str]) -> None:
-        super().__init__()
-        self._schema = schema
-        self._delimiter = delimiter
-        self._null_values = list(null_values)
-
-    def _stream(self, split: Split, position: int) -> Iterator[pa.RecordBatch]:
-        read = pa_csv.ReadOptions(skip_rows_after_names=position)
-        convert = pa_csv.ConvertOptions(
-            column_types=self._schema,
-            include_columns=self._schema.names,
-            null_values=self._null_values,
-            strings_can_be_null=True,
-        )
-        stream = _csv_stream(split["path"], pa_csv.ParseOptions(delimiter=self._delimiter), read, convert)
-        while True:
-            try:
-                batch = stream.read_next_batch()
-            except StopIteration:
-                return
-            except pa.ArrowInvalid as error:
-                raise ValueError(_csv_error(split["path"], self._delimiter, str(error))) from error
-            yield pa.RecordBatch.from_arrays(batch.columns, schema=self._schema)
-
-
-def _csv_error(path: str, delimiter: str, message: str) -> str:
-    """Arrow's message, with the names of file and column in it."""
-    if bad := _BAD_VALUE.search(message):
-        column, line, wanted, value = bad.groups()
-        name = csv_header(path, delimiter)[int(column)]
-        return f"{path}, line {line}, column {name!r}: {value!r} is not of type {wanted}"
-    if bad := _BAD_ROW.search(message):
-        line, wanted, found, text = bad.groups()
-        return f"{path}, line {line}: {found} values where the header has {wanted} columns: {text!r}"
-    return f"{path} cannot be read as CSV: {message}"
 
 
 # --- output ---------------------------------------------------------------------------------------------------------
@@ -366,6 +437,22 @@ def remove_staged(path: str, job_id: str, names: Iterable[str]) -> None:
             system.delete_file(f"{inner}/{name}")
     for directory in (inner, dirname(inner)):
         _delete_if_empty(system, directory)
+
+
+def published_files(path: str) -> list[str]:
+    """The names of the Parquet files that a reader of the directory sees, in order."""
+    system, inner = open_path(path)
+    found = system.get_file_info(fs.FileSelector(inner, allow_not_found=True))
+    names = [info.base_name for info in found if info.is_file and info.base_name.endswith(".parquet")]
+    return sorted(name for name in names if not name.startswith((".", "_")))
+
+
+def delete_published(path: str, names: Iterable[str]) -> None:
+    """Delete these; those that are gone already do not matter."""
+    system, inner = open_path(path)
+    for name in names:
+        if system.get_file_info(f"{inner}/{name}").is_file:
+            system.delete_file(f"{inner}/{name}")
 
 
 def _delete_if_empty(system: fs.FileSystem, directory: str) -> None:

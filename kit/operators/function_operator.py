@@ -17,10 +17,11 @@ from typing import Any
 import pyarrow as pa
 
 from kit.operators.base import Operator
+from kit.operators.rows import Row, RowMaker
 from kit.operators.side_output import OutputTag
 from kit.operators.spec import UserFunctionError, key_type_of
-from kit.operators.transform import Row, rows_to_batch
 from kit.operators.watermarks import check_time_column, event_times_ms
+from kit.state.arrow_types import as_type
 from kit.state.descriptors import StateDescriptor, StateKind
 from kit.state.keyed_states import KeyedState
 from kit.state.timers import DueTimers, TimerService
@@ -43,8 +44,10 @@ class FunctionInput:
     def keys_of(self, batch: pa.RecordBatch, key_type: pa.DataType) -> pa.Array:
         """The keys of the rows. Of two inputs the first gives a key of several columns its names."""
         if len(self.keys) == 1:
-            return batch.column(self.keys[0])
-        return pa.StructArray.from_arrays([batch.column(key) for key in self.keys], fields=list(key_type))
+            return as_type(batch.column(self.keys[0]), key_type)
+        fields = list(key_type)
+        columns = [as_type(batch.column(key), field.type) for key, field in zip(self.keys, fields, strict=True)]
+        return pa.StructArray.from_arrays(columns, fields=fields)
 
 
 class TimeView:
@@ -192,9 +195,10 @@ class FunctionOperator(Operator):
         hook = getattr(self.function, self._hooks[0])
         for tag, (rows, given) in made.items():
             if tag is None:
-                self.context.output.emit(rows_to_batch(rows, self._returns, self._name, hook, given))
+                self.context.output.emit(RowMaker(self._name, hook).batch(rows, self._returns, given))
             else:
-                self.context.output.emit_to(tag.name, rows_to_batch(rows, tag.schema, self._name, hook, given))
+                maker = RowMaker(self._name, hook, tag.remedy)
+                self.context.output.emit_to(tag.name, maker.batch(rows, tag.schema, given))
 
 
 class KeyedFunctionOperator(FunctionOperator):

@@ -12,7 +12,8 @@ import pyarrow as pa
 
 from kit.operators.function_operator import FunctionInput
 from kit.operators.key_time_index import Numbers
-from kit.operators.spec import SchemaError
+from kit.operators.spec import SchemaError, row_type
+from kit.state.arrow_types import stored_type
 
 MOST_ROWS = 65_536
 """Pairs leave in batches of no more rows than this."""
@@ -44,7 +45,9 @@ def key_type_of_both(left: FunctionInput, right: FunctionInput, operator: str) -
     Key columns may have other names on the two sides, so structs are compared by their types.
     """
     types = [given.key_type(operator) for given in (left, right)]
-    parts = [[given.schema.field(key).type for key in given.keys] for given in (left, right)]
+    for given in (left, right):
+        row_type(given.schema, operator)
+    parts = [[stored_type(given.schema.field(key).type) for key in given.keys] for given in (left, right)]
     if parts[0] != parts[1]:
         raise SchemaError(f"{operator}: the keys have types {types[0]} and {types[1]}: cast one before")
     return types[0]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -12,7 +13,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from kit.operators.rows import quoted
 from kit.operators.source import ReadResult, Source, Split
+from kit.operators.spec import shorten
 
 _SHORTEST_BLOCK_ROWS = 1 << 16
 _LONGEST_BLOCK_ROWS = 1 << 22
@@ -22,14 +25,22 @@ _UINT32 = np.uint64(0xFFFFFFFF)
 
 @dataclass(frozen=True, eq=False)
 class _RangeSource(Source):
-    """Base of both: `splits` ranges of row numbers of about the same length; positions are rows of the split."""
+    """Base of both: the rows in `splits` ranges of about the same length, the first rows in the first; positions are
+    rows of the split.
 
-    splits: int = field(default=1, kw_only=True)
+    Without `splits` there are as many as subtasks that read them when the job begins for the first time, so each has
+    one. Rows of one split keep their order; between splits there is none: with `splits=1` all rows come in order, from
+    one subtask.
+    """
+
+    splits: int | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.splits < 1:
-            raise ValueError(f"{type(self).__name__}: splits is {self.splits}, but must be 1 or more")
+        if self.splits is not None and self.splits < 1:
+            raise ValueError(
+                f"{type(self).__name__}: splits is {self.splits}, but must be 1 or more, or None for one a subtask"
+            )
 
     @property
     def row_count(self) -> int:
@@ -42,10 +53,19 @@ class _RangeSource(Source):
 
     def enumerate_splits(self) -> list[Split]:
         """Ranges of rows: `{"id", "start", "end"}`, the end excluded."""
-        edges = [self.row_count * number // self.splits for number in range(self.splits + 1)]
+        splits = self.splits or 1
+        edges = [self.row_count * number // splits for number in range(splits + 1)]
         return [
             {"id": f"rows-{number}", "start": start, "end": end} for number, (start, end) in enumerate(pairwise(edges))
         ]
+
+    def splits_for(self, parallelism: int) -> list[Split]:
+        """The same; one for each subtask unless `splits` says otherwise."""
+        if self.splits is not None:
+            return self.enumerate_splits()
+        cut = copy.copy(self)
+        object.__setattr__(cut, "splits", parallelism)
+        return cut.enumerate_splits()
 
     def read_split(self, split: Split, position: int, max_rows: int) -> ReadResult:
         """The rows from `position` on."""
@@ -58,7 +78,12 @@ class _RangeSource(Source):
 
 @dataclass(frozen=True, eq=False)
 class CollectionSource(_RangeSource):
-    """Rows given as dicts (or as an Arrow batch), for lessons; `columns` is their schema, inferred where it is None."""
+    """Rows given as dicts (or as an Arrow batch), for lessons; `columns` is their schema, inferred where it is None.
+
+    Each subtask reads one range of the rows, the first the first, as Spark's `parallelize` deals them out; `splits`
+    says otherwise. Raises ValueError for a row that has other columns than the first one (or than `columns`), and for a
+    value that does not fit.
+    """
 
     rows: Sequence[Mapping[str, Any]] | pa.RecordBatch
     columns: pa.Schema | None = None
@@ -68,9 +93,7 @@ class CollectionSource(_RangeSource):
         super().__post_init__()
         batch = self.rows
         if not isinstance(batch, pa.RecordBatch):
-            if self.columns is None and not batch:
-                raise ValueError("CollectionSource: there are no rows to infer a schema from; give it as `columns`")
-            batch = pa.RecordBatch.from_pylist(list(batch), schema=self.columns)
+            batch = _batch_of(list(batch), self.columns)
         object.__setattr__(self, "_batch", batch)
 
     @property
@@ -89,6 +112,44 @@ class CollectionSource(_RangeSource):
 
     def __repr__(self) -> str:
         return f"CollectionSource({self.row_count} rows)"
+
+
+def _batch_of(rows: list[Any], columns: pa.Schema | None) -> pa.RecordBatch:
+    """Rows given by hand as columns; raises ValueError, naming the row that does not fit."""
+    if columns is None and not rows:
+        raise ValueError("CollectionSource: there are no rows to infer a schema from; give it as `columns`")
+    for number, row in enumerate(rows):
+        if not isinstance(row, Mapping):
+            raise ValueError(f"CollectionSource: row {number} is {shorten(repr(row))}, expected a dict of columns")
+        names = rows[0].keys() if columns is None else set(columns.names)
+        if row.keys() != names:
+            expected = "row 0 has" if columns is None else "`columns` are"
+            raise ValueError(
+                f"CollectionSource: row {number} has the columns {quoted(row)}, but {expected} "
+                f"{quoted(rows[0] if columns is None else columns.names)}; give each row all of them, None where there "
+                "is no value"
+            )
+    try:
+        return pa.RecordBatch.from_pylist(rows, schema=columns)
+    except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+        raise ValueError(f"CollectionSource: {_wrong_value(rows, columns, error)}") from error
+
+
+def _wrong_value(rows: list[Any], columns: pa.Schema | None, error: Exception) -> str:
+    """Which value does not go with its column's type, or with the values of the column before it."""
+    for name in rows[0]:
+        type = None if columns is None else columns.field(name).type
+        values: list[Any] = []
+        for number, row in enumerate(rows):
+            try:
+                pa.array([*values, row[name]], type)
+            except (pa.ArrowException, TypeError, ValueError, OverflowError) as why:
+                value = f"{shorten(repr(row[name]))} ({row[name].__class__.__name__})"
+                beside = f"does not fit {type or pa.array(values).type}" if type or values else f"has no type: {why}"
+                return f"row {number}, column {name!r}: {value} {beside}; say the types as `columns`"
+            if row[name] is not None and type is None:
+                values = [*values[-1:], row[name]]
+    return str(error)
 
 
 @dataclass(frozen=True, eq=False)

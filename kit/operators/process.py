@@ -22,8 +22,9 @@ from kit.operators.function_operator import (
     KeyedFunctionOperator,
     ProcessContext,
 )
+from kit.operators.rows import Row
 from kit.operators.spec import ResolvedSpec, SchemaError
-from kit.operators.transform import Row
+from kit.state.arrow_types import stored_type
 
 
 class ProcessFunction:
@@ -103,7 +104,9 @@ class FunctionSpec(ResolvedSpec):
         if not callable(self.function):
             raise TypeError(f"{self.name}: give the class {type(self.function).__name__} itself, not an object of it")
         key_types = [given.key_type(self.name) for given in self.inputs if given.keys]
-        parts = [[given.schema.field(key).type for key in given.keys] for given in self.inputs if given.keys]
+        parts = [
+            [stored_type(given.schema.field(key).type) for key in given.keys] for given in self.inputs if given.keys
+        ]
         if any(other != parts[0] for other in parts):
             raise SchemaError(f"{self.name}: the keys have types {key_types[0]} and {key_types[1]}: cast one before")
         schemas = tuple(given.schema for given in self.inputs)

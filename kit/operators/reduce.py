@@ -9,14 +9,15 @@ Follows Flink's `StreamGroupedReduceOperator`: what has been reduced so far is e
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from kit.operators.aggregates import as_tuple
 from kit.operators.base import Operator
-from kit.operators.spec import ResolvedSpec, UserFunctionError, key_type_of, keys_of
-from kit.operators.transform import Row, rows_to_batch
+from kit.operators.rows import AS_REDUCED, Row, RowMaker
+from kit.operators.spec import ResolvedSpec, UserFunctionError, key_type_of, keys_of, row_type
 from kit.operators.window_contents import ReduceFunction
 from kit.state.descriptors import ValueStateDescriptor
 
@@ -32,6 +33,7 @@ class KeyedReduce(ResolvedSpec):
     def _resolve(self) -> None:
         self._set(keys=as_tuple(self.keys))
         key_type = key_type_of(self.input_schema, self.keys, self.name)
+        row_type(self.input_schema, self.name)
         self._set(input_schemas=(self.input_schema,), output_schema=self.input_schema, key_type=key_type)
 
     def create(self) -> KeyedReduceOperator:
@@ -44,10 +46,11 @@ class KeyedReduceOperator(Operator):
 
     def __init__(self, spec: KeyedReduce) -> None:
         self._spec = spec
+        self._maker = RowMaker(spec.name, spec.function, AS_REDUCED)
 
     def initialize_state(self) -> None:
         """Register the reduced rows."""
-        descriptor = ValueStateDescriptor("reduced", pa.struct(list(self._spec.input_schema)))
+        descriptor = ValueStateDescriptor("reduced", row_type(self._spec.input_schema, self._spec.name))
         self._table = self.context.keyed_state.table(descriptor)
 
     def process_batch(self, batch: pa.RecordBatch, input_index: int = 0) -> None:
@@ -61,15 +64,15 @@ class KeyedReduceOperator(Operator):
             before = reduced[number]
             reduced[number] = row if before is None else self._reduce(before, row)
             emitted.append(reduced[number])
-        result = rows_to_batch(emitted, spec.input_schema, spec.name, spec.function, given)
+        result = self._maker.batch(emitted, spec.input_schema, given)
         last = np.empty(len(distinct), np.int64)
         last[number_of] = np.arange(len(number_of))
         self._table.put(distinct, result.take(pa.array(last)).to_struct_array())
         self.context.output.emit(result)
 
-    def _reduce(self, before: Row, row: Row) -> Row:
+    def _reduce(self, before: Row, row: Row) -> Any:
         try:
-            return dict(self._spec.function(before, row))
+            return self._spec.function(before, row)
         except Exception as error:
             raise UserFunctionError.of(
                 self._spec.name, self._spec.function, f"rows {before} and {row}", error

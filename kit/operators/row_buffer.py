@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from kit.operators.function_operator import FunctionInput
 from kit.operators.key_time_index import KeyTimeIndex, Numbers
+from kit.operators.spec import as_rows, row_type
 from kit.operators.watermarks import event_times_ms
 from kit.state.descriptors import ValueStateDescriptor
 from kit.state.heap import HeapKeyedStateBackend
@@ -37,7 +38,7 @@ class RowBuffer:
         self._given = given
         self._kept_until = kept_until
         self._key_type = backend.key_type
-        self._table = backend.table(ValueStateDescriptor(name, pa.struct(list(given.schema))), pa.int64())
+        self._table = backend.table(ValueStateDescriptor(name, row_type(given.schema, operator)), pa.int64())
         self.index = KeyTimeIndex(backend.key_type, 3)
         self._next = 0
         slots = self._table.entries()
@@ -80,4 +81,4 @@ class RowBuffer:
             self.index.remove(expired)
 
     def _rows_at(self, slots: Numbers) -> pa.RecordBatch:
-        return pa.RecordBatch.from_arrays(self._table.get(slots).flatten(), schema=self._given.schema)
+        return as_rows(self._table.get(slots), self._given.schema)

@@ -31,5 +31,10 @@ class OutputTag:
         object.__setattr__(self, "name", name)
         object.__setattr__(self, "schema", schema)
 
+    @property
+    def remedy(self) -> str:
+        """What to do about rows that have other columns."""
+        return f"set aside what has the columns of OutputTag({self.name!r}, ...), or give it these: {{columns}}"
+
     def __repr__(self) -> str:
         return f"OutputTag({self.name!r})"

@@ -20,7 +20,7 @@ Follows Flink's `TwoPhaseCommittingSink`, `CommitterOperator` and `FileSink`.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import pyarrow as pa
 
@@ -36,14 +36,22 @@ COMMITTABLES_STATE = ListStateDescriptor(
 )
 
 MEMORY = "memory://"
+MODES = ("error", "overwrite", "append")
+_FINAL_NAME = re.compile(r"part-.+-\d{5,}-\d{6,}\.parquet")
 _STAGED_NAME = re.compile(r"part-\d+-(?P<part>\d+)(?:-in-(?P<again>\d+))?\.parquet")
 
 
 @dataclass(frozen=True, eq=False)
 class Sink:
-    """Base of the sinks: where output is staged, and where it is published."""
+    """Base of the sinks: where output is staged, and where it is published.
+
+    `mode` is what a run that begins anew does about rows that another run has published there, in Spark's words:
+    "error" refuses to begin, "overwrite" deletes them first, "append" adds to them. A run that goes on from a savepoint
+    or checkpoint always adds.
+    """
 
     path: str
+    mode: str = "error"
 
     def __deepcopy__(self, memo: dict[int, object]) -> Sink:
         """Itself: it never changes."""
@@ -55,6 +63,16 @@ class Sink:
         """
         again = "" if part == checkpoint_id else f"-in-{checkpoint_id}"
         return f"{files.staging_directory(self.path, job_id)}/part-{subtask}-{part}{again}.parquet"
+
+    @staticmethod
+    def is_part(name: str) -> bool:
+        """Whether a sink gives such a name to what it publishes."""
+        return _FINAL_NAME.fullmatch(name) is not None
+
+    @staticmethod
+    def is_part_of(name: str, job_id: str) -> bool:
+        """Whether a sink of this very job does."""
+        return Sink.is_part(name) and name.startswith(f"part-{files.file_safe(job_id)}-")
 
     @staticmethod
     def staged_by(name: str) -> int | None:
@@ -72,20 +90,29 @@ class ParquetSink(Sink):
     """Parquet files in the directory `path` (local, or a URI that Arrow knows); none is seen before its checkpoint is
     complete.
 
+    A job that begins anew, not from a savepoint or checkpoint, finds a directory without Parquet files there, or is
+    refused (FileExistsError, when it starts); `mode="overwrite"` deletes what sinks have published there before it
+    begins, and nothing else; `mode="append"` adds to it.
+
     Raises `kit.operators.files.CommitError`, naming the directory, when it is clear already that it cannot be
-    written.
+    written, and ValueError for another mode.
     """
 
     def __post_init__(self) -> None:
+        if self.mode not in MODES:
+            raise ValueError(
+                f'ParquetSink({self.path!r}): mode is {self.mode!r}, but must be "error", "overwrite" or "append"'
+            )
         object.__setattr__(self, "path", files.absolute(self.path))
         files.check_output_directory(self.path)
 
 
 @dataclass(frozen=True, eq=False)
 class CollectSink(Sink):
-    """Committed rows kept in the host's memory under the name `path`, for lessons."""
+    """Committed rows kept in the host's memory under the name `path`, for lessons; each new run begins with none."""
 
     path: str = "collected"
+    mode: str = field(default="overwrite", init=False, repr=False)
 
     def __post_init__(self) -> None:
         if not self.path.startswith(MEMORY):

@@ -80,6 +80,14 @@ class Source:
         """All splits in the order in which they are to be read; each is JSON-like and has an `"id"` of its own."""
         raise NotImplementedError(f"{type(self).__name__} does not say what its splits are")
 
+    def splits_for(self, parallelism: int) -> list[Split]:
+        """What so many subtasks are to read: `enumerate_splits()`, unless the source leaves the number open.
+
+        Asked once, when the job begins for the first time: from then on the splits are in its checkpoints, whatever
+        its parallelism is later.
+        """
+        return self.enumerate_splits()
+
     def read_split(self, split: Split, position: int, max_rows: int) -> ReadResult:
         """At most `max_rows` rows of the split from `position` on (0 is its beginning)."""
         raise NotImplementedError(f"{type(self).__name__} does not say how to read a split")

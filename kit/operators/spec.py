@@ -14,6 +14,9 @@ from typing import Any
 import pyarrow as pa
 
 from kit.operators.base import OperatorSpec
+from kit.state.arrow_types import as_type, stored_type, why_not_in_state
+from kit.state.key_columns import can_be_key
+from kit.state.key_groups import KEY_TYPES
 
 _LONGEST_VALUE = 200
 
@@ -81,14 +84,22 @@ def column_field(schema: pa.Schema, column: str, operator: str) -> pa.Field:
 
 
 def key_type_of(schema: pa.Schema, keys: Sequence[str], operator: str) -> pa.DataType:
-    """The Arrow type of a key: that of its one column, or a struct of several.
+    """The Arrow type of a key: that of its one column, or a struct of several; a dictionary column is its values.
 
-    Raises SchemaError for a missing column, for no columns, and for one named twice.
+    Raises SchemaError for a missing column, for no columns, for one named twice, and for a type that cannot be a key.
     """
-    fields = [column_field(schema, key, operator) for key in keys]
+    fields = _key_fields(schema, keys, operator)
     if not fields or len(set(keys)) < len(keys):
         raise SchemaError(f"{operator}: a key needs one or more different columns, but these were given: {list(keys)}")
+    for each in fields:
+        if not can_be_key(each.type):
+            raise SchemaError(f"{operator}: column {each.name!r} is {each.type} and cannot be a key: use {KEY_TYPES}")
     return fields[0].type if len(fields) == 1 else pa.struct(fields)
+
+
+def _key_fields(schema: pa.Schema, keys: Sequence[str], operator: str) -> list[pa.Field]:
+    fields = [column_field(schema, key, operator) for key in keys]
+    return [field.with_type(stored_type(field.type)) for field in fields]
 
 
 def keys_of(batch: pa.RecordBatch, keys: Sequence[str]) -> pa.Array:
@@ -96,12 +107,33 @@ def keys_of(batch: pa.RecordBatch, keys: Sequence[str]) -> pa.Array:
     if len(keys) == 1:
         return batch.column(keys[0])
     fields = [batch.schema.field(key) for key in keys]
-    return pa.StructArray.from_arrays([batch.column(key) for key in keys], fields=fields)
+    plain = [field.with_type(stored_type(field.type)) for field in fields]
+    columns = [as_type(batch.column(field.name), field.type) for field in plain]
+    return pa.StructArray.from_arrays(columns, fields=plain)
 
 
-def key_columns(keys: pa.Array, count: int) -> list[pa.Array]:
-    """The inverse of `keys_of`: the `count` columns that a key consists of."""
-    return [keys] if count == 1 else list(keys.flatten())
+def key_columns(keys: pa.Array, types: Sequence[pa.DataType]) -> list[pa.Array]:
+    """The inverse of `keys_of`: the columns that a key consists of, of these types."""
+    columns = [keys] if len(types) == 1 else keys.flatten()
+    return [as_type(column, wanted) for column, wanted in zip(columns, types, strict=True)]
+
+
+def row_type(schema: pa.Schema, operator: str) -> pa.DataType:
+    """The type of the rows of a schema as an operator keeps them; SchemaError for a column that no state can hold."""
+    for column in schema:
+        reason = why_not_in_state(column.type)
+        if reason is not None and not pa.types.is_null(column.type):
+            raise SchemaError(
+                f"{operator}: column {column.name!r} is {column.type}, and {operator} keeps rows in its state, which "
+                f"cannot hold that: {reason}"
+            )
+    return pa.struct(list(schema))
+
+
+def as_rows(rows: pa.StructArray, schema: pa.Schema) -> pa.RecordBatch:
+    """Rows as a state keeps them, as a batch again."""
+    columns = [as_type(column, field.type) for column, field in zip(rows.flatten(), schema, strict=True)]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
 def unique_names(names: Iterable[str], operator: str) -> None:
@@ -118,6 +150,16 @@ def function_name(function: Callable[..., Any]) -> str:
     name = getattr(function, "__qualname__", type(function).__qualname__)
     module = getattr(function, "__module__", None) or "__main__"
     return name if module == "__main__" else f"{module}.{name}"
+
+
+def column_list(schema: pa.Schema, most: int | None = None) -> str:
+    """Columns for a message: `carrier: string, delay: int64`; those beyond `most` characters are only counted."""
+    listed = [f"{column.name}: {column.type}" for column in schema]
+    count = len(listed)
+    while most is not None and count > 1 and len(", ".join(listed[:count])) > most:
+        count -= 1
+    more = f" and {len(listed) - count} more" if count < len(listed) else ""
+    return (", ".join(listed[:count]) or "none") + more
 
 
 def shorten(text: str) -> str:

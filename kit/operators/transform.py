@@ -18,9 +18,9 @@ import pyarrow.compute as pc
 from pyarrow import acero
 
 from kit.operators.base import Operator
-from kit.operators.spec import ResolvedSpec, SchemaError, UserFunctionError, column_field, shorten, unique_names
+from kit.operators.rows import Row, RowMaker
+from kit.operators.spec import ResolvedSpec, SchemaError, UserFunctionError, column_field, column_list, unique_names
 
-Row = dict[str, Any]
 BatchFunction = Callable[[pa.RecordBatch], pa.RecordBatch]
 
 
@@ -84,7 +84,7 @@ class Map(_Transform):
         """Call the function row by row."""
         given = batch.to_pylist()
         rows = [self._call(self.function, row) for row in given]
-        return rows_to_batch(rows, self.returns, self.name, self.function, given)
+        return RowMaker(self.name, self.function).batch(rows, self.returns, given)
 
     def _output_schema(self) -> pa.Schema:
         return self.returns
@@ -105,7 +105,7 @@ class FlatMap(_Transform):
             made = self._rows_of(row)
             rows += made
             given += [row] * len(made)
-        return rows_to_batch(rows, self.returns, self.name, self.function, given)
+        return RowMaker(self.name, self.function).batch(rows, self.returns, given)
 
     def _rows_of(self, row: Row) -> list[Mapping[str, Any]]:
         try:
@@ -129,28 +129,15 @@ class MapBatches(_Transform):
         result = self._call_batch(self.function, batch)
         if isinstance(result, pa.RecordBatch) and result.schema.equals(self.output_schema):
             return result
-        found = _columns(result.schema) if isinstance(result, pa.RecordBatch) else type(result).__name__
-        wrong = TypeError(f"it returned {found}, expected a record batch of {_columns(self.output_schema)}")
+        found = column_list(result.schema) if isinstance(result, pa.RecordBatch) else type(result).__name__
+        wrong = TypeError(
+            f"it returned {found}, expected a record batch of "
+            f"{column_list(self.output_schema)}; declare what it makes: returns={{...}}"
+        )
         raise UserFunctionError.of(self.name, self.function, f"a batch of {batch.num_rows} rows", wrong)
 
     def _output_schema(self) -> pa.Schema:
         return self.input_schema if self.returns is None else self.returns
-
-
-def rows_to_batch(
-    rows: list[Any], schema: pa.Schema, operator: str, function: Callable[..., Any], given: list[Row]
-) -> pa.RecordBatch:
-    """Rows that a user's function made, as a batch; raises UserFunctionError naming the row that does not fit."""
-    try:
-        return pa.RecordBatch.from_pylist(rows, schema=schema)
-    except (pa.ArrowException, TypeError, ValueError, AttributeError, OverflowError):
-        for row, source in zip(rows, given, strict=True):
-            try:
-                pa.RecordBatch.from_pylist([row], schema=schema)
-            except Exception as error:
-                at = f"row {source}, of which it made {shorten(repr(row))}"
-                raise UserFunctionError.of(operator, function, at, error) from error
-        raise
 
 
 # --- filter ---------------------------------------------------------------------------------------------------------
@@ -277,8 +264,4 @@ def evaluate(expression: pc.Expression, batch: pa.RecordBatch) -> pa.Array:
 
 def _wrong_expression(operator: str, expression: pc.Expression, schema: pa.Schema, error: Exception) -> SchemaError:
     said = str(error).splitlines()[0]
-    return SchemaError(f"{operator}: {expression} does not fit: {said}; the columns are {_columns(schema)}")
-
-
-def _columns(schema: pa.Schema) -> str:
-    return ", ".join(f"{column.name}: {column.type}" for column in schema)
+    return SchemaError(f"{operator}: {expression} does not fit: {said}; the columns are {column_list(schema)}")

@@ -21,7 +21,7 @@ import pyarrow as pa
 from kit.operators.aggregates import Aggregate, AggregateSet, as_tuple
 from kit.operators.base import Operator
 from kit.operators.session_window import SessionWindowOperator
-from kit.operators.spec import column_field, unique_names
+from kit.operators.spec import column_field, row_type, unique_names
 from kit.operators.window_assigners import EventTimeSessionWindows
 from kit.operators.window_contents import (
     AggregatedContents,
@@ -83,6 +83,7 @@ class WindowReduce(_Window):
         return ReducedContents(self.function, self.input_schema, self.name)
 
     def _window_schema(self) -> pa.Schema:
+        row_type(self.input_schema, self.name)
         return self.input_schema
 
 
@@ -98,4 +99,5 @@ class WindowProcess(_Window):
         return ListedContents(self.function, self.input_schema, self.output_schema, self.name)
 
     def _window_schema(self) -> pa.Schema:
+        row_type(self.input_schema, self.name)
         return self.input_schema if self.returns is None else self.returns

@@ -17,8 +17,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from kit.operators.aggregates import AggregateSet
-from kit.operators.spec import UserFunctionError, key_columns
-from kit.operators.transform import Row, rows_to_batch
+from kit.operators.rows import AS_REDUCED, Row, RowMaker
+from kit.operators.spec import UserFunctionError, as_rows, key_columns, row_type
 from kit.operators.window_assigners import Times
 from kit.state.descriptors import ListStateDescriptor, ReducingStateDescriptor, StateDescriptor
 from kit.state.tables import StateTable
@@ -66,7 +66,7 @@ class AggregatedContents:
     def results(self, keys: pa.Array, starts: Times, ends: Times, state: pa.StructArray) -> pa.RecordBatch:
         """One row for each window."""
         bounds = [pa.array(times).view(self._schema.field(self._keys).type) for times in (starts, ends)]
-        columns = key_columns(keys, self._keys) + bounds + self._totals.results(state)
+        columns = key_columns(keys, self._schema.types[: self._keys]) + bounds + self._totals.results(state)
         return pa.RecordBatch.from_arrays(columns, schema=self._schema)
 
 
@@ -76,8 +76,8 @@ class ReducedContents:
     def __init__(self, function: ReduceFunction, schema: pa.Schema, operator: str) -> None:
         self._function = function
         self._schema = schema
-        self._operator = operator
-        row = pa.struct(list(schema))
+        self._maker = RowMaker(operator, function, AS_REDUCED)
+        row = row_type(schema, operator)
         self.descriptor: StateDescriptor = ReducingStateDescriptor("window-contents", row, self._reduce)
 
     def add(self, table: StateTable, slots: Slots, batch: pa.RecordBatch) -> None:
@@ -86,13 +86,17 @@ class ReducedContents:
 
     def results(self, keys: pa.Array, starts: Times, ends: Times, state: pa.StructArray) -> pa.RecordBatch:
         """The row of each window."""
-        return pa.RecordBatch.from_arrays(state.flatten(), schema=self._schema)
+        return as_rows(state, self._schema)
 
     def _reduce(self, one: Row, other: Row) -> Mapping[str, Any]:
+        at = f"rows {one} and {other}"
         try:
-            return self._function(one, other)
+            row = self._function(one, other)
         except Exception as error:
-            raise UserFunctionError.of(self._operator, self._function, f"rows {one} and {other}", error) from error
+            raise UserFunctionError.of(self._maker.operator, self._function, at, error) from error
+        if row is not one and row is not other:
+            self._maker.check(row, self._schema, at)
+        return row
 
 
 class ListedContents:
@@ -102,7 +106,7 @@ class ListedContents:
         self._function = function
         self._returns = returns
         self._operator = operator
-        self.descriptor: StateDescriptor = ListStateDescriptor("window-contents", pa.struct(list(schema)))
+        self.descriptor: StateDescriptor = ListStateDescriptor("window-contents", row_type(schema, operator))
 
     def add(self, table: StateTable, slots: Slots, batch: pa.RecordBatch) -> None:
         """Keep the rows."""
@@ -117,7 +121,7 @@ class ListedContents:
             rows_made = self._call(key, Window(start, end), rows)
             made += rows_made
             given += [{"key": key, "window": (start, end)}] * len(rows_made)
-        return rows_to_batch(made, self._returns, self._operator, self._function, given)
+        return RowMaker(self._operator, self._function).batch(made, self._returns, given)
 
     def _call(self, key: Any, window: Window, rows: list[Row]) -> list[Mapping[str, Any]]:
         try:

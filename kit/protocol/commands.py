@@ -70,6 +70,8 @@ class RecoverCheckpoints(Word):
     """
 
     recover: bool
+    restores: bool = False
+    """Whether the job goes on from a snapshot when nothing is left: where it does not, its output begins anew."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -50,10 +50,17 @@ class TraceRecord:
 
 
 class Trace(Sequence[TraceRecord]):
-    """The records of one run, oldest first."""
+    """The records of one run, oldest first.
 
-    def __init__(self, records: Iterable[TraceRecord] = (), *, detailed: bool = False) -> None:
+    `stages` are the shapes of the run's epochs, which the host adds and pictures need (`kit.draw.Stage`); whatever is
+    cut from the trace has them as well.
+    """
+
+    def __init__(
+        self, records: Iterable[TraceRecord] = (), *, detailed: bool = False, stages: Iterable[Any] = ()
+    ) -> None:
         self.detailed = detailed
+        self.stages: list[Any] = list(stages)
         self._records: list[TraceRecord] = list(records)
         self._by_id: dict[str, TraceRecord] = {}
         """The first records by id; the rest is filed when somebody asks."""
@@ -68,9 +75,17 @@ class Trace(Sequence[TraceRecord]):
         """Add records made elsewhere, for instance in a worker."""
         self._records.extend(records)
 
+    def since(self, start: int, end: int | None = None) -> tuple[TraceRecord, ...]:
+        """The records from the one at `start` on, up to that at `end`."""
+        return tuple(self._records[start:end])
+
     def __deepcopy__(self, memo: dict[int, Any]) -> Trace:
         """A trace that goes on by itself: the records never change, so both have the same."""
-        return Trace(self._records, detailed=self.detailed)
+        return self._with(self._records)
+
+    def _with(self, records: Iterable[TraceRecord]) -> Trace:
+        """Other records of the same run."""
+        return Trace(records, detailed=self.detailed, stages=self.stages)
 
     def find(self, record_id: str) -> TraceRecord | None:
         """The record with this id."""
@@ -86,7 +101,7 @@ class Trace(Sequence[TraceRecord]):
 
     def __getitem__(self, index: Any) -> Any:
         if isinstance(index, slice):
-            return Trace(self._records[index], detailed=self.detailed)
+            return self._with(self._records[index])
         return self._records[index]
 
     def __repr__(self) -> str:
@@ -95,15 +110,12 @@ class Trace(Sequence[TraceRecord]):
 
     def story(self, *, checkpoint: int | None = None, machine: str | None = None, kind: str | None = None) -> Trace:
         """The records about one checkpoint, one machine, one kind, or several of these together."""
-        return Trace(
-            (
-                record
-                for record in self._records
-                if (checkpoint is None or record.checkpoint_id == checkpoint)
-                and (machine is None or record.machine == machine)
-                and (kind is None or record.kind == kind)
-            ),
-            detailed=self.detailed,
+        return self._with(
+            record
+            for record in self._records
+            if (checkpoint is None or record.checkpoint_id == checkpoint)
+            and (machine is None or record.machine == machine)
+            and (kind is None or record.kind == kind)
         )
 
     def causes(self, record: TraceRecord | str) -> list[TraceRecord]:

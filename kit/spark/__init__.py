@@ -32,4 +32,9 @@ def __getattr__(name: str) -> Any:
     raise AttributeError(f"module 'kit.spark' has no attribute {name!r}")
 
 
+def __dir__() -> list[str]:
+    """What Tab offers: the names below, and nothing that this file happens to need."""
+    return [*__all__, *(name for name in globals() if name.startswith("__"))]
+
+
 __all__ = ["DriverSettings", "JobFailedError", "SparkJob", "create_session", "running"]

@@ -22,6 +22,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from kit.coordinator.master_hooks import MasterHook, MasterHooks
+from kit.draw.stage import Stage
 from kit.graph.execution_graph import ExecutionGraph
 from kit.graph.job_graph import JobGraph
 from kit.host.job_files import JobFiles
@@ -139,8 +140,6 @@ class JobDriver:
         master_hooks = MasterHooks(hooks)
         self.master = JobMaster(job, tuple(master_hooks))
         self.trace = Trace()
-        self.graphs: list[ExecutionGraph] = []
-        """Of each epoch so far."""
         self.rows_read: dict[tuple[int, int], int] = {}
         """By the sources, of each epoch and slot."""
         self.running = threading.Event()
@@ -474,9 +473,10 @@ class JobDriver:
             local_state=self._local_state,
         )
         epoch = Epoch(command.epoch, ticket.slots)
+        stage = Stage.of(ExecutionGraph(self.job, command.parallelism, command.max_parallelism), command.epoch)
         with self.lock:
             self._epoch = epoch
-            self.graphs.append(ExecutionGraph(self.job, command.parallelism, command.max_parallelism))
+            self.trace.stages.append(stage)
         self._worker_traceback = ""
         self._in(_START_TIMER, int(self.settings.start_timeout_s * 1000), lambda: self._start_timed_out(epoch))
         epoch.gang = self.launch(ticket, lambda error: self._inbox.put(GangEnded(epoch.number, error)))

@@ -6,7 +6,6 @@ Both are directories that every slot and the driver reach: on one machine any, o
 
 from __future__ import annotations
 
-import shutil
 import uuid
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
@@ -51,6 +50,14 @@ class SparkOutput:
         staged = files.staged_files(path, job_id)
         files.remove_staged(path, job_id, [name for name in staged if sink.staged_by(name) in orphans])
 
+    def published_files(self, sink: Sink) -> list[str]:
+        """The names of the Parquet files that readers see."""
+        return files.published_files(self.place(sink.path))
+
+    def delete_published(self, sink: Sink, names: Iterable[str]) -> None:
+        """Delete visible rows."""
+        files.delete_published(self.place(sink.path), names)
+
     def place(self, path: str) -> str:
         """The real path behind a sink's."""
         return f"{self.collected}/{path.removeprefix(MEMORY)}" if path.startswith(MEMORY) else path
@@ -84,13 +91,6 @@ def open_local_state(job: JobGraph, directory: str) -> LocalState | None:
 def collects(job: JobGraph) -> bool:
     """Whether a sink of the job keeps its rows in memory."""
     return any(sink.path.startswith(MEMORY) for sink in sinks(job))
-
-
-def forget_collected(job: JobGraph, output: SparkOutput) -> None:
-    """Delete what an earlier run of the job collected: this one begins anew."""
-    for sink in sinks(job):
-        if sink.path.startswith(MEMORY):
-            shutil.rmtree(output.place(sink.path), ignore_errors=True)
 
 
 def read_output(job: JobGraph, output: SparkOutput, name: str) -> pd.DataFrame:

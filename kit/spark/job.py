@@ -32,6 +32,7 @@ from kit.draw.stage import Stage
 from kit.draw.statistics import CheckpointStatistics
 from kit.graph.environment import StreamEnvironment
 from kit.graph.job_graph import JobGraph
+from kit.host.output import begin_new_output, check_new_output
 from kit.operators.spec import shorten
 from kit.protocol.commands import CompleteRequest
 from kit.protocol.events import RequestCancel, RequestCheckpoint, RequestSavepoint, RequestStop, StartJob
@@ -45,7 +46,6 @@ from kit.spark.edge import (
     check_writable,
     collected_directory,
     collects,
-    forget_collected,
     read_output,
 )
 from kit.spark.epoch import Launch
@@ -148,7 +148,8 @@ class SparkJob:
 
         What can be known beforehand is found here: raises JobFailedError when something in the job cannot be sent to
         Spark's workers, when the session cannot run it or has too few slots (then it may be started again), and when
-        it cannot begin: a `restore_path` that is not there or does not fit, splits that cannot be listed.
+        it cannot begin: a `restore_path` that is not there or does not fit, splits that cannot be listed. Raises
+        FileExistsError, before anything is run or deleted, when a sink's directory holds rows of another run.
         """
         if self._started:
             raise RuntimeError(f"job {self.job.name} was started before: make a new SparkJob to run it again")
@@ -158,12 +159,11 @@ class SparkJob:
         except JobFailedError as error:
             self._not_started = str(error)
             raise
+        self._begin_output()
         self._not_started = ""
         self._started = True
         self.started_s = time.time()
         self._sockets = temporary_directory("sockets-")
-        if self._start.restore_path is None and not self._start.recover:
-            forget_collected(self.job, self._output)
         self._driver.start()
         remember(self)
         self._at_exit = _close_at_exit(weakref.ref(self))
@@ -173,10 +173,21 @@ class SparkJob:
         self._until_submitted()
         return self
 
+    def _begin_output(self) -> None:
+        """With a durable store what is to be overwritten goes later: it may be of a run that can go on."""
+        if self._begins_anew and not self.job.settings.checkpoint.is_durable:
+            begin_new_output(self.job, self._output)
+
+    @property
+    def _begins_anew(self) -> bool:
+        return self._start.restore_path is None and not self._start.recover
+
     def _check(self) -> None:
-        """Raise JobFailedError when the job could not run."""
+        """Raise JobFailedError when the job could not run, FileExistsError when its output would not be its own."""
         from kit.spark.portable import not_portable
 
+        if self._begins_anew:
+            check_new_output(self.job, self._output)
         if problem := not_portable(self.job):
             raise JobFailedError(problem)
         end_in_order()
@@ -369,7 +380,7 @@ class SparkJob:
     def stages(self) -> list[Stage]:
         """The shape of each epoch so far, as pictures need it."""
         with self._driver.lock:
-            return [Stage.of(graph, epoch) for epoch, graph in enumerate(self._driver.graphs, 1)]
+            return list(self._driver.trace.stages)
 
     def checkpoints(self) -> pd.DataFrame:
         """One row a checkpoint: id, kind, status, trigger time, duration, size, acknowledgements."""

@@ -116,8 +116,8 @@ class Progress:
 
 
 def _slots(driver: JobDriver) -> int:
-    if driver.graphs:
-        return max(driver.graphs[-1].parallelism.values())
+    if driver.trace.stages:
+        return max(vertex.parallelism for vertex in driver.trace.stages[-1].vertices)
     return max(vertex.parallelism for vertex in driver.job.vertices)
 
 

@@ -1,5 +1,8 @@
 """State descriptors: the name and the Arrow type of a keyed or operator state.
 
+A type that a checkpoint could not give back is refused here (StateDescriptorError). The values of a dictionary, of runs
+and of views are kept as what they are: `stored_type` says as what.
+
 A descriptor is what a user function asks its backend with. It is immutable and compared by value; functions in it
 (a `reduce`, an `aggregate`) are never stored in a checkpoint, so a job that is restored brings its own.
 Follows `StateDescriptor` and its subclasses.
@@ -15,6 +18,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from kit.state.arrow_types import stored_type, why_not_in_state
 from kit.state.errors import StateDescriptorError
 
 REDUCTIONS = ("sum", "min", "max", "count")
@@ -70,7 +74,7 @@ class ValueStateDescriptor:
     @property
     def stored_type(self) -> pa.DataType:
         """The Arrow type of what is stored for a key."""
-        return self.type
+        return stored_type(self.type)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +92,7 @@ class ListStateDescriptor:
     @property
     def stored_type(self) -> pa.DataType:
         """The Arrow type of what is stored for a key."""
-        return pa.list_(self.element_type)
+        return pa.list_(stored_type(self.element_type))
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +107,7 @@ class MapStateDescriptor:
 
     def __post_init__(self) -> None:
         _check(self.name, key_type=self.key_type, value_type=self.value_type)
-        if pa.types.is_nested(self.key_type):
+        if pa.types.is_nested(stored_type(self.key_type)):
             raise StateDescriptorError(
                 f"State {self.name!r}: the keys of a map cannot be {self.key_type}; use a number, string, bytes or time"
             )
@@ -111,15 +115,18 @@ class MapStateDescriptor:
     @property
     def stored_type(self) -> pa.DataType:
         """The Arrow type of what is stored for a key."""
-        return pa.map_(self.key_type, self.value_type)
+        return pa.map_(stored_type(self.key_type), stored_type(self.value_type))
 
 
 @dataclass(frozen=True, slots=True)
 class ReducingStateDescriptor:
     """One value a key, into which each added value is folded.
 
-    `reduce` is "sum", "min", "max" or "count" for a number; for a struct of numbers one such word a field, as in
-    `{"flights": "sum", "delay": "max"}`; or a function of two values for any type.
+    `reduce` is "sum", "min", "max" or "count" for a number, "min" or "max" for whatever else has an order (times,
+    strings, bytes, bools); for a struct of these one such word a field, as in `{"flights": "sum", "delay": "max"}`; or
+    a function of two values for any type. A NaN is larger than any number, as in Spark SQL and Java. A sum of decimals
+    or of uint64 that its type cannot hold is a StateOverflowError; other integer sums wrap around in a batch, as in
+    Java.
     """
 
     name: str
@@ -135,7 +142,7 @@ class ReducingStateDescriptor:
     @property
     def stored_type(self) -> pa.DataType:
         """The Arrow type of what is stored for a key."""
-        return self.type
+        return stored_type(self.type)
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +161,7 @@ class AggregatingStateDescriptor:
     @property
     def stored_type(self) -> pa.DataType:
         """The Arrow type of what is stored for a key."""
-        return self.accumulator_type
+        return stored_type(self.accumulator_type)
 
 
 StateDescriptor = (
@@ -174,10 +181,13 @@ def _check(name: str, **types: pa.DataType) -> None:
             raise StateDescriptorError(
                 f"State {name!r}: {argument} is {arrow_type!r}, expected an Arrow type such as pa.int64()"
             )
+        reason = why_not_in_state(arrow_type)
+        if reason is not None:
+            raise StateDescriptorError(f"State {name!r}: {argument} {arrow_type} cannot be kept: {reason}")
 
 
 def _check_reduction(descriptor: ReducingStateDescriptor) -> None:
-    name, arrow_type, reduce = descriptor.name, descriptor.type, descriptor.reduce
+    name, arrow_type, reduce = descriptor.name, descriptor.stored_type, descriptor.reduce
     if callable(reduce):
         return
     if isinstance(reduce, str):
@@ -204,5 +214,23 @@ def _check_reduction(descriptor: ReducingStateDescriptor) -> None:
 
 def _can_reduce(arrow_type: pa.DataType, word: str) -> bool:
     number = pa.types.is_integer(arrow_type) or pa.types.is_float32(arrow_type) or pa.types.is_float64(arrow_type)
-    ordered = pa.types.is_timestamp(arrow_type) or pa.types.is_date(arrow_type) or pa.types.is_time(arrow_type)
-    return number or pa.types.is_duration(arrow_type) or (ordered and word in {"min", "max"})
+    if number or pa.types.is_duration(arrow_type) or (pa.types.is_decimal(arrow_type) and word == "sum"):
+        return True
+    return word in {"min", "max"} and has_order(arrow_type)
+
+
+def has_order(arrow_type: pa.DataType) -> bool:
+    """Whether there is a smallest value among several, by an order that Arrow knows."""
+    return (
+        pa.types.is_integer(arrow_type)
+        or pa.types.is_float32(arrow_type)
+        or pa.types.is_float64(arrow_type)
+        or pa.types.is_decimal(arrow_type)
+        or pa.types.is_boolean(arrow_type)
+        or (pa.types.is_temporal(arrow_type) and not pa.types.is_interval(arrow_type))
+        or pa.types.is_string(arrow_type)
+        or pa.types.is_large_string(arrow_type)
+        or pa.types.is_binary(arrow_type)
+        or pa.types.is_large_binary(arrow_type)
+        or pa.types.is_fixed_size_binary(arrow_type)
+    )

@@ -15,6 +15,10 @@ class StateTypeError(StateError, TypeError):
     """A key, namespace or value that does not fit the Arrow type of its state."""
 
 
+class StateOverflowError(StateError, OverflowError):
+    """A sum that its Arrow type cannot hold."""
+
+
 class StateRestoreError(StateError):
     """State that was written cannot be read back."""
 

@@ -1,4 +1,4 @@
-"""Interned keys: strings, bytes and structs, numbered.
+"""Interned keys: strings, bytes, decimals and structs, numbered.
 
 A key that is not a number gets one: its *code*. Looking up the codes of a batch takes a few passes over its columns
 and no loop over its rows: every key is hashed to 64 bits, a slot index finds the hash, the slot is the code, and the
@@ -240,4 +240,11 @@ def _flat_columns(column: pa.Array) -> list[pa.Array]:
     if pa.types.is_floating(column.type):
         codes = pa.array(as_codes(column.fill_null(0).to_numpy(zero_copy_only=False)))
         return [pc.if_else(column.is_valid(), codes, pa.scalar(None, pa.int64()))]
-    return [column]
+    return [sortable(column)]
+
+
+def sortable(column: pa.Array) -> pa.Array:
+    """A column of keys in a type that Arrow knows an order of."""
+    if pa.types.is_decimal(column.type) and column.type.bit_width < 128:
+        return column.cast(pa.decimal128(column.type.precision, column.type.scale))
+    return column

@@ -1,8 +1,8 @@
 """Key codecs: keys and namespaces as int64 codes.
 
 An index works on int64 codes whatever the type of the keys. Numbers, bools and times *are* their code (floats by their
-bits, with one NaN). Strings, bytes and structs are *interned* (`kit.state.interned_keys`): the distinct ones are
-numbered, and numbers no longer used are given out again.
+bits, with one NaN). Strings, bytes, decimals and structs are *interned* (`kit.state.interned_keys`): the distinct ones
+are numbered, and numbers no longer used are given out again.
 
 A codec also says how keys are ordered in a checkpoint, so that equal state makes equal bytes: numbers and times by
 value, floats by their bits, strings by their UTF-8 bytes, structs field by field with nulls last.
@@ -30,6 +30,7 @@ from kit.state.key_columns import (
     one,
     storage_dtype,
 )
+from kit.state.key_groups import KEY_TYPES
 
 __all__ = ["UNKNOWN", "Codes", "Column", "Decoder", "KeyCodec", "codec_for"]
 
@@ -75,10 +76,7 @@ def codec_for(arrow_type: pa.DataType, what: str = "key") -> KeyCodec:
         return _DirectCodec(arrow_type, what)
     if can_be_key(arrow_type):
         return InternedCodec(arrow_type, what)
-    raise StateTypeError(
-        f"A {what} cannot have Arrow type {arrow_type}: use integers, floats, bool, string, binary, dates and times, "
-        "or a struct of these"
-    )
+    raise StateTypeError(f"A {what} cannot have Arrow type {arrow_type}: use {KEY_TYPES}")
 
 
 class _DirectCodec:

@@ -45,11 +45,16 @@ def is_text_or_bytes(arrow_type: pa.DataType) -> bool:
     return is_text(arrow_type) or pa.types.is_binary(arrow_type) or pa.types.is_large_binary(arrow_type)
 
 
+def is_fixed_bytes(arrow_type: pa.DataType) -> bool:
+    """Whether keys of this type are so many bytes each: decimals, and bytes of a fixed size."""
+    return pa.types.is_decimal(arrow_type) or pa.types.is_fixed_size_binary(arrow_type)
+
+
 def can_be_key(arrow_type: pa.DataType) -> bool:
     """Whether there can be keys of this type."""
     if pa.types.is_struct(arrow_type):
         return arrow_type.num_fields > 0 and all(can_be_key(field.type) for field in arrow_type)
-    return is_direct(arrow_type) or is_text_or_bytes(arrow_type)
+    return is_direct(arrow_type) or is_text_or_bytes(arrow_type) or is_fixed_bytes(arrow_type)
 
 
 def storage_dtype(arrow_type: pa.DataType) -> np.dtype[Any]:

@@ -9,8 +9,9 @@ Each question has a scalar form (one Python key) and a column form (an Arrow arr
 
 Arrow type to the Java type whose `hashCode` is used: int8/16/32, uint8/16, date32, time32 -> Integer (Byte, Short);
 int64, uint32/64, timestamp, duration, date64, time64 -> Long; float -> Float; double -> Double; bool -> Boolean;
-string -> String (UTF-16 code units); struct -> TupleN (fields in order, null fields count 0). Binary keys hash like
-`Arrays.hashCode(byte[])`; Flink itself refuses arrays as keys.
+decimal -> BigDecimal of the type's scale; string -> String (UTF-16 code units); struct -> TupleN (fields in order, null
+fields count 0). A dictionary is its values. Binary keys hash like `Arrays.hashCode(byte[])`; Flink itself refuses
+arrays as keys.
 """
 
 from __future__ import annotations
@@ -26,10 +27,13 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from kit.state import decimals
 from kit.state.handles import KeyGroupRange
 
 DEFAULT_LOWER_BOUND_MAX_PARALLELISM = 1 << 7
 UPPER_BOUND_MAX_PARALLELISM = 1 << 15
+
+KEY_TYPES = "integers, floats (32 or 64 bits), decimals, bool, string, binary, dates, times, or a struct of these"
 
 _UINT32 = 0xFFFFFFFF
 _BLOCK_ROWS = 1 << 16  # two uint32 scratch arrays of this size stay in the second-level cache
@@ -145,7 +149,7 @@ def java_hash_code(key: Any, key_type: pa.DataType | None = None) -> int:
         return _fold(_CANONICAL_NAN[8] if math.isnan(key) else struct.unpack("<q", struct.pack("<d", key))[0])
     if pa.types.is_float32(key_type):
         return _as_int(_CANONICAL_NAN[4] if math.isnan(key) else struct.unpack("<i", struct.pack("<f", key))[0])
-    if pa.types.is_temporal(key_type):
+    if pa.types.is_temporal(key_type) or pa.types.is_decimal(key_type) or pa.types.is_dictionary(key_type):
         return int(java_hash(pa.array([key], key_type))[0])
     if _is_java_int(key_type):
         return _as_int(key)
@@ -250,7 +254,11 @@ def java_hash(keys: pa.Array | pa.ChunkedArray | npt.NDArray[Any]) -> npt.NDArra
 def _hash_array(keys: pa.Array) -> npt.NDArray[np.int32]:
     key_type = keys.type
     if pa.types.is_dictionary(key_type):
+        if keys.dictionary.null_count:
+            return _hash_array(keys.dictionary_decode())
         return java_hash(keys.dictionary).take(keys.indices.to_numpy())
+    if pa.types.is_decimal(key_type):
+        return decimals.java_hash(keys)
     if pa.types.is_struct(key_type):
         return _hash_tuples(keys)
     if _is_string(key_type):
@@ -390,7 +398,8 @@ def _is_string(arrow_type: pa.DataType) -> bool:
 
 
 def _is_binary(arrow_type: pa.DataType) -> bool:
-    return pa.types.is_binary(arrow_type) or pa.types.is_large_binary(arrow_type)
+    fixed = pa.types.is_fixed_size_binary(arrow_type) and not pa.types.is_decimal(arrow_type)
+    return fixed or pa.types.is_binary(arrow_type) or pa.types.is_large_binary(arrow_type)
 
 
 def _is_java_int(arrow_type: pa.DataType) -> bool:
@@ -398,7 +407,4 @@ def _is_java_int(arrow_type: pa.DataType) -> bool:
 
 
 def _not_a_key_type(arrow_type: pa.DataType) -> TypeError:
-    return TypeError(
-        f"Arrow type {arrow_type} cannot be a key: use integers, floats, bool, string, binary, dates and times, "
-        "or a struct of these"
-    )
+    return TypeError(f"Arrow type {arrow_type} cannot be a key: use {KEY_TYPES}")

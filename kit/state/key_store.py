@@ -20,7 +20,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kit.state.key_columns import as_codes, from_codes, is_direct, is_text, numbers, storage_dtype
+from kit.state.key_columns import as_codes, from_codes, is_direct, is_fixed_bytes, is_text, numbers, storage_dtype
 from kit.state.key_groups import bytes_and_offsets
 
 Rows = npt.NDArray[np.int64]
@@ -65,6 +65,8 @@ def key_store(arrow_type: pa.DataType) -> KeyStore:
     """The store for keys of a type that can be one."""
     if pa.types.is_struct(arrow_type):
         return StructStore(arrow_type)
+    if is_fixed_bytes(arrow_type):
+        return FixedStore(arrow_type)
     return NumberStore(arrow_type) if is_direct(arrow_type) else TextStore(arrow_type)
 
 
@@ -178,6 +180,27 @@ class TextStore:
     def _taken(self, stored: Rows) -> pa.Array:
         buffers = [None, pa.py_buffer(self._offsets), pa.py_buffer(self._bytes)]
         return pa.Array.from_buffers(self._large, self.size, buffers).take(pa.array(stored))
+
+
+class FixedStore(TextStore):
+    """Decimals, and bytes of a fixed size: each as the bytes that Arrow holds it as."""
+
+    def parts(self, keys: pa.Array) -> pa.Array:
+        """The bytes, with offsets of 64 bits."""
+        width = self._type.bit_width // 8
+        data = np.empty(0, np.uint8)
+        if len(keys):
+            data = np.frombuffer(keys.buffers()[1], np.uint8, len(keys) * width, keys.offset * width)
+        if keys.null_count:
+            data = data.copy()
+            data.reshape(len(keys), width)[keys.is_null().to_numpy(zero_copy_only=False)] = 0
+        offsets = np.arange(len(keys) + 1, dtype=np.int64) * width
+        return pa.Array.from_buffers(self._large, len(keys), [None, pa.py_buffer(offsets), pa.py_buffer(data)])
+
+    def take(self, stored: Rows) -> pa.Array:
+        """A copy of their bytes."""
+        data, _ = bytes_and_offsets(self._taken(stored), self._large)
+        return pa.Array.from_buffers(self._type, len(stored), [None, pa.py_buffer(data)])
 
 
 class StructStore:

@@ -8,10 +8,12 @@ Follows `ValueState`, `ListState`, `MapState`, `ReducingState` and `AggregatingS
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from decimal import Decimal
 from typing import Any, cast
 
 import numpy as np
 
+from kit.state.decimals import EXACT
 from kit.state.descriptors import (
     AggregatingStateDescriptor,
     ReducingStateDescriptor,
@@ -19,7 +21,7 @@ from kit.state.descriptors import (
     ValueStateDescriptor,
 )
 from kit.state.tables import StateTable
-from kit.state.value_types import converter
+from kit.state.value_types import converter, key_converter
 
 
 class KeyedState:
@@ -120,7 +122,7 @@ class MapState(KeyedState):
     def put_all(self, entries: Mapping[Any, Any]) -> None:
         """Set many entries, all of them or, when one does not fit, none."""
         table, map_type = self._table, self._table.stored_type
-        convert_key, convert_item = converter(map_type.key_type), converter(map_type.item_type)
+        convert_key, convert_item = key_converter(map_type.key_type), converter(map_type.item_type)
         converted = {
             table.converted(key, convert_key): None if value is None else table.converted(value, convert_item)
             for key, value in entries.items()
@@ -204,7 +206,21 @@ STATE_CLASSES: dict[StateKind, type[KeyedState]] = {
     StateKind.AGGREGATING: AggregatingState,
 }
 
-_FOLDS: dict[str, Callable[[Any, Any], Any]] = {"sum": lambda a, b: a + b, "min": min, "max": max}
+
+def _sum(one: Any, other: Any) -> Any:
+    return EXACT.add(one, other) if isinstance(one, Decimal) else one + other
+
+
+def _least(one: Any, other: Any) -> Any:
+    """A NaN is larger than any number, and no number is the same as itself but it."""
+    return other if one != one else one if other != other else min(one, other)  # noqa: PLR0124
+
+
+def _greatest(one: Any, other: Any) -> Any:
+    return one if one != one else other if other != other else max(one, other)  # noqa: PLR0124
+
+
+_FOLDS: dict[str, Callable[[Any, Any], Any]] = {"sum": _sum, "min": _least, "max": _greatest}
 
 
 def _folded(reduce: Any, before: Any, value: Any) -> Any:

@@ -13,7 +13,7 @@ ordered by name and maps by key, so that equal state makes equal bytes; a state 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -24,7 +24,7 @@ from kit.state.errors import StateDescriptorError, StateRestoreError, StateTypeE
 from kit.state.framing import FramedFile, Piece, file_name, header, section, size_of, state_name
 from kit.state.handles import OperatorStateMode, StateMetaInfo
 from kit.state.value_columns import sorted_items
-from kit.state.value_types import MisfitError, converter
+from kit.state.value_types import Converter, MisfitError, converter, key_converter
 
 MAGIC = b"OPERSTAT"
 
@@ -43,11 +43,13 @@ class _Typed:
         self.name = name
         self.mode = mode
 
-    def _converted(self, arrow_type: pa.DataType, value: Any) -> Any:
+    def _converted(
+        self, arrow_type: pa.DataType, value: Any, of: Callable[[pa.DataType], Converter] = converter
+    ) -> Any:
         try:
             if value is None:
                 raise MisfitError("None is no value")
-            return converter(arrow_type)(value)
+            return of(arrow_type)(value)
         except MisfitError as error:
             raise StateTypeError(f"Operator state {self.name!r} ({arrow_type}) refuses {value!r}: {error}") from None
 
@@ -128,12 +130,12 @@ class BroadcastState(_Typed):
 
     def put(self, key: Any, value: Any) -> None:
         """Set the value under `key`."""
-        self._entries[self._converted(self.key_type, key)] = self._converted(self.value_type, value)
+        self._entries[self._converted(self.key_type, key, key_converter)] = self._converted(self.value_type, value)
 
     def put_all(self, entries: Mapping[Any, Any]) -> None:
         """Set many entries, all of them or, when one does not fit, none."""
         self._entries |= {
-            self._converted(self.key_type, key): self._converted(self.value_type, value)
+            self._converted(self.key_type, key, key_converter): self._converted(self.value_type, value)
             for key, value in entries.items()
         }
 
@@ -239,7 +241,8 @@ class OperatorStateStore:
 
     def broadcast_state(self, descriptor: MapStateDescriptor) -> BroadcastState:
         """The map of this name, the same on all subtasks."""
-        wanted = BroadcastState(descriptor.name, descriptor.key_type, descriptor.value_type)
+        stored = descriptor.stored_type
+        wanted = BroadcastState(descriptor.name, stored.key_type, stored.item_type)
         state = self._registered_as(wanted)
         assert isinstance(state, BroadcastState)
         return state
@@ -270,7 +273,7 @@ class OperatorStateStore:
                     origins[name] = file.name
 
     def _list(self, descriptor: ListStateDescriptor, mode: OperatorStateMode) -> OperatorListState:
-        state = self._registered_as(OperatorListState(descriptor.name, mode, descriptor.element_type))
+        state = self._registered_as(OperatorListState(descriptor.name, mode, descriptor.stored_type.value_type))
         assert isinstance(state, OperatorListState)
         return state
 

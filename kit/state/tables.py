@@ -14,31 +14,34 @@ Follows `StateTable`; a namespace (a window, say) is part of the entry's key as 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from kit.state.arrow_types import as_type, stored_type
 from kit.state.descriptors import (
     AggregatingStateDescriptor,
     ReducingStateDescriptor,
     StateDescriptor,
     StateKind,
 )
-from kit.state.errors import StateDescriptorError, StateError, StateTypeError
+from kit.state.errors import StateDescriptorError, StateError, StateOverflowError, StateTypeError
+from kit.state.folding import FoldOverflowError, fold, may_overflow
 from kit.state.key_codec import Column, codec_for
 from kit.state.key_context import KeyContext
 from kit.state.slot_index import ABSENT, FrozenIndex, SlotIndex
 from kit.state.sorting import distinct
-from kit.state.value_columns import FrozenColumn, NumberColumn, StructColumn, column_for, numbers_of
+from kit.state.value_columns import FieldColumn, FrozenColumn, NumberColumn, StructColumn, column_for, numbers_of
 from kit.state.value_types import MisfitError, converter
 
 Slots = npt.NDArray[np.int64]
 Values = Any  # an Arrow or numpy column; for a struct also a mapping of these, or a record batch
 
 _CONTAINERS: dict[StateKind, type] = {StateKind.LIST: list, StateKind.MAP: dict}
-_FOLDS: dict[str, np.ufunc] = {"sum": np.add, "count": np.add, "min": np.minimum, "max": np.maximum}
+_FOLDS: dict[str, np.ufunc] = {"sum": np.add, "count": np.add, "min": np.fmin, "max": np.maximum}
+"""A NaN is larger than any number, as in Spark SQL."""
 
 
 class StateTable:
@@ -183,7 +186,8 @@ class StateTable:
 
         `values` is a column; for a struct a mapping from field to column, a struct column or a record batch. A field
         that is only counted needs none. Nulls, and rows where `validity` (bool; or a mapping by field) is False, are
-        passed over: an entry that met nothing else is null in that field (a count is 0).
+        passed over: an entry that met nothing else is null in that field (a count is 0). A sum of decimals or of
+        uint64 that its type cannot hold raises StateOverflowError.
         """
         self._check_slots(slots)
         descriptor = self.descriptor
@@ -197,8 +201,9 @@ class StateTable:
             for field, column in self._reducing_columns().items():
                 word = _word(descriptor.reduce, field)
                 self._reduce_numbers(column, word, slots, _part(values, field), _part(validity, field), fresh)
-        elif isinstance(self.column, NumberColumn):
-            self._reduce_numbers(self.column, str(descriptor.reduce), slots, values, validity, fresh)
+        else:
+            column = self._reducing_columns()[""]
+            self._reduce_numbers(column, str(descriptor.reduce), slots, values, validity, fresh)
 
     def merge(self, into: Slots, slots: Slots) -> None:
         """Fold the entry of each of `slots` into that of `into`, rows in order, and remove it (`mergeNamespaces`).
@@ -218,7 +223,7 @@ class StateTable:
             fresh = self._mark_set(into)
             for field, column in self._reducing_columns().items():
                 word = _word(descriptor.reduce, field)
-                part = values if isinstance(self.column, NumberColumn) else _part(values, field)
+                part = _part(values, field) if isinstance(self.column, StructColumn) else values
                 self._reduce_numbers(column, "sum" if word == "count" else word, into, part, None, fresh)
         self.clear(slots)
 
@@ -323,22 +328,46 @@ class StateTable:
         self._mark_set(slots)
 
     def _reduce_numbers(
-        self, column: NumberColumn, word: str, slots: Slots, values: Values, validity: Values, fresh: Slots
+        self, column: FieldColumn, word: str, slots: Slots, values: Values, validity: Values, fresh: Slots
     ) -> None:
-        numbers: npt.NDArray[Any] | int = 1
         valid = None if validity is None else np.asarray(validity, np.bool_)
+        values = _one_array(values)
         if values is not None:
-            numbers, not_null = numbers_of(_one_array(values))
-            if len(numbers) != len(slots):
-                raise StateError(f"State {self.name!r}: {len(slots)} slots and {len(numbers)} values")
-            if not_null is not None:
+            if len(values) != len(slots):
+                raise StateError(f"State {self.name!r}: {len(slots)} slots and {len(values)} values")
+            if isinstance(values, pa.Array) and values.null_count:
+                not_null = values.is_valid().to_numpy(zero_copy_only=False)
                 valid = not_null if valid is None else valid & not_null
         elif word != "count":
             raise StateError(f"State {self.name!r}: no values to {word}")
+        if not isinstance(column, NumberColumn):
+            self._fold(column, word, slots, values, valid, fresh)
+            return
         if word == "count":
             column.reduce(np.add, slots if valid is None else slots[valid], 1, None, fresh)
             return
-        column.reduce(_FOLDS[word], slots, self._as_stored(numbers, column.values.dtype), valid, fresh)
+        numbers = self._as_stored(numbers_of(values)[0], column.values.dtype)
+        if word == "sum" and numbers.dtype == np.uint64 and may_overflow(column, slots, numbers):
+            self._fold(column, word, slots, pa.array(numbers), valid, fresh)
+        else:
+            column.reduce(_FOLDS[word], slots, numbers, valid, fresh)
+
+    def _fold(self, column: FieldColumn, word: str, slots: Slots, values: Values, valid: Any, fresh: Slots) -> None:
+        """What numpy cannot fold."""
+        values = as_type(values if isinstance(values, pa.Array) else pa.array(values), column.type)
+        if valid is not None:
+            rows = np.flatnonzero(valid)
+            slots, values = slots[rows], values.take(pa.array(rows))
+        try:
+            fold(column, word, slots, values, fresh)
+        except FoldOverflowError as error:
+            key = self.keys(np.array([error.slot]))[0].as_py()
+            field = next(name for name, each in self._reducing_columns().items() if each is column)
+            what = f"State {self.name!r}" + (f", {field!r}" if field else "")
+            raise StateOverflowError(
+                f"{what}: the sum for key {key!r} is {error.total}, which {column.type} cannot hold: sum a column of "
+                "fewer digits, or floats"
+            ) from None
 
     def _as_stored(self, numbers: Any, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
         if not np.can_cast(numbers.dtype, dtype, "safe"):
@@ -361,6 +390,8 @@ class StateTable:
             raise StateError(f"State {self.name!r}: {rows} slots and {len(column)} values")
         if column.type != self.stored_type:
             try:
+                if stored_type(column.type) == self.stored_type:
+                    return as_type(column, self.stored_type)
                 if pa.types.is_nested(column.type):
                     raise pa.ArrowInvalid("another structure")
                 column = column.cast(self.stored_type)
@@ -397,17 +428,16 @@ class StateTable:
         if not isinstance(descriptor, ReducingStateDescriptor) or callable(descriptor.reduce):
             return
         for field, column in self._reducing_columns().items():
+            if not isinstance(column, NumberColumn):
+                continue
             word = _word(descriptor.reduce, field)
             unused = np.ones(len(column.values), np.bool_)
             unused[self.entries()] = False
             column.start_from(_start_of(word, column.values.dtype), np.flatnonzero(unused))
 
-    def _reducing_columns(self) -> dict[str, NumberColumn]:
-        """The columns that are reduced by words: by struct field, "" for a bare number."""
-        if isinstance(self.column, NumberColumn):
-            return {"": self.column}
-        fields = self.column.fields if isinstance(self.column, StructColumn) else {}
-        return {name: column for name, column in fields.items() if isinstance(column, NumberColumn)}
+    def _reducing_columns(self) -> dict[str, FieldColumn]:
+        """The columns that are reduced by words: by struct field, "" where the value is no struct."""
+        return self.column.fields if isinstance(self.column, StructColumn) else {"": cast(FieldColumn, self.column)}
 
 
 def _described(kind: StateKind, stored_type: pa.DataType, namespace_type: pa.DataType | None) -> str:
@@ -424,7 +454,9 @@ def _start_of(word: str, dtype: np.dtype[Any]) -> Any:
     if word in {"sum", "count"}:
         return 0
     if dtype.kind == "f":
-        return np.inf if word == "min" else -np.inf
+        return np.nan if word == "min" else -np.inf
+    if dtype.kind == "b":
+        return word == "min"
     return np.iinfo(dtype).max if word == "min" else np.iinfo(dtype).min
 
 

@@ -1,9 +1,9 @@
 """Value columns: what a state holds, one entry a slot.
 
-Numbers, bools and times lie in a numpy array; a struct has a column a field; everything else is a Python list of
-values, lists or dicts. `freeze` gives a snapshot its own view: of arrays it keeps what is overwritten from then on
-(`kit.state.frozen_array`), Python lists are copied without their elements, and a list or dict state is copied when it
-is next changed (copy on write).
+Numbers, bools and times lie in a numpy array, decimals in one a limb; a struct has a column a field; everything else is
+a Python list of values, lists or dicts. `freeze` gives a snapshot its own view: of arrays it keeps what is overwritten
+from then on (`kit.state.frozen_array`), Python lists are copied without their elements, and a list or dict state is
+copied when it is next changed (copy on write).
 """
 
 from __future__ import annotations
@@ -14,7 +14,11 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from kit.state.arrow_types import has_nanosecond_times
+from kit.state.decimals import from_limbs, limb_count, limb_type, limbs
+from kit.state.errors import StateTypeError
 from kit.state.frozen_array import FrozenArray, Readers
 from kit.state.key_columns import is_direct, storage_dtype
 from kit.state.key_groups import as_numbers
@@ -76,6 +80,8 @@ def column_for(
         return ObjectColumn(arrow_type, container)
     if is_direct(arrow_type):
         return NumberColumn(arrow_type, starts.get("", 0))
+    if pa.types.is_decimal(arrow_type):
+        return DecimalColumn(arrow_type)
     if pa.types.is_struct(arrow_type) and arrow_type.num_fields:
         return StructColumn(arrow_type, starts)
     return ObjectColumn(arrow_type)
@@ -118,7 +124,7 @@ class NumberColumn:
         if self.nulls is not None and self.nulls[slot]:
             return None
         if self._temporal:
-            return self.get(np.array([slot]))[0].as_py()
+            return self._time(slot)
         return self.values.item(slot)
 
     def put_one(self, slot: int, value: Any) -> None:
@@ -162,12 +168,19 @@ class NumberColumn:
             emptied = slots[self.nulls[slots]]
             self.values[emptied] = self.initial
             self.nulls[slots] = False
-        fold.at(self.values, slots, numbers)
+        with np.errstate(invalid="ignore"):  # of a NaN, or of infinities of both signs
+            fold.at(self.values, slots, numbers)
 
     def freeze(self, size: int) -> FrozenNumbers:
         """What a snapshot sees."""
         nulls = None if self.nulls is None else self._null_readers.freeze(self.nulls, size)
         return FrozenNumbers(self.type, self._readers.freeze(self.values, size), nulls)
+
+    def _time(self, slot: int) -> Any:
+        time = self.get(np.array([slot]))
+        if has_nanosecond_times(self.type) and time.view(pa.int64())[0].as_py() % 1_000:
+            raise StateTypeError(f"{time[0]} has nanoseconds, which Python's time has not: read the state in columns")
+        return time[0].as_py()
 
     def _before_write(self, slots: Slots | int) -> None:
         if self._readers:
@@ -208,14 +221,77 @@ class FrozenNumbers:
         return column
 
 
+class DecimalColumn:
+    """Decimals: a number column for each limb; the first knows which are null."""
+
+    def __init__(self, arrow_type: pa.DataType) -> None:
+        self.type = arrow_type
+        self.limbs = [NumberColumn(limb_type(arrow_type)) for _ in range(limb_count(arrow_type))]
+
+    def ensure(self, capacity: int) -> None:
+        """Have room for slots below `capacity`."""
+        for limb in self.limbs:
+            limb.ensure(capacity)
+
+    def get(self, slots: Slots) -> pa.Array:
+        """The entries of slots, as Arrow."""
+        return _as_decimals(self.type, [limb.get(slots) for limb in self.limbs])
+
+    def put(self, slots: Slots, values: pa.Array) -> None:
+        """Set entries from Arrow."""
+        valid = pa.array(values.is_valid()) if values.null_count else None
+        for limb, part in zip(self.limbs, limbs(values), strict=True):
+            column = pa.array(part)
+            limb.put(slots, column if valid is None else pc.if_else(valid, column, pa.scalar(None, column.type)))
+
+    def get_one(self, slot: int) -> Any:
+        """One entry as a Python value."""
+        return self.get(np.array([slot]))[0].as_py()
+
+    def put_one(self, slot: int, value: Any) -> None:
+        """Set one entry from a converted Python value."""
+        self.put(np.array([slot]), pa.array([value], self.type))
+
+    def clear(self, slots: Slots) -> None:
+        """Back to what an entry starts from."""
+        for limb in self.limbs:
+            limb.clear(slots)
+
+    def freeze(self, size: int) -> FrozenDecimals:
+        """What a snapshot sees."""
+        return FrozenDecimals(self.type, [limb.freeze(size) for limb in self.limbs])
+
+
+class FrozenDecimals:
+    """The entries of a decimal column at one moment."""
+
+    def __init__(self, arrow_type: pa.DataType, frozen: list[FrozenNumbers]) -> None:
+        self.type = arrow_type
+        self._limbs = frozen
+
+    def get(self, slots: Slots) -> pa.Array:
+        """The entries of slots, as Arrow."""
+        return _as_decimals(self.type, [limb.get(slots) for limb in self._limbs])
+
+    def settle(self) -> None:
+        """Copy what may still change."""
+        for limb in self._limbs:
+            limb.settle()
+
+    def gathered(self, rows: RowsByKeyGroup) -> DecimalColumn:
+        """The entries of all rows."""
+        column = DecimalColumn(self.type)
+        column.limbs = [limb.gathered(rows) for limb in self._limbs]
+        return column
+
+
 class StructColumn:
-    """Structs: one column a field, of numbers or, for all that is no number, of objects."""
+    """Structs: one column a field, of numbers, decimals or, for all else, of objects."""
 
     def __init__(self, arrow_type: pa.StructType, initial: Mapping[str, Any]) -> None:
         self.type = arrow_type
-        self.fields: dict[str, NumberColumn | ObjectColumn] = {
-            f.name: NumberColumn(f.type, initial.get(f.name, 0)) if is_direct(f.type) else ObjectColumn(f.type)
-            for f in arrow_type
+        self.fields: dict[str, FieldColumn] = {
+            f.name: _field_column(f.type, initial.get(f.name, 0)) for f in arrow_type
         }
 
     def ensure(self, capacity: int) -> None:
@@ -254,7 +330,7 @@ class StructColumn:
 class FrozenStructs:
     """The entries of a struct column at one moment."""
 
-    def __init__(self, arrow_type: pa.StructType, fields: list[FrozenNumbers | ObjectColumn]) -> None:
+    def __init__(self, arrow_type: pa.StructType, fields: list[FrozenNumbers | FrozenDecimals | ObjectColumn]) -> None:
         self.type = arrow_type
         self._fields = fields
 
@@ -344,6 +420,16 @@ class ObjectColumn:
         return column
 
 
+FieldColumn = NumberColumn | DecimalColumn | ObjectColumn
+
+
+def _field_column(arrow_type: pa.DataType, initial: Any) -> FieldColumn:
+    """The column of a field of a struct: structs within it are objects."""
+    if is_direct(arrow_type):
+        return NumberColumn(arrow_type, initial)
+    return DecimalColumn(arrow_type) if pa.types.is_decimal(arrow_type) else ObjectColumn(arrow_type)
+
+
 def sorted_items(entries: Mapping[Any, Any]) -> list[tuple[Any, Any]]:
     """The entries of a map in the order of a checkpoint: by key."""
     return sorted(entries.items(), key=lambda entry: entry[0])
@@ -369,6 +455,11 @@ def _as_arrow(arrow_type: pa.DataType, values: npt.NDArray[Any], nulls: Mask | N
     if pa.types.is_temporal(arrow_type):
         return pa.array(values, mask=nulls).view(arrow_type)
     return pa.array(values, arrow_type, mask=nulls)
+
+
+def _as_decimals(arrow_type: pa.DataType, parts: list[pa.Array]) -> pa.Array:
+    nulls = parts[0].is_null().to_numpy(zero_copy_only=False) if parts[0].null_count else None
+    return from_limbs(arrow_type, [numbers_of(part)[0] for part in parts], nulls)
 
 
 def _as_struct(arrow_type: pa.StructType, columns: list[pa.Array]) -> pa.StructArray:

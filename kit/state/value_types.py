@@ -41,6 +41,22 @@ def converter(arrow_type: pa.DataType) -> Converter:
     return _arrow_converter(arrow_type)
 
 
+@lru_cache(maxsize=256)
+def key_converter(arrow_type: pa.DataType) -> Converter:
+    """The same for the keys of a map, which must be equal to themselves to be found again: a NaN is not."""
+    convert = converter(arrow_type)
+    if not pa.types.is_floating(arrow_type):
+        return convert
+
+    def convert_key(value: Any) -> Any:
+        converted = convert(value)
+        if converted != converted:  # noqa: PLR0124
+            raise MisfitError("a map cannot find the key NaN again, which is not equal to itself")
+        return converted
+
+    return convert_key
+
+
 def _misfit(value: Any, arrow_type: pa.DataType) -> MisfitError:
     return MisfitError(f"{value!r} ({type(value).__name__}) is not {arrow_type}")
 

@@ -1,29 +1,11 @@
-"""A browser, started once for all tests that look at pages."""
+"""Pages of the exported kind."""
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import Browser, Page, sync_playwright
-
-from tests.house.files import ROOT
-
-SWITCHES = (
-    "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
-    "--disable-component-update --disable-sync"
-)
-
-
-@pytest.fixture(scope="session")
-def browser() -> Iterator[Browser]:
-    """Chromium."""
-    path = shutil.which("chromium") or str(ROOT / ".venv" / "bin" / "chromium")
-    with sync_playwright() as playwright:
-        started = playwright.chromium.launch(executable_path=path, args=SWITCHES.split())
-        yield started
-        started.close()
+from playwright.sync_api import Browser, Page
 
 
 @pytest.fixture

@@ -172,6 +172,7 @@ def story(*, detailed: bool = True) -> Trace:
     half_of_checkpoint_two(script, tasks)
     script("job", SlotLost(epoch=1, slot=1, error="the worker's process died"), *fail_over(2), after=20)
     deploy(script, 2, {"source": 2, "count": 3, "sink": 1}, restored=1)
+    script.trace.stages += [stage(1), stage(2, counts=3)]
     return script.trace
 
 

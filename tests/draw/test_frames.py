@@ -11,11 +11,9 @@ from kit.draw.frames import LEVELS, MAIN, MILESTONE, Frame, film, frames
 from kit.draw.frames import story as story_of
 from kit.draw.scene import Scene
 from kit.draw.steps import steps
-from kit.protocol.trace import TraceRecord
+from kit.protocol.trace import Trace, TraceRecord
 from tests.draw.labs import lab_of
 from tests.draw.script import stage, story
-
-STAGES = [stage(1), stage(2, counts=3)]
 
 
 def unpacked(packed: dict[str, Any]) -> list[Scene]:
@@ -36,16 +34,16 @@ def unpacked(packed: dict[str, Any]) -> list[Scene]:
 
 
 def test_a_film_unpacks_to_the_scenes_it_was_made_of() -> None:
-    packed = json.loads(json.dumps(film(story(), STAGES)))
-    made = frames(story(), STAGES)
+    packed = json.loads(json.dumps(film(story())))
+    made = frames(story())
     assert len(packed["frames"]) == len(made)
     for shown, frame in zip(unpacked(packed), made, strict=True):
         assert shown == frame.scene()
 
 
 def test_a_film_has_one_backdrop_a_shape_not_one_an_epoch() -> None:
-    assert len(film(story(), STAGES)["stages"]) == 2
-    assert len(film(story(), [stage(1), stage(2)])["stages"]) == 1
+    assert len(film(story())["stages"]) == 2
+    assert len(film(Trace(story(), stages=[stage(1), stage(2)]))["stages"]) == 1
 
 
 def test_an_event_and_its_commands_are_one_step() -> None:
@@ -63,7 +61,7 @@ def of(frame: Frame) -> str:
 
 
 def test_a_frame_says_what_happened_what_came_of_it_and_why() -> None:
-    made = frames(story(), STAGES)
+    made = frames(story())
     words = next(
         frame.words
         for frame in made
@@ -77,14 +75,14 @@ def test_a_frame_says_what_happened_what_came_of_it_and_why() -> None:
 
 
 def test_marks_are_the_turns_of_the_story() -> None:
-    marks = [frame.mark for frame in frames(story(), STAGES) if frame.mark]
+    marks = [frame.mark for frame in frames(story()) if frame.mark]
     assert marks == ["checkpoint", "failure", "restore"]
 
 
 def test_moving_records_is_no_part_of_the_story() -> None:
     lab = lab_of(rows=60)
     lab.run_until(checkpoint=2)
-    made = frames(lab.trace, lab.stages)
+    made = frames(lab)
     kinds_told = {kind for frame in compress(made, story_of(made)) for kind in kinds(frame)}
     assert "SplitRead" not in kinds_told
     assert "BarrierAligned" in kinds_told
@@ -93,7 +91,7 @@ def test_moving_records_is_no_part_of_the_story() -> None:
 def test_of_checkpoints_all_alike_a_long_story_tells_one_in_full() -> None:
     lab = lab_of(rows=120)
     lab.run()
-    made = frames(lab.trace, lab.stages)
+    made = frames(lab)
     in_story = list(compress(made, story_of(made, length=60)))
     acked = [frame.checkpoint_id for frame in in_story if "AcknowledgeCheckpoint" in kinds(frame)]
     completed = [frame.checkpoint_id for frame in in_story if "CheckpointCompleted" in kinds(frame)]

@@ -116,7 +116,10 @@ def truth(lab: Lab) -> tuple[dict[int, list[str]], dict[int, list[str]], set[int
         for channel in task.inputs:
             arrived[channel.number] = [_name(element) for element in channel.queue]
             blocked |= {channel.number} if channel.blocked else set()
-    wires = {number: [_name(element) for element in lab._world.queued(number)] for number in lab._world._wires}
+    wires = {
+        number: [_name(element) for element in lab._world.queued(number)]
+        for number in range(lab._world.graph.channel_count)
+    }
     return arrived, wires, blocked
 
 

@@ -14,9 +14,7 @@ from kit.draw.frames import Frame, frames
 from kit.draw.page import export_html, page_html, table_html
 from kit.draw.scene import Scene
 from tests.draw.labs import lab_of
-from tests.draw.script import stage, story
-
-STAGES = [stage(1), stage(2, counts=3)]
+from tests.draw.script import story
 
 # What the page shows, for each of these positions of the slider.
 LOOK = """
@@ -38,7 +36,7 @@ LOOK = """
 @pytest.fixture(scope="module")
 def exported(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The story as a page."""
-    return export_html(story(), STAGES, tmp_path_factory.mktemp("page") / "run.html", "Clicks & pages")
+    return export_html(story(), tmp_path_factory.mktemp("page") / "run.html", "Clicks & pages")
 
 
 def as_shown(scene: Scene) -> dict[str, dict[str, str]]:
@@ -54,7 +52,7 @@ def every_step(page: Page) -> None:
 
 
 def test_every_frame_is_what_python_draws(page: Page, exported: Path) -> None:
-    made = frames(story(), STAGES)
+    made = frames(story())
     page.goto(exported.as_uri())
     every_step(page)
     shown = page.evaluate(LOOK, list(range(len(made))))
@@ -67,8 +65,8 @@ def test_jumping_about_shows_the_same_as_stepping(page: Page, tmp_path: Path) ->
     lab.run_until(checkpoint=1)
     lab.kill(0)
     lab.run()
-    made = frames(lab.trace, lab.stages)
-    page.goto(export_html(lab.trace, lab.stages, tmp_path / "lab.html").as_uri())
+    made = frames(lab)
+    page.goto(export_html(lab, tmp_path / "lab.html").as_uri())
     every_step(page)
     some = [len(made) - 1, 0, *range(40, len(made), 97), 33, 32, 31, 5]
     for number, shown in zip(some, page.evaluate(LOOK, some), strict=True):
@@ -84,7 +82,7 @@ def told(made: list[Frame], mark: str) -> list[str]:
 
 
 def test_keys_step_and_jump(page: Page, exported: Path) -> None:
-    made = frames(story(), STAGES)
+    made = frames(story())
     page.goto(exported.as_uri())
     assert headline(page) == "Nothing has happened yet"
     page.keyboard.press("ArrowRight")
@@ -111,7 +109,7 @@ def test_play_runs_to_the_end_and_stops(page: Page, exported: Path) -> None:
     page.clock.install()
     page.get_by_role("button", name="Play").click()
     page.clock.run_for(400_000)
-    assert headline(page) == frames(story(), STAGES)[-1].words.what
+    assert headline(page) == frames(story())[-1].words.what
     assert page.get_by_role("button", name="Play").is_visible()
 
 
@@ -121,14 +119,14 @@ def test_a_link_opens_at_its_step(page: Page, exported: Path) -> None:
     there = page.url
     page.goto("about:blank")
     page.goto(there)
-    assert headline(page) == told(frames(story(), STAGES), "failure")[0]
+    assert headline(page) == told(frames(story()), "failure")[0]
 
 
 def test_no_text_leaves_the_picture_or_lies_on_another(page: Page, exported: Path) -> None:
     """At every frame: texts of the fixed parts, the panel and the tasks keep apart."""
     page.goto(exported.as_uri())
     every_step(page)
-    for number in range(0, len(frames(story(), STAGES)), 3):
+    for number in range(0, len(frames(story())), 3):
         page.evaluate(LOOK, [number])
         assert page.evaluate(OVERLAPS) == [], f"frame {number}"
 
@@ -151,18 +149,18 @@ OVERLAPS = """
 
 
 def test_the_file_names_no_other_place() -> None:
-    text = page_html(story(), STAGES).replace("http://www.w3.org/2000/svg", "")
+    text = page_html(story()).replace("http://www.w3.org/2000/svg", "")
     assert "http" not in text.replace("http-equiv", "")
     assert "default-src 'none'" in text
 
 
 def test_data_cannot_end_the_script() -> None:
     trace = story()
-    text = page_html(trace, STAGES, title="<b>&</b>", intro="</script>")
+    text = page_html(trace, title="<b>&</b>", intro="</script>")
     assert "<title>&lt;b&gt;" in text
     start = text.index('id="film">') + len('id="film">')
     film: dict[str, Any] = json.loads(text[start : text.index("</script>", start)])
-    assert len(film["frames"]) == len(frames(trace, STAGES))
+    assert len(film["frames"]) == len(frames(trace))
 
 
 def test_a_table_leaves_empty_what_is_missing() -> None:

@@ -12,7 +12,7 @@ from kit.draw.job_state import Moment
 from kit.draw.layout import lay_out
 from kit.draw.moment import moment_at, moments
 from kit.draw.scene import Scene, Words, fit, scene, size_text
-from kit.draw.svg import moment_svg, picture_layout
+from kit.draw.svg import picture_layout, still
 from tests.draw.script import stage, story
 
 
@@ -32,17 +32,17 @@ def texts(svg: str) -> list[str]:
 
 def test_every_moment_is_well_formed_xml() -> None:
     for moment in moments(story()):
-        ElementTree.fromstring(moment_svg(stage(moment.epoch, counts=moment.epoch + 1), moment))
+        ElementTree.fromstring(still(stage(moment.epoch, counts=moment.epoch + 1), moment))
 
 
 def test_operators_are_named_and_counted() -> None:
-    shown = texts(moment_svg(stage(), Moment()))
+    shown = texts(still(stage(), Moment()))
     assert {"clicks → parse", "count per page", "write files"} <= set(shown)
     assert shown.count("2 subtasks, max parallelism 128") == 2
 
 
 def test_names_are_escaped() -> None:
-    assert "a<b & c" in texts(moment_svg(stage(), Moment(), Words("a<b & c")))
+    assert "a<b & c" in texts(still(stage(), Moment(), Words("a<b & c")))
 
 
 def test_a_blocked_channel_has_a_lock_and_its_task_says_what_it_waits_for() -> None:
@@ -103,7 +103,7 @@ def test_an_operator_with_many_subtasks_is_one_box_of_cells() -> None:
 def test_nothing_but_its_element_moves_when_a_moment_changes() -> None:
     """Names that stay keep their place, unless they are elements under way or tabs of mail."""
     before: Scene = {}
-    for frame in frames(story(), [stage()])[:60]:
+    for frame in frames(story())[:60]:
         now = frame.scene()
         for name in before.keys() & now.keys():
             if not name.startswith(("m:", "pending", "chip")) and name.partition(":")[2] not in ("arrived", "queued"):

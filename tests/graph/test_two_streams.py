@@ -83,7 +83,7 @@ def test_a_side_output_is_a_stream_of_its_own() -> None:
     split = orders.process(ProcessFunction).uid("split")
     aside = split.side_output(tag)
     assert aside.schema.equals(tag.schema)
-    aside.sink_to(CollectSink(), uid="late")
+    aside.sink_to(CollectSink("late"), uid="late")
     split.rebalance().sink_to(CollectSink(), uid="out")
     vertex = env.job_graph().vertex("orders")
     assert [(operator.name, operator.input_tag) for operator in vertex.operators] == [
@@ -93,7 +93,7 @@ def test_a_side_output_is_a_stream_of_its_own() -> None:
         ("late", "late"),
     ]
     assert [edge.output_tag for edge in vertex.outputs] == [None]
-    aside.rebalance().sink_to(CollectSink(), uid="again")
+    aside.rebalance().sink_to(CollectSink("again"), uid="again")
     assert [edge.output_tag for edge in env.job_graph().vertex("orders").outputs] == [None, "late"]
     with pytest.raises(SchemaError, match="give the second tag another name"):
         split.side_output(OutputTag("late", {"id": pa.int64()}))

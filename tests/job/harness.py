@@ -224,6 +224,12 @@ class JobHarness:
                 self.give(events.CheckpointStored(checkpoint_id=checkpoint_id))
             case commands.StopEpoch(epoch=epoch):
                 self.give(events.EpochEnded(epoch=epoch))
+            case commands.RecoverCheckpoints():
+                self.give(events.CheckpointsRecovered())
+            case commands.RemoveOrphans():
+                self.give(events.OrphansRemoved())
+            case commands.StoreJobResult():
+                self.give(events.JobResultStored())
 
     def answer_all(self, *, but: Iterable[type[Word]] = ()) -> None:
         """Answer whatever is asked, and what that leads to."""
@@ -371,4 +377,7 @@ ANSWERED: tuple[type[Word], ...] = (
     commands.WriteMetadata,
     commands.StoreCheckpoint,
     commands.StopEpoch,
+    commands.RecoverCheckpoints,
+    commands.RemoveOrphans,
+    commands.StoreJobResult,
 )

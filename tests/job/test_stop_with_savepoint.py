@@ -6,10 +6,11 @@ from collections.abc import Callable
 
 import pytest
 
-from kit.graph.settings import NoRestart, RestartStrategy
+from kit.graph.settings import FixedDelay, NoRestart, RestartStrategy
 from kit.job.status import JobStatus
 from kit.protocol import commands, events
-from kit.protocol.messages import NotifyCheckpointComplete, TriggerTaskCheckpoint
+from kit.protocol.messages import NotifyCheckpointAborted, NotifyCheckpointComplete, TriggerTaskCheckpoint
+from kit.protocol.properties import RecoveryClaimMode
 from kit.protocol.tasks import ExecutionState
 from tests.job.harness import JobHarness
 
@@ -35,7 +36,11 @@ def is_periodic(job: JobHarness) -> bool:
     return job.master.checkpoints.is_periodic_scheduling
 
 
-NOT_STOPPED = "the savepoint stands at chk-1, but the job did not stop with it: "
+def not_stopped(why: str) -> str:
+    return (
+        f"the savepoint stands at chk-1, but the job did not stop with it: {why}\nIts output may not all be published: "
+        "go on from this savepoint, restore_path='chk-1', and from no older checkpoint."
+    )
 
 
 # --- it goes well -----------------------------------------------------------------------------------------------------
@@ -227,29 +232,114 @@ def test_a_failure_without_restarts_fails_the_job_and_the_request(fault: Callabl
     assert "FailoverRegion is restarting" in job.answers()[1]
 
 
-@pytest.mark.flink("StopWithSavepointTest.testJobFailedAndSavepointOperationSucceeds")
-def test_a_job_that_fails_after_its_savepoint_has_not_stopped_with_it() -> None:
-    job = stopped_but_for_its_tasks(restart=NoRestart())
-    job.fail()
-    job.answer_all()
-    assert job.status is JobStatus.FAILED
-    assert job.answers() == {1: NOT_STOPPED + "source/1 failed: it broke"}
-
-
 @pytest.mark.flink(
+    "StopWithSavepointTest.testJobFailedAndSavepointOperationSucceeds",
     "StopWithSavepointTest.testRestartOnTaskFailureAfterSavepointCompletion",
     "StopWithSavepointTerminationHandlerImplTest.testFailedTerminationHandling",
 )
-def test_tasks_that_do_not_finish_with_the_savepoint_restart_and_it_stays() -> None:
-    job = stopped_but_for_its_tasks()
-    for task in ("source/0", "sums/0"):
+@pytest.mark.parametrize("restart", [NoRestart(), FixedDelay(3, 10)], ids=["no restart", "restarts"])
+@pytest.mark.parametrize("finished", [(), ("source/0", "sums/0")], ids=["none finished", "some finished"])
+@pytest.mark.parametrize("fault", [fail_task, lose_worker])
+def test_once_the_savepoint_stands_no_failure_is_recovered_from(
+    restart: RestartStrategy, finished: tuple[str, ...], fault: Callable[[JobHarness], None]
+) -> None:
+    """Its sinks may have published: an older checkpoint would publish the same again."""
+    job = stopped_but_for_its_tasks(restart=restart)
+    for task in finished:
         job.become(task, ExecutionState.FINISHED)
-    job.fail("sums/1")
-    assert job.answers() == {1: NOT_STOPPED + "sums/1 failed: it broke"}
-    job.restart()
-    assert (job.status, job.master.epoch) == (JobStatus.RUNNING, 2)
-    assert is_periodic(job)
+    fault(job)
+    assert job.status is JobStatus.FAILING
+    job.answer_all()
+    assert (job.status, job.master.epoch) == (JobStatus.FAILED, 1)
+    why = "source/1 failed: it broke" if fault is fail_task else "worker 0 was lost: gone"
+    assert job.answers() == {1: not_stopped(why)}
+    assert job.master.error == not_stopped(why)
     assert not any("chk-1/_metadata" in word.paths for word in job.take(commands.DiscardState))
+
+
+DURABLE = {"store": "filesystem", "directory": "/checkpoints"}
+
+
+def stored_with(job: JobHarness) -> commands.StoreCheckpoint:
+    """Give what the store is asked to note, of a job all of whose tasks have acked the savepoint."""
+    job.ack_all(1)
+    job.answer(commands.WriteMetadata)
+    (noted,) = job.take(commands.StoreCheckpoint)
+    return noted
+
+
+def durable_and_stopping() -> JobHarness:
+    """Give a job with a durable store that was asked to stop."""
+    job = JobHarness(interval_ms=100, tolerable_failures=10, **DURABLE).run()
+    job.trigger(job.stop)
+    return job
+
+
+def test_a_durable_store_notes_the_savepoint_before_any_task_is_told() -> None:
+    job = durable_and_stopping()
+    noted = stored_with(job)
+    assert (noted.checkpoint_id, noted.claim_mode) == (1, RecoveryClaimMode.NO_CLAIM)
+    assert job.take(NotifyCheckpointComplete) == []
+    job.give(events.CheckpointStored(checkpoint_id=1))
+    assert len(job.take(NotifyCheckpointComplete)) == 4
+    job.all_become(ExecutionState.FINISHED)
+    job.answer(commands.StopEpoch)
+    assert job.take(commands.RemoveStored) == []
+    job.answer(commands.StoreJobResult)
+    assert [word.checkpoint_id for word in job.take(commands.RemoveStored)] == [1]
+    assert (job.status, job.answers()) == (JobStatus.FINISHED, {1: "chk-1"})
+
+
+def test_a_failure_while_the_savepoint_is_noted_waits_for_that_and_fails_the_job() -> None:
+    job = durable_and_stopping()
+    stored_with(job)
+    job.fail()
+    assert job.status is JobStatus.RESTARTING
+    job.give(events.CheckpointStored(checkpoint_id=1))
+    assert job.status is JobStatus.FAILING
+    job.answer_all()
+    assert (job.status, job.master.epoch) == (JobStatus.FAILED, 1)
+    assert job.answers() == {1: not_stopped("source/1 failed: it broke")}
+
+
+def test_a_job_that_fails_for_good_while_the_savepoint_is_noted_names_it() -> None:
+    job = JobHarness(restart=NoRestart(), interval_ms=100, **DURABLE).run()
+    job.trigger(job.stop)
+    stored_with(job)
+    job.fail()
+    assert job.status is JobStatus.FAILING
+    job.give(events.CheckpointStored(checkpoint_id=1))
+    job.answer_all()
+    assert job.status is JobStatus.FAILED
+    assert job.answers() == {1: not_stopped("source/1 failed: it broke")}
+    assert job.master.error == not_stopped("source/1 failed: it broke")
+
+
+@pytest.mark.parametrize("unknown", [False, True])
+def test_a_savepoint_that_cannot_be_noted_sends_the_job_back(unknown: bool) -> None:
+    """Nothing was published for its sake. Where nobody knows whether it was noted, its files stay."""
+    job = durable_and_stopping()
+    stored_with(job)
+    job.give(events.CheckpointStoreFailed(checkpoint_id=1, error="no quorum", possibly_inconsistent=unknown))
+    assert "no quorum" in job.answers()[1]
+    assert job.take(NotifyCheckpointComplete) == []
+    discarded = [word for word in job.take(commands.DiscardState) if word.checkpoint_id == 1]
+    aborted = job.take(NotifyCheckpointAborted)
+    if unknown:
+        assert (discarded, aborted) == ([], [])
+        assert job.status is JobStatus.RESTARTING
+        job.answer(commands.StopEpoch)
+        assert [word for word in job.take(commands.DiscardState) if word.checkpoint_id == 1] == []
+    else:
+        assert len(aborted) == 4
+        assert len(discarded) == 1
+
+
+@pytest.mark.parametrize("request_", [events.RequestCheckpoint, events.RequestSavepoint])
+def test_no_other_snapshot_is_begun_while_the_job_is_being_stopped(request_: type[events.RequestCheckpoint]) -> None:
+    job = stopping()
+    job.give(request_(request_id=7))
+    assert job.answers() == {7: "no snapshot can be taken any more: the job is being stopped with a savepoint"}
 
 
 @pytest.mark.flink("StopWithSavepointTest.testTransitionToCancellingOnCancel")
@@ -261,7 +351,7 @@ def test_a_job_that_is_cancelled_meanwhile_is_cancelled(stands: bool) -> None:
     job.answer_all()
     assert job.status is JobStatus.CANCELED
     (answer,) = job.answers().values()
-    assert answer == (NOT_STOPPED + "it is CANCELED" if stands else "Checkpoint Coordinator is suspending.")
+    assert answer == (not_stopped("it is CANCELED") if stands else "Checkpoint Coordinator is suspending.")
 
 
 @pytest.mark.flink("StopWithSavepointTerminationHandlerImplTest.testInvalidExecutionTerminationCall")

@@ -62,7 +62,9 @@ def do(lab: Lab, shape: Shape, deed: str, argument: int) -> tuple[Lab, Shape]:
 
 
 def stop_and_resume(lab: Lab, shape: Shape, parallelism: int) -> tuple[Lab, Shape]:
-    """Stop with a savepoint and go on at another parallelism; a stop that fails leaves the job as it is."""
+    """Stop with a savepoint and go on at another parallelism; a stop that fails leaves the job as it is. What becomes
+    of a job that fails while it stops is told by `tests.stories`.
+    """
     request = lab.stop()
     try:
         lab.run_until(lambda lab: lab.finished or lab.answer(request) is not None)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
+from random import Random
 from typing import Any
 
 import pytest
@@ -92,7 +93,7 @@ class Run:
         enabled = self.enabled()
         now = [action for action in enabled if action.kind is not ActionKind.WAIT]
         if enabled:
-            self.lab.step(self.lab._choose(now) if now else enabled[-1])
+            self.lab.step(Random((self.lab.seed << 32) + self.lab.position).choice(now) if now else enabled[-1])
         return bool(enabled)
 
     def enabled(self) -> list[Action]:

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kit.job.status import JobStatus
-from kit.lab import lab as lab_module
+from kit.lab import keyframes
 from kit.lab.actions import Action, ActionKind
 from kit.lab.lab import Lab, LabError
 from tests.lab.jobs import Shape, environment, settle, wrong
@@ -109,7 +109,7 @@ def test_going_back_and_on_again_is_as_if_nothing_had_been(seed: int, steps: int
 def test_the_distance_of_keyframes_changes_nothing(monkeypatch: pytest.MonkeyPatch, every: int) -> None:
     plain = a_lab()
     plain.run()
-    monkeypatch.setattr(lab_module, "KEYFRAME_EVERY", every)
+    monkeypatch.setattr(keyframes, "KEYFRAME_EVERY", every)
     lab = a_lab()
     lab.run()
     lab.goto(lab.position // 2)

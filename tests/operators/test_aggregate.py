@@ -153,7 +153,7 @@ def test_an_integer_sum_wraps_around_as_in_java() -> None:
     [
         (("tail",), (count(),), "no column 'tail'; the columns are 'carrier', 'number', 'delay', 'distance'"),
         (("carrier",), (sum_("late"),), "no column 'late'"),
-        (("carrier",), (sum_("carrier"),), r"sum\(carrier\) needs integers .* column 'carrier' is string"),
+        (("carrier",), (sum_("carrier"),), r"sum\(carrier\) needs numbers, .* column 'carrier' is string"),
         (("carrier",), (avg("carrier"),), r"avg\(carrier\) needs"),
         (("carrier",), (count(), count()), "two output columns are named 'count'"),
         (("carrier",), (count().as_("carrier"),), "two output columns are named 'carrier'"),

@@ -1,7 +1,7 @@
 """One driver in a process of its own, which may be told when to die: `python -m tests.spark.one_driver '<json>'`.
 
 It prints, as JSON, how the job ended and what it was restored from. Slots are threads of the process and die with it,
-unless `spark` is asked for.
+unless `spark` is asked for. With `stop` it takes no checkpoint but the savepoint that it stops with.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import json
 import os
 import signal
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -24,27 +25,27 @@ from tests.spark.jobs import ThreadGang, generator, totals_job
 ROWS_PER_SECOND = 30_000
 
 
-def die_at(command: str, moment: str, time: int) -> None:
-    """Have this process killed before or after the command is carried out for this time."""
+def die_at(command: str, moment: str, number: int) -> None:
+    """Have this process killed before or after the command is carried out for this number of times."""
     for files in (JobFiles, TaskFiles):
         for kind, carry_out in list(files._HOW.items()):
             if kind.__name__ == command:
-                files._HOW[kind] = _deadly(carry_out, moment, time)
+                files._HOW[kind] = _deadly(carry_out, moment, number)
     if command == "discard":  # between the files of a checkpoint and its entry in the store
         CheckpointStorage.discard_location = _deadly(  # type: ignore[method-assign]
-            CheckpointStorage.discard_location, moment, time
+            CheckpointStorage.discard_location, moment, number
         )
 
 
-def _deadly(function: Callable[..., Any], moment: str, time: int) -> Callable[..., Any]:
+def _deadly(function: Callable[..., Any], moment: str, last: int) -> Callable[..., Any]:
     calls = itertools.count(1)
 
     def call(*arguments: Any) -> Any:
         number = next(calls)  # one step: slots call at the same time
-        if number == time and moment == "before":
+        if number == last and moment == "before":
             os.kill(os.getpid(), signal.SIGKILL)
         result = function(*arguments)
-        if number == time and moment == "after":
+        if number == last and moment == "after":
             os.kill(os.getpid(), signal.SIGKILL)
         return result
 
@@ -56,12 +57,23 @@ def main() -> None:
     options = json.loads(sys.argv[1])
     if options["die"]:
         die_at(*options["die"])
+    directory = Path(options["directory"])
+    stop = options.get("stop")
     env = totals_job(
-        Path(options["directory"]), generator(rows_per_second=ROWS_PER_SECOND), store=options["store"], max_retained=2
+        directory,
+        generator(rows_per_second=ROWS_PER_SECOND),
+        store=options["store"],
+        max_retained=2,
+        **({"interval_ms": None} if stop else {}),
     )
     launch = {} if options["spark"] else {"launch": ThreadGang}
     with SparkJob(env, recover=options["recover"], **launch) as job:
-        status = job.start().wait()
+        job.start()
+        if stop:
+            job._driver.running.wait()
+            time.sleep(0.3)  # rows for the savepoint to cover
+            job.stop(directory / "savepoints")
+        status = job.wait()
         restored = sorted(map(int, set(job.restores()["checkpoint_id"])))
     print(json.dumps({"status": status, "restored": restored}))
 

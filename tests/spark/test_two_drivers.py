@@ -33,9 +33,18 @@ DEATHS = {
 }
 
 
-def drive(directory: Path, store: str, *, recover: bool, die: Any = None, spark: bool = False) -> dict[str, Any] | None:
+def drive(
+    directory: Path, store: str, *, recover: bool, die: Any = None, spark: bool = False, stop: bool = False
+) -> dict[str, Any] | None:
     """Let a driver live; returns what it said at its end, None when it was killed."""
-    options = {"directory": str(directory), "store": store, "recover": recover, "die": die, "spark": spark}
+    options = {
+        "directory": str(directory),
+        "store": store,
+        "recover": recover,
+        "die": die,
+        "spark": spark,
+        "stop": stop,
+    }
     ended = subprocess.run(
         [sys.executable, "-m", "tests.spark.one_driver", json.dumps(options)],
         cwd=ROOT,
@@ -85,6 +94,27 @@ def test_on_the_file_system(tmp_path: Path, die: tuple[str, str, int]) -> None:
 @pytest.mark.parametrize("die", DEATHS.values(), ids=DEATHS)
 def test_on_zookeeper(tmp_path: Path, zookeeper: ZooKeeper, die: tuple[str, str, int]) -> None:
     check_takeover(tmp_path, f"zookeeper://{zookeeper.hosts}/{tmp_path.name}", die)
+
+
+DEATHS_AT_A_STOP = {
+    "before the savepoint is noted": ("StoreCheckpoint", "before", 1),
+    "noted, and nobody told": ("StoreCheckpoint", "after", 1),
+    "while the savepoint's rows are published": ("CommitEffects", "after", 1),
+    "when they are, before it notes the end": ("StoreJobResult", "before", 1),
+}
+
+
+@pytest.mark.parametrize("die", DEATHS_AT_A_STOP.values(), ids=DEATHS_AT_A_STOP)
+def test_a_driver_that_dies_while_it_stops_a_job(tmp_path: Path, die: tuple[str, str, int]) -> None:
+    """The savepoint is the only snapshot there is: once it may have been published, the next driver begins with it."""
+    assert drive(tmp_path, "filesystem", recover=False, die=die, stop=True) is None
+    second = drive(tmp_path, "filesystem", recover=True)
+    assert second is not None
+    assert second["status"] == "FINISHED"
+    assert second["restored"] == ([] if die[:2] == ("StoreCheckpoint", "before") else [1])
+    check_output(tmp_path)
+    assert stored_ids(tmp_path, "filesystem", totals_job(tmp_path).job_graph().job_id) == []
+    assert list((tmp_path / "savepoints").glob("*/_metadata")) != []
 
 
 @pytest.mark.spark

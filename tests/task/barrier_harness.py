@@ -191,7 +191,7 @@ class BarrierHarness:
         elif isinstance(element, CancelCheckpointMarker):
             handler.process_cancellation(element, channel)
         elif isinstance(element, EndOfPartition):
-            channel.ended = True
+            channel.end()
             handler.process_end_of_partition(channel)
         elif isinstance(element, Buffer):
             handler.add_processed_bytes(element.size_bytes)

@@ -136,17 +136,7 @@ class Driver:
         return any(channel.has_priority for channel in self.lab._world.tasks[task].inputs)
 
     def _is_possible(self, action: Action) -> bool:
-        world = self.lab._world
-        if action.kind is ActionKind.RUN:
-            task = world.tasks.get(action.subject)
-            return task is not None and task.available
-        if action.kind is ActionKind.WIRE:
-            return bool(world._wires.get(action.number))
-        if action.kind is ActionKind.MESSAGE:
-            return bool(world._mail.get((action.detail.rpartition(" from ")[2], action.subject)))
-        if action.kind is ActionKind.TIMER:
-            return (action.subject, action.detail) in world._timers
-        return action.number in world._io
+        return self.lab._world.agenda.allows(action)
 
     # ---- what happens to the job
 
@@ -188,8 +178,8 @@ class Driver:
         assert lab.finished
         assert state_files(lab) == referenced_files(lab)
         assert world.tasks == {}
-        assert not world._io
-        assert not any(world._mail.values())
+        assert not world.agenda.pending_io
+        assert not any(action.kind is ActionKind.MESSAGE for action in world.agenda)
         lab.validate()
 
     def check_finished(self) -> None:

@@ -5,29 +5,27 @@ from __future__ import annotations
 import pytest
 
 from kit.draw.frames import frames
-from kit.draw.stage import Stage
+from kit.protocol.trace import Trace
 from tests.draw.labs import lab_of
-from tests.draw.script import stage, story
+from tests.draw.script import story
 from widgets import Stepper
-
-STAGES = [stage(1), stage(2, counts=3)]
 
 
 def test_the_frames_travel_once_and_value_follows() -> None:
-    stepper = Stepper(story(), STAGES)
-    made = frames(story(), STAGES)
+    stepper = Stepper(story())
+    made = frames(story())
     assert len(stepper.film["frames"]) == len(made)
     stepper.value = 20
     assert stepper.moment.caption == made[20].moment.caption
     assert repr(stepper) == f"Stepper({len(made)} frames, at 20)"
 
 
-def test_a_trace_needs_stages() -> None:
-    with pytest.raises(TypeError, match=r"Stepper\(trace, stages\)"):
-        Stepper(story())
+def test_records_alone_say_no_shape() -> None:
+    with pytest.raises(ValueError, match="does not say what the job looks like"):
+        Stepper(Trace(story()))
 
 
-def test_a_lab_needs_none_and_refreshes() -> None:
+def test_a_lab_refreshes() -> None:
     lab = lab_of()
     stepper = Stepper(lab)
     before = len(stepper.film["frames"])
@@ -39,13 +37,13 @@ def test_a_lab_needs_none_and_refreshes() -> None:
 
 
 def test_a_lab_that_has_not_begun_can_be_shown() -> None:
-    assert isinstance(Stepper(lab_of()).stages[0], Stage)
+    assert Stepper(lab_of()).moment.epoch == 1
 
 
 def test_where_no_widget_can_be_shown_there_is_a_picture() -> None:
-    stepper = Stepper(story(), STAGES, value=30)
+    stepper = Stepper(story(), value=30)
     bundle = stepper._repr_mimebundle_()
     data = bundle[0] if isinstance(bundle, tuple) else bundle
-    assert data["text/html"].startswith("<svg")
+    assert data["image/svg+xml"].startswith("<svg")
     assert data["text/plain"] == repr(stepper)
     assert "application/vnd.jupyter.widget-view+json" in data

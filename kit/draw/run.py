@@ -1,0 +1,92 @@
+"""What pictures are drawn from: a run, given as a lab, a job on Spark, or a trace, whole or cut or read from a file.
+
+Every door of `kit.draw` and of the widgets asks `run_of` (or, for what needs the job's shape only, `shape_of`).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from reprlib import repr as shortened
+from typing import Any
+
+from kit.draw.stage import Stage
+from kit.graph.execution_graph import ExecutionGraph
+from kit.graph.job_graph import JobGraph, create_job_graph
+from kit.graph.stream_graph import StreamGraph
+from kit.protocol.trace import Trace, TraceRecord
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What happened, and among whom: a trace and the shapes of its epochs."""
+
+    trace: Trace
+    known: tuple[Stage, ...] = ()
+
+    @property
+    def stages(self) -> tuple[Stage, ...]:
+        """The shapes of the epochs. Raises ValueError when they are not known."""
+        if not self.known:
+            raise ValueError(
+                f"{self.trace!r} does not say what the job looks like. Take the trace of a lab or a job whole or cut "
+                "(lab.trace[:100]), or give it the shapes: Trace(records, stages=lab.stages)"
+            )
+        return self.known
+
+
+def run_of(thing: Any) -> Run:
+    """The run that a Lab, a SparkJob, a Trace, or a list of records stands for.
+
+    A lab or a job that has not begun has the shape that it will have. Raises TypeError for anything else.
+    """
+    if isinstance(thing, Run):
+        return thing
+    if isinstance(thing, Trace):
+        return Run(thing, tuple(thing.stages))
+    trace = getattr(thing, "trace", None)
+    if isinstance(trace, Trace):
+        return Run(trace, tuple(trace.stages) or (shape_of(thing.job),))
+    if isinstance(thing, Iterable) and not isinstance(thing, str | bytes):
+        records = list(thing)
+        if all(isinstance(record, TraceRecord) for record in records):
+            return Run(Trace(records))
+    hint = "; Lab(env) or SparkJob(env) makes a run of it" if hasattr(thing, "job_graph") else ""
+    raise TypeError(
+        f"{shortened(thing)} is no run but a {type(thing).__name__}: expected a Lab, a SparkJob or a Trace{hint}"
+    )
+
+
+def shape_of(thing: Any) -> Stage:
+    """The newest shape of a run, or the shape that a job will have: of a StreamEnvironment, StreamGraph or JobGraph."""
+    if isinstance(thing, Stage):
+        return thing
+    if isinstance(thing, StreamGraph):
+        thing = create_job_graph(thing)
+    elif callable(getattr(thing, "job_graph", None)):
+        thing = thing.job_graph()
+    if isinstance(thing, JobGraph):
+        return Stage.of(ExecutionGraph(thing))
+    return max(run_of(thing).stages, key=lambda stage: stage.epoch)
+
+
+def save_trace(thing: Any, path: str | Path) -> Path:
+    """Write the trace of a run, and the shapes of its epochs, as JSON lines; `load_trace` reads it anywhere."""
+    run = run_of(thing)
+    target = Path(path)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    head = {"detailed": run.trace.detailed, "stages": [stage.to_dict() for stage in run.known]}
+    with target.open("w", encoding="utf-8") as lines:
+        for line in (head, *(record.to_dict() for record in run.trace)):
+            lines.write(json.dumps(line, ensure_ascii=False) + "\n")
+    return target
+
+
+def load_trace(path: str | Path) -> Trace:
+    """The trace that `save_trace` wrote, as good for pictures as the run itself."""
+    with Path(path).open(encoding="utf-8") as lines:
+        head = json.loads(next(lines))
+        records = [TraceRecord.from_dict(json.loads(line)) for line in lines]
+    return Trace(records, detailed=head["detailed"], stages=map(Stage.from_dict, head["stages"]))

@@ -1,0 +1,291 @@
+"""What is under way in the lab, and so what may happen next: kept up to date as it changes, never looked for.
+
+Messages between one task and the JobMaster keep their order, and so do the elements of a channel; timers are due or
+not yet; a read or write that was asked for may end at any time; a task whose turn it may be has its number here. Each
+kind has the numbers of what may happen next in order. The order is fixed: due timers in the order in which they were
+first set, messages by way in the order in which the ways were first used, reads and writes, channels, turns.
+
+So the i-th of the actions is found, and done, at the same cost whether the job has five tasks or five hundred.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections import deque
+from collections.abc import Callable, Collection, Iterator
+from heapq import heapify, heappop, heappush
+from itertools import count
+
+from kit.channel.ready_numbers import ReadyNumbers
+from kit.graph.execution_graph import ExecutionGraph
+from kit.lab.actions import Action, ActionKind
+from kit.protocol.commands import ScheduleTimer, SendElement
+from kit.protocol.words import Word
+
+Way = tuple[str, str]
+"""Sender and receiver of messages; machine and name of a timer."""
+
+
+class Agenda:
+    """Everything that is under way between the machines of a lab. `len` counts the actions that may be next, waiting
+    not among them; `agenda[i]` is the i-th of them.
+    """
+
+    def __init__(self) -> None:
+        self.at_ms = 0
+        self._graph: ExecutionGraph | None = None
+        self._numbers = count(1)
+        self._mail: dict[Way, tuple[int, deque[Word]]] = {}
+        self._ways: dict[int, Way] = {}
+        self._timers: dict[Way, tuple[int, ScheduleTimer]] = {}
+        self._set: dict[int, Way] = {}
+        self._later: list[tuple[int, int]] = []
+        """When timers that were not due when they were set will be, and their numbers; also of some that are gone."""
+        self._io: dict[int, tuple[str, Word]] = {}
+        self._io_numbers = count(1)
+        self._wires: dict[int, deque[SendElement]] = {}
+        """Only channels on which something is under way."""
+        self._tasks: list[str] = []
+        self._task_numbers: dict[str, int] = {}
+        self._due, self._letters, self._asked, self._sent, self._turns = (ReadyNumbers() for _ in range(5))
+        self._kinds: tuple[tuple[ReadyNumbers, Callable[[Agenda, int], Action]], ...] = (
+            (self._due, Agenda._timer_action),
+            (self._letters, Agenda._message_action),
+            (self._asked, Agenda._io_action),
+            (self._sent, Agenda._wire_action),
+            (self._turns, Agenda._run_action),
+        )
+
+    # --- what may happen ------------------------------------------------------------------------------------------
+
+    def __len__(self) -> int:
+        return sum(len(ready) for ready, _ in self._kinds)
+
+    def __getitem__(self, rank: int) -> Action:
+        for ready, action in self._kinds:
+            if rank < len(ready):
+                return action(self, ready[rank])
+            rank -= len(ready)
+        raise IndexError(rank)
+
+    def __iter__(self) -> Iterator[Action]:
+        return (action(self, number) for ready, action in self._kinds for number in ready)
+
+    @property
+    def wait(self) -> Action | None:
+        """To wait for the next timer that is not due yet; None when there is none."""
+        later = self._later
+        while later and not self._is_set(*later[0]):
+            heappop(later)
+        return Action(ActionKind.WAIT, "", str(later[0][0])) if later else None
+
+    def allows(self, action: Action) -> bool:
+        """Whether this action, one of those that were enabled some actions ago, still is."""
+        if action.kind is ActionKind.RUN:
+            return self._task_numbers.get(action.subject, -1) in self._turns
+        if action.kind is ActionKind.WIRE:
+            return action.number in self._wires
+        if action.kind is ActionKind.MESSAGE:
+            return self.next_message(action.detail.rpartition(" from ")[2], action.subject) is not None
+        if action.kind is ActionKind.TIMER:
+            return (action.subject, action.detail) in self._timers
+        return action.number in self._io
+
+    def _timer_action(self, number: int) -> Action:
+        machine, timer = self._set[number]
+        return Action(ActionKind.TIMER, machine, timer)
+
+    def _message_action(self, number: int) -> Action:
+        sender, receiver = way = self._ways[number]
+        return Action(ActionKind.MESSAGE, receiver, f"{type(self._mail[way][1][0]).__name__} from {sender}")
+
+    def _io_action(self, number: int) -> Action:
+        machine, command = self._io[number]
+        return Action(ActionKind.IO, machine, _describe_io(command), number)
+
+    def _wire_action(self, number: int) -> Action:
+        assert self._graph is not None
+        channel, element = self._graph.channels[number], self._wires[number][0].element
+        return Action(ActionKind.WIRE, channel.target_task, f"{element!r} from {channel.source_task}", number)
+
+    def _run_action(self, number: int) -> Action:
+        return Action(ActionKind.RUN, self._tasks[number])
+
+    # --- time and timers ------------------------------------------------------------------------------------------
+
+    def advance(self, at_ms: int) -> None:
+        """Time goes on: timers become due."""
+        self.at_ms = at_ms
+        while self._later and self._later[0][0] <= at_ms:
+            due_ms, number = heappop(self._later)
+            if self._is_set(due_ms, number):
+                self._due.add(number)
+
+    def schedule(self, machine: str, command: ScheduleTimer) -> None:
+        """Set a timer; one of this name that is set already is set anew."""
+        way = (machine, command.timer)
+        known = self._timers.get(way)
+        number = next(self._numbers) if known is None else known[0]
+        self._timers[way] = number, command
+        self._set[number] = way
+        if command.due_ms <= self.at_ms:
+            self._due.add(number)
+        else:
+            self._due.discard(number)
+            heappush(self._later, (command.due_ms, number))
+
+    def take_timer(self, machine: str, timer: str) -> ScheduleTimer:
+        """The timer fires. Raises KeyError when it is not set."""
+        number, command = self._timers.pop((machine, timer))
+        del self._set[number]
+        self._due.discard(number)
+        return command
+
+    def cancel_timer(self, machine: str, timer: str) -> None:
+        """Forget a timer, if it is set."""
+        if (machine, timer) in self._timers:
+            self.take_timer(machine, timer)
+
+    def _is_set(self, due_ms: int, number: int) -> bool:
+        way = self._set.get(number)
+        return way is not None and self._timers[way][1].due_ms == due_ms
+
+    # --- messages -------------------------------------------------------------------------------------------------
+
+    def post(self, sender: str, receiver: str, message: Word) -> None:
+        """A message sets out."""
+        way = (sender, receiver)
+        if way not in self._mail:
+            number = next(self._numbers)
+            self._mail[way] = number, deque()
+            self._ways[number] = way
+        number, queue = self._mail[way]
+        queue.append(message)
+        self._letters.add(number)
+
+    def next_message(self, sender: str, receiver: str) -> Word | None:
+        """The first message on this way, still under way."""
+        _, queue = self._mail.get((sender, receiver), (0, None))
+        return queue[0] if queue else None
+
+    def take_message(self, sender: str, receiver: str) -> Word:
+        """The first message on this way arrives, or is lost. Raises KeyError or IndexError when there is none."""
+        number, queue = self._mail[sender, receiver]
+        message = queue.popleft()
+        if not queue:
+            self._letters.discard(number)
+        return message
+
+    # --- reads and writes -----------------------------------------------------------------------------------------
+
+    def begin(self, machine: str, command: Word) -> None:
+        """A machine has asked for something that takes its time."""
+        number = next(self._io_numbers)
+        self._io[number] = machine, command
+        self._asked.add(number)
+
+    def take_io(self, number: int) -> tuple[str, Word]:
+        """It is done now: for which machine, and what. Raises KeyError when it is not to be done."""
+        self._asked.discard(number)
+        return self._io.pop(number)
+
+    def cancel_io(self, is_meant: Callable[[str, Word], bool]) -> None:
+        """Some of it will not be done."""
+        for number in [number for number, entry in self._io.items() if is_meant(*entry)]:
+            self.take_io(number)
+
+    # --- elements and turns ---------------------------------------------------------------------------------------
+
+    def begin_epoch(self, graph: ExecutionGraph) -> None:
+        """All tasks are new, and nothing is on the wires."""
+        self._graph = graph
+        self._tasks = [task.task for task in graph.tasks]
+        self._task_numbers = {task: number for number, task in enumerate(self._tasks)}
+
+    def end_epoch(self, tasks: Collection[str]) -> None:
+        """The tasks that were left are gone as well. What was said to one that had been killed before still arrives."""
+        self.forget(tasks)
+        self._wires.clear()
+        self._sent.clear()
+
+    def set_turn(self, task: str, available: bool) -> None:
+        """Whether a task has something to do."""
+        (self._turns.add if available else self._turns.discard)(self._task_numbers[task])
+
+    def send(self, command: SendElement) -> None:
+        """An element sets out on its channel."""
+        if command.channel not in self._wires:
+            self._wires[command.channel] = deque()
+            self._sent.add(command.channel)
+        self._wires[command.channel].append(command)
+
+    def take_element(self, channel: int) -> SendElement:
+        """The first element on a channel arrives. Raises KeyError when there is none."""
+        queue = self._wires[channel]
+        sent = queue.popleft()
+        if not queue:
+            self._empty(channel)
+        return sent
+
+    def _empty(self, channel: int) -> None:
+        del self._wires[channel]
+        self._sent.discard(channel)
+
+    def on_wire(self, channel: int) -> list[SendElement]:
+        """What is under way on a channel."""
+        return list(self._wires.get(channel, ()))
+
+    @property
+    def busy_channels(self) -> list[int]:
+        """The channels on which something is under way."""
+        return list(self._wires)
+
+    @property
+    def pending_io(self) -> list[tuple[str, Word]]:
+        """What was asked for and is not done, with the machine that asked."""
+        return list(self._io.values())
+
+    def forget(self, names: Collection[str]) -> None:
+        """Nothing of tasks that are gone is under way any more."""
+        for way in [way for way in self._mail if way[0] in names or way[1] in names]:
+            number, _ = self._mail.pop(way)
+            del self._ways[number]
+            self._letters.discard(number)
+        for machine, timer in [way for way in self._timers if way[0] in names]:
+            self.take_timer(machine, timer)
+        self.cancel_io(lambda machine, command: machine in names)
+        for number in self.busy_channels:
+            assert self._graph is not None
+            channel = self._graph.channels[number]
+            if channel.source_task in names or channel.target_task in names:
+                self._empty(number)
+        for name in names:
+            self._turns.discard(self._task_numbers[name])
+
+    # --- copying --------------------------------------------------------------------------------------------------
+
+    def __deepcopy__(self, memo: dict[int, object]) -> Agenda:
+        """Another agenda in the same state; words and graphs never change, and both have them."""
+        other = Agenda()
+        other.at_ms, other._graph = self.at_ms, self._graph
+        other._numbers, other._io_numbers = copy.copy(self._numbers), copy.copy(self._io_numbers)
+        other._mail = {way: (number, queue.copy()) for way, (number, queue) in self._mail.items()}
+        other._ways, other._timers, other._set = dict(self._ways), dict(self._timers), dict(self._set)
+        other._later = [each for each in self._later if self._is_set(*each)]
+        heapify(other._later)
+        other._io = dict(self._io)
+        other._wires = {channel: queue.copy() for channel, queue in self._wires.items()}
+        other._tasks, other._task_numbers = self._tasks, self._task_numbers
+        for (mine, _), (others, _) in zip(self._kinds, other._kinds):
+            for number in mine:
+                others.add(number)
+        return other
+
+    def __repr__(self) -> str:
+        return f"Agenda({self.at_ms} ms, {len(self)} enabled)"
+
+
+def _describe_io(command: Word) -> str:
+    name = type(command).__name__
+    checkpoint_id = getattr(command, "checkpoint_id", None)
+    return name if checkpoint_id is None else f"{name} of chk-{checkpoint_id}"

@@ -1,0 +1,159 @@
+"""Rows that a user's function makes, dicts, become columns: all of those declared and no others.
+
+The columns of a stream are known before the job runs, are the same in all its subtasks and after each restore. So they
+are never guessed from the first row that a function makes: they are those of its input, or those given as `returns`,
+and every row is held to them. A row without one of the columns, with one more, or with a value that its column cannot
+hold, ends in one `UserFunctionError` that names operator, function, row and column, and says how to declare what the
+function makes. None is a value of every column that may be null.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from kit.operators.spec import UserFunctionError, column_list, function_name, shorten
+
+Row = dict[str, Any]
+
+AS_RETURNS = "give every row these columns (None where there is no value), or declare what it makes: returns={columns}"
+AS_REDUCED = (
+    "what a reduce function gives has the columns of what it takes: add or drop columns with map, before or after"
+)
+
+_LONGEST_LIST = 400
+
+
+@dataclass(frozen=True, slots=True)
+class RowMaker:
+    """A function that makes rows for an operator; `remedy` says what to do about rows that do not fit, and may name
+    the `{columns}` of such a row.
+    """
+
+    operator: str
+    function: Callable[..., Any]
+    remedy: str = AS_RETURNS
+
+    def batch(self, rows: Sequence[Any], schema: pa.Schema, given: Sequence[Row]) -> pa.RecordBatch:
+        """The rows as columns; `given` has for each the row that it was made of. Raises UserFunctionError."""
+        names = frozenset(schema.names)
+        try:
+            if all(row.keys() == names for row in rows):
+                batch = pa.RecordBatch.from_pylist(rows, schema=schema)
+                if not _forbidden_null(batch):
+                    return batch
+        except (pa.ArrowException, TypeError, ValueError, AttributeError, OverflowError):
+            pass
+        for row, source in zip(rows, given, strict=True):
+            self.check(row, schema, f"row {source}")
+        return pa.RecordBatch.from_pylist([dict(row) for row in rows], schema=schema)
+
+    def check(self, row: Any, schema: pa.Schema, at: str) -> None:
+        """Raise UserFunctionError unless the row, made of what `at` describes, fits the columns."""
+        problem = _misfit(row, schema)
+        if problem:
+            columns = _declaration(row, schema) if isinstance(row, Mapping) else "{...}"
+            raise UserFunctionError(
+                f"{self.operator}: function {function_name(self.function)} failed on {shorten(at)}, of which it made "
+                f"{shorten(repr(row))}\n  {problem}\n  {self.remedy.replace('{columns}', columns)}"
+            )
+
+
+def _misfit(row: Any, schema: pa.Schema) -> str:
+    """What is wrong with a row, or nothing."""
+    if not isinstance(row, Mapping):
+        columns = column_list(schema, _LONGEST_LIST)
+        return f"a row is a dict with the columns {columns}, and this is of type {type(row).__name__}"
+    if row.keys() != set(schema.names):
+        return misnamed(row, schema)
+    for column in schema:
+        if not _fits(row[column.name], column):
+            value = row[column.name]
+            of_type = "" if value is None else f" ({type(value).__name__})"
+            null = "" if column.nullable else " not null"
+            return f"column {column.name!r} is {column.type}{null}, and {shorten(repr(value))}{of_type} does not fit"
+    return ""
+
+
+def misnamed(row: Mapping[str, Any], schema: pa.Schema) -> str:
+    """Which columns a row, or columns by name, has too few or too many; nothing when they are those of the schema."""
+    missing = [name for name in schema.names if name not in row]
+    new = [name for name in row if name not in schema.names]
+    if not missing and not new:
+        return ""
+    lacks = [f"there is no column {quoted(missing)}"] if missing else []
+    has = [f"column {each!r} is not among those declared" for each in new[:3]]
+    return (
+        f"{', and '.join(lacks + has)}; it has {shorten(quoted(row))}; "
+        f"declared are {column_list(schema, _LONGEST_LIST)}"
+    )
+
+
+def _fits(value: Any, column: pa.Field) -> bool:
+    if value is None:
+        return bool(column.nullable)
+    try:
+        pa.array([value], column.type)
+    except (pa.ArrowException, TypeError, ValueError, AttributeError, OverflowError):
+        return False
+    return True
+
+
+def _forbidden_null(batch: pa.RecordBatch) -> bool:
+    return any(
+        column.null_count and not field.nullable for field, column in zip(batch.schema, batch.columns, strict=True)
+    )
+
+
+def quoted(names: Iterable[Any]) -> str:
+    """Names for a message: `'carrier', 'delay'`."""
+    return ", ".join(map(repr, names))
+
+
+# --- how to declare a row's columns -----------------------------------------------------------------------------------
+
+_SPELLED = {
+    pa.bool_(): "pa.bool_()",
+    pa.float16(): "pa.float16()",
+    pa.float32(): "pa.float32()",
+    pa.float64(): "pa.float64()",
+    pa.date32(): "pa.date32()",
+    pa.date64(): "pa.date64()",
+}
+
+
+def spelled(type: pa.DataType) -> str:
+    """A type as it is written in Python: `pa.int64()`; `...` where that is not known."""
+    if type in _SPELLED:
+        return _SPELLED[type]
+    if pa.types.is_integer(type) or pa.types.is_string(type) or pa.types.is_large_string(type):
+        return f"pa.{type}()"
+    if pa.types.is_binary(type) or pa.types.is_large_binary(type):
+        return f"pa.{type}()"
+    if pa.types.is_timestamp(type):
+        return f"pa.timestamp({json.dumps(type.unit)}" + (f", {json.dumps(type.tz)})" if type.tz else ")")
+    if pa.types.is_decimal128(type):
+        return f"pa.decimal128({type.precision}, {type.scale})"
+    if pa.types.is_list(type):
+        return f"pa.list_({spelled(type.value_type)})"
+    if pa.types.is_struct(type):
+        return "pa.struct({" + ", ".join(f"{json.dumps(each.name)}: {spelled(each.type)}" for each in type) + "})"
+    return "..."
+
+
+def _declaration(row: Mapping[str, Any], schema: pa.Schema) -> str:
+    """The columns that the row has, declared: the types known of the stream where they fit, else the value's own."""
+    return "{" + ", ".join(f"{json.dumps(name)}: {_type_of(name, row[name], schema)}" for name in row) + "}"
+
+
+def _type_of(name: str, value: Any, schema: pa.Schema) -> str:
+    if name in schema.names and (value is None or _fits(value, schema.field(name))):
+        return spelled(schema.field(name).type)
+    try:
+        return spelled(pa.array([value]).type)
+    except (pa.ArrowException, TypeError, ValueError, OverflowError):
+        return "..."

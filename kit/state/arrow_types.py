@@ -1,0 +1,197 @@
+"""Arrow types: as what each travels in a stream and lies in a state, and which cannot.
+
+Arrow can send every type, but not pick rows of every one, and a checkpoint holds no dictionaries beside its rows. So a
+column of views or of runs becomes one of plain values where it enters a job (`stream_type`), and a state keeps the
+values of a dictionary (`stored_type`); `as_type` brings a column from one such form to the other. What no form can give
+back is refused where it is declared (`why_not_in_stream`, `why_not_in_state`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import lru_cache
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+_LISTS: dict[str, Callable[..., pa.DataType]] = {
+    "ListType": pa.list_,
+    "LargeListType": pa.large_list,
+    "ListViewType": pa.list_view,
+    "LargeListViewType": pa.large_list_view,
+}
+
+
+# ---- the forms of a type ----------------------------------------------------------------------------------------
+
+
+@lru_cache(maxsize=1024)
+def stream_type(arrow_type: pa.DataType) -> pa.DataType:
+    """As what a column of this type travels: strings for string views, values for runs of values."""
+    if pa.types.is_string_view(arrow_type):
+        return pa.string()
+    if pa.types.is_binary_view(arrow_type):
+        return pa.binary()
+    if pa.types.is_run_end_encoded(arrow_type):
+        return stream_type(arrow_type.value_type)
+    return _with_parts(arrow_type, stream_type)
+
+
+@lru_cache(maxsize=1024)
+def stored_type(arrow_type: pa.DataType) -> pa.DataType:
+    """As what a state keeps values of this type: as they travel, and values for dictionaries of values."""
+    plain = stream_type(arrow_type)
+    return stored_type(plain.value_type) if pa.types.is_dictionary(plain) else _with_parts(plain, stored_type)
+
+
+def stream_schema(schema: pa.Schema) -> pa.Schema:
+    """The columns as they travel."""
+    fields = [field.with_type(stream_type(field.type)) for field in schema]
+    return schema if fields == list(schema) else pa.schema(fields, schema.metadata)
+
+
+def as_type(column: pa.Array, wanted: pa.DataType) -> pa.Array:
+    """The same values in another form of their type."""
+    if column.type == wanted:
+        return column
+    if pa.types.is_dictionary(column.type):
+        return as_type(column.dictionary_decode(), wanted)
+    if pa.types.is_run_end_encoded(column.type):
+        return as_type(pc.run_end_decode(column), wanted)
+    if pa.types.is_dictionary(wanted):
+        encoded = as_type(column, wanted.value_type).dictionary_encode()
+        indices = encoded.indices.cast(wanted.index_type)
+        return pa.DictionaryArray.from_arrays(indices, encoded.dictionary, ordered=wanted.ordered)
+    if pa.types.is_string_view(column.type) or pa.types.is_binary_view(column.type):
+        return column.cast(wanted)
+    return pa.array(column.to_pylist(), wanted)  # nested: Arrow's own casts do not know all of these
+
+
+def _with_parts(arrow_type: pa.DataType, form: Callable[[pa.DataType], pa.DataType]) -> pa.DataType:
+    """The type with what it is made of in another form."""
+
+    def changed(field: pa.Field) -> pa.Field:
+        return field.with_type(form(field.type))
+
+    if not pa.types.is_nested(arrow_type) and not pa.types.is_dictionary(arrow_type):
+        return arrow_type
+    if pa.types.is_dictionary(arrow_type):
+        made = pa.dictionary(arrow_type.index_type, form(arrow_type.value_type), arrow_type.ordered)
+    elif pa.types.is_struct(arrow_type):
+        made = pa.struct([changed(field) for field in arrow_type])
+    elif pa.types.is_map(arrow_type):
+        made = pa.map_(changed(arrow_type.key_field), changed(arrow_type.item_field), arrow_type.keys_sorted)
+    elif pa.types.is_fixed_size_list(arrow_type):
+        made = pa.list_(changed(arrow_type.value_field), arrow_type.list_size)
+    elif pa.types.is_union(arrow_type):
+        make = pa.sparse_union if arrow_type.mode == "sparse" else pa.dense_union
+        made = make([changed(field) for field in arrow_type], arrow_type.type_codes)
+    elif type(arrow_type).__name__ in _LISTS:
+        made = _LISTS[type(arrow_type).__name__](changed(arrow_type.value_field))
+    else:
+        return arrow_type
+    return arrow_type if made == arrow_type else made
+
+
+# ---- what cannot be ---------------------------------------------------------------------------------------------
+
+
+@lru_cache(maxsize=1024)
+def why_not_in_stream(arrow_type: pa.DataType) -> str | None:
+    """Why no column of a stream can have this type; None when it can."""
+    if stream_type(arrow_type) != arrow_type:
+        return f"Arrow cannot pick rows of it; use {stream_type(arrow_type)}"
+    return _twice_named(arrow_type) or _not_given_back(arrow_type)
+
+
+@lru_cache(maxsize=1024)
+def why_not_in_rows(arrow_type: pa.DataType) -> str | None:
+    """Why a function of rows cannot make values of this type; None when it can."""
+    try:
+        pa.array([], arrow_type)
+    except (pa.ArrowException, NotImplementedError):
+        return f"Arrow cannot make it of Python values; use {_nearest(arrow_type)}"
+    for each in _parts(arrow_type):
+        if isinstance(each, pa.BaseExtensionType) and not _comes_back_from_python(each):
+            return f"Arrow cannot make it of the Python values it gives; use its storage type, {each.storage_type}"
+    return None
+
+
+@lru_cache(maxsize=1024)
+def why_not_in_state(arrow_type: pa.DataType) -> str | None:
+    """Why no state can hold values of this type; None when it can."""
+    if pa.types.is_null(arrow_type):
+        return "it has no values; use the type of what is to be kept"
+    stored = stored_type(arrow_type)
+    if any(pa.types.is_union(each) for each in _parts(stored)):
+        return "Arrow cannot make it of Python values; use a struct with a field for each of its types"
+    if any(each.equals(pa.time64("ns")) for each in _within_lists(stored)):
+        return "Python's time has no nanoseconds, and within lists and maps values are Python's; use time64('us')"
+    return _twice_named(stored) or why_not_in_rows(stored) or _not_given_back(stored)
+
+
+def has_nanosecond_times(arrow_type: pa.DataType) -> bool:
+    """Whether some of it is a time of day in ns, which Python's own cannot hold."""
+    return any(each.equals(pa.time64("ns")) for each in _parts(arrow_type))
+
+
+def _parts(arrow_type: pa.DataType) -> Iterator[pa.DataType]:
+    """The type and all that it is made of."""
+    yield arrow_type
+    if isinstance(arrow_type, pa.BaseExtensionType):
+        yield from _parts(arrow_type.storage_type)
+    elif pa.types.is_dictionary(arrow_type):
+        yield from _parts(arrow_type.value_type)
+    else:
+        for number in range(arrow_type.num_fields):
+            yield from _parts(arrow_type.field(number).type)
+
+
+def _within_lists(arrow_type: pa.DataType) -> Iterator[pa.DataType]:
+    """What is kept as Python objects: all but a value itself, and the fields of a struct."""
+    fields = [field.type for field in arrow_type] if pa.types.is_struct(arrow_type) else [arrow_type]
+    for each in fields:
+        yield from (part for part in _parts(each) if part is not each)
+
+
+def _twice_named(arrow_type: pa.DataType) -> str | None:
+    for each in _parts(arrow_type):
+        names = [field.name for field in each] if pa.types.is_struct(each) else []
+        for name in names:
+            if names.count(name) > 1:
+                return f"two fields of the struct are named {name!r}; give one of them another name"
+    return None
+
+
+def _not_given_back(arrow_type: pa.DataType) -> str | None:
+    """Whether a schema that was written is read back as another one: extension types that nobody registered."""
+    written = pa.schema([pa.field("value", arrow_type)])
+    if pa.ipc.read_schema(pa.py_buffer(written.serialize())).field("value").type == arrow_type:
+        return None
+    return "it is not read back as what was written; call pyarrow.register_extension_type, or use its storage type"
+
+
+def _comes_back_from_python(extension: Any) -> bool:
+    """Whether a value of an extension type that Python was given becomes one again."""
+    storage = extension.storage_type
+    width = storage.byte_width if pa.types.is_fixed_size_binary(storage) else 0
+    samples: tuple[Any, ...] = (0, "", bytes(width), [])
+    for sample in samples:
+        try:
+            stored = pa.array([sample], storage)
+        except (pa.ArrowException, TypeError):
+            continue
+        try:
+            values = pa.ExtensionArray.from_storage(extension, stored).to_pylist()
+            return pa.array(values, extension).storage.equals(stored)
+        except (pa.ArrowException, TypeError, ValueError, NotImplementedError):
+            return False
+    return True
+
+
+def _nearest(arrow_type: pa.DataType) -> Any:
+    if pa.types.is_union(arrow_type):
+        return "a struct with a field for each of its types"
+    plain = stored_type(arrow_type)
+    return plain if plain != arrow_type else "a struct"

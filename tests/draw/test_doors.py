@@ -1,0 +1,176 @@
+"""Every door of `kit.draw` takes a lab, a job and a trace, and what it gives shows itself."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import matplotlib.pyplot as plt
+import pandas as pd
+import pytest
+from IPython.core.formatters import DisplayFormatter
+
+import kit.draw
+from kit.draw import (
+    chains,
+    chains_svg,
+    export_html,
+    film,
+    frames,
+    gantt,
+    last_frame,
+    load_trace,
+    moment_at,
+    moment_svg,
+    moments,
+    phases,
+    redistribution,
+    redistribution_svg,
+    restores_of,
+    save_trace,
+)
+from kit.lab import Lab
+from kit.protocol.trace import Trace
+from kit.spark import SparkJob
+from tests.draw.labs import lab_of, letters
+
+DOORS: dict[str, Callable[[Any], Any]] = {
+    "chains": chains,
+    "chains_svg": chains_svg,
+    "film": film,
+    "frames": frames,
+    "gantt": gantt,
+    "last_frame": last_frame,
+    "moment_at": moment_at,
+    "moment_svg": moment_svg,
+    "moments": lambda run: list(moments(run)),
+    "phases": phases,
+    "redistribution": redistribution,
+    "redistribution_svg": redistribution_svg,
+    "restores_of": restores_of,
+}
+PICTURES = ("chains_svg", "last_frame", "moment_svg", "gantt", "redistribution_svg")
+
+
+@pytest.fixture(scope="module")
+def lab() -> Lab:
+    """A lab whose worker 1 died after checkpoint 1."""
+    lab = lab_of(seed=2)
+    lab.run_until(checkpoint=1)
+    lab.kill(1)
+    lab.run()
+    return lab
+
+
+@pytest.fixture(scope="module")
+def saved(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Trace:
+    """Its trace, written and read."""
+    return load_trace(save_trace(lab, tmp_path_factory.mktemp("saved") / "run.jsonl"))
+
+
+def test_no_door_is_left_out() -> None:
+    no_run = {"Chart", "Frame", "Moment", "Stage", "Svg", "advance", "export_html", "load_trace", "save_trace"}
+    assert set(DOORS) == set(kit.draw.__all__) - no_run
+
+
+@pytest.mark.parametrize("door", DOORS)
+def test_a_lab_its_trace_and_a_saved_trace_are_the_same_to_a_door(door: str, lab: Lab, saved: Trace) -> None:
+    shown = [as_data(DOORS[door](run)) for run in (lab, lab.trace, saved)]
+    assert shown[0] == shown[1] == shown[2]
+
+
+def as_data(made: Any) -> Any:
+    if isinstance(made, pd.DataFrame):
+        return made.to_json()
+    return made._repr_svg_() if hasattr(made, "_repr_svg_") else made
+
+
+@pytest.mark.parametrize("door", DOORS)
+def test_a_cut_trace_will_do(door: str, lab: Lab) -> None:
+    ran_again = max(n for n, record in enumerate(lab.trace) if record.kind == "AllTasksRunning")
+    DOORS[door](lab.trace[:ran_again])
+    DOORS[door](lab.trace.story(machine="job"))
+
+
+@pytest.mark.parametrize("door", set(DOORS) - {"gantt", "redistribution_svg"})
+def test_what_has_not_begun_can_be_drawn(door: str) -> None:
+    DOORS[door](lab_of())
+    DOORS[door](SparkJob(letters()))
+
+
+@pytest.mark.parametrize("door", DOORS)
+def test_anything_else_is_named(door: str) -> None:
+    with pytest.raises(TypeError, match="is no run but a dict: expected a Lab, a SparkJob or a Trace"):
+        DOORS[door]({"a": 1})
+
+
+def test_a_job_that_nobody_runs_is_told_how_to_run(lab: Lab) -> None:
+    with pytest.raises(TypeError, match=r"StreamEnvironment.*Lab\(env\) or SparkJob\(env\) makes a run of it"):
+        gantt(letters())
+    assert chains(letters()).equals(chains(lab))
+
+
+def test_records_without_the_shape_say_what_is_missing(lab: Lab) -> None:
+    assert len(phases(list(lab.trace))) > 0
+    with pytest.raises(ValueError, match=r"does not say what the job looks like.*stages=lab.stages"):
+        frames(Trace(lab.trace))
+    assert len(frames(Trace(lab.trace, stages=lab.stages))) > 100
+
+
+@pytest.mark.parametrize("door", PICTURES)
+def test_a_picture_shows_itself_once_and_saves_itself(door: str, lab: Lab, tmp_path: Path) -> None:
+    made = DOORS[door](lab)
+    data, _ = DisplayFormatter().format(made)
+    assert set(data) == {"image/svg+xml", "text/plain"}
+    assert ElementTree.fromstring(data["image/svg+xml"]).tag.endswith("svg")
+    assert len(data["text/plain"]) < 140
+    assert "0x" not in data["text/plain"]
+    assert plt.get_fignums() == []
+    picture = made.svg() if door == "last_frame" else made
+    assert "<svg" in picture.save(tmp_path / "deep" / "picture.svg").read_text(encoding="utf-8")
+
+
+def test_a_chart_is_the_same_text_each_time_and_saves_as_its_name_says(lab: Lab, tmp_path: Path) -> None:
+    chart = gantt(lab, 1)
+    assert chart._repr_svg_() == gantt(lab, 1)._repr_svg_()
+    assert chart.save(tmp_path / "chart.png").read_bytes().startswith(b"\x89PNG")
+    assert repr(chart) == f"Chart({chart.figure.axes[0].get_title(loc='left')!r})"
+
+
+def test_a_drawing_is_its_text_and_is_saved_as_such(lab: Lab, tmp_path: Path) -> None:
+    drawing = chains_svg(lab)
+    assert drawing.startswith("<svg")
+    assert pickle.loads(pickle.dumps(drawing)).caption == drawing.caption == "letters: 3 operators in 2 chains"
+    with pytest.raises(ValueError, match=r"must end in \.svg"):
+        drawing.save(tmp_path / "chains.png")
+
+
+def test_a_restore_is_chosen_by_its_epoch(lab: Lab) -> None:
+    (restore,) = restores_of(lab)
+    assert redistribution_svg(lab) == redistribution_svg(lab, epoch=2) == redistribution_svg(restore)
+    assert restore._repr_svg_() == redistribution_svg(restore)
+    assert repr(restore).startswith("RestoreMoment(epoch 2 from checkpoint 1, ")
+    with pytest.raises(ValueError, match="epoch 1 began with no restore; epochs that did: 2"):
+        redistribution_svg(lab, epoch=1)
+    with pytest.raises(ValueError, match="nothing has been restored in this run"):
+        redistribution_svg(lab_of())
+
+
+def test_the_page_is_made_of_a_lab_and_of_a_saved_trace(lab: Lab, saved: Trace, tmp_path: Path) -> None:
+    pages = [export_html(run, tmp_path / "page.html").read_text(encoding="utf-8") for run in (lab, saved)]
+    assert pages[0] == pages[1]
+
+
+def test_what_a_user_holds_of_a_run_is_a_table(lab: Lab) -> None:
+    running = lab.fork()
+    while running.master.checkpoints.store.latest is None:  # a job that has ended holds none
+        running.back(5)
+    checkpoint = running.master.checkpoints.store.latest
+    assert checkpoint is not None
+    for held in (running.moment(), checkpoint):
+        assert "<table" in held._repr_html_()
+        assert len(held.to_pandas()) > 0
+    assert checkpoint.to_pandas().bytes.sum() == checkpoint.state_size

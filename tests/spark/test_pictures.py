@@ -1,0 +1,40 @@
+"""Pictures of a job on real slots: before it begins, while it runs, restored, ended."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kit.draw import frames, load_trace, save_trace
+from kit.spark.job import SparkJob
+from tests.draw.test_doors import DOORS, as_data
+from tests.spark.jobs import ThreadGang, await_checkpoint, generator, totals_job, until
+from widgets import Stepper
+
+
+@pytest.mark.usefixtures("nothing_left")
+def test_every_door_and_the_stepper_take_a_job_at_any_time(tmp_path: Path) -> None:
+    slow = generator(rows_per_second=30_000)
+    with SparkJob(totals_job(tmp_path, slow, memory_threshold_bytes=0), launch=ThreadGang) as job:
+        stepper = Stepper(job)
+        assert stepper.frame.words.what == "Nothing has happened yet"
+        job.start()
+        await_checkpoint(job, 1)
+        seen = len(stepper.refresh().film["frames"])
+        assert 1 in stepper.moment.checkpoints
+        stepper.value = 3
+        there = stepper.moment.n
+        ThreadGang.current.kill(1)
+        until(lambda: not job.restores().empty, job)
+        for door in DOORS.values():
+            door(job)
+        job.wait()
+    stepper.refresh()
+    assert len(stepper.film["frames"]) > seen
+    assert stepper.moment.n == there
+    assert Stepper(job).moment.job == "FINISHED"
+    saved = load_trace(save_trace(job, tmp_path / "run.jsonl"))
+    for door in DOORS.values():
+        assert as_data(door(job)) == as_data(door(job.trace)) == as_data(door(saved))
+    assert {frame.stage.epoch for frame in frames(saved)} == {1, 2}

@@ -1,0 +1,101 @@
+"""Stop-with-savepoint, suspend and drain with failures at every step, in the lab: output equals the batch result, or
+the job says FAILED and its savepoint goes on to that result.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+from hypothesis import given
+from hypothesis import settings as example_settings
+from hypothesis import strategies as st
+
+from tests.lab.jobs import CHECKPOINTS, Shape
+from tests.stories.story import DRIVER_DIES, FAULTS, STOP, Fault, Life, Story, tell
+
+DURABLE = {"store": "filesystem", "directory": CHECKPOINTS}
+"""A store that another driver can go on with."""
+
+SHAPES = st.builds(
+    Shape,
+    way=st.sampled_from(["totals", "union"]),  # a drain brings windows to an early end, which is another result
+    rows=st.one_of(st.integers(1, 12), st.integers(20, 60)),
+    splits=st.integers(1, 4),
+    batch_rows=st.integers(1, 4),
+    chaining=st.booleans(),
+)
+FAULTS_AT = st.builds(
+    Fault,
+    what=st.sampled_from([*sorted(FAULTS), DRIVER_DIES, STOP]),
+    steps=st.one_of(st.integers(0, 12), st.integers(0, 120)),
+    stands=st.booleans(),
+)
+LIVES = st.builds(
+    Life,
+    steps=st.integers(0, 140),
+    ending=st.sampled_from(["suspend", "drain", "suspend", "drain", ""]),
+    faults=st.lists(FAULTS_AT, max_size=3).map(tuple),
+    parallelism=st.integers(1, 3),
+)
+SETTINGS = st.builds(
+    lambda interval_ms, mode, store: {"interval_ms": interval_ms} | mode | store,
+    st.sampled_from([None, 40, 150]),
+    st.sampled_from([{}, {"max_concurrent": 2}, {"unaligned": True}]),
+    st.sampled_from([{}, DURABLE, DURABLE]),
+)
+STORIES = st.builds(Story, SHAPES, st.lists(LIVES, min_size=1, max_size=3).map(tuple), st.integers(0, 2**32), SETTINGS)
+
+
+def tell_random(stories: int) -> Counter[str]:
+    """Tell so many random stories; returns what happened in all of them."""
+    happened: Counter[str] = Counter()
+
+    @given(STORIES)
+    @example_settings(max_examples=stories)
+    def each(story: Story) -> None:
+        happened.update(tell(story))
+
+    each()
+    return happened
+
+
+def test_random_stories_end_in_the_batch_result() -> None:
+    happened = tell_random(60)
+    assert happened["stopped with a savepoint"] > 10
+    assert happened["failed, goes on from its savepoint"] > 0
+
+
+@pytest.mark.soak
+def test_thousands_of_random_stories_end_in_the_batch_result() -> None:
+    happened = tell_random(3_000)
+    for fault in ("kill 0", "publication fails", DRIVER_DIES):
+        assert happened[f"{fault}, savepoint stands"] > 10, happened
+    assert happened["failed, goes on from its savepoint"] > 100
+
+
+# --- at every step ----------------------------------------------------------------------------------------------------
+
+SMALL = Shape("totals", rows=40, splits=2, batch_rows=2)
+STEPS = 110
+"""More than there are between the request and the end; after about sixty the savepoint stands."""
+EVERY_STEP = [
+    pytest.param(7, id="some"),
+    pytest.param(1, id="all", marks=pytest.mark.soak),
+]
+
+
+@pytest.mark.flink("SavepointITCase.testStopWithSavepointFailsOverToSavepoint")
+@pytest.mark.parametrize("every", EVERY_STEP)
+@pytest.mark.parametrize("ending", ["suspend", "drain"])
+@pytest.mark.parametrize("what", ["kill 0", "kill 1", "publication fails", DRIVER_DIES])
+def test_a_fault_at_every_step_of_a_stop(what: str, ending: str, every: int) -> None:
+    happened: Counter[str] = Counter()
+    for step in range(0, STEPS, every):
+        faults = (Fault(what, step),)
+        config = {"interval_ms": 40} | (DURABLE if what == DRIVER_DIES or step % 2 else {})
+        happened.update(tell(Story(SMALL, (Life(60, ending, faults),), seed=step, settings=config)))
+    assert happened[what] > 0, "some came before the savepoint stood"
+    assert happened[f"{what}, savepoint stands"] > 0, "and some after that"
+    if what.startswith("kill"):
+        assert happened["failed, goes on from its savepoint"] > 0

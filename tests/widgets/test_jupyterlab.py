@@ -1,0 +1,252 @@
+"""What a person sees and touches in a real JupyterLab: pictures, both themes, the stepper under mouse and keyboard."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Locator, expect
+
+from tests.widgets.jupyter import Notebook, jupyter_lab, write_notebook
+
+LAB = """
+from kit import Lab
+from kit.draw import *
+from tests.draw.labs import letters
+from widgets import Stepper
+
+lab = Lab(letters(), seed=2)
+lab.run_until(checkpoint=1)
+lab.kill(1)
+lab.run_until(record="AllTasksRunning")
+lab
+"""
+PICTURES = {
+    "gantt(lab)": "Chart('Checkpoint 1: complete after",
+    "gantt(lab.trace)": "Chart('Checkpoint 1: complete after",
+    "chains_svg(lab)": "Svg('letters: 3 operators in 2 chains')",
+    "redistribution_svg(lab)": "Svg('Checkpoint 1 is given to the tasks of epoch 2')",
+    "moment_svg(lab, 200)": "Svg(",
+    "last_frame(lab.trace)": "Frame(",
+    "lab.stages[-1]": "Stage(epoch 2: letters x2 -> totals x2, 4 channels)",
+    "restores_of(lab)[-1]": "RestoreMoment(epoch 2 from checkpoint 1,",
+}
+TABLES = (
+    "lab.checkpoints()",
+    "lab.statistics",
+    "lab.moment()",
+    "lab.master.checkpoints.store.latest",
+    "chains(lab)",
+    "phases(lab)",
+    "redistribution(lab)",
+)
+INLINE = "%matplotlib inline\ngantt(lab)"
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """One JupyterLab for the tests of this file."""
+    folder = tmp_path_factory.mktemp("jupyter")
+    write_notebook(folder / "notebooks" / "shown.ipynb", [LAB, *PICTURES, *TABLES, INLINE, "Stepper(lab)"])
+    write_notebook(folder / "notebooks" / "touched.ipynb", [LAB, "stepper = Stepper(lab)\nstepper"])
+    with jupyter_lab(folder) as address:
+        yield address
+
+
+@pytest.fixture(scope="module")
+def shown(address: str, browser: Browser) -> Iterator[Notebook]:
+    """A notebook with each kind of picture and table, run from top to bottom."""
+    yield from opened(address, browser, "shown.ipynb")
+
+
+@pytest.fixture
+def touched(address: str, browser: Browser) -> Iterator[Notebook]:
+    """A notebook with a lab and its stepper."""
+    yield from opened(address, browser, "touched.ipynb")
+
+
+def opened(address: str, browser: Browser, path: str) -> Iterator[Notebook]:
+    page = browser.new_page(viewport={"width": 1440, "height": 1000})
+    notebook = Notebook(page, address, path)
+    notebook.run_all()
+    yield notebook
+    page.close()
+
+
+@pytest.mark.parametrize("number", range(len(PICTURES)), ids=list(PICTURES))
+def test_a_picture_is_seen_as_a_picture(shown: Notebook, number: int) -> None:
+    (output,) = shown.outputs()[1 + number]
+    assert set(output["data"]) == {"image/svg+xml", "text/plain"}
+    assert "".join(output["data"]["text/plain"]).startswith(list(PICTURES.values())[number])
+    picture = shown.shown(1 + number).locator("img")
+    expect(picture).to_be_visible()
+    assert picture.evaluate("(img) => img.complete && img.naturalWidth > 500 && img.naturalHeight > 150")
+
+
+@pytest.mark.parametrize("number", range(len(TABLES)), ids=TABLES)
+def test_a_table_is_seen_as_a_table(shown: Notebook, number: int) -> None:
+    area = shown.shown(1 + len(PICTURES) + number)
+    expect(area.locator("table").first).to_be_visible()
+    assert area.locator("tbody tr").count() > 0
+
+
+def test_a_chart_is_shown_once_when_matplotlib_is_inline(shown: Notebook) -> None:
+    cell = 1 + len(PICTURES) + len(TABLES)
+    assert len(shown.outputs()[cell]) == 1
+    assert shown.shown(cell).locator("img").count() == 1
+
+
+CONTRAST = """
+(node) => {
+  const channels = (colour) => colour.match(/[\\d.]+/g).map(Number);
+  const over = ([r, g, b, a = 1], [R, G, B]) => [r * a + R * (1 - a), g * a + G * (1 - a), b * a + B * (1 - a)];
+  const grounds = [];
+  for (let at = node; at; at = at.parentElement) grounds.unshift(channels(getComputedStyle(at).backgroundColor));
+  const ground = grounds.reduce((below, above) => over(above, below), [255, 255, 255]);
+  const text = over(channels(getComputedStyle(node).color), ground);
+  const linear = (v) => (v <= 10 ? v / 255 / 12.92 : ((v / 255 + 0.055) / 1.055) ** 2.4);
+  const light = (colour) => colour.map(linear)
+    .reduce((sum, v, i) => sum + v * [0.2126, 0.7152, 0.0722][i], 0);
+  const [low, high] = [light(text), light(ground)].sort((a, b) => a - b);
+  return (high + 0.05) / (low + 0.05);
+}
+"""
+
+
+@pytest.mark.parametrize("theme", ["Light", "Dark"])
+@pytest.mark.parametrize("width", [1440, 900])
+def test_both_themes_can_be_read(shown: Notebook, theme: str, width: int, tmp_path: Path) -> None:
+    shown.page.set_viewport_size({"width": width, "height": 1000})
+    shown.theme(theme)
+    player = shown.page.locator(".kit-player")
+    player.scroll_into_view_if_needed()
+    texts = player.locator("button, select, label, .kit-count, .kit-help")
+    assert texts.count() == 12
+    contrasts = {each.inner_text()[:12]: each.evaluate(CONTRAST) for each in texts.all()}
+    assert min(contrasts.values()) >= 4.5, contrasts
+    for number in range(1, len(shown.sources())):
+        area = shown.shown(number).first
+        area.scroll_into_view_if_needed()
+        area.screenshot(path=tmp_path / f"{number}.png")
+    boxes = [each.bounding_box() for each in player.locator("button, select, label, .kit-count").all()]
+    room = player.bounding_box()
+    assert room is not None
+    for n, box in enumerate(boxes):
+        assert box is not None
+        assert box["x"] >= room["x"]
+        assert box["x"] + box["width"] <= room["x"] + room["width"] + 1
+        assert not any(overlap(box, other) for other in boxes[n + 1 :])
+
+
+def overlap(a: dict[str, float] | None, b: dict[str, float] | None) -> bool:
+    """Whether two boxes share more than an edge."""
+    assert a is not None
+    assert b is not None
+    wide = min(a["x"] + a["width"], b["x"] + b["width"]) - max(a["x"], b["x"])
+    high = min(a["y"] + a["height"], b["y"] + b["height"]) - max(a["y"], b["y"])
+    return wide > 1 and high > 1
+
+
+def count(notebook: Notebook) -> tuple[int, int]:
+    """Which step is shown, of how many."""
+    found = re.match(r"step (\d+) of (\d+)", notebook.page.locator(".kit-count").inner_text())
+    assert found is not None
+    return int(found[1]), int(found[2])
+
+
+def headline(notebook: Notebook) -> Locator:
+    return notebook.page.locator(".kit-player [data-name=what]")
+
+
+def present(notebook: Notebook) -> str:
+    """What the lab itself says of its last step."""
+    return notebook.run("print(last_frame(lab).words.what)").inner_text()
+
+
+def test_the_stepper_opens_at_the_present_and_follows_the_lab(touched: Notebook) -> None:
+    expect(headline(touched)).to_have_text("All tasks of epoch 2 are running")
+    before = count(touched)
+    assert before[0] == before[1]
+    touched.run("lab.run()")
+    expect(headline(touched)).to_have_text(present(touched))
+    after = count(touched)
+    assert after[0] == after[1] > before[1]
+    touched.run("lab.goto(40)")
+    expect(touched.page.locator(".kit-count")).not_to_have_text(re.compile(f"of {after[1]},"))
+    now = count(touched)
+    assert now[0] == now[1] < before[1]
+
+
+def test_a_person_who_went_back_stays_there_and_is_told_of_more(touched: Notebook) -> None:
+    page = touched.page
+    page.locator(".kit-player").get_by_role("button", name="Start").click()
+    page.keyboard.press("ArrowRight")
+    told = headline(touched).text_content()
+    more = page.get_by_role("button", name="Now")
+    before = more.inner_text()
+    touched.run("lab.run()")
+    expect(more).not_to_have_text(before)
+    expect(more).to_have_class("kit-more")
+    _, last = count(touched)
+    expect(more).to_have_text(f"Now ⇥ {last - 1} more")
+    assert headline(touched).text_content() == told
+    assert touched.run("stepper.frame.words.what").inner_text() == repr(told)
+    more.click()
+    expect(headline(touched)).to_have_text(present(touched))
+    expect(more).to_have_text("Now ⇥")
+
+
+def test_keys_do_not_leak_into_the_notebook(touched: Notebook) -> None:
+    page = touched.page
+    sources = touched.sources()
+    page.locator(".kit-player svg.kit-stage").click()
+    for key in (
+        "x",
+        "a",
+        "b",
+        "d",
+        "d",
+        "m",
+        "y",
+        "z",
+        "0",
+        "0",
+        "Enter",
+        "Escape",
+        "Shift+Enter",
+        "ArrowUp",
+        "PageDown",
+    ):
+        page.keyboard.press(key)
+    assert touched.sources() == sources
+    assert page.evaluate("() => window.panel.content.mode") == "command"
+    assert page.evaluate("() => document.activeElement.className") == "kit-player"
+    page.keyboard.press("Home")
+    expect(headline(touched)).to_have_text("Nothing has happened yet")
+    page.keyboard.press("ArrowRight")
+    assert count(touched)[0] == 1
+    page.keyboard.press("c")
+    expect(headline(touched)).to_contain_text("heckpoint 1")
+
+
+def test_tab_and_combinations_go_on(touched: Notebook) -> None:
+    page = touched.page
+    page.locator(".kit-player svg.kit-stage").click()
+    page.keyboard.press("Tab")
+    assert "Start" in page.evaluate("() => document.activeElement.textContent")
+    page.keyboard.press("Space")
+    expect(headline(touched)).to_have_text("Nothing has happened yet")
+    touched.page.evaluate("() => { window.panel.content.model.sharedModel.cells[0].setSource('lab'); }")
+    assert page.evaluate("() => window.panel.context.model.dirty")
+    page.keyboard.press("Control+s")
+    page.wait_for_function("() => !window.panel.context.model.dirty")
+
+
+def test_the_picture_outside_the_stepper_leaves_the_notebook_its_keys(touched: Notebook) -> None:
+    page = touched.page
+    before = touched.sources()
+    touched.shown(0).locator("img").click()
+    page.keyboard.press("b")
+    page.wait_for_function("(n) => window.panel.content.model.sharedModel.cells.length === n", arg=len(before) + 1)
