@@ -15,10 +15,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser
 
-from tests.draw.conftest import browser
 from tests.house.files import ROOT
-
-__all__ = ["browser"]
 
 ADDRESS = re.compile(r"http://127\.0\.0\.1:\d+/lab\S*")
 
