@@ -17,6 +17,7 @@ from kit.graph import (
     NoRestart,
     StreamEnvironment,
 )
+from kit.graph import display as _display
 from kit.operators import (
     BroadcastProcessFunction,
     CollectionSource,
@@ -56,6 +57,16 @@ if TYPE_CHECKING:
     from kit.spark import SparkJob, create_session, running
 
 _LAZY = {"Lab": "kit.lab", "SparkJob": "kit.spark", "create_session": "kit.spark", "running": "kit.spark"}
+
+
+def _draw(env: StreamEnvironment) -> str:
+    """The picture of a job in the making."""
+    from kit.draw.chains import chains_svg
+
+    return chains_svg(env)
+
+
+_display.draw_with(_draw)
 
 
 def __getattr__(name: str) -> Any:

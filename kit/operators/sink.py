@@ -26,6 +26,7 @@ import pyarrow as pa
 
 from kit.operators import files
 from kit.operators.base import Operator
+from kit.operators.display import described_html
 from kit.operators.spec import ResolvedSpec
 from kit.protocol.snapshots import Effect
 from kit.state.descriptors import ListStateDescriptor
@@ -56,6 +57,9 @@ class Sink:
     def __deepcopy__(self, memo: dict[int, object]) -> Sink:
         """Itself: it never changes."""
         return self
+
+    def _repr_html_(self) -> str:
+        return described_html(type(self).__name__, {"path": self.path, "mode": self.mode})
 
     def staged_path(self, job_id: str, subtask: int, part: int, checkpoint_id: int) -> str:
         """The file in which checkpoint `checkpoint_id` stages the rows that end with the barrier of checkpoint

@@ -23,27 +23,32 @@ from kit import (
     TumblingEventTimeWindows,
 )
 from kit.graph import DataStream, OperatorStream
+from tests.lab.jobs import failure, output_of_failed
 
 ROWS = [{"carrier": "AA", "delay": 5, "at": 1_000}, {"carrier": "UA", "delay": 7, "at": 2_000}]
 LATE = OutputTag("late", {"carrier": pa.string()})
 Build = Callable[[OperatorStream], Any]
 
 
-def run(build: Build, rows: Any = ROWS) -> Lab:
+def made_lab(build: Build, rows: Any = ROWS) -> Lab:
     env = StreamEnvironment("rows")
     stream = env.from_source(rows if isinstance(rows, GeneratorSource) else CollectionSource(rows), uid="rows")
     made: DataStream = build(stream)
     made.sink_to(CollectSink("out"), uid="out")
-    lab = Lab(env)
+    return Lab(env)
+
+
+def run(build: Build, rows: Any = ROWS) -> Lab:
+    lab = made_lab(build, rows)
     lab.run()
     return lab
 
 
 def error_of(build: Build, rows: Any = ROWS) -> str:
-    lab = run(build, rows)
-    assert lab.master.status.name == "FAILED"
-    assert lab.output("out").empty
-    return lab.master.error
+    lab = made_lab(build, rows)
+    error = failure(lab)
+    assert output_of_failed(lab, "out").empty
+    return error
 
 
 def short(row: dict[str, Any]) -> dict[str, Any]:
@@ -177,6 +182,26 @@ def test_a_row_may_be_any_mapping_in_any_order_and_none_is_a_value() -> None:
     lab = run(lambda s: s.map(lambda row: MappingProxyType({"at": None, "delay": None, "carrier": row["carrier"]})))
     assert lab.output("out")["carrier"].tolist() == ["AA", "UA"]
     assert lab.output("out")[["at", "delay"]].isna().all(axis=None)
+
+
+PLACE = {"at": {"lat": 1.0, "lon": 2.0}, "stops": [{"name": "a"}]}
+
+
+@pytest.mark.parametrize(
+    ("made", "said"),
+    [
+        ({"at": {"lat": 1.0}}, "column 'at' is struct<lat: double, lon: double>, and a dict in it has the keys 'lat'"),
+        ({"at": {"lat": 1.0, "lon": 2.0, "alt": 3.0}}, "a dict in it has the keys 'lat', 'lon', 'alt'"),
+        (
+            {"stops": [{"name": "b"}, {"nam": "c"}]},
+            "column 'stops' is list<item: struct<name: string>>, and a dict in ",
+        ),
+    ],
+)
+def test_dicts_within_a_row_are_held_to_their_columns_too(made: dict[str, Any], said: str) -> None:
+    assert said in error_of(lambda s: s.map(lambda row: row | made), [PLACE])
+    rows = [PLACE, {"at": None, "stops": []}, {"at": {"lat": None, "lon": None}, "stops": [None]}]
+    assert len(run(lambda s: s.map(dict), rows).output("out")) == 3
 
 
 def test_none_in_a_column_that_never_has_one_is_an_error_of_the_function() -> None:
