@@ -107,6 +107,17 @@ class KeyedCoProcessFunction:
         """
 
 
+KINDS: tuple[tuple[type, type], ...] = (
+    (ProcessFunction, KeyedProcessFunction),
+    (CoProcessFunction, KeyedCoProcessFunction),
+)
+"""What a function without a key is derived from, and what one with a key is."""
+
+
+def _is_a(function: Callable[[], Any], kind: type) -> bool:
+    return isinstance(function, type) and issubclass(function, kind)
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class FunctionSpec(ResolvedSpec):
     """`function` is the class (or what else makes one function a subtask); its rows have the schema `returns`."""
@@ -124,9 +135,22 @@ class FunctionSpec(ResolvedSpec):
         kind = FunctionOperator if self.key_type is None else KeyedFunctionOperator
         return kind(self.name, self.function(), self.returns, self.inputs, self.hooks)
 
+    def _check_kind(self) -> None:
+        """Raise TypeError for a function of a keyed stream where there is no key, and the other way round."""
+        keyed = any(given.keys for given in self.inputs)
+        for plain, with_key in KINDS:
+            if _is_a(self.function, with_key) and not keyed:
+                what = f"is a {with_key.__name__}, and the stream has no key: call key_by(...) before process"
+            elif _is_a(self.function, plain) and keyed:
+                what = f"is a {plain.__name__}: derive it from {with_key.__name__}, since the stream has a key"
+            else:
+                continue
+            raise TypeError(f"{self.name}: {getattr(self.function, '__name__', self.function)} {what}")
+
     def _resolve(self) -> None:
         if not callable(self.function):
             raise TypeError(f"{self.name}: give the class {type(self.function).__name__} itself, not an object of it")
+        self._check_kind()
         key_types = [given.key_type(self.name) for given in self.inputs if given.keys]
         if self.rows:
             check_made_of_rows(self.returns, self.name)
