@@ -188,6 +188,11 @@ def _task_gone(moment: Moment, record: TraceRecord) -> Moment:
     return with_task(moment, task_of(record), state="CANCELED")
 
 
+def _epoch_ended(moment: Moment, record: TraceRecord) -> Moment:
+    """All workers have left, and with them whatever was on its way between them."""
+    return replace(moment, channels={}) if record.data["epoch"] == moment.epoch else moment
+
+
 # --- checkpoints ------------------------------------------------------------------------------------------------------
 
 
@@ -286,6 +291,7 @@ MEANINGS: dict[tuple[str, str], Meaning] = {
     ("event", "SlotLost"): _slot_lost,
     ("*", "TaskKilled"): _task_killed,
     ("event", "CancelTask"): _task_gone,
+    ("event", "EpochEnded"): _epoch_ended,
     ("command", "InitializeLocation"): _step("making its directory"),
     ("event", "LocationInitialized"): _step("asking hooks and operator coordinators"),
     ("*", "CheckpointPending"): _pending,

@@ -43,8 +43,7 @@ class Keyframes:
             self._frames.pop()
         at, records, frame = self._frames[-1]
         world = _without_trace(frame)
-        world.trace = trace[:records]
-        del world.trace.stages[len(world.graphs) :]
+        world.trace = Trace(trace.since(0, records), detailed=trace.detailed, stages=world.trace.stages)
         return at, world
 
     def copy(self) -> Keyframes:
@@ -62,4 +61,4 @@ class Keyframes:
 
 def _without_trace(world: World) -> World:
     trace = world.trace
-    return copy.deepcopy(world, {id(trace): Trace(detailed=trace.detailed)})
+    return copy.deepcopy(world, {id(trace): Trace(detailed=trace.detailed, stages=trace.stages)})

@@ -48,10 +48,9 @@ def error_in_lab(env: StreamEnvironment, restore_path: str | None = None) -> str
 
 
 def error_on_slots(env: StreamEnvironment, restore_path: str | None = None) -> str:
-    with SparkJob(env, restore_path=restore_path, launch=ThreadGang) as running:
-        running.start()
-        with pytest.raises(JobFailedError) as caught:
-            running.wait(timeout_s=60)
+    job = SparkJob(env, restore_path=restore_path, launch=ThreadGang)
+    with job, pytest.raises(JobFailedError) as caught:
+        job.start().wait(timeout_s=60)
     return str(caught.value)
 
 
