@@ -18,6 +18,7 @@ import copy
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from html import escape
 from random import Random
 
 import pandas as pd
@@ -63,8 +64,11 @@ class Step:
     records: tuple[TraceRecord, ...]
 
     def __repr__(self) -> str:
-        what = str(self.action) if isinstance(self.action, Action) else repr(self.action)
-        return f"step {self.number}: {what}"
+        what = str(self.action) if isinstance(self.action, Action) else type(self.action).__name__
+        return f"step {self.number}: {shorten(what)}"
+
+    def _repr_html_(self) -> str:
+        return f"<p>{escape(repr(self))}</p>{Trace(self.records)._repr_html_()}"
 
     def to_pandas(self) -> pd.DataFrame:
         """The step's records, one row each."""

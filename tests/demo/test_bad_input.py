@@ -48,9 +48,9 @@ def error_in_lab(env: StreamEnvironment, restore_path: str | None = None) -> str
 
 
 def error_on_slots(env: StreamEnvironment, restore_path: str | None = None) -> str:
-    running = SparkJob(env, restore_path=restore_path, launch=ThreadGang)
-    with running, pytest.raises(JobFailedError) as caught:
-        running.start().wait(timeout_s=60)
+    job = SparkJob(env, restore_path=restore_path, launch=ThreadGang)
+    with job, pytest.raises(JobFailedError) as caught:
+        job.start().wait(timeout_s=60)
     return str(caught.value)
 
 

@@ -23,7 +23,9 @@ from kit import (
     StreamEnvironment,
     sum_,
 )
+from kit.draw.frames import last_frame
 from kit.lab import LabError, LabWarning
+from kit.lab import lab as lab_module
 from kit.lab.failures import LAB_ATTEMPTS, REPEATS
 from kit.lab.record_kinds import record_kinds
 
@@ -325,3 +327,75 @@ def test_long_work_is_shown_where_somebody_looks(monkeypatch: pytest.MonkeyPatch
     monkeypatch.undo()
     again.run()
     assert [repr(each) for each in lab.trace] == [repr(each) for each in again.trace]
+
+
+# --- what is shown ----------------------------------------------------------------------------------------------------
+
+
+def test_the_picture_takes_in_what_is_new_and_is_the_same_as_one_drawn_anew() -> None:
+    lab = Lab(readme(), seed=5)
+    for position in (30, 60, 61, 45, 200):
+        while lab.position < position:
+            lab.step()
+        lab.goto(position)
+        assert lab.svg() == last_frame(lab).svg()
+    other = lab.fork(seed=8)
+    other.run_until(checkpoint=1)
+    assert other.svg() == last_frame(other).svg()
+    assert lab.svg() == last_frame(lab).svg()
+    lab.kill(0)
+    lab.run()
+    assert lab.svg() == last_frame(lab).svg()
+
+
+def test_a_large_run_is_a_table_until_its_picture_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    lab = Lab(readme())
+    lab.run_until(record="CheckpointTriggered")
+    assert lab._repr_html_() is None
+    assert str(lab._repr_svg_()).startswith("<svg")
+    monkeypatch.setattr(lab_module, "LARGE", 50)
+    other = lab.fork()
+    table = other._repr_html_()
+    assert other._repr_svg_() is None
+    assert table is not None
+    assert "many to draw at once" in table
+    assert "letters" in table
+    assert "2 RUNNING" in table
+    assert "of 2" in table
+    assert other.svg() == lab.svg()
+    assert other._repr_html_() is None
+    assert other._repr_svg_() == lab.svg()
+
+
+def test_a_trace_is_a_table_of_its_ends() -> None:
+    lab = Lab(readme())
+    lab.run()
+    shown = lab.trace._repr_html_()
+    assert f"{len(lab.trace):,} records, {len(lab.trace) - 20:,} of them left out" in shown
+    assert "StartJob" in shown
+    assert f"<th>{len(lab.trace) - 1}</th>" in shown
+    assert shown.count("<tr") == 21
+    short = lab.trace[:3]._repr_html_()
+    assert "3 records:" in short
+    assert short.count("<tr") == 4
+    assert "0 records" in lab.trace[:0]._repr_html_()
+    assert len(lab.trace.to_pandas()) == len(lab.trace)
+
+
+def test_a_step_is_a_line_and_a_table_of_its_records() -> None:
+    lab = Lab(readme())
+    assert repr(lab.step(0)) == "step 2: EnumerateSplits for job"
+    cancelled = lab.cancel()
+    assert repr(cancelled) == "step 3: RequestCancel"
+    assert "RequestCancel" in cancelled._repr_html_()
+    assert len(cancelled.to_pandas()) == len(cancelled.records)
+
+
+def test_restores_are_a_table_as_on_spark() -> None:
+    lab = Lab(readme())
+    assert lab.restores().empty
+    lab.run_until(checkpoint=1)
+    lab.kill(0)
+    lab.run_until(record="StateAssigned")
+    assert set(lab.restores()["checkpoint_id"]) == {1}
+    assert {"epoch", "task", "operator", "entries"} <= set(lab.restores().columns)
