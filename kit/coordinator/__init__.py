@@ -2,7 +2,7 @@
 
 from kit.coordinator.completed_checkpoint import CompletedCheckpoint
 from kit.coordinator.context import CoordinatorContext
-from kit.coordinator.coordinator import EVENTS, NOTES, CheckpointCoordinator
+from kit.coordinator.coordinator import CheckpointCoordinator
 from kit.coordinator.failure_manager import CheckpointFailureManager
 from kit.coordinator.master_hooks import MasterHook, MasterHooks, MasterStateSerializer
 from kit.coordinator.pending_checkpoint import PendingCheckpoint, TaskAcknowledgeResult
@@ -14,8 +14,6 @@ from kit.coordinator.store import CompletedCheckpointStore
 from kit.protocol.properties import RecoveryClaimMode
 
 __all__ = [
-    "EVENTS",
-    "NOTES",
     "CheckpointCoordinator",
     "CheckpointFailureManager",
     "CheckpointPlan",

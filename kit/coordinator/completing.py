@@ -187,6 +187,7 @@ class CheckpointCompletion:
         if not completed.properties.is_savepoint or completed.properties.is_synchronous:
             owner.drop_subsumed(checkpoint_id)
             self._notify(checkpoint, last_subsumed_id)
+            owner.tasks_leave(checkpoint)
         owner.execute_queued_request_later()
         self.begin_next()
 

@@ -10,7 +10,7 @@ It belongs to the JobMaster, which gives it events (`handle`, or the `on_...` me
 What follows from an event but has to wait until it is dealt with (the next queued request, failing the job) is done at
 the end of the outermost call, in order; in Flink that is a task posted to the coordinator's timer thread.
 
-`NOTES` lists what it tells about itself. Follows Flink 2.x's `CheckpointCoordinator`.
+Follows Flink 2.x's `CheckpointCoordinator`.
 """
 
 from __future__ import annotations
@@ -55,28 +55,6 @@ REMEMBERED_COMPLETED = 256
 """So many completed ones, to know a repeated ack from one whose files nobody needs."""
 LONG_AGO_MS = -(2**62)
 """When the last checkpoint completed, before any has."""
-
-NOTES = {
-    "RequestQueued": "a request waits: request, position in the queue, pending checkpoints",
-    "RequestRefused": "a request will never be carried out: request, reason, detail",
-    "PeriodicTriggerScheduled": "the next periodic checkpoint is due: due_ms",
-    "TriggeringStarted": "a request is being carried out: request, trigger (the tasks to trigger)",
-    "TriggeringFailed": "it failed before there was a checkpoint: request, reason, detail",
-    "CheckpointPending": "there is a pending checkpoint: snapshot, tasks, finished, trigger, expires_ms",
-    "CheckpointPlannedAgain": "tasks have finished before it reached them: gone, tasks, finished, trigger",
-    "CoordinatorAcknowledged": "an operator coordinator gave its state: operator_id, size_bytes",
-    "MasterHookAcknowledged": "a master hook gave its state: hook, size_bytes",
-    "CheckpointTriggered": "the tasks have been told: tasks, alignment",
-    "TaskAcknowledged": "a task acked: task, acked, tasks, size_bytes",
-    "AcknowledgeIgnored": "an ack changed nothing: task, attempt, result, discarded (files)",
-    "CheckpointFinalizing": "all have acked: size_bytes of the metadata",
-    "CheckpointCompleted": "it stands: snapshot, size_bytes, duration_ms, subsumed (an older one's id)",
-    "CheckpointSubsumed": "a completed checkpoint is deleted because newer ones stand",
-    "CheckpointDiscarded": "a completed checkpoint is deleted because the job has ended, or it could not be stored",
-    "CheckpointAborted": "it will not complete: reason, detail, task (to blame), acked, tasks",
-    "CheckpointRestored": "the job goes back to it: path, size_bytes",
-}
-"""Every kind of `Note` the coordinator emits, and what `data` says."""
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -148,6 +126,10 @@ class CheckpointCoordinator:
         self.is_shut_down = False
         self.job_status = ""
         self.force_full_snapshot = False
+        self.leaving: set[str] = set()
+        """Tasks of this epoch that finish as soon as they hear that their last checkpoint is complete."""
+        self.took_last_checkpoint = False
+        """Whether all tasks leave, so that another checkpoint could not complete."""
         self.last_completion_ms = LONG_AGO_MS
         self.recently_expired: deque[int] = deque(maxlen=REMEMBERED_EXPIRED)
         self._recently_completed: deque[int] = deque(maxlen=REMEMBERED_COMPLETED)
@@ -175,13 +157,14 @@ class CheckpointCoordinator:
         self.trigger.give_up(why)
         for checkpoint in list(self.pending.values()):
             self.abort(checkpoint, why)
+        self.leaving, self.took_last_checkpoint = set(), False
         self._take_graph(graph)
 
     # --- events ---------------------------------------------------------------------------------------------------
 
     @_entry
     def handle(self, event: Word) -> None:
-        """Take one of the events in `EVENTS`."""
+        """Take one of the events in the table at the end of this file."""
         handler = _HANDLERS.get(type(event))
         if handler is None:
             raise ProtocolError(f"the coordinator cannot handle {type(event).__name__}")
@@ -230,11 +213,27 @@ class CheckpointCoordinator:
         self.periodic.start()
 
     @_entry
-    def stop_checkpoint_scheduler(self) -> None:
+    def stop_checkpoint_scheduler(self, why: str = "") -> None:
         """End periodic checkpoints; abort what is pending and queued (CHECKPOINT_COORDINATOR_SUSPEND)."""
         self.is_periodic_scheduling = False
         self.periodic.cancel()
-        self._abort_all(CheckpointException(CheckpointFailureReason.CHECKPOINT_COORDINATOR_SUSPEND))
+        self._abort_all(CheckpointException(CheckpointFailureReason.CHECKPOINT_COORDINATOR_SUSPEND, why))
+
+    def tasks_leave(self, checkpoint: PendingCheckpoint) -> None:
+        """The checkpoint is complete, and those of its tasks that had processed all their input finish now.
+
+        When these are all, the checkpoint was the last one: no periodic one follows, which could only fail. Flink
+        begins another one all the same.
+        """
+        self.leaving |= checkpoint.ended_tasks
+        if checkpoint.ended_tasks == checkpoint.acked_tasks.keys():
+            self.took_last_checkpoint = True
+            self.stop_checkpoint_scheduler("All tasks have come to the end of their input: the job finishes by itself.")
+
+    @_entry
+    def task_finished(self) -> None:
+        """A task has finished: a checkpoint that waits for that is triggered."""
+        self.trigger.go_on()
 
     @_entry
     def set_is_processing_backlog(self, operator_id: str, is_processing: bool) -> None:
@@ -533,7 +532,7 @@ class CheckpointCoordinator:
         return self.completion.is_storing
 
     def note(self, kind: str, checkpoint_id: int | None = None, **data: Any) -> None:
-        """Tell the trace, see `NOTES`."""
+        """Tell the trace."""
         self.context.emit(Note(kind=kind, checkpoint_id=checkpoint_id, data=data))
 
     def validate(self) -> None:
@@ -579,6 +578,3 @@ _HANDLERS: dict[type[Word], Callable[[CheckpointCoordinator, Any], object]] = {
     DeclineCheckpoint: CheckpointCoordinator._on_decline,
     ReportCheckpointMetrics: CheckpointCoordinator._on_report_metrics,
 }
-
-EVENTS = tuple(_HANDLERS)
-"""The events and messages that the JobMaster hands on to `handle`."""

@@ -67,6 +67,8 @@ class PendingCheckpoint:
         self.not_yet_acked_coordinators: dict[str, ExecutionVertex] = dict(coordinators)
         self.not_yet_acked_hooks: set[str] = set(hooks)
         self.acked_tasks: dict[str, ExecutionVertex] = {}
+        self.ended_tasks: set[str] = set()
+        """Those that had processed all their input: they leave when the checkpoint is complete."""
         self.is_disposed = False
         self.failure: CheckpointException | None = None
 
@@ -114,6 +116,8 @@ class PendingCheckpoint:
         if vertex is None:
             return TaskAcknowledgeResult.DUPLICATE if task in self.acked_tasks else TaskAcknowledgeResult.UNKNOWN
         self.acked_tasks[task] = vertex
+        if snapshot is not None and (snapshot.is_task_finished or snapshot.is_task_deployed_as_finished):
+            self.ended_tasks.add(task)
         if snapshot is not None and snapshot.is_task_deployed_as_finished:
             self.plan.report_task_finished_on_restore(vertex)
             return TaskAcknowledgeResult.SUCCESS

@@ -287,6 +287,8 @@ class CheckpointTrigger:
     def _trigger_tasks(self, checkpoint: PendingCheckpoint) -> None:
         owner = self._coordinator
         plan = checkpoint.plan
+        if self._awaits_leaving(plan):
+            return
         gone = [task.task for task in plan.tasks_to_trigger if not self._is_running(task.task, plan.attempt)]
         if gone:
             try:
@@ -315,6 +317,24 @@ class CheckpointTrigger:
         if checkpoint.is_fully_acknowledged:
             owner.completion.on_fully_acknowledged(checkpoint)
         owner.execute_queued_request_later()
+
+    def _awaits_leaving(self, plan: CheckpointPlan) -> bool:
+        """Whether a task to be triggered is about to finish: its trigger would come too late and fail the checkpoint.
+
+        An aligned barrier would have to wait for the same data as the task's end; one that overtakes need not wait.
+        """
+        owner = self._coordinator
+        return not owner.config.unaligned and any(
+            task.task in owner.leaving and self._is_running(task.task, plan.attempt) for task in plan.tasks_to_trigger
+        )
+
+    def go_on(self) -> None:
+        """A task has finished: trigger the checkpoint that only waits for such."""
+        checkpoint = None if self.current is None else self.current.checkpoint
+        if checkpoint is None or checkpoint.location is None:
+            return
+        if not (checkpoint.not_yet_acked_coordinators or checkpoint.not_yet_acked_hooks):
+            self._trigger_tasks(checkpoint)
 
     def _plan_again(self, checkpoint: PendingCheckpoint, gone: Sequence[str]) -> CheckpointPlan:
         """Tasks have finished while coordinators and hooks were asked: nobody has been triggered yet, so the checkpoint

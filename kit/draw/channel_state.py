@@ -16,6 +16,7 @@ from kit.draw.job_state import (
     ChannelMoment,
     Item,
     Moment,
+    like,
     task_of,
     with_channel,
     with_phase,
@@ -201,7 +202,7 @@ def barrier_ignored(moment: Moment, record: TraceRecord) -> Moment:
 
 def release(moment: Moment, checkpoint_id: int | None, task: str) -> Moment:
     """The task is done with the checkpoint's barriers: its channels are neither blocked nor awaited for it."""
-    channels = dict(moment.channels)
+    channels = like(moment.channels, moment.channels)
     for number, channel in moment.channels.items():
         if channel.receiver == task and checkpoint_id in (channel.held, channel.awaited):
             channels[number] = replace(channel, held=None, awaited=None)

@@ -14,7 +14,7 @@ from itertools import compress
 from typing import Any
 
 from kit.draw.captions import Ends, caption_of, lower_first
-from kit.draw.job_state import COMPLETED, Moment
+from kit.draw.job_state import COMPLETED, Moment, only_last
 from kit.draw.moment import advance
 from kit.draw.picture import Svg
 from kit.draw.run import run_of
@@ -148,7 +148,16 @@ def frames(run: Any) -> list[Frame]:
 
 def last_frame(run: Any) -> Frame:
     """The last frame of a Lab, a SparkJob or a Trace: the run as it stands."""
-    return frames(run)[-1]
+    run = run_of(run)
+    moment, cause = only_last(), None
+    group: list[TraceRecord] = []
+    seen: dict[str, TraceRecord] = {}
+    for group in steps(run.trace):
+        cause = seen.get(group[0].cause)
+        for record in group:
+            moment = advance(moment, record, seen.get(record.cause))
+            seen[record.id] = record
+    return Frame(moment, stage_for(run.stages, moment.epoch), tuple(group), cause)
 
 
 def moment_svg(run: Any, n: int | None = None) -> Svg:

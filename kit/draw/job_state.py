@@ -9,12 +9,15 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from html import escape
-from typing import Any
+from typing import Any, TypeVar
 
 import pandas as pd
 
 from kit.draw.captions import caption_of
 from kit.protocol.trace import TraceRecord
+
+K = TypeVar("K")
+V = TypeVar("V")
 
 WAITING, ALIGNING, WRITING, ACKNOWLEDGED, DECLINED, ABORTED = (
     "waiting",
@@ -157,13 +160,14 @@ class Moment:
     """The whole job after `n` records, the last of them `record`, which `cause` led to.
 
     Mappings are by task name, channel number, checkpoint id and, for messages under way, the id of the record that
-    sent them.
+    sent them. `error` is why the job has failed, or is being restarted.
     """
 
     n: int = 0
     at_ms: int = 0
     epoch: int = 1
     job: str = "CREATED"
+    error: str = ""
     tasks: Mapping[str, TaskMoment] = field(default_factory=dict)
     channels: Mapping[int, ChannelMoment] = field(default_factory=dict)
     checkpoints: Mapping[int, CheckpointMoment] = field(default_factory=dict)
@@ -210,10 +214,40 @@ class Moment:
 # --- small changes --------------------------------------------------------------------------------------------------
 
 
+class Own(dict[K, V]):
+    """A mapping that nobody but the fold holds: it is changed in place, as no earlier moment is looked at again."""
+
+
+def only_last() -> Moment:
+    """Moment 0 of a fold that keeps its last moment only: a record costs the same however large the job is."""
+    return Moment(tasks=Own(), channels=Own(), checkpoints=Own(), messages=Own())
+
+
+def put(mapping: Mapping[K, V], key: K, value: V) -> Mapping[K, V]:
+    """The mapping with one more, or another, value."""
+    if not isinstance(mapping, Own):
+        return {**mapping, key: value}
+    mapping[key] = value
+    return mapping
+
+
+def drop(mapping: Mapping[K, V], key: K) -> Mapping[K, V]:
+    """The mapping without a key that it has."""
+    if not isinstance(mapping, Own):
+        return {other: value for other, value in mapping.items() if other != key}
+    del mapping[key]
+    return mapping
+
+
+def like(mapping: Mapping[K, V], items: Mapping[K, V]) -> dict[K, V]:
+    """These items instead of a mapping's, in a new one of its kind."""
+    return Own(items) if isinstance(mapping, Own) else dict(items)
+
+
 def with_task(moment: Moment, name: str, **changes: Any) -> Moment:
     """The moment with these values changed for a task."""
     task = replace(moment.tasks.get(name, TaskMoment()), **changes)
-    return replace(moment, tasks={**moment.tasks, name: task})
+    return replace(moment, tasks=put(moment.tasks, name, task))
 
 
 def with_phase(moment: Moment, name: str, checkpoint_id: int | None, phase: str) -> Moment:
@@ -226,7 +260,7 @@ def with_phase(moment: Moment, name: str, checkpoint_id: int | None, phase: str)
 def with_channel(moment: Moment, number: int, **changes: Any) -> Moment:
     """The moment with these values changed for a channel."""
     channel = replace(moment.channels.get(number, ChannelMoment()), **changes)
-    return replace(moment, channels={**moment.channels, number: channel})
+    return replace(moment, channels=put(moment.channels, number, channel))
 
 
 def with_checkpoint(moment: Moment, checkpoint_id: int | None, **changes: Any) -> Moment:
@@ -241,7 +275,7 @@ def with_checkpoint(moment: Moment, checkpoint_id: int | None, **changes: Any) -
         )
     elif known.status != PENDING:
         return moment
-    return replace(moment, checkpoints={**moment.checkpoints, checkpoint_id: replace(known, **changes)})
+    return replace(moment, checkpoints=put(moment.checkpoints, checkpoint_id, replace(known, **changes)))
 
 
 def _running(moment: Moment) -> tuple[str, ...]:

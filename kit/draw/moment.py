@@ -25,6 +25,9 @@ from kit.draw.job_state import (
     Moment,
     RestoreMoment,
     TaskMoment,
+    drop,
+    like,
+    put,
     task_of,
     with_checkpoint,
     with_phase,
@@ -85,14 +88,13 @@ def _sent(moment: Moment, record: TraceRecord) -> Moment:
     message = MessageMoment(record.kind, record.data["task"], record.kind in _TO_TASK, record.checkpoint_id)
     if message.task in moment.tasks and moment.tasks[message.task].lost:
         return moment
-    return replace(moment, messages={**moment.messages, record.id: message})
+    return replace(moment, messages=put(moment.messages, record.id, message))
 
 
 def _delivered(moment: Moment, record: TraceRecord) -> Moment:
     if record.cause not in moment.messages:
         return moment
-    left = {sent: message for sent, message in moment.messages.items() if sent != record.cause}
-    return replace(moment, messages=left)
+    return replace(moment, messages=drop(moment.messages, record.cause))
 
 
 # --- the life of the job ----------------------------------------------------------------------------------------------
@@ -105,11 +107,17 @@ def _start_epoch(moment: Moment, record: TraceRecord) -> Moment:
         for vertex, parallelism in record.data["parallelism"].items()
         for subtask in range(parallelism)
     }
-    return replace(moment, epoch=record.data["epoch"], tasks=tasks, channels={}, messages={})
+    return replace(
+        moment,
+        epoch=record.data["epoch"],
+        tasks=like(moment.tasks, tasks),
+        channels=like(moment.channels, {}),
+        messages=like(moment.messages, {}),
+    )
 
 
 def _job_status(moment: Moment, record: TraceRecord) -> Moment:
-    return replace(moment, job=record.data["status"])
+    return replace(moment, job=record.data["status"], error=str(record.data.get("error") or ""))
 
 
 def _deploy(moment: Moment, record: TraceRecord) -> Moment:
@@ -164,13 +172,13 @@ def _lost(moment: Moment, name: str, error: str) -> Moment:
     """A task is gone, with what was under way from it and to it."""
     moment = with_task(moment, name, state="FAILED", lost=True, error=error)
     messages = {sent: message for sent, message in moment.messages.items() if message.task != name}
-    channels = dict(moment.channels)
+    channels = like(moment.channels, moment.channels)
     for number, channel in moment.channels.items():
         if name == channel.receiver:
             channels[number] = replace(channel, queued=(), wire=(), arrived=(), held=None, awaited=None)
         elif name == channel.sender:
             channels[number] = replace(channel, queued=(), wire=())
-    return replace(moment, messages=messages, channels=channels)
+    return replace(moment, messages=like(moment.messages, messages), channels=channels)
 
 
 def _task_gone(moment: Moment, record: TraceRecord) -> Moment:

@@ -19,6 +19,7 @@ from kit.draw.picture import Svg
 from kit.draw.scene import fit, size_text
 from kit.draw.svg import document
 from kit.protocol.tasks import split_task_name
+from kit.protocol.trace import Trace
 from kit.state.key_groups import key_group_range_for_operator_index
 
 WIDTH, ROW_HEIGHT, LEFT, RIGHT = 1000.0, 128.0, 40.0, 960.0
@@ -50,6 +51,18 @@ COLUMNS = [
 def restores_of(run: Any) -> tuple[RestoreMoment, ...]:
     """Every restore of a Lab, a SparkJob or a Trace, oldest first."""
     return moment_at(run).restores
+
+
+def restores_table(trace: Trace) -> pd.DataFrame:
+    """What each restore gave to whom: one row an epoch, task, operator and kind of state."""
+    rows = [
+        {"epoch": record.data["epoch"], "checkpoint_id": record.checkpoint_id, **row}
+        for record in trace
+        if record.kind == "StateAssigned"
+        for row in record.data["assignments"]
+    ]
+    columns = ["epoch", "checkpoint_id", "operator", "task", "kind", "from", "key_groups", "entries", "bytes"]
+    return pd.DataFrame(rows, columns=columns)
 
 
 def redistribution(run: Any) -> pd.DataFrame:

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from textwrap import wrap
 
 from kit.draw.captions import caption_of, listed, lower_first
 from kit.draw.job_state import (
@@ -81,6 +82,8 @@ def scene(layout: Layout, moment: Moment, words: Words | None = None) -> Scene:
     sprites: Scene = {}
     if words is None:
         words = words_of(layout.stage, moment)
+    if moment.job == "FAILED":
+        words = _words_of_failure(layout, moment, words)
     for name, sprite in (
         *_words(layout, words),
         *_panel(layout, moment),
@@ -100,13 +103,24 @@ def words_of(stage: Stage, moment: Moment) -> Words:
     return Words(caption_of(moment.record, ends), because=because)
 
 
+def _words_of_failure(layout: Layout, moment: Moment, words: Words) -> Words:
+    """A job that has failed says so, and why, in two lines if need be, whatever happens after that."""
+    what, *rest = wrap(f"The job has failed: {moment.error}", _most(layout.width - 2 * 24, 16, bold=True))
+    return Words(what, " ".join(rest) or words.what, words.because)
+
+
 Named = Iterator[tuple[str, Sprite]]
 
 
 def fit(text: str, width: float, size: float, *, bold: bool = False) -> str:
     """The text, cut with an ellipsis to what surely fits into `width` at this font size (in px)."""
-    most = max(1, int(width / (size * (0.58 if bold else 0.53))))
+    most = _most(width, size, bold=bold)
     return text if len(text) <= most else text[: most - 1].rstrip() + "…"
+
+
+def _most(width: float, size: float, *, bold: bool = False) -> int:
+    """How many characters surely fit."""
+    return max(1, int(width / (size * (0.58 if bold else 0.53))))
 
 
 def colour(checkpoint_id: int | None) -> str:
@@ -156,7 +170,10 @@ def _panel(layout: Layout, moment: Moment) -> Named:
     clock = f"{moment.at_ms:,} ms".replace(",", " ")
     yield "jm:clock", _text("panel", right - 14, PANEL_TOP + 20, "jm-status", clock, "end")
     pending = sorted(moment.pending, key=lambda checkpoint: checkpoint.checkpoint_id)
-    if not pending:
+    if moment.error:
+        error = fit(moment.error, right - 38 - 14, 12.5)
+        yield "jm:error", _text("panel", 38, PANEL_TOP + 45, "jm-status bad", error)
+    elif not pending:
         yield "jm:idle", _text("panel", 38, PANEL_TOP + 45, "quiet", "no checkpoint under way")
     for row, checkpoint in enumerate(pending[:2]):
         yield from _progress(layout, checkpoint, row, PANEL_TOP + 34 + row * 19)

@@ -40,8 +40,8 @@ class StreamEnvironment:
     `parallelism` and `max_parallelism` hold for operators that do not set their own. `job_id` (32 hex digits) is made
     from the name unless given; on Spark, where runs share directories, each run then gets an id of its own. With
     `chaining` False every operator gets a task of its own. Without `restart` a job restarts if it takes periodic
-    checkpoints (`default_restart_strategy`). For `buffer_rows`, `buffer_bytes` and `channel_credits` see `JobSettings`.
-    Raises GraphError and SettingError.
+    checkpoints: for ever, ever more slowly, as in Flink (`default_restart_strategy`); in the lab ten times. For
+    `buffer_rows`, `buffer_bytes` and `channel_credits` see `JobSettings`. Raises GraphError and SettingError.
 
     In a notebook a cell may be run again: what it added before goes then, with what hung on it. Elsewhere each line
     adds to what is there.
@@ -74,6 +74,7 @@ class StreamEnvironment:
         self.settings = JobSettings(
             checkpoint=checkpoint,
             restart=restart or default_restart_strategy(checkpoint),
+            restart_is_default=restart is None,
             buffer_rows=buffer_rows,
             buffer_bytes=buffer_bytes,
             channel_credits=channel_credits,

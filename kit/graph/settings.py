@@ -263,6 +263,8 @@ class JobSettings:
 
     checkpoint: CheckpointConfig = field(default_factory=CheckpointConfig)
     restart: RestartStrategy = field(default_factory=NoRestart)
+    restart_is_default: bool = False
+    """Whether nobody chose `restart`: the lab then has a default of its own."""
     buffer_rows: int = 65_536
     buffer_bytes: int = 4 * 1024 * 1024
     channel_credits: int = 2

@@ -245,6 +245,7 @@ class JobMaster(Machine):
             self._start_checkpoints_when_running()
         elif message.state is ExecutionState.FINISHED:
             self.coordinators.data_ended(message.task)
+            self.checkpoints.task_finished()
             self._finish_when_done()
 
     def _task_failed(self, task: str, error: str, *, recoverable: bool = True) -> None:
@@ -267,7 +268,7 @@ class JobMaster(Machine):
         if (
             self.checkpoints.config.checkpoints_after_tasks_finish
             and self._workers is Workers.AT_WORK
-            and not self._stopping.is_under_way
+            and not (self._stopping.is_under_way or self.checkpoints.took_last_checkpoint)
             and self.tasks.all_data_ended
         ):
             self.checkpoints.handle(events.RequestCheckpoint(request_id=OWN_REQUEST))
@@ -488,7 +489,7 @@ class JobMaster(Machine):
 
     def _answer(self, word: CompleteRequest) -> None:
         if word.request_id == OWN_REQUEST:
-            if word.error and not self.checkpoints.config.is_periodic:
+            if word.error and not (self.checkpoints.config.is_periodic or self.checkpoints.took_last_checkpoint):
                 super().emit(ScheduleTimer(timer=LAST_CHECKPOINT_TIMER, due_ms=self.at + LAST_CHECKPOINT_AGAIN_MS))
         elif not self._stopping.holds_back(word):
             super().emit(word)

@@ -1,8 +1,9 @@
 """The lab: a whole job in one process, one step at a time, forward and back."""
 
+from kit.lab.errors import LabError, LabWarning
 from kit.lab.lab import Lab, Step
 
-__all__ = ["Lab", "Step"]
+__all__ = ["Lab", "LabError", "LabWarning", "Step"]
 
 
 def __dir__() -> list[str]:

@@ -45,6 +45,7 @@ COLUMNS: tuple[type, ...] = (
 VALUES: tuple[type, ...] = (
     *COLUMNS,
     Enum,
+    BaseException,
     Word,
     *get_args(Element),
     SubtaskStats,

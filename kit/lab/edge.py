@@ -6,14 +6,17 @@ shares the bytes. A durable store, ZooKeeper's too, is files on the lab's disk.
 
 from __future__ import annotations
 
+from os import PathLike
+
 from kit.coordinator.master_hooks import MasterHooks
 from kit.graph.job_graph import JobGraph
 from kit.host.job_files import JobFiles
 from kit.host.local_state import LocalState
 from kit.host.memory import MemoryFiles
-from kit.host.output import MemoryOutput
+from kit.host.output import MemoryOutput, sinks
 from kit.host.stores import DurableStore, FileRecords, MemoryStore
 from kit.host.task_files import TaskFiles
+from kit.lab.errors import LabError, enumerated, said
 from kit.state.storage import CheckpointStorage
 
 CHECKPOINTS = "/checkpoints"
@@ -37,7 +40,7 @@ class LabEdge:
         self.hooks = hooks
         self._job = job
         settings = job.settings.checkpoint
-        storage = CheckpointStorage(
+        storage = self._storage = CheckpointStorage(
             settings.directory or CHECKPOINTS,
             job.job_id,
             settings.savepoint_directory,
@@ -49,6 +52,31 @@ class LabEdge:
         self.for_job = JobFiles(job, storage, hooks, self.store, output)
         local = LocalState(LOCAL_STATE, job.job_id, files.filesystem) if settings.local_recovery else None
         self.for_tasks = TaskFiles(job, storage, output, local)
+
+    def check_restore_path(self, path: object) -> None:
+        """Raise LabError unless a snapshot lies there on the lab's disk."""
+        there = [found.removesuffix("/_metadata") for found in self.files.paths() if found.endswith("/_metadata")]
+        if not isinstance(path, str | PathLike):
+            raise LabError(f"restore_path is {path!r}, but must be the path of a checkpoint or savepoint")
+        try:
+            self._storage.resolve(path)
+        except (OSError, ValueError) as error:
+            holds = enumerated(there, "no snapshot")
+            hint = "" if there else "; give after=<the lab that wrote it>, for a lab's files lie in memory"
+            raise LabError(said(f"restore_path: {error}", f"the lab's disk holds {holds}{hint}")) from None
+
+    def sink_path(self, sink: str) -> str:
+        """The path of the sink that is meant. Raises LabError with those there are when that is none, or several."""
+        known = sorted({each.path for each in sinks(self._job)} | set(self.output.directories()))
+        if not known:
+            raise LabError(f"job {self._job.name!r} has no sink: end a stream with .sink_to(CollectSink('out'))")
+        wanted = sink.rstrip("/")
+        found = [path for path in known if not wanted or path == wanted or path.endswith(f"/{wanted}")]
+        if len(found) == 1:
+            return found[0]
+        names = [repr(path.rpartition("/")[2]) for path in known]
+        what = f"no sink {sink!r}" if not found else f"{sink!r} is not one sink" if wanted else "which sink?"
+        raise LabError(f"{what}; job {self._job.name!r} writes to {', '.join(names)}")
 
     def __deepcopy__(self, memo: dict[int, object]) -> LabEdge:
         """A lab that is forked or rewound gets files of its own; the hooks, being the user's, are shared."""

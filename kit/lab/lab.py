@@ -15,6 +15,7 @@ undone steps are kept until another one is taken, so `goto` leads forward again 
 from __future__ import annotations
 
 import copy
+import warnings
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from random import Random
@@ -22,8 +23,10 @@ from random import Random
 import pandas as pd
 
 from kit.coordinator.master_hooks import MasterHook, MasterHooks
-from kit.draw.frames import last_frame
+from kit.draw.latest import Latest
 from kit.draw.moment import Moment, moment_at
+from kit.draw.redistribution import restores_table
+from kit.draw.run import run_of
 from kit.draw.stage import Stage
 from kit.draw.statistics import CheckpointStatistics
 from kit.graph.environment import StreamEnvironment
@@ -31,10 +34,17 @@ from kit.graph.job_graph import JobGraph
 from kit.host.memory import MemoryFiles
 from kit.host.output import MemoryOutput, begin_new_output, check_new_output
 from kit.job.job_master import JobMaster
+from kit.job.status import JobStatus
 from kit.lab.actions import FAULTS, Action, ActionKind
 from kit.lab.edge import LabEdge
+from kit.lab.errors import MOST_NAMED, LabError, LabWarning, enumerated, nearest, said
+from kit.lab.failures import for_the_lab, is_left_to_count, job_failed, job_repeats, repeated
 from kit.lab.keyframes import Keyframes
+from kit.lab.progress import Progress
+from kit.lab.record_kinds import record_kinds
+from kit.lab.summary import LARGE, summary_html
 from kit.lab.world import World
+from kit.operators.spec import shorten
 from kit.protocol.events import RequestCancel, RequestCheckpoint, RequestSavepoint, RequestStop, StartJob
 from kit.protocol.messages import OperatorEventToTask
 from kit.protocol.properties import RecoveryClaimMode
@@ -42,10 +52,6 @@ from kit.protocol.trace import Trace, TraceRecord
 from kit.protocol.words import Word
 
 MOST_STEPS = 1_000_000
-
-
-class LabError(Exception):
-    """The lab cannot do what was asked: the text says why, and what can be done."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +84,11 @@ class Lab:
 
     `hooks` are master hooks. `order` chooses the next action when `step` is not told one: "random" (by the seed) or
     "first".
+
+    A job whose environment was given no `restart` is restarted ten times at most, a second after each failure, if it
+    takes periodic checkpoints, and not at all otherwise; Flink goes on for ever.
+
+    Raises LabError for what cannot be run, a `restore_path` that leads nowhere among it.
     """
 
     def __init__(
@@ -93,27 +104,32 @@ class Lab:
         hooks: Sequence[MasterHook] = (),
         order: str = "random",
     ) -> None:
-        self.job = job.job_graph() if isinstance(job, StreamEnvironment) else job
-        self.seed = seed
+        self.job = _job_graph(job)
+        self.seed = _checked_seed(seed)
         if order not in ("random", "first"):
             raise LabError(f"order is {order!r}, but must be 'random' or 'first'")
         self._order = order
+        if after is not None and not isinstance(after, Lab):
+            raise LabError(f"after is a {type(after).__name__}, but must be the lab that ran before this one")
         files = MemoryFiles() if after is None else after._world.edge.files.copy()
         output = MemoryOutput() if after is None else after._world.edge.output.copy()
         if restore_path is None and not recover:
             durable = self.job.settings.checkpoint.is_durable
             (check_new_output if durable else begin_new_output)(self.job, output)
         edge = LabEdge(self.job, MasterHooks(hooks), files, output)
+        if restore_path is not None:
+            edge.check_restore_path(restore_path)
         edge.for_tasks.forget_local_state()  # the workers of a new driver are new ones
         self._world: World = World(self.job, edge)
         self._done: list[Action | Word] = []
         self._undone: list[Action | Word] = []
         self._keyframes = Keyframes()
+        self._latest = Latest()
         self._do(
             StartJob(
                 restore_path=restore_path,
                 allow_non_restored_state=allow_non_restored_state,
-                claim_mode=RecoveryClaimMode(claim_mode),
+                claim_mode=_claim_mode(claim_mode),
                 recover=recover,
             )
         )
@@ -155,17 +171,33 @@ class Lab:
         """Whether the job has come to its end."""
         return self.master.status.is_terminal
 
+    @property
+    def error(self) -> str:
+        """Why the job has failed, or is being restarted; "" while all is well."""
+        return self.master.error
+
     def enabled(self) -> list[Action]:
         """What may happen next. Empty when the job has ended and nothing is under way."""
         return self._world.enabled()
 
     def output(self, sink: str = "") -> pd.DataFrame:
-        """All rows committed so far by the sink whose path ends in `sink` (not needed when there is only one)."""
-        return self._world.edge.output.read(sink)
+        """All rows committed so far by the sink whose path ends in `sink` (not needed when there is only one).
+
+        When the job has failed these are the rows committed before that: a LabWarning says so, and why. Raises LabError
+        when there is no such sink, or more than one.
+        """
+        path = self._world.edge.sink_path(sink)
+        if self.master.status is JobStatus.FAILED:
+            warnings.warn(LabWarning(str(job_failed(self._world, self.position))), stacklevel=2)
+        return self._world.edge.output.read(path)
 
     def checkpoints(self) -> pd.DataFrame:
         """One row a checkpoint: id, kind, status, trigger time, duration, size, acknowledgements."""
         return self.master.checkpoints.statistics.to_pandas()
+
+    def restores(self) -> pd.DataFrame:
+        """What each restore gave to whom: one row an epoch, task, operator and kind of state."""
+        return restores_table(self.trace)
 
     @property
     def statistics(self) -> CheckpointStatistics:
@@ -194,26 +226,68 @@ class Lab:
         """Step until something is so; returns the last step.
 
         `checkpoint`: that checkpoint is complete; `record`: a record of this kind was added to the trace; `at_ms`:
-        this time has come; `finished`: the job has ended; `until`: any condition on the lab. Raises LabError when the
-        job comes to rest before.
+        this time has come; `finished`: the job has ended; `until`: any condition on the lab.
+
+        Raises LabError when the job comes to rest before, with the reason if it has failed; with `finished` also when
+        it has ended so. Raises LabError as well when a task fails for the third time in the same place and no
+        checkpoint was completed in between, unless the user chose a strategy that counts its restarts; the lab stands
+        where that was noticed, and goes on if asked again.
         """
         conditions = self._conditions(until, checkpoint, record, at_ms, finished)
-        for _ in range(MOST_STEPS):
-            if self._world.is_at_rest:
-                raise LabError(
-                    f"the job came to rest in {self.master.status.name} at step {self.position}: nothing can happen"
-                )
-            step = self._do(self._choose())
-            if any(condition(step) for condition in conditions):
-                return step
-        raise LabError(f"not reached within {MOST_STEPS} steps")
+        step = self._step_until(lambda step: any(condition(step) for condition in conditions))
+        if step is None:
+            raise self._came_to_rest(checkpoint, record)
+        if finished and self.master.status is JobStatus.FAILED:
+            raise job_failed(self._world, self.position)
+        return step
 
     def run(self) -> Step:
-        """Step until the job has ended and nothing is left to be done."""
-        step = self.run_until(finished=True)
-        while not self._world.is_at_rest:
-            step = self.step()
-        return step
+        """Step until the job has ended and nothing is left to be done. Raises LabError when it fails, and says why;
+        also when it fails for the third time in the same way, as `run_until` does.
+        """
+        step = self._step_until(lambda step: self._world.is_at_rest)
+        if self.master.status is JobStatus.FAILED:
+            raise job_failed(self._world, self.position)
+        if not self.finished:
+            raise self._came_to_rest()
+        return step or Step(self.position, self._done[-1], ())
+
+    def _step_until(self, condition: Callable[[Step], bool]) -> Step | None:
+        """Step until it is so; None when nothing can happen any more before."""
+        epoch = self.master.epoch if self.master.status is JobStatus.RESTARTING else 0
+        with Progress(self._world, self.position) as progress:
+            for _ in range(MOST_STEPS):
+                if self._world.is_at_rest:
+                    return None
+                step = self._do(self._choose())
+                if condition(step):
+                    return step
+                if self.master.status is JobStatus.RESTARTING and self.master.epoch != epoch:
+                    epoch = self.master.epoch
+                    self._stop_at_repeated_failure()
+                progress.step(self.position)
+        raise LabError(f"not reached within {MOST_STEPS} steps")
+
+    def _stop_at_repeated_failure(self) -> None:
+        failure = None if is_left_to_count(self.job.settings) else repeated(self._world)
+        if failure is not None:
+            raise job_repeats(self._world, failure)
+
+    def _came_to_rest(self, checkpoint: int | None = None, record: str | None = None) -> LabError:
+        """What was waited for will not come any more."""
+        if self.master.status is JobStatus.FAILED:
+            return job_failed(self._world, self.position)
+        completed = [str(each) for each in sorted(self.checkpoints().query("status == 'COMPLETED'")["id"])]
+        return LabError(
+            said(
+                f"the job came to rest in {self.master.status.name} at step {self.position}: nothing can happen",
+                ""
+                if checkpoint is None
+                else f"checkpoint {checkpoint} is not there: {enumerated(completed)} completed",
+                "" if record is None else f"no further record {record!r} came",
+                "lab.back(n) goes back, lab.goto(n) to step n",
+            )
+        )
 
     def _conditions(
         self,
@@ -225,10 +299,18 @@ class Lab:
     ) -> list[Callable[[Step], bool]]:
         conditions: list[Callable[[Step], bool]] = []
         if until is not None:
+            if not callable(until):
+                raise LabError(f"until is {until!r}, but must be a function of the lab; checkpoint=3 for checkpoint 3")
             conditions.append(lambda step: until(self))
         if checkpoint is not None:
+            if not isinstance(checkpoint, int) or checkpoint < 0:
+                raise LabError(f"there will be no checkpoint {checkpoint!r}: they are counted from 1 (0: the first)")
             conditions.append(lambda step: self.master.checkpoints.store.latest_id >= checkpoint)
         if record is not None:
+            if record not in record_kinds():
+                raise LabError(
+                    f"no record is a {record!r}; did you mean {enumerated(nearest(record, record_kinds()))}?"
+                )
             conditions.append(lambda step: any(each.kind == record for each in step.records))
         if at_ms is not None:
             conditions.append(lambda step: self.at_ms >= at_ms)
@@ -316,7 +398,10 @@ class Lab:
         """Go to the moment after `position` steps, back or forth among those that have been taken."""
         path = self._done + self._undone
         if not 1 <= position <= len(path):
-            raise LabError(f"there is no step {position}: {len(path)} steps have been taken, the first started the job")
+            raise LabError(
+                f"there is no step {position}: {len(path)} steps have been taken, the first started the job; "
+                f"goto(1) to goto({len(path)}) are possible, and run_until() goes on"
+            )
         if position < self.position:
             self._rewind(position)
         self._undone = []
@@ -325,12 +410,14 @@ class Lab:
         self._undone = path[position:]
         return self
 
-    def fork(self) -> Lab:
-        """A second lab with the same past, whose future is its own."""
+    def fork(self, seed: int | None = None) -> Lab:
+        """A second lab with the same past, whose future is its own; with another `seed` it chooses otherwise there."""
         other = copy.copy(self)
+        other.seed = self.seed if seed is None else _checked_seed(seed)
         other._world = copy.deepcopy(self._world)
         other._done, other._undone = list(self._done), list(self._undone)
         other._keyframes = self._keyframes.copy()
+        other._latest = Latest()
         return other
 
     def _rewind(self, position: int) -> None:
@@ -369,23 +456,63 @@ class Lab:
 
     def svg(self) -> str:
         """The present moment as a picture, with the last step in words."""
-        return last_frame(self).svg()
+        return self._latest.frame(run_of(self)).svg()
 
-    def _repr_svg_(self) -> str:
-        return self.svg()
+    def _repr_svg_(self) -> str | None:
+        """The picture, unless that would take long: then there is a table instead, until `svg` was asked for once."""
+        return None if self._is_much_to_draw else self.svg()
+
+    def _repr_html_(self) -> str | None:
+        return summary_html(self._world, repr(self)) if self._is_much_to_draw else None
+
+    @property
+    def _is_much_to_draw(self) -> bool:
+        return self._latest.missing(self.trace) > LARGE
 
     def __repr__(self) -> str:
         return (
-            f"Lab({self.job.name}, step {self.position}, {self.at_ms} ms, {self.master.status.name}, "
-            f"{len(self.enabled())} enabled)"
+            f"Lab({self.job.name}, step {self.position}, {self.at_ms} ms, {self.master.status.name}"
+            + (f": {shorten(self.error)}" if self.error else "")
+            + f", {self._world.enabled_count} enabled)"
         )
 
 
 def _find(action: Action | int | str, enabled: list[Action]) -> Action:
-    if isinstance(action, int) and -len(enabled) <= action < len(enabled):
-        return enabled[action]
+    if isinstance(action, int):
+        if -len(enabled) <= action < len(enabled):
+            return enabled[action]
+        raise LabError(f"there is no action {action}: lab.enabled() has {len(enabled)}, counted from 0")
     for candidate in enabled:
         if action in (candidate, candidate.key):
             return candidate
-    listed = "; ".join(f"{number}: {candidate}" for number, candidate in enumerate(enabled)) or "nothing"
-    raise LabError(f"{action!r} cannot happen now; enabled are {listed}")
+    named = set(nearest(str(getattr(action, "key", action)), [candidate.key for candidate in enabled]))
+    chosen = [number for number, candidate in enumerate(enabled) if candidate.key in named]
+    listed = [f"{number}: {enabled[number]}" for number in chosen[:MOST_NAMED]]
+    more = f"; lab.enabled() has all {len(enabled)}" if len(enabled) > len(listed) else ""
+    raise LabError(f"{action!r} cannot happen now; enabled are {'; '.join(listed) or 'nothing'}{more}")
+
+
+def _job_graph(job: object) -> JobGraph:
+    """The job to run, with the lab's own defaults. Raises LabError for what is none, GraphError for one that is not
+    complete.
+    """
+    if isinstance(job, StreamEnvironment):
+        job = job.job_graph()
+    if not isinstance(job, JobGraph):
+        hint = ": give the environment that it was made from" if hasattr(job, "environment") else ""
+        raise LabError(f"a lab runs a StreamEnvironment or a JobGraph, not a {type(job).__name__}{hint}")
+    return for_the_lab(job)
+
+
+def _checked_seed(seed: object) -> int:
+    if not isinstance(seed, int) or isinstance(seed, bool):
+        raise LabError(f"seed is {seed!r}, but must be an integer: the same one gives the same run")
+    return seed
+
+
+def _claim_mode(mode: RecoveryClaimMode | str) -> RecoveryClaimMode:
+    try:
+        return RecoveryClaimMode(mode)
+    except ValueError:
+        known = ", ".join(repr(each.value) for each in RecoveryClaimMode)
+        raise LabError(f"claim_mode is {mode!r}, but must be one of {known}") from None

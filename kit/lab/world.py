@@ -65,6 +65,7 @@ ACTION_MS = 1
 CHANNELS_CHECKED = 4
 """A task is checked after each of its events; with more inputs so much more rarely that it comes to so many each."""
 JOB = "job"
+FAILURES_KEPT = 20
 
 
 class World:
@@ -79,6 +80,8 @@ class World:
         self.trace = Trace(detailed=True)
         self.at_ms = 0
         self.answers: dict[int, CompleteRequest] = {}
+        self.failures: dict[str, Exception] = {}
+        """What ended the last tasks that failed, by task and attempt (`sums/1@2`)."""
         self.graphs: list[ExecutionGraph] = []
         """Each epoch's execution graph."""
         self.agenda = Agenda()
@@ -91,6 +94,11 @@ class World:
         """Every action that may be next, in a fixed order; waiting comes last."""
         wait = self.agenda.wait
         return [*self.agenda] if wait is None else [*self.agenda, wait]
+
+    @property
+    def enabled_count(self) -> int:
+        """How many actions are enabled, waiting among them."""
+        return len(self.agenda) + (self.agenda.wait is not None)
 
     @property
     def is_at_rest(self) -> bool:
@@ -184,6 +192,8 @@ class World:
         commands = machine.handle(event, self.at_ms)
         if isinstance(machine, StreamTask):
             self.agenda.set_turn(machine.name, machine.available)
+            if machine.failure is not None:
+                self._keep_failure(machine.identity, machine.failure)
             if machine.events_handled % self._validate_every == 0:
                 machine.validate()
         else:
@@ -193,6 +203,11 @@ class World:
             self._route(machine, command)
         if self._channel_state and isinstance(machine, StreamTask):
             self._work_on_channel_state(machine.subtask, machine.event_id)
+
+    def _keep_failure(self, identity: str, failure: Exception) -> None:
+        self.failures.setdefault(identity, failure)
+        while len(self.failures) > FAILURES_KEPT:
+            del self.failures[next(iter(self.failures))]
 
     # --- commands -------------------------------------------------------------------------------------------------
 

@@ -21,6 +21,10 @@ import pyarrow as pa
 
 from kit.protocol.words import Machine, Word
 
+ROWS_SHOWN = 20
+"""Records that a notebook shows of a trace."""
+LONGEST_DATA = 100
+
 
 @dataclass(frozen=True, slots=True)
 class TraceRecord:
@@ -142,7 +146,15 @@ class Trace(Sequence[TraceRecord]):
         return frame
 
     def _repr_html_(self) -> str:
-        return str(self.to_pandas().tail(20).to_html(index=False))
+        """A table of the first and the last records, at the same cost for a long trace as for a short one."""
+        count, ends = len(self), ROWS_SHOWN // 2
+        shown = self._records if count <= ROWS_SHOWN else [*self._records[:ends], *self._records[-ends:]]
+        frame = Trace(shown).to_pandas()[["at_ms", "machine", "role", "kind", "checkpoint_id", "data", "id", "cause"]]
+        frame.index = [*range(count)] if count <= ROWS_SHOWN else [*range(ends), *range(count - ends, count)]
+        frame["checkpoint_id"] = frame["checkpoint_id"].astype(object).where(frame["checkpoint_id"].notna(), "")
+        frame["data"] = [_in_short(data) for data in frame["data"]]
+        left_out = "" if count <= ROWS_SHOWN else f", {count - 2 * ends:,} of them left out"
+        return f"<div>{count:,} records{left_out}: <code>.to_pandas()</code> has all{frame.to_html()}</div>"
 
 
 def records_of(machine: Machine, event: Word, commands: Sequence[Word], *, detailed: bool) -> list[TraceRecord]:
@@ -191,6 +203,11 @@ def _field_names(kind: type[Any]) -> tuple[str, ...]:
 
 _FIELD_NAMES: dict[type[Any], tuple[str, ...]] = {}
 _PLAIN = frozenset({bool, int, float, str, type(None)})
+
+
+def _in_short(data: Mapping[str, Any]) -> str:
+    told = ", ".join(f"{name}={value!r}" for name, value in data.items() if value not in ("", None))
+    return told if len(told) <= LONGEST_DATA else f"{told[:LONGEST_DATA]}…"
 
 
 def loggable(value: Any) -> Any:

@@ -28,6 +28,7 @@ from uuid import uuid4
 import pandas as pd
 
 from kit.coordinator.master_hooks import MasterHook
+from kit.draw.redistribution import restores_table
 from kit.draw.stage import Stage
 from kit.draw.statistics import CheckpointStatistics
 from kit.graph.environment import StreamEnvironment
@@ -395,14 +396,7 @@ class SparkJob:
 
     def restores(self) -> pd.DataFrame:
         """What each restore gave to whom: one row an epoch, task, operator and kind of state."""
-        rows = [
-            {"epoch": record.data["epoch"], "checkpoint_id": record.checkpoint_id, **row}
-            for record in self.trace
-            if record.kind == "StateAssigned"
-            for row in record.data["assignments"]
-        ]
-        columns = ["epoch", "checkpoint_id", "operator", "task", "kind", "from", "key_groups", "entries", "bytes"]
-        return pd.DataFrame(rows, columns=columns)
+        return restores_table(self.trace)
 
     def output(self, sink: str = "") -> pd.DataFrame:
         """All rows committed so far by the sink whose path ends in `sink` (not needed when there is only one)."""

@@ -113,6 +113,7 @@ class StreamTask(Machine):
         self.subtask = vertex.subtask_index
         self.state = ExecutionState.CREATED
         self.error = ""
+        self.failure: Exception | None = None
         self._settings = job.settings
         self.channel_state = ChannelStateWriter(task, self.subtask, self._submit_channel_state)
         self.input = TaskInput(graph, vertex, self, self.channel_state)
@@ -253,7 +254,7 @@ class StreamTask(Machine):
     def _fail(self, error: Exception, *, recoverable: bool = True) -> None:
         if self.state.is_terminal:
             return
-        self.error = f"{type(error).__name__}: {error}"
+        self.error, self.failure = f"{type(error).__name__}: {error}", error
         failure = self._close()
         if failure is not None:
             error.add_note(f"While the task was closed: {type(failure).__name__}: {failure}")

@@ -13,8 +13,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from kit import CheckpointConfig, CsvSource, Lab, ParquetSink, ParquetSource, StreamEnvironment, count
+from kit.lab import LabError
 from kit.operators import Source
 from kit.spark import JobFailedError, SparkJob
+from tests.lab.jobs import failure, output_of_failed
 from tests.spark.jobs import ThreadGang
 
 SCHEMA = pa.schema([("word", pa.string()), ("n", pa.int64())])
@@ -35,12 +37,14 @@ def words(path: Path, rows: int = 100) -> Path:
 
 
 def error_in_lab(env: StreamEnvironment, restore_path: str | None = None) -> str:
-    lab = Lab(env, restore_path=restore_path)
-    lab.run()
-    assert lab.master.status.name == "FAILED"
-    assert lab.output("output").empty
+    try:
+        lab = Lab(env, restore_path=restore_path)
+    except LabError as error:
+        return str(error)
+    error = failure(lab)
+    assert output_of_failed(lab, "output").empty
     assert [path for path in lab.files.paths() if "chk-" in path] == []
-    return lab.master.error
+    return error
 
 
 def error_on_slots(env: StreamEnvironment, restore_path: str | None = None) -> str:
@@ -128,10 +132,9 @@ def test_a_savepoint_of_another_job_names_what_has_no_operator(tmp_path: Path) -
     stream = env.from_source(source, uid="words").key_by("word").aggregate(rows=count()).uid("tallies")
     stream.sink_to(ParquetSink(str(tmp_path / "other")), uid="out")
     other = Lab(env, restore_path=lab.answer(request), after=lab)
-    other.run()
-    assert other.master.status.name == "FAILED"
-    assert "counts" in other.master.error
-    assert "allow" in other.master.error
+    error = failure(other)
+    assert "counts" in error
+    assert "allow" in error
 
 
 def test_no_rows_are_a_legal_input(tmp_path: Path) -> None:

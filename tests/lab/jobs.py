@@ -6,8 +6,13 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
+import pandas as pd
+import pytest
+
 from kit.graph.environment import StreamEnvironment
 from kit.graph.settings import CheckpointConfig, FixedDelay
+from kit.job.status import JobStatus
+from kit.lab.errors import LabError, LabWarning
 from kit.lab.lab import Lab
 from kit.metadata import read_metadata
 from kit.operators import CollectionSource, CollectSink, TumblingEventTimeWindows, count, sum_
@@ -132,6 +137,21 @@ def committed_totals(lab: Lab) -> dict[tuple[Any, ...], tuple[int, int]]:
     assert not frame.duplicated(["k", "rows"]).any()
     last = frame.sort_values("rows").groupby("k").last()
     return {(key,): (int(row["rows"]), int(row["total"])) for key, row in last.iterrows()}
+
+
+def failure(lab: Lab) -> str:
+    """Run it until it has failed, and says so; the reason."""
+    with pytest.raises(LabError) as caught:
+        lab.run()
+    assert lab.master.status is JobStatus.FAILED
+    assert lab.master.error.splitlines()[0][:200] in str(caught.value)
+    return lab.master.error
+
+
+def output_of_failed(lab: Lab, sink: str) -> pd.DataFrame:
+    """What it had committed before, given with a warning."""
+    with pytest.warns(LabWarning):
+        return lab.output(sink)
 
 
 def settle(lab: Lab) -> None:

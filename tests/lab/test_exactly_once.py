@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from kit.job.status import JobStatus
 from kit.lab import lab as lab_module
 from kit.lab.lab import Lab, LabError
-from tests.lab.jobs import WAYS, Shape, environment, referenced_files, settle, state_files, wrong
+from tests.lab.jobs import WAYS, Shape, environment, failure, referenced_files, settle, state_files, wrong
 
 SHAPES = st.builds(
     Shape,
@@ -196,11 +196,9 @@ def test_parallelism_above_the_maximum_is_refused_where_the_job_is_restored() ->
         Lab(environment(LONG.at(17)), restore_path=lab.answer(request), after=lab)
 
 
-def test_a_restore_path_that_leads_nowhere_ends_the_job_with_that_path() -> None:
-    lab = Lab(environment(LONG), restore_path="/savepoints/nowhere")
-    lab.run()
-    assert lab.master.status is JobStatus.FAILED
-    assert "/savepoints/nowhere" in lab.master.error
+def test_a_restore_path_that_leads_nowhere_is_refused_with_that_path() -> None:
+    with pytest.raises(LabError, match="/savepoints/nowhere"):
+        Lab(environment(LONG), restore_path="/savepoints/nowhere")
 
 
 def test_metadata_that_was_damaged_ends_the_job_with_its_path() -> None:
@@ -211,6 +209,4 @@ def test_metadata_that_was_damaged_ends_the_job_with_its_path() -> None:
     path = lab.answer(request)
     lab.files.contents[f"{path}/_metadata"] = lab.files.contents[f"{path}/_metadata"][:40]
     again = Lab(environment(LONG), restore_path=path, after=lab)
-    again.run()
-    assert again.master.status is JobStatus.FAILED
-    assert str(path) in again.master.error
+    assert str(path) in failure(again)

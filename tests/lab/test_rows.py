@@ -23,27 +23,32 @@ from kit import (
     TumblingEventTimeWindows,
 )
 from kit.graph import DataStream, OperatorStream
+from tests.lab.jobs import failure, output_of_failed
 
 ROWS = [{"carrier": "AA", "delay": 5, "at": 1_000}, {"carrier": "UA", "delay": 7, "at": 2_000}]
 LATE = OutputTag("late", {"carrier": pa.string()})
 Build = Callable[[OperatorStream], Any]
 
 
-def run(build: Build, rows: Any = ROWS) -> Lab:
+def made_lab(build: Build, rows: Any = ROWS) -> Lab:
     env = StreamEnvironment("rows")
     stream = env.from_source(rows if isinstance(rows, GeneratorSource) else CollectionSource(rows), uid="rows")
     made: DataStream = build(stream)
     made.sink_to(CollectSink("out"), uid="out")
-    lab = Lab(env)
+    return Lab(env)
+
+
+def run(build: Build, rows: Any = ROWS) -> Lab:
+    lab = made_lab(build, rows)
     lab.run()
     return lab
 
 
 def error_of(build: Build, rows: Any = ROWS) -> str:
-    lab = run(build, rows)
-    assert lab.master.status.name == "FAILED"
-    assert lab.output("out").empty
-    return lab.master.error
+    lab = made_lab(build, rows)
+    error = failure(lab)
+    assert output_of_failed(lab, "out").empty
+    return error
 
 
 def short(row: dict[str, Any]) -> dict[str, Any]:

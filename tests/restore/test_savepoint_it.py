@@ -18,7 +18,7 @@ from kit.metadata import read_metadata
 from kit.operators import CollectionSource, CollectSink, Operator, OperatorSpec, count
 from kit.protocol.properties import RecoveryClaimMode, RetentionPolicy
 from kit.state.handles import OperatorStateMode
-from tests.lab.jobs import Shape, environment, settle, wrong
+from tests.lab.jobs import Shape, environment, failure, settle, wrong
 from tests.restore.in_the_lab import SCHEMA, FullDisk, counting, remembering, savepoint, steps, stop
 
 SOME = 60
@@ -32,14 +32,6 @@ def finished(lab: Lab) -> Lab:
         lab.run()
     assert lab.master.status is JobStatus.FINISHED, lab.master.error
     return lab
-
-
-def failure(lab: Lab) -> str:
-    """Run it until it has failed; the reason."""
-    lab.run()
-    assert lab.master.status is JobStatus.FAILED
-    assert lab.master.error is not None
-    return lab.master.error
 
 
 def metadata_of(lab: Lab, path: str) -> Any:
@@ -128,9 +120,8 @@ def test_a_savepoint_needs_no_checkpoint_directory() -> None:
 
 @pytest.mark.flink("SavepointITCase.testSubmitWithUnknownSavepointPath")
 def test_a_job_that_is_to_begin_from_nowhere_says_so_at_once() -> None:
-    lab = Lab(environment(LONG), restore_path="/unknown/path")
-    assert "Cannot find checkpoint or savepoint '/unknown/path'" in failure(lab)
-    assert lab.master.epoch == 0
+    with pytest.raises(LabError, match="Cannot find checkpoint or savepoint '/unknown/path'"):
+        Lab(environment(LONG), restore_path="/unknown/path")
 
 
 @pytest.mark.flink(

@@ -1,0 +1,327 @@
+"""What a newcomer meets in the lab: each usual mistake ends at once, in one message that names the way out."""
+
+from __future__ import annotations
+
+import io
+import re
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from kit import (
+    CheckpointConfig,
+    CollectionSource,
+    CollectSink,
+    ExponentialDelay,
+    FixedDelay,
+    Lab,
+    NoRestart,
+    StreamEnvironment,
+    sum_,
+)
+from kit.lab import LabError, LabWarning
+from kit.lab.failures import LAB_ATTEMPTS, REPEATS
+from kit.lab.record_kinds import record_kinds
+
+ROWS = [{"letter": "abc"[n % 3], "n": n} for n in range(40)]
+OUT = pa.schema([("n", pa.int64())])
+
+
+def readme(**settings: Any) -> StreamEnvironment:
+    """The README's job."""
+    checkpoint = settings.pop("checkpoint", CheckpointConfig(interval_ms=50))
+    env = StreamEnvironment("letters", parallelism=2, checkpoint=checkpoint, **settings)
+    stream = env.from_source(CollectionSource(ROWS, batch_rows=1), uid="letters")
+    stream.key_by("letter").aggregate(total=sum_("n")).uid("totals").sink_to(CollectSink("out"), uid="out")
+    return env
+
+
+def mapped(function: Callable[[dict[str, Any]], dict[str, Any]], **settings: Any) -> StreamEnvironment:
+    """A job with a function of the user's."""
+    checkpoint = settings.pop("checkpoint", CheckpointConfig(interval_ms=50))
+    env = StreamEnvironment("mapped", checkpoint=checkpoint, **settings)
+    stream = env.from_source(CollectionSource(ROWS, batch_rows=1), uid="rows")
+    stream.map(function, returns=OUT).uid("mistake").sink_to(CollectSink("out"), uid="out")
+    return env
+
+
+def wrong_column(row: dict[str, Any]) -> dict[str, Any]:
+    return {"n": row["number"]}
+
+
+def message(error: pytest.ExceptionInfo[LabError]) -> str:
+    text = str(error.value)
+    assert 1 <= len(text.splitlines()) <= 6
+    assert max(map(len, text.splitlines())) < 400
+    return text
+
+
+# --- a function that always raises ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("way", ["run", "checkpoint", "until"])
+def test_a_function_that_always_raises_stops_the_run_and_says_what_failed(way: str) -> None:
+    lab = Lab(mapped(wrong_column))
+    ways: dict[str, Callable[[], object]] = {
+        "run": lab.run,
+        "checkpoint": lambda: lab.run_until(checkpoint=100),
+        "until": lambda: lab.run_until(lambda lab: False),
+    }
+    with pytest.raises(LabError) as caught:
+        ways[way]()
+    text = message(caught)
+    assert "job 'mapped' fails in the same way" in text
+    assert "mistake: function " in text
+    assert "wrong_column failed on row {'letter': 'a', 'n': 0}: KeyError: 'number'" in text
+    assert 'test_lab.py", line' in text
+    assert 'in wrong_column: return {"n": row["number"]}' in text
+    assert lab.master.epoch == REPEATS
+    cause = caught.value.__cause__
+    assert isinstance(cause, KeyError)
+    assert cause.__traceback__ is not None
+    assert cause.__traceback__.tb_frame.f_code.co_name == "wrong_column"
+
+
+def test_to_go_on_all_the_same_is_to_run_again_until_the_lab_gives_up() -> None:
+    lab = Lab(mapped(wrong_column))
+    for epoch in range(REPEATS, LAB_ATTEMPTS + 1):
+        with pytest.raises(LabError, match="in the same way"):
+            lab.run()
+        assert lab.master.epoch == epoch
+    with pytest.raises(LabError) as caught:
+        lab.run()
+    assert lab.master.status.name == "FAILED"
+    assert lab.master.epoch == LAB_ATTEMPTS + 1
+    assert f"a lab restarts a job {LAB_ATTEMPTS} times" in message(caught)
+    assert isinstance(caught.value.__cause__, KeyError)
+
+
+def test_a_strategy_that_counts_is_left_to_count_and_one_that_does_not_is_stopped() -> None:
+    counts = Lab(mapped(wrong_column, restart=FixedDelay(attempts=5, delay_ms=10)))
+    with pytest.raises(LabError, match="job 'mapped' FAILED"):
+        counts.run()
+    assert counts.master.epoch == 6
+    endless = Lab(mapped(wrong_column, restart=ExponentialDelay()))
+    with pytest.raises(LabError, match="fails in the same way"):
+        endless.run()
+    assert endless.master.epoch == REPEATS
+    assert endless.job.settings.restart == ExponentialDelay()
+
+
+def test_a_function_that_fails_at_times_or_after_a_checkpoint_is_no_repeated_failure() -> None:
+    failed: list[int] = []
+
+    def fails_twice(row: dict[str, Any]) -> dict[str, Any]:
+        if row["n"] == 20 and len(failed) < REPEATS - 1:
+            failed.append(1)
+            raise OSError("try again")
+        return {"n": row["n"]}
+
+    lab = Lab(mapped(fails_twice))
+    lab.run()
+    assert lab.master.epoch == REPEATS
+    assert sorted(lab.output()["n"]) == list(range(40))
+
+    seen: set[int] = set()
+
+    def fails_ever_later(row: dict[str, Any]) -> dict[str, Any]:
+        if row["n"] % 8 == 7 and row["n"] not in seen:
+            seen.add(row["n"])
+            raise OSError("once for each")
+        return {"n": row["n"]}
+
+    lab = Lab(mapped(fails_ever_later, checkpoint=CheckpointConfig(interval_ms=10)), seed=1)
+    lab.run()
+    assert len(seen) == 5 > REPEATS
+    assert sorted(lab.output()["n"]) == list(range(40))
+
+
+def test_workers_killed_by_hand_are_no_repeated_failure() -> None:
+    lab = Lab(readme())
+    for _ in range(REPEATS + 2):
+        lab.run_until(record="AllTasksRunning")
+        lab.kill(0)
+    lab.run()
+    assert lab.master.status.name == "FINISHED"
+
+
+# --- a lab that failed ------------------------------------------------------------------------------------------------
+
+
+def test_a_lab_that_failed_says_so_everywhere() -> None:
+    lab = Lab(mapped(wrong_column, checkpoint=CheckpointConfig()))
+    with pytest.raises(LabError) as caught:
+        lab.run()
+    text = message(caught)
+    assert "job 'mapped' FAILED" in text
+    assert "wrong_column failed on row" in text
+    assert "was not restarted: the job takes no periodic checkpoints" in text
+    for again in (lab.run, lambda: lab.run_until(checkpoint=1), lambda: lab.run_until(finished=True)):
+        with pytest.raises(LabError, match="wrong_column failed on row"):
+            again()
+    with pytest.warns(LabWarning, match="wrong_column failed on row"):
+        assert lab.output().empty
+    assert "wrong_column" in lab.error
+    assert "FAILED: " in repr(lab)
+    assert "KeyError: 'number'" in repr(lab)
+    assert "\n" not in repr(lab)
+    what, then = (re.findall(rf'data-name="{name}"[^>]*>([^<]*)<', lab.svg())[0] for name in ("what", "then"))
+    assert what.startswith("The job has failed: rows/0 failed: UserFunctionError: mistake: function")
+    assert "wrong_column failed on row {'letter': 'a', 'n': 0}: KeyError: 'number'" in f"{what} {then}"
+
+
+def test_a_job_that_may_not_restart_says_so() -> None:
+    lab = Lab(mapped(wrong_column, restart=NoRestart()))
+    with pytest.raises(LabError, match=r"it was not restarted: restart=NoRestart\(\)"):
+        lab.run()
+
+
+def test_a_lab_that_has_finished_may_be_run_again() -> None:
+    lab = Lab(readme())
+    last = lab.run()
+    assert lab.run().number == last.number == lab.position
+    assert lab.error == ""
+
+
+def test_a_restore_path_that_leads_nowhere_is_found_at_once() -> None:
+    lab = Lab(mapped(lambda row: {"n": row["n"]}))
+    lab.run_until(record="AllTasksRunning")
+    request = lab.savepoint()
+    lab.run_until(lambda lab: lab.answer(request) is not None)
+    with pytest.raises(LabError) as caught:
+        Lab(readme(), restore_path="/savepoints/savepoint-oops", after=lab)
+    assert "/savepoints/savepoint-oops" in message(caught)
+    assert str(lab.answer(request)) in str(caught.value)
+    with pytest.raises(LabError) as caught:
+        Lab(readme(), restore_path="/savepoints/savepoint-oops")
+    assert "after=<the lab that wrote it>" in message(caught)
+    with pytest.raises(LabError, match="restore_path is 7"):
+        Lab(readme(), restore_path=7)  # type: ignore[arg-type]
+
+
+# --- names that are not there -----------------------------------------------------------------------------------------
+
+
+def test_a_sink_that_is_not_there_is_told_with_those_that_are() -> None:
+    env = readme()
+    lab = Lab(env)
+    assert lab.output("out").empty
+    assert lab.output().empty
+    with pytest.raises(LabError, match="no sink 'nope'; job 'letters' writes to 'out'"):
+        lab.output("nope")
+    with pytest.raises(LabError, match="no sink 'ut'"):
+        lab.output("ut")
+    env = mapped(lambda row: row)
+    env.from_source(CollectionSource(ROWS), uid="more").sink_to(CollectSink("more"), uid="more-out")
+    lab = Lab(env)
+    with pytest.raises(LabError, match=r"which sink.*'more', 'out'"):
+        lab.output()
+    lonely = StreamEnvironment("lonely")
+    lonely.from_source(CollectionSource(ROWS), uid="rows")
+    with pytest.raises(LabError, match=r"job 'lonely' has no sink: end a stream with \.sink_to"):
+        Lab(lonely).output()
+
+
+def test_a_record_kind_is_checked_before_anything_runs() -> None:
+    lab = Lab(readme())
+    with pytest.raises(LabError, match=r"no record is a 'CheckpointCompletd'; did you mean CheckpointCompleted"):
+        lab.run_until(record="CheckpointCompletd")
+    assert lab.position == 1
+    lab.run()
+    assert {record.kind for record in lab.trace} <= set(record_kinds())
+
+
+def test_what_can_never_come_is_said() -> None:
+    lab = Lab(readme())
+    for wrong in (-1, "1"):
+        with pytest.raises(LabError, match="they are counted from 1"):
+            lab.run_until(checkpoint=wrong)  # type: ignore[arg-type]
+    with pytest.raises(LabError, match="checkpoint=3 for checkpoint 3"):
+        lab.run_until(3)  # type: ignore[arg-type]
+    with pytest.raises(LabError) as caught:
+        lab.run_until(checkpoint=1_000)
+    text = message(caught)
+    assert "the job came to rest in FINISHED" in text
+    assert "checkpoint 1000 is not there: 1" in text
+    assert "completed" in text
+
+
+def test_an_action_that_is_not_enabled_is_told_with_those_most_like_it() -> None:
+    lab = Lab(readme())
+    lab.run_until(record="AllTasksRunning")
+    with pytest.raises(LabError) as caught:
+        lab.step("run:letters")
+    assert "'run:letters' cannot happen now; enabled are" in message(caught)
+    with pytest.raises(LabError) as caught:
+        lab.step(99)
+    assert f"there is no action 99: lab.enabled() has {len(lab.enabled())}" in message(caught)
+    with pytest.raises(LabError, match=r"there is no step 9999.*goto\(1\) to goto"):
+        lab.goto(9999)
+
+
+def test_a_fork_with_another_seed_goes_another_way_and_the_old_one_goes_on() -> None:
+    straight = Lab(readme(), seed=3)
+    straight.run_until(checkpoint=1)
+    there = straight.position
+    same, other = straight.fork(), straight.fork(seed=7)
+    assert (other.seed, straight.seed) == (7, 3)
+    for lab in (straight, same, other):
+        lab.run()
+    assert same.actions == straight.actions
+    assert other.actions[:there] == straight.actions[:there]
+    assert other.actions != straight.actions
+    totals = [lab.output("out").groupby("letter")["total"].max().tolist() for lab in (straight, other)]
+    assert totals[0] == totals[1]
+    with pytest.raises(LabError, match="seed is '7'"):
+        straight.fork(seed="7")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        (lambda: Lab("letters"), "not a str"),  # type: ignore[arg-type]
+        (lambda: Lab(readme().execution_graph()), "not a ExecutionGraph"),  # type: ignore[arg-type]
+        (lambda: Lab(StreamEnvironment("empty")), r"job 'empty' has no operators: begin with env.from_source"),
+        (lambda: Lab(readme(), order="last"), "must be 'random' or 'first'"),
+        (lambda: Lab(readme(), seed="x"), "seed is 'x'"),  # type: ignore[arg-type]
+        (lambda: Lab(readme(), claim_mode="MINE"), "claim_mode is 'MINE', but must be one of 'CLAIM'"),
+        (lambda: Lab(readme(), after="before"), "after is a str"),  # type: ignore[arg-type]
+    ],
+)
+def test_what_no_lab_can_run_is_refused_when_it_is_made(wrong: Callable[[], Lab], said: str) -> None:
+    with pytest.raises(ValueError if "no operators" in said else LabError, match=said) as caught:
+        wrong()
+    assert len(str(caught.value).splitlines()) <= 6
+
+
+# --- what long work shows ---------------------------------------------------------------------------------------------
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize("looks", [True, False])
+def test_long_work_is_shown_where_somebody_looks(monkeypatch: pytest.MonkeyPatch, *, looks: bool) -> None:
+    screen = Terminal() if looks else io.StringIO()
+    monkeypatch.setattr(sys, "stderr", screen)
+    clock = iter(range(1_000_000))
+    monkeypatch.setattr(time, "monotonic", lambda: next(clock))
+    lab = Lab(readme())
+    lab.run()
+    shown = screen.getvalue()
+    assert ("lab letters" in shown) is looks
+    if looks:
+        assert "checkpoint" in shown
+        assert shown.endswith("\r")
+    else:
+        assert shown == ""
+    again = Lab(readme())
+    monkeypatch.undo()
+    again.run()
+    assert [repr(each) for each in lab.trace] == [repr(each) for each in again.trace]
