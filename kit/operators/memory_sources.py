@@ -80,8 +80,8 @@ class _RangeSource(Source):
 
 @dataclass(frozen=True, eq=False)
 class CollectionSource(_RangeSource):
-    """Rows given as dicts (or as a table of pandas, without its index, of Arrow or of polars), for lessons; `columns` is
-    their schema, inferred where it is None.
+    """Rows given as dicts (or as a table of Arrow, of polars, or of pandas without its index), for lessons; `columns`
+    is their schema, inferred where it is None.
 
     Each subtask reads one range of the rows, the first the first, as Spark's `parallelize` deals them out; `splits`
     says otherwise. Raises ValueError for a row that has other columns than the first one (or than `columns`), and for a
