@@ -163,23 +163,30 @@ class BatchContext(TimeView):
 
 
 class KeyedBatchFunction:
-    """What a user writes: all hooks but `process_batch` may be left out."""
+    """What a user writes: all hooks but `process_batch` may be left out.
+
+    Each hook gets a `BatchContext`: keys, state, timers and output of the batch.
+    """
 
     def open(self, ctx: BatchContext) -> None:
-        """Called once before the first batch; `ctx.keys` has no rows."""
+        """Called once before the first batch; `ctx` is a `BatchContext` whose `keys` has no rows."""
 
     def process_batch(self, batch: pa.RecordBatch, ctx: BatchContext) -> None:
-        """Called for each batch; `ctx.emit(...)` what comes of it."""
+        """Called for each batch; `ctx.emit(...)` what comes of it. `ctx` is a `BatchContext`."""
         raise NotImplementedError(f"{type(self).__name__} does not define process_batch(batch, ctx)")
 
     def on_timers(self, ctx: BatchContext) -> None:
-        """Called when timers fire: `ctx.keys` and `ctx.timestamps_ms` have a row for each, the earliest first."""
+        """Called when timers fire: `ctx.keys` and `ctx.timestamps_ms` have a row for each, the earliest first.
+
+        `ctx` is a `BatchContext`.
+        """
 
 
 class KeyedBatchProcess(FunctionSpec):
     """A `KeyedBatchFunction`; its one input has a key."""
 
     hooks = ("process_batch",)
+    rows = False
 
     def create(self) -> KeyedBatchOperator:
         """One subtask's operator."""

@@ -16,7 +16,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from kit.operators.spec import UserFunctionError, column_list, function_name, shorten
+from kit.operators.spec import UserFunctionError, batch_of, column_list, function_name, shorten
+from kit.state.arrow_types import type_in_rows
 
 Row = dict[str, Any]
 
@@ -43,7 +44,7 @@ class RowMaker:
         names = frozenset(schema.names)
         try:
             if all(row.keys() == names for row in rows):
-                batch = pa.RecordBatch.from_pylist(rows, schema=schema)
+                batch = batch_of(rows, schema)
                 nested = [column for column in schema if pa.types.is_nested(column.type)]
                 if not _forbidden_null(batch) and not any(_inner_misfit(row, nested) for row in rows if nested):
                     return batch
@@ -51,7 +52,7 @@ class RowMaker:
             pass
         for row, source in zip(rows, given, strict=True):
             self.check(row, schema, f"row {source}")
-        return pa.RecordBatch.from_pylist([dict(row) for row in rows], schema=schema)
+        return batch_of([dict(row) for row in rows], schema)
 
     def check(self, row: Any, schema: pa.Schema, at: str) -> None:
         """Raise UserFunctionError unless the row, made of what `at` describes, fits the columns."""
@@ -124,7 +125,7 @@ def _fits(value: Any, column: pa.Field) -> bool:
     if value is None:
         return bool(column.nullable)
     try:
-        pa.array([value], column.type)
+        pa.array([value], type_in_rows(column.type) or column.type)
     except (pa.ArrowException, TypeError, ValueError, AttributeError, OverflowError):
         return False
     return True

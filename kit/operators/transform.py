@@ -19,7 +19,15 @@ from pyarrow import acero
 
 from kit.operators.base import Operator
 from kit.operators.rows import Row, RowMaker
-from kit.operators.spec import ResolvedSpec, SchemaError, UserFunctionError, column_field, column_list, unique_names
+from kit.operators.spec import (
+    ResolvedSpec,
+    SchemaError,
+    UserFunctionError,
+    check_made_of_rows,
+    column_field,
+    column_list,
+    unique_names,
+)
 
 BatchFunction = Callable[[pa.RecordBatch], pa.RecordBatch]
 
@@ -87,6 +95,7 @@ class Map(_Transform):
         return RowMaker(self.name, self.function).batch(rows, self.returns, given)
 
     def _output_schema(self) -> pa.Schema:
+        check_made_of_rows(self.returns, self.name)
         return self.returns
 
 
@@ -114,6 +123,7 @@ class FlatMap(_Transform):
             raise UserFunctionError.of(self.name, self.function, f"row {row}", error) from error
 
     def _output_schema(self) -> pa.Schema:
+        check_made_of_rows(self.returns, self.name)
         return self.returns
 
 
