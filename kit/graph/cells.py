@@ -54,6 +54,15 @@ def current_cell() -> CellRun | None:
     return CellRun(cell, run, count, frame.f_lineno, text)
 
 
+def callers_level() -> int:
+    """The `stacklevel` at which a warning, given by the function that asks, points at the user's own line."""
+    package = __name__.partition(".")[0]
+    level, frame = 0, sys._getframe(0).f_back
+    while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] == package:
+        level, frame = level + 1, frame.f_back
+    return level + 1
+
+
 def _frame_of_cell(shell: Any) -> FrameType | None:
     """The frame of the cell itself, however many functions lie between it and us."""
     frame: FrameType | None = sys._getframe(1) if shell is not None else None

@@ -11,7 +11,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable, Iterator
 
-from kit.graph.cells import CellRun, current_cell
+from kit.graph.cells import CellRun, callers_level, current_cell
 from kit.graph.stream_graph import DuplicateUidError, GraphError, check_uids
 from kit.graph.transformation import Origin, Transformation
 from kit.operators.base import OperatorSpec
@@ -83,7 +83,7 @@ class Drafts:
         warnings.warn(
             f"what these hung on was made anew, so they are no longer in the job:\n  {listed}\n"
             "Run these lines again if they are to be part of it.",
-            stacklevel=4,
+            stacklevel=callers_level(),
         )
 
     def _with_all_behind(self, operators: Iterable[Transformation]) -> list[Transformation]:

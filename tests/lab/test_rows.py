@@ -6,6 +6,7 @@ from collections.abc import Callable
 from types import MappingProxyType
 from typing import Any
 
+import pandas as pd
 import pyarrow as pa
 import pytest
 
@@ -226,6 +227,17 @@ def test_what_is_no_row_is_said(made: Any) -> None:
 def test_rows_given_by_hand_all_have_the_same_columns(rows: list[dict[str, int]], said: str) -> None:
     with pytest.raises(ValueError, match=said):
         CollectionSource(rows)
+
+
+def test_tables_are_rows_given_by_hand_too() -> None:
+    frame = pd.DataFrame({"carrier": ["AA", "UA", "B6"], "delay": [5, 7, 9]})
+    for rows in (frame, frame[frame["delay"] > 5], pa.table(frame), pa.Table.from_pandas(frame[:0])):
+        assert CollectionSource(rows).schema.names == ["carrier", "delay"]
+    assert run(lambda s: s, frame).output("out").to_dict("list") == frame.to_dict("list")
+    columns = pa.schema([("delay", pa.int32())])
+    assert CollectionSource(frame, columns).schema == columns
+    with pytest.raises(ValueError, match="row 0 has no columns"):
+        CollectionSource([{}])
 
 
 def test_rows_given_by_hand_have_the_columns_said() -> None:
