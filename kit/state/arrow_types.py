@@ -62,7 +62,8 @@ def as_type(column: pa.Array, wanted: pa.DataType) -> pa.Array:
     if column.type == wanted:
         return column
     if pa.types.is_dictionary(column.type):
-        return as_type(column.dictionary_decode(), wanted)
+        values = as_type(column.dictionary, wanted.value_type if pa.types.is_dictionary(wanted) else wanted)
+        return as_type(values.take(column.indices), wanted)
     if pa.types.is_run_end_encoded(column.type):
         return as_type(pc.run_end_decode(column), wanted)
     if isinstance(column.type, pa.BaseExtensionType):
