@@ -52,7 +52,7 @@ class BatchState:
         descriptor = self._table.descriptor
         if not entries.null_count or not isinstance(descriptor, ValueStateDescriptor) or descriptor.default is None:
             return entries
-        return pc.if_else(entries.is_valid(), entries, pa.scalar(descriptor.default, entries.type))
+        return pc.if_else(entries.is_valid(), entries, pa.scalar(descriptor.default, entries.type)).cast(entries.type)
 
     def update(self, values: Values, where: Mask = None) -> None:
         """Set the entry of each row's key; a null removes it. `values` is one value, or has one for each row meant."""

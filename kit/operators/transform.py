@@ -28,6 +28,7 @@ from kit.operators.spec import (
     column_list,
     unique_names,
 )
+from kit.state.arrow_types import empty_batch
 
 BatchFunction = Callable[[pa.RecordBatch], pa.RecordBatch]
 
@@ -181,7 +182,7 @@ class Filter(_Transform):
     def _output_schema(self) -> pa.Schema:
         if isinstance(self.predicate, pc.Expression):
             try:
-                pa.RecordBatch.from_pylist([], schema=self.input_schema).filter(self.predicate)
+                empty_batch(self.input_schema).filter(self.predicate)
             except (pa.ArrowException, KeyError) as error:
                 raise _wrong_expression(self.name, self.predicate, self.input_schema, error) from error
         return self.input_schema
@@ -254,7 +255,7 @@ class WithColumn(_Transform):
     def _output_schema(self) -> pa.Schema:
         if isinstance(self.value, pc.Expression):
             try:
-                made = evaluate(self.value, pa.RecordBatch.from_pylist([], schema=self.input_schema)).type
+                made = evaluate(self.value, empty_batch(self.input_schema)).type
             except (pa.ArrowException, KeyError) as error:
                 raise _wrong_expression(self.name, self.value, self.input_schema, error) from error
         elif self.type is None:

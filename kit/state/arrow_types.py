@@ -35,6 +35,8 @@ def stream_type(arrow_type: pa.DataType) -> pa.DataType:
         return pa.binary()
     if pa.types.is_run_end_encoded(arrow_type):
         return stream_type(arrow_type.value_type)
+    if pa.types.is_dictionary(arrow_type) and _has_extensions(arrow_type.value_type):
+        return stream_type(arrow_type.value_type)  # Arrow does not read what it writes of these
     return _with_parts(arrow_type, stream_type)
 
 
@@ -57,12 +59,18 @@ def stream_schema(schema: pa.Schema) -> pa.Schema:
     return schema if fields == list(schema) else pa.schema(fields, schema.metadata)
 
 
+def empty_batch(schema: pa.Schema) -> pa.RecordBatch:
+    """No rows of any columns."""
+    return pa.RecordBatch.from_arrays([pa.nulls(0, field.type) for field in schema], schema=schema)
+
+
 def as_type(column: pa.Array, wanted: pa.DataType) -> pa.Array:
     """The same values in another form of their type."""
     if column.type == wanted:
         return column
     if pa.types.is_dictionary(column.type):
-        return as_type(column.dictionary_decode(), wanted)
+        values = as_type(column.dictionary, wanted.value_type if pa.types.is_dictionary(wanted) else wanted)
+        return as_type(values.take(column.indices), wanted)
     if pa.types.is_run_end_encoded(column.type):
         return as_type(pc.run_end_decode(column), wanted)
     if isinstance(column.type, pa.BaseExtensionType):
@@ -131,7 +139,7 @@ def _with_parts(arrow_type: pa.DataType, form: Callable[[pa.DataType], pa.DataTy
 def why_not_in_stream(arrow_type: pa.DataType) -> str | None:
     """Why no column of a stream can have this type; None when it can."""
     if stream_type(arrow_type) != arrow_type:
-        return f"Arrow cannot pick rows of it; use {stream_type(arrow_type)}"
+        return f"Arrow cannot pick rows of it, or not read it back; use {stream_type(arrow_type)}"
     return _twice_named(arrow_type) or _not_given_back(arrow_type)
 
 
@@ -141,8 +149,7 @@ def type_in_rows(arrow_type: pa.DataType) -> pa.DataType | None:
     if _comes_from_python(arrow_type):
         return arrow_type
     stored = stored_type(arrow_type)
-    extended = any(isinstance(each, pa.BaseExtensionType) for each in _parts(arrow_type))
-    return stored if not extended and _comes_from_python(stored) else None
+    return stored if not _has_extensions(arrow_type) and _comes_from_python(stored) else None
 
 
 def why_not_in_rows(arrow_type: pa.DataType) -> str | None:
@@ -191,6 +198,10 @@ def _parts(arrow_type: pa.DataType) -> Iterator[pa.DataType]:
     else:
         for number in range(arrow_type.num_fields):
             yield from _parts(arrow_type.field(number).type)
+
+
+def _has_extensions(arrow_type: pa.DataType) -> bool:
+    return any(isinstance(each, pa.BaseExtensionType) for each in _parts(arrow_type))
 
 
 def _within_lists(arrow_type: pa.DataType) -> Iterator[pa.DataType]:
