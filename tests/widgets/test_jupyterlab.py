@@ -12,18 +12,21 @@ from playwright.sync_api import Browser, Locator, expect
 from tests.widgets.jupyter import Notebook, jupyter_lab, write_notebook
 
 LAB = """
-from kit import Lab
+from kit import Lab, SparkJob
 from kit.draw import *
 from tests.draw.labs import letters
 from widgets import Stepper
 
-lab = Lab(letters(), seed=2)
+env = letters()
+lab = Lab(env, seed=2)
 lab.run_until(checkpoint=1)
 lab.kill(1)
 lab.run_until(record="AllTasksRunning")
 lab
 """
 PICTURES = {
+    "env": "StreamEnvironment('letters', 3 operators)",
+    "lab": "Lab(letters, step ",
     "gantt(lab)": "Chart('Checkpoint 1: complete after",
     "gantt(lab.trace)": "Chart('Checkpoint 1: complete after",
     "chains_svg(lab)": "Svg('letters: 3 operators in 2 chains')",
@@ -36,6 +39,8 @@ PICTURES = {
 TABLES = (
     "lab.checkpoints()",
     "lab.statistics",
+    "lab.trace",
+    "SparkJob(env)",
     "lab.moment()",
     "lab.master.checkpoints.store.latest",
     "chains(lab)",
