@@ -42,7 +42,7 @@ class Stepper(anywidget.AnyWidget):
     def __init__(self, run: Any, **traits: Any) -> None:
         self._run = run
         self._shown = self._look()
-        made = film(self._shown)
+        made = film(self._shown) | {"edition": 0}
         super().__init__(film=made, **{"value": len(made["frames"]) - 1, **traits})
         self.on_msg(self._asked)
         shell = get_ipython()
@@ -74,7 +74,7 @@ class Stepper(anywidget.AnyWidget):
     def _refresh(self, follow: bool) -> Stepper:
         shown = self.film["frames"][self.value]["n"]
         self._shown = self._look()
-        made = film(self._shown)
+        made = film(self._shown) | {"edition": self.film["edition"] + 1}
         numbers = [frame["n"] for frame in made["frames"]]
         with self.hold_sync():
             self.film = made
@@ -97,8 +97,12 @@ class Stepper(anywidget.AnyWidget):
             self.news += 1
 
     def _asked(self, _: Any, content: Any, __: Any) -> None:
-        """The page asks for what is new: because it was told (`news`), or because somebody wants to see the present."""
-        self.value = content["value"]
+        """The page asks for what is new: because it was told (`news`), or because somebody wants to see the present.
+
+        It says which frame of which edition of the film it shows; where that is an old one the answer is under way.
+        """
+        if content["edition"] == self.film["edition"]:
+            self.value = content["value"]
         follow = content["wanted"] == "present" or self._is_last
         if self._is_stale:
             self._refresh(follow)

@@ -220,7 +220,7 @@ class Player {
   // The kernel knows whether there is more by now. What it is asked overtakes values still on their way to it, so the
   // frame shown is said with it, and where it leads to is the kernel's to say.
   ask(wanted) {
-    this.model.send({ wanted, value: this.now });
+    this.model.send({ wanted, value: this.now, edition: this.film.edition });
   }
 
   toPresent() {

@@ -47,6 +47,7 @@ TABLES = (
     "phases(lab)",
     "redistribution(lab)",
 )
+AFTERWARDS = ("lab.run()", "lab.position")
 INLINE = "%matplotlib inline\ngantt(lab)"
 
 
@@ -54,7 +55,7 @@ INLINE = "%matplotlib inline\ngantt(lab)"
 def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """One JupyterLab for the tests of this file."""
     folder = tmp_path_factory.mktemp("jupyter")
-    write_notebook(folder / "notebooks" / "shown.ipynb", [LAB, *PICTURES, *TABLES, INLINE, "Stepper(lab)"])
+    write_notebook(folder / "notebooks" / "shown.ipynb", [LAB, *PICTURES, *TABLES, INLINE, "Stepper(lab)", *AFTERWARDS])
     write_notebook(folder / "notebooks" / "touched.ipynb", [LAB, "stepper = Stepper(lab)\nstepper"])
     with jupyter_lab(folder) as address:
         yield address
@@ -101,6 +102,11 @@ def test_a_chart_is_shown_once_when_matplotlib_is_inline(shown: Notebook) -> Non
     cell = 1 + len(PICTURES) + len(TABLES)
     assert len(shown.outputs()[cell]) == 1
     assert shown.shown(cell).locator("img").count() == 1
+
+
+def test_a_stepper_follows_cells_that_run_at_once(shown: Notebook) -> None:
+    expect(headline(shown)).to_have_text(present(shown))
+    expect(shown.page.get_by_role("button", name="Now")).to_have_text("Now ⇥")
 
 
 CONTRAST = """

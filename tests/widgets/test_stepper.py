@@ -91,14 +91,31 @@ def test_the_page_asks_and_is_answered_when_there_is_news() -> None:
     lab.run_until(checkpoint=1)
     stepper = Stepper(lab)
     film = stepper.film
-    stepper._handle_custom_msg({"wanted": "news", "value": stepper.value}, [])
+    ask(stepper, "news", stepper.value)
     assert stepper.film is film
     lab.run_until(checkpoint=2)
-    stepper._handle_custom_msg({"wanted": "news", "value": 3}, [])
+    ask(stepper, "news", 3)
     assert stepper.value == 3 < last(stepper)
     assert 2 in frames(lab)[-1].moment.checkpoints
-    stepper._handle_custom_msg({"wanted": "present", "value": 3}, [])
+    ask(stepper, "present", 3)
     assert stepper.value == last(stepper)
+
+
+def test_the_page_may_ask_again_before_it_has_the_answer() -> None:
+    lab = lab_of()
+    lab.run_until(checkpoint=1)
+    stepper = Stepper(lab)
+    before, edition = stepper.value, stepper.film["edition"]
+    lab.run()
+    for _ in range(2):
+        ask(stepper, "news", before, edition)
+        assert stepper.value == last(stepper) > before
+
+
+def ask(stepper: Stepper, wanted: str, value: int, edition: int | None = None) -> None:
+    """What the page says while it shows this frame, of the newest film or an older one."""
+    shown = stepper.film["edition"] if edition is None else edition
+    stepper._handle_custom_msg({"wanted": wanted, "value": value, "edition": shown}, [])
 
 
 def test_after_each_cell_it_looks_until_it_is_closed() -> None:
