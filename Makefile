@@ -17,7 +17,7 @@ demo:  ## run a job, fail it, restore and rescale it; writes demo/index.html
 
 lab:  ## open the notebooks in JupyterLab (ARGS= is handed on to it)
 	@scripts/setup.sh java
-	$(PYTHON) -m jupyterlab notebooks $(if $(filter 0,$(shell id -u)),--allow-root) $(ARGS)
+	JUPYTER_CONFIG_PATH=$(CURDIR)/scripts/jupyter $(PYTHON) -m jupyterlab notebooks $(if $(filter 0,$(shell id -u)),--allow-root) $(ARGS)
 
 test:  ## everything that must pass: style, types, tests, notebooks
 	@scripts/setup.sh java browser zookeeper

@@ -17,25 +17,42 @@ from kit.graph import (
     NoRestart,
     StreamEnvironment,
 )
+from kit.graph import display as _display
 from kit.operators import (
+    BatchContext,
+    BatchState,
+    BatchTimers,
+    BroadcastContext,
     BroadcastProcessFunction,
+    CheckpointedFunction,
     CollectionSource,
     CollectSink,
     CoProcessFunction,
     CsvSource,
     EventTimeSessionWindows,
+    FunctionInitializationContext,
+    FunctionSnapshotContext,
     GeneratorSource,
     KeyedBatchFunction,
+    KeyedBroadcastContext,
     KeyedBroadcastProcessFunction,
     KeyedCoProcessFunction,
     KeyedProcessFunction,
+    KeyedProcessFunctionContext,
+    KeyedReadOnlyContext,
+    OperatorStates,
     OutputTag,
     ParquetSink,
     ParquetSource,
     ProcessFunction,
+    ProcessFunctionContext,
+    ReadOnlyBroadcastState,
+    ReadOnlyContext,
     SlidingEventTimeWindows,
     TextSource,
+    TimerServiceView,
     TumblingEventTimeWindows,
+    Window,
     avg,
     count,
     max_,
@@ -44,18 +61,31 @@ from kit.operators import (
 )
 from kit.protocol.properties import RetentionPolicy
 from kit.state.descriptors import (
+    AggregateFunction,
     AggregatingStateDescriptor,
     ListStateDescriptor,
     MapStateDescriptor,
     ReducingStateDescriptor,
     ValueStateDescriptor,
 )
+from kit.state.keyed_states import AggregatingState, ListState, MapState, ReducingState, ValueState
+from kit.state.operator_store import BroadcastState, OperatorListState
 
 if TYPE_CHECKING:
     from kit.lab import Lab
     from kit.spark import SparkJob, create_session, running
 
 _LAZY = {"Lab": "kit.lab", "SparkJob": "kit.spark", "create_session": "kit.spark", "running": "kit.spark"}
+
+
+def _draw(env: StreamEnvironment) -> str:
+    """The picture of a job in the making."""
+    from kit.draw.chains import chains_svg
+
+    return chains_svg(env)
+
+
+_display.draw_with(_draw)
 
 
 def __getattr__(name: str) -> Any:
@@ -73,9 +103,17 @@ def __dir__() -> list[str]:
 
 
 __all__ = [
+    "AggregateFunction",
+    "AggregatingState",
     "AggregatingStateDescriptor",
+    "BatchContext",
+    "BatchState",
+    "BatchTimers",
+    "BroadcastContext",
     "BroadcastProcessFunction",
+    "BroadcastState",
     "CheckpointConfig",
+    "CheckpointedFunction",
     "CheckpointingMode",
     "CoProcessFunction",
     "CollectSink",
@@ -85,27 +123,43 @@ __all__ = [
     "ExponentialDelay",
     "FailureRate",
     "FixedDelay",
+    "FunctionInitializationContext",
+    "FunctionSnapshotContext",
     "GeneratorSource",
     "KeyedBatchFunction",
+    "KeyedBroadcastContext",
     "KeyedBroadcastProcessFunction",
     "KeyedCoProcessFunction",
     "KeyedProcessFunction",
+    "KeyedProcessFunctionContext",
+    "KeyedReadOnlyContext",
     "Lab",
+    "ListState",
     "ListStateDescriptor",
+    "MapState",
     "MapStateDescriptor",
     "NoRestart",
+    "OperatorListState",
+    "OperatorStates",
     "OutputTag",
     "ParquetSink",
     "ParquetSource",
     "ProcessFunction",
+    "ProcessFunctionContext",
+    "ReadOnlyBroadcastState",
+    "ReadOnlyContext",
+    "ReducingState",
     "ReducingStateDescriptor",
     "RetentionPolicy",
     "SlidingEventTimeWindows",
     "SparkJob",
     "StreamEnvironment",
     "TextSource",
+    "TimerServiceView",
     "TumblingEventTimeWindows",
+    "ValueState",
     "ValueStateDescriptor",
+    "Window",
     "avg",
     "count",
     "create_session",

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# Prepare what make needs, on a fresh Debian or Ubuntu: Java and Python are looked for, the rest is installed.
+# Prepare what make needs, on a fresh Debian or Ubuntu: Python is looked for, the rest is installed; what apt-get brings
+# (Java, Chromium, ZooKeeper) only for root, others are told what to ask for.
 #
 #   scripts/setup.sh            uv and the environment in .venv, exactly as uv.lock has it
-#   scripts/setup.sh java       the same, and stop at once unless there is Java 17 or newer
+#   scripts/setup.sh java       Java 17 or newer first, then the same
 #   scripts/setup.sh browser    the same, and Chromium
 #   scripts/setup.sh zookeeper  the same, and ZooKeeper
 #   scripts/setup.sh flink      the same, and Apache Flink's own jars in build/ (FLINK_VERSION=2.3.0), for javac
@@ -29,21 +30,31 @@ apt_install() {
   DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$@" >&2
 }
 
-need_java() {
-  local java=java major found="there is none"
-  [[ -z ${JAVA_HOME:-} ]] || java=$JAVA_HOME/bin/java
-  major=$({ "$java" -version 2>&1 || true; } | sed -nE 's/.* version "(1\.)?([0-9]+).*/\2/p' | head -n 1)
-  [[ -z $major ]] || found="$java is $major"
-  ((${major:-0} >= 17)) ||
-    stop "Java 17 or newer is needed and $found: apt-get install default-jre-headless (or set JAVA_HOME), then run make again"
+# The major version of a Java, or nothing.
+java_version() {
+  { "$1" -version 2>&1 || true; } | sed -nE 's/.* version "(1\.)?([0-9]+).*/\2/p' | head -n 1
 }
 
-# The first Python on the PATH that is new enough.
+need_java() {
+  local java=${JAVA_HOME:+$JAVA_HOME/bin/}java major found="there is none" # as Spark looks for it
+  major=$(java_version "$java")
+  ((${major:-0} < 17)) || return 0
+  if [[ -z ${JAVA_HOME:-} ]] && is_root && command -v apt-get >/dev/null; then
+    apt_install default-jre-headless
+    major=$(java_version "$java")
+    ((${major:-0} < 17)) || return 0
+  fi
+  [[ -z $major ]] || found="$java is $major"
+  stop "Java 17 or newer is needed and $found: as root, apt-get install default-jre-headless (or set JAVA_HOME), then run make again"
+}
+
+# The first Python on the PATH that is new enough. make puts our own environment there first, which is none to make
+# environments from: it has no pip, and does not see where pip put uv.
 find_python() {
-  local name
+  local name path=${PATH//"$PWD/.venv/bin:"/}
   for name in python3 python3.14 python3.13 python3.12 python3.11; do
-    if "$name" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then
-      command -v "$name"
+    if PATH=$path "$name" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then
+      PATH=$path command -v "$name"
       return
     fi
   done
@@ -55,11 +66,12 @@ find_uv() {
   command -v uv || "$1" -c 'import uv; print(uv.find_uv_bin())' 2>/dev/null || command -v .uv/bin/uv || true
 }
 
-# Into the user's place where pip is allowed to, else (no pip, or one that the system manages) into .uv.
+# Into .uv, with the pip there is, or else with that of an environment.
 install_uv() {
   local python=$1
-  say "installing uv"
-  ! "$python" -m pip install --user --quiet uv >/dev/null 2>&1 || return 0
+  say "installing uv into .uv"
+  ! "$python" -m pip install --quiet --disable-pip-version-check --target .uv uv >/dev/null 2>&1 || return 0
+  rm -rf .uv
   if ! "$python" -c 'import ensurepip, venv' 2>/dev/null; then
     local package
     package=$("$python" -c 'import sys; print("python%d.%d-venv" % sys.version_info[:2])')

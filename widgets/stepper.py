@@ -69,7 +69,7 @@ class Stepper(anywidget.AnyWidget):
         """Take in what happened since. Whoever looks at the last frame then looks at the new last one; whoever looks at
         an earlier one stays there.
         """
-        return self._refresh(follow=self.value == len(self.film["frames"]) - 1)
+        return self._refresh(self._is_last)
 
     def _refresh(self, follow: bool) -> Stepper:
         shown = self.film["frames"][self.value]["n"]
@@ -80,6 +80,11 @@ class Stepper(anywidget.AnyWidget):
             self.film = made
             self.value = len(numbers) - 1 if follow else max(0, bisect_right(numbers, shown) - 1)
         return self
+
+    @property
+    def _is_last(self) -> bool:
+        """Whether the frame shown is the last one."""
+        return self.value == len(self.film["frames"]) - 1
 
     @property
     def _is_stale(self) -> bool:
@@ -93,10 +98,12 @@ class Stepper(anywidget.AnyWidget):
 
     def _asked(self, _: Any, content: Any, __: Any) -> None:
         """The page asks for what is new: because it was told (`news`), or because somebody wants to see the present."""
-        if content == "present":
-            self._refresh(follow=True)
-        elif self._is_stale:
-            self.refresh()
+        self.value = content["value"]
+        follow = content["wanted"] == "present" or self._is_last
+        if self._is_stale:
+            self._refresh(follow)
+        elif follow:
+            self.value = len(self.film["frames"]) - 1
 
     def close(self) -> None:
         """Take the stepper out of the page, and look at the run no more."""

@@ -55,7 +55,7 @@ def chains_svg(job: Any) -> Svg:
         '<text x="24" y="47" class="because">operators in one frame are chained: they run in the same task, records '
         f"pass by a call</text>{''.join(parts)}"
     )
-    return document(max(width, 640), height, drawn, title)
+    return document(width, height, drawn, title)
 
 
 def _place(shape: Stage) -> list[Box]:

@@ -122,7 +122,7 @@ class Frame:
         return self.svg()
 
     def __repr__(self) -> str:
-        return f"Frame({self.moment.n} records, {self.moment.at_ms} ms: {self.words.what})"
+        return f"Frame({self.moment.n} records, {self.moment.elapsed_ms} ms: {self.words.what})"
 
 
 def _told(records: Sequence[TraceRecord], ends: Ends) -> str:
@@ -236,7 +236,7 @@ def film(run: Any) -> dict[str, Any]:
         if shapes[shape] != shown:
             before = {}
         changes = looks.shortened(difference(before, now), before)
-        head = {"stage": shapes[shape], "told": int(in_story), "at": frame.moment.at_ms, "n": frame.moment.n}
+        head = {"stage": shapes[shape], "told": int(in_story), "at": frame.moment.elapsed_ms, "n": frame.moment.n}
         packed.append(head | ({"mark": frame.mark} if frame.mark else {}) | {"set": changes})
         before, shown = now, shapes[shape]
     return {"stages": backdrops, "frames": packed, "looks": list(looks.all)}

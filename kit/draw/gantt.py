@@ -114,7 +114,7 @@ def gantt(run: Any, checkpoint: int | None = None) -> Chart:
     until = known.finished_ms if known.finished_ms is not None else last.at_ms
     ways = _ways(records)
     figure = Figure(
-        figsize=(9.5, 1.5 + 0.32 * max(1, len(known.expected))), layout=ConstrainedLayoutEngine(w_pad=0.12, h_pad=0.12)
+        figsize=(12.0, 1.5 + 0.32 * max(1, len(known.expected))), layout=ConstrainedLayoutEngine(w_pad=0.12, h_pad=0.12)
     )
     axes = figure.subplots()
     for row, task in enumerate(known.expected):

@@ -165,6 +165,7 @@ class Moment:
 
     n: int = 0
     at_ms: int = 0
+    began_ms: int = 0
     epoch: int = 1
     job: str = "CREATED"
     error: str = ""
@@ -175,6 +176,11 @@ class Moment:
     messages: Mapping[str, MessageMoment] = field(default_factory=dict)
     record: TraceRecord | None = None
     cause: TraceRecord | None = None
+
+    @property
+    def elapsed_ms(self) -> int:
+        """Time since the first record; a lab's clock begins at 0, a cluster's at some date."""
+        return self.at_ms - self.began_ms
 
     @property
     def caption(self) -> str:
@@ -208,7 +214,7 @@ class Moment:
         return f"<p>{escape(repr(self))}</p>{table.astype(object).where(table.notna(), '').to_html(index=False)}"
 
     def __repr__(self) -> str:
-        return f"Moment({self.n} records, {self.at_ms} ms, epoch {self.epoch}, {self.job}: {self.caption})"
+        return f"Moment({self.n} records, {self.elapsed_ms} ms, epoch {self.epoch}, {self.job}: {self.caption})"
 
 
 # --- small changes --------------------------------------------------------------------------------------------------

@@ -62,14 +62,7 @@ class Lane:
     @property
     def path(self) -> str:
         """The lane as an SVG path: straight stretches between corner pairs, Bezier curves in between."""
-        parts = [f"M{_n(self.corners[0][0])} {_n(self.corners[0][1])}"]
-        for index, (x, y) in enumerate(self.corners[1:], 1):
-            if index % 2:
-                parts.append(f"L{_n(x)} {_n(y)}")
-            else:
-                (x1, y1), (x2, y2) = _controls(self.corners[index - 1], (x, y))
-                parts.append(f"C{_n(x1)} {_n(y1)} {_n(x2)} {_n(y2)} {_n(x)} {_n(y)}")
-        return "".join(parts)
+        return _path(self.corners)
 
     def on_wire(self, t: float) -> Point:
         """The point at `t` in 0..1 of the wire, from the sender's queue to the receiver's."""
@@ -118,6 +111,18 @@ def lay_out(stage: Stage, top: float = 0.0, least_width: float = 0.0) -> Layout:
     height = max(box.y + box.height for box in vertices.values()) + MARGIN
     real = {name: box for name, box in vertices.items() if not name.startswith("\0")}
     return Layout(stage, width, height, real, places, lanes)
+
+
+@lru_cache(maxsize=4096)
+def _path(corners: tuple[Point, ...]) -> str:
+    parts = [f"M{_n(corners[0][0])} {_n(corners[0][1])}"]
+    for index, (x, y) in enumerate(corners[1:], 1):
+        if index % 2:
+            parts.append(f"L{_n(x)} {_n(y)}")
+        else:
+            (x1, y1), (x2, y2) = _controls(corners[index - 1], (x, y))
+            parts.append(f"C{_n(x1)} {_n(y1)} {_n(x2)} {_n(y2)} {_n(x)} {_n(y)}")
+    return "".join(parts)
 
 
 def _n(value: float) -> str:

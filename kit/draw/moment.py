@@ -48,7 +48,9 @@ def advance(moment: Moment, record: TraceRecord, cause: TraceRecord | None = Non
     meaning = MEANINGS.get((record.role, record.kind)) or MEANINGS.get(("*", record.kind))
     if meaning is not None:
         moment = meaning(moment, record)
-    return replace(moment, n=moment.n + 1, at_ms=max(moment.at_ms, record.at_ms), record=record, cause=cause)
+    began_ms = record.at_ms if moment.record is None else moment.began_ms
+    at_ms = max(moment.at_ms, record.at_ms)
+    return replace(moment, n=moment.n + 1, at_ms=at_ms, began_ms=began_ms, record=record, cause=cause)
 
 
 def moments(run: Any) -> Iterator[Moment]:

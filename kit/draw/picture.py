@@ -6,6 +6,7 @@ a notebook is shown without a kernel. Nothing here touches pyplot: no figure is 
 
 from __future__ import annotations
 
+import re
 from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
+LEAST_WIDTH = 1100
+"""All pictures are at least so wide, in px, so that texts are about the same size in all."""
 CARD = '<rect width="100%" height="100%" rx="8" fill="#ffffff"/>'
 """What pictures are drawn on: it is light in a dark theme as well."""
 
@@ -69,6 +72,7 @@ class Chart:
             self.figure.savefig(written, format="svg", facecolor="none", metadata={"Date": None, "Creator": None})
         _, _, svg = written.getvalue().decode().partition("<svg")
         head, _, drawn = svg.partition(">")
+        head = re.sub(r'width="[\d.]+pt" height="[\d.]+pt"', f'width="100%" style="max-width:{LEAST_WIDTH}px"', head)
         return f"<svg{head}>{CARD}{drawn}"
 
     def __repr__(self) -> str:

@@ -22,7 +22,7 @@ from kit.protocol.tasks import split_task_name
 from kit.protocol.trace import Trace
 from kit.state.key_groups import key_group_range_for_operator_index
 
-WIDTH, ROW_HEIGHT, LEFT, RIGHT = 1000.0, 128.0, 40.0, 960.0
+WIDTH, ROW_HEIGHT, LEFT, RIGHT = 1100.0, 128.0, 24.0, 1076.0
 BAR, GAP = 22.0, 5.0
 SHADES = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#8a8f2a", "#6a51a3")
 """Of the old subtasks in turn: a colour says where state comes from."""

@@ -9,7 +9,6 @@ import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from reprlib import repr as shortened
 from typing import Any
 
 from kit.draw.stage import Stage
@@ -17,6 +16,8 @@ from kit.graph.execution_graph import ExecutionGraph
 from kit.graph.job_graph import JobGraph, create_job_graph
 from kit.graph.stream_graph import StreamGraph
 from kit.protocol.trace import Trace, TraceRecord
+
+LONGEST_REPR = 80
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,9 +55,8 @@ def run_of(thing: Any) -> Run:
         if all(isinstance(record, TraceRecord) for record in records):
             return Run(Trace(records))
     hint = "; Lab(env) or SparkJob(env) makes a run of it" if hasattr(thing, "job_graph") else ""
-    raise TypeError(
-        f"{shortened(thing)} is no run but a {type(thing).__name__}: expected a Lab, a SparkJob or a Trace{hint}"
-    )
+    given = repr(thing) if len(repr(thing)) <= LONGEST_REPR else f"{repr(thing)[:LONGEST_REPR]}…"
+    raise TypeError(f"{given} is a {type(thing).__name__}, not a run: expected a Lab, a SparkJob or a Trace{hint}")
 
 
 def shape_of(thing: Any) -> Stage:

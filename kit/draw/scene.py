@@ -167,7 +167,7 @@ def _panel(layout: Layout, moment: Moment) -> Named:
     if restored is not None:
         parts.append(f"restored from checkpoint {restored.checkpoint_id}")
     yield "jm:status", _text("panel", right - 96, PANEL_TOP + 20, classes, ", ".join(parts), "end")
-    clock = f"{moment.at_ms:,} ms".replace(",", " ")
+    clock = f"{moment.elapsed_ms:,} ms".replace(",", " ")
     yield "jm:clock", _text("panel", right - 14, PANEL_TOP + 20, "jm-status", clock, "end")
     pending = sorted(moment.pending, key=lambda checkpoint: checkpoint.checkpoint_id)
     if moment.error:

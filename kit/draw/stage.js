@@ -217,10 +217,15 @@ class Player {
     if (this.now !== undefined) this.go(this.now, false);
   }
 
-  // The kernel knows whether there is more by now.
+  // The kernel knows whether there is more by now. What it is asked overtakes values still on their way to it, so the
+  // frame shown is said with it, and where it leads to is the kernel's to say.
+  ask(wanted) {
+    this.model.send({ wanted, value: this.now });
+  }
+
   toPresent() {
-    this.go(this.film.frames.length - 1);
-    this.model.send?.("present");
+    this.go(this.film.frames.length - 1, !this.model.send);
+    if (this.model.send) this.ask("present");
   }
 
   get position() {
@@ -300,7 +305,7 @@ function render({ model, el }) {
   const player = new Player(model, el);
   const follow = () => player.go(model.get("value"), false);
   const take = () => player.take(model.get("film"), model.get("value"));
-  const ask = () => model.send("news");
+  const ask = () => player.ask("news");
   model.on("change:value", follow);
   model.on("change:film", take);
   model.on("change:news", ask);

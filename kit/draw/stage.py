@@ -124,14 +124,18 @@ class Stage:
         )
         return cls(epoch, vertices, channels, job.name, operators, tuple(_edges(job)))
 
+    def __hash__(self) -> int:
+        """Layouts are kept by stage and asked for at every frame: the channels of a large job are too many to hash."""
+        return hash((self.epoch, self.job, self.vertices))
+
     def __repr__(self) -> str:
         shape = " -> ".join(f"{vertex.name} x{vertex.parallelism}" for vertex in self.vertices)
         return f"Stage(epoch {self.epoch}: {shape}, {len(self.channels)} channels)"
 
-    def _repr_svg_(self) -> str:
+    def _repr_svg_(self) -> str | None:
         from kit.draw.chains import chains_svg
 
-        return chains_svg(self)
+        return chains_svg(self) if self.operators else None
 
     def vertex_of(self, task: str) -> StageVertex:
         """The vertex that a task is a subtask of."""

@@ -12,11 +12,11 @@ from pathlib import Path
 
 from kit.draw.job_state import Moment
 from kit.draw.layout import MARGIN, Layout, lay_out
-from kit.draw.picture import CARD, Svg
+from kit.draw.picture import CARD, LEAST_WIDTH, Svg
 from kit.draw.scene import GRAPH_TOP, LAYERS, Scene, Sprite, Words, fit, scene, words_of
 from kit.draw.stage import Stage
 
-LEAST_WIDTH, LEGEND_HEIGHT = 1100, 86
+LEGEND_HEIGHT = 86
 
 
 @cache
@@ -39,10 +39,11 @@ def still(stage: Stage, moment: Moment, words: Words | None = None) -> Svg:
 
 
 def document(width: float, height: float, drawn: str, title: str) -> Svg:
-    """A picture on its light card, `width` px wide, or as wide as there is room."""
+    """A picture on its light card, as wide as there is room; JupyterLab would cut what has a width of its own."""
+    width = max(width, LEAST_WIDTH)
     return Svg.of(
         f'<svg xmlns="http://www.w3.org/2000/svg" class="kit-stage" viewBox="0 0 {width:g} {height:g}" '
-        f'width="{width:g}" height="{height:g}" style="max-width:100%;height:auto" role="img" '
+        f'width="100%" style="max-width:{width:g}px" role="img" '
         f'aria-label="{escape(title)}">'
         f"<style>{asset('stage.css')}</style>{CARD}{drawn}</svg>",
         title,

@@ -15,6 +15,7 @@ from kit.graph.datastream import DataStream, OperatorStream
 from kit.graph.stream_graph import GraphError
 from kit.graph.transformation import Origin
 from kit.operators.broadcast import BroadcastProcess
+from kit.operators.display import described_html
 from kit.operators.process import CoProcess
 from kit.state.descriptors import MapStateDescriptor
 
@@ -63,6 +64,9 @@ class ConnectedStreams:
         inputs = (self._first.as_input(), self._second.as_input())
         spec = CoProcess(inputs, function, schema_of(returns, self._first.schema), name="co-process")
         return two_inputs(spec, self._first, self._second)
+
+    def _repr_html_(self) -> str:
+        return described_html(type(self).__name__, {}) + self._first._repr_html_() + self._second._repr_html_()
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._first!r}, {self._second!r})"

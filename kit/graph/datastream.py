@@ -17,10 +17,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kit.graph.columns import Columns, described, event_time_column, schema_of
+from kit.graph.display import facts_of, hangs_on
 from kit.graph.partitioners import PartitionerKind, PartitionFunction
 from kit.graph.stream_graph import GraphError
 from kit.graph.transformation import OperatorSettings, Origin, Transformation
 from kit.operators.base import OperatorSpec
+from kit.operators.display import described_html
 from kit.operators.function_operator import FunctionInput
 from kit.operators.process import Process, ProcessFunction
 from kit.operators.side_output import OutputTag
@@ -213,6 +215,12 @@ class DataStream:
     def _partitioned(self, kind: PartitionerKind, key_columns: tuple[str, ...] = ()) -> tuple[Origin, ...]:
         return tuple(replace(origin, partitioner=kind, key_columns=key_columns) for origin in self._origins)
 
+    def _facts(self) -> dict[str, Any]:
+        return {"hangs on": hangs_on(self._origins), "event time": self._time_column()}
+
+    def _repr_html_(self) -> str:
+        return described_html(type(self).__name__, self._facts(), self.schema)
+
     def __repr__(self) -> str:
         sources = ", ".join(origin.transformation.label for origin in self._origins)
         return f"{type(self).__name__}({sources}: {described(self.schema)})"
@@ -228,6 +236,9 @@ class OperatorStream(OperatorSettings, DataStream):
         DataStream.__init__(self, env, (Origin(transformation),), schema)
         self._transformation = transformation
         self._side_outputs: dict[str, pa.Schema] = {}
+
+    def _facts(self) -> dict[str, Any]:
+        return facts_of(self._transformation) | {"event time": self._time_column()}
 
     def side_output(self, tag: OutputTag) -> DataStream:
         """The records that the operator sets aside under this tag.
@@ -263,6 +274,11 @@ class StreamSink(OperatorSettings):
     def __init__(self, env: StreamEnvironment, transformation: Transformation) -> None:
         self._env = env
         self._transformation = transformation
+
+    def _repr_html_(self) -> str:
+        spec = self._transformation.spec
+        path = {"path": spec.sink.path} if isinstance(spec, SinkSpec) else {}
+        return described_html("StreamSink", facts_of(self._transformation) | path, spec.input_schemas[0])
 
     def __repr__(self) -> str:
         return f"StreamSink({self._transformation.label})"

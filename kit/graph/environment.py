@@ -18,7 +18,11 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+import pandas as pd
+
 from kit.graph.datastream import OperatorStream
+from kit.graph.display import environment_html, operators_table, picture
+from kit.graph.drafts import Drafts
 from kit.graph.execution_graph import ExecutionGraph
 from kit.graph.hashing import murmur3_128
 from kit.graph.job_graph import JobGraph, create_job_graph
@@ -38,6 +42,9 @@ class StreamEnvironment:
     `chaining` False every operator gets a task of its own. Without `restart` a job restarts if it takes periodic
     checkpoints: for ever, ever more slowly, as in Flink (`default_restart_strategy`); in the lab ten times. For
     `buffer_rows`, `buffer_bytes` and `channel_credits` see `JobSettings`. Raises GraphError and SettingError.
+
+    In a notebook a cell may be run again: what it added before goes then, with what hung on it. Elsewhere each line
+    adds to what is there.
     """
 
     def __init__(
@@ -72,7 +79,12 @@ class StreamEnvironment:
             buffer_bytes=buffer_bytes,
             channel_credits=channel_credits,
         )
-        self.operators: list[Transformation] = []
+        self.drafts = Drafts()
+
+    @property
+    def operators(self) -> list[Transformation]:
+        """The operators there are now, each after those that it hangs on."""
+        return list(self.drafts)
 
     def from_source(self, source: Source, uid: str | None = None, name: str | None = None) -> OperatorStream:
         """The stream of a source's records."""
@@ -81,12 +93,11 @@ class StreamEnvironment:
 
     def add_operator(self, spec: OperatorSpec, *inputs: tuple[Origin, ...]) -> Transformation:
         """Add an operator of any kind; `inputs` has, for each of its inputs, where the records come from."""
-        operator = Transformation(len(self.operators) + 1, spec, inputs, self.parallelism, self.max_parallelism)
-        self.operators.append(operator)
-        return operator
+        return self.drafts.add(spec, inputs, self.parallelism, self.max_parallelism)
 
     def stream_graph(self) -> StreamGraph:
         """The job as it is written down now."""
+        self.drafts.warn_of_missed()
         if not self.operators:
             raise GraphError(f"job {self.name!r} has no operators: begin with env.from_source(...)")
         return StreamGraph(
@@ -105,6 +116,16 @@ class StreamEnvironment:
     def execution_graph(self, parallelism: Mapping[str, int] | None = None) -> ExecutionGraph:
         """The job as subtasks and channels, with another parallelism for some vertices if given."""
         return ExecutionGraph(self.job_graph(), parallelism)
+
+    def to_pandas(self) -> pd.DataFrame:
+        """One row an operator: operator, kind, uid, parallelism, inputs, columns."""
+        return operators_table(self.drafts)
+
+    def _repr_svg_(self) -> str | None:
+        return picture(self)
+
+    def _repr_html_(self) -> str | None:
+        return environment_html(self) if picture(self) is None else None
 
     def __repr__(self) -> str:
         return f"StreamEnvironment({self.name!r}, {len(self.operators)} operators)"

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from kit.graph.connected_streams import two_inputs
 from kit.graph.stream_graph import GraphError
+from kit.operators.display import described_html
 from kit.operators.function_operator import FunctionInput
 from kit.operators.interval_join import IntervalJoin
 from kit.operators.side_output import OutputTag
@@ -54,6 +55,9 @@ class IntervalJoined:
         """The pairs: the columns of the left record, then those of the right one (a key of one name is there once)."""
         return two_inputs(self._spec, self._left, self._right)
 
+    def _repr_html_(self) -> str:
+        return described_html(type(self).__name__, {}) + self._left._repr_html_() + self._right._repr_html_()
+
     def __repr__(self) -> str:
         return f"IntervalJoined({self._left!r}, {self._right!r})"
 
@@ -93,6 +97,9 @@ class JoinedStreams:
         left, right = self._left.key_by(*self._left_keys), self._right.key_by(*self._right_keys)
         spec = WindowJoin(*timed_inputs("join", left, right), self._assigner, name="window-join")
         return two_inputs(spec, left, right)
+
+    def _repr_html_(self) -> str:
+        return described_html(type(self).__name__, {}) + self._left._repr_html_() + self._right._repr_html_()
 
     def __repr__(self) -> str:
         return f"JoinedStreams({self._left!r}, {self._right!r})"

@@ -6,6 +6,7 @@ Follows Flink's `KeyedStream`.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from kit.graph.columns import Columns, schema_of
 from kit.graph.datastream import DataStream, OperatorStream
@@ -101,6 +102,9 @@ class KeyedStream(DataStream):
         `orders.key_by("id").interval_join(payments.key_by("order")).between(0, 60_000).join()`
         """
         return IntervalJoined(self, other)
+
+    def _facts(self) -> dict[str, Any]:
+        return {"key": ", ".join(self.key_columns), **super()._facts()}
 
     def as_input(self) -> FunctionInput:
         """The stream as an input of an operator: columns, key, event time."""

@@ -11,8 +11,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Self
 
+from kit.graph.cells import CellRun
 from kit.graph.partitioners import PartitionerKind, PartitionFunction
-from kit.graph.stream_graph import ChainingStrategy, GraphError, StreamEdge, StreamNode, check_uids
+from kit.graph.stream_graph import ChainingStrategy, GraphError, StreamEdge, StreamNode
 from kit.operators.base import OperatorSpec
 from kit.state.key_groups import UPPER_BOUND_MAX_PARALLELISM
 
@@ -46,6 +47,8 @@ class Transformation:
     uid: str | None = None
     name: str | None = None
     chaining: ChainingStrategy = ChainingStrategy.ALWAYS
+    cell: CellRun | None = None
+    """The cell of a notebook that added it."""
 
     @property
     def label(self) -> str:
@@ -102,11 +105,12 @@ class OperatorSettings:
     _transformation: Transformation
 
     def uid(self, uid: str) -> Self:
-        """Under which name checkpoints keep the operator's state. Raises DuplicateUidError when it is taken."""
+        """Under which name checkpoints keep the operator's state. Raises DuplicateUidError when it is taken: the
+        operator is not in the job then, which is as it was before.
+        """
         if not uid:
             raise GraphError(f"the uid of {self._transformation.label!r} is empty: give it at least one character")
-        self._transformation.uid = uid
-        check_uids((other.uid, f"{other.name or other.spec.name!r} (#{other.number})") for other in self._env.operators)
+        self._env.drafts.give_uid(self._transformation, uid)
         return self
 
     def name(self, name: str) -> Self:

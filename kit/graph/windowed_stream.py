@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from kit.graph.columns import Columns, schema_of
 from kit.graph.stream_graph import GraphError
 from kit.operators.aggregates import Aggregate, named_aggregates
+from kit.operators.display import described_html
 from kit.operators.side_output import OutputTag
 from kit.operators.window import WindowAggregate, WindowProcess, WindowReduce
 from kit.operators.window_assigners import EventTimeSessionWindows, WindowAssigner
@@ -86,6 +87,10 @@ class WindowedStream:
             )
         where = (keyed.schema, keyed.key_columns, self._assigner, self._time_column)
         return keyed._then(spec(*where, *arguments, **self._settings, name="window"))
+
+    def _repr_html_(self) -> str:
+        facts = {"windows": self._assigner, "event time": self._time_column, **self._settings, **self._keyed._facts()}
+        return described_html("WindowedStream", facts, self._keyed.schema)
 
     def __repr__(self) -> str:
         return f"WindowedStream({self._assigner}, by {', '.join(self._keyed.key_columns)})"

@@ -364,8 +364,9 @@ class Lab:
 
     def kill(self, worker: int) -> Step:
         """Kill a worker: all subtasks with this index are gone at once."""
-        if not any(task.subtask == worker for task in self._world.tasks.values()):
-            raise LabError(f"no worker {worker} runs now")
+        workers = sorted({task.subtask for task in self._world.tasks.values()})
+        if worker not in workers:
+            raise LabError(f"no worker {worker} runs now; there are {', '.join(map(str, workers)) or 'none'}")
         return self._do(Action(ActionKind.KILL, str(worker)))
 
     def lose_operator_event(self, task: str) -> Step:

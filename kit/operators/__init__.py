@@ -3,17 +3,32 @@
 from kit.operators.aggregate import KeyedAggregate
 from kit.operators.aggregates import Aggregate, avg, count, max_, min_, sum_
 from kit.operators.base import Operator, OperatorContext, OperatorSpec, Output
-from kit.operators.batch_process import BatchContext, KeyedBatchFunction, KeyedBatchProcess
+from kit.operators.batch_process import BatchContext, BatchState, BatchTimers, KeyedBatchFunction, KeyedBatchProcess
 from kit.operators.broadcast import (
+    BroadcastContext,
     BroadcastProcess,
     BroadcastProcessFunction,
+    KeyedBroadcastContext,
     KeyedBroadcastProcessFunction,
+    KeyedReadOnlyContext,
     ReadOnlyBroadcastState,
+    ReadOnlyContext,
+)
+from kit.operators.checkpointed import (
+    CheckpointedFunction,
+    FunctionInitializationContext,
+    FunctionSnapshotContext,
+    OperatorStates,
 )
 from kit.operators.coordinator import OperatorCoordinator, OperatorCoordinatorContext
 from kit.operators.file_sources import CsvSource, ParquetSource, TextSource
 from kit.operators.files import CommitError
-from kit.operators.function_operator import FunctionContext, FunctionInput, ProcessContext
+from kit.operators.function_operator import (
+    FunctionInput,
+    KeyedProcessFunctionContext,
+    ProcessFunctionContext,
+    TimerServiceView,
+)
 from kit.operators.interval_join import IntervalJoin
 from kit.operators.memory_sources import CollectionSource, GeneratorSource
 from kit.operators.process import (
@@ -48,8 +63,12 @@ from kit.operators.window_join import WindowJoin
 __all__ = [
     "Aggregate",
     "BatchContext",
+    "BatchState",
+    "BatchTimers",
+    "BroadcastContext",
     "BroadcastProcess",
     "BroadcastProcessFunction",
+    "CheckpointedFunction",
     "CoProcess",
     "CoProcessFunction",
     "CollectSink",
@@ -59,17 +78,21 @@ __all__ = [
     "EventTimeSessionWindows",
     "Filter",
     "FlatMap",
-    "FunctionContext",
+    "FunctionInitializationContext",
     "FunctionInput",
+    "FunctionSnapshotContext",
     "GeneratorSource",
     "IntervalJoin",
     "KeyedAggregate",
     "KeyedBatchFunction",
     "KeyedBatchProcess",
+    "KeyedBroadcastContext",
     "KeyedBroadcastProcessFunction",
     "KeyedCoProcessFunction",
     "KeyedProcess",
     "KeyedProcessFunction",
+    "KeyedProcessFunctionContext",
+    "KeyedReadOnlyContext",
     "KeyedReduce",
     "Map",
     "MapBatches",
@@ -78,14 +101,16 @@ __all__ = [
     "OperatorCoordinator",
     "OperatorCoordinatorContext",
     "OperatorSpec",
+    "OperatorStates",
     "Output",
     "OutputTag",
     "ParquetSink",
     "ParquetSource",
     "Process",
-    "ProcessContext",
     "ProcessFunction",
+    "ProcessFunctionContext",
     "ReadOnlyBroadcastState",
+    "ReadOnlyContext",
     "ReadResult",
     "Rename",
     "SchemaError",
@@ -100,6 +125,7 @@ __all__ = [
     "SplitEnumerator",
     "SplitReader",
     "TextSource",
+    "TimerServiceView",
     "TimestampsAndWatermarks",
     "TumblingEventTimeWindows",
     "UserFunctionError",

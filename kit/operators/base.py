@@ -57,6 +57,7 @@ class OperatorContext(Protocol):
     job_id: str
     output: Output
     operator_state: OperatorStateStore
+    restored_checkpoint_id: int | None
 
     @property
     def keyed_state(self) -> HeapKeyedStateBackend:

@@ -52,7 +52,7 @@ class BatchState:
         descriptor = self._table.descriptor
         if not entries.null_count or not isinstance(descriptor, ValueStateDescriptor) or descriptor.default is None:
             return entries
-        return pc.if_else(entries.is_valid(), entries, pa.scalar(descriptor.default, entries.type))
+        return pc.if_else(entries.is_valid(), entries, pa.scalar(descriptor.default, entries.type)).cast(entries.type)
 
     def update(self, values: Values, where: Mask = None) -> None:
         """Set the entry of each row's key; a null removes it. `values` is one value, or has one for each row meant."""
@@ -163,23 +163,30 @@ class BatchContext(TimeView):
 
 
 class KeyedBatchFunction:
-    """What a user writes: all hooks but `process_batch` may be left out."""
+    """What a user writes: all hooks but `process_batch` may be left out.
+
+    Each hook gets a `BatchContext`: keys, state, timers and output of the batch.
+    """
 
     def open(self, ctx: BatchContext) -> None:
-        """Called once before the first batch; `ctx.keys` has no rows."""
+        """Called once before the first batch; `ctx` is a `BatchContext` whose `keys` has no rows."""
 
     def process_batch(self, batch: pa.RecordBatch, ctx: BatchContext) -> None:
-        """Called for each batch; `ctx.emit(...)` what comes of it."""
+        """Called for each batch; `ctx.emit(...)` what comes of it. `ctx` is a `BatchContext`."""
         raise NotImplementedError(f"{type(self).__name__} does not define process_batch(batch, ctx)")
 
     def on_timers(self, ctx: BatchContext) -> None:
-        """Called when timers fire: `ctx.keys` and `ctx.timestamps_ms` have a row for each, the earliest first."""
+        """Called when timers fire: `ctx.keys` and `ctx.timestamps_ms` have a row for each, the earliest first.
+
+        `ctx` is a `BatchContext`.
+        """
 
 
 class KeyedBatchProcess(FunctionSpec):
     """A `KeyedBatchFunction`; its one input has a key."""
 
     hooks = ("process_batch",)
+    rows = False
 
     def create(self) -> KeyedBatchOperator:
         """One subtask's operator."""

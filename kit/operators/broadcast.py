@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from kit.operators.function_operator import (
-    FunctionContext,
     FunctionOperator,
     KeyedFunctionOperator,
-    ProcessContext,
+    KeyedProcessFunctionContext,
+    ProcessFunctionContext,
 )
 from kit.operators.process import FunctionSpec
 from kit.operators.rows import Row
@@ -28,36 +28,55 @@ from kit.state.operator_store import BroadcastState
 
 
 class BroadcastProcessFunction:
-    """What a user writes for a stream connected with a broadcast one."""
+    """What a user writes for a stream connected with a broadcast one.
 
-    def open(self, ctx: ReadContext) -> None:
-        """Called once before the first row."""
+    Rows of the stream come with a `ReadOnlyContext`, those of the broadcast one with a `BroadcastContext`.
+    """
 
-    def process_element(self, row: Row, ctx: ReadContext) -> None:
-        """Called for each row of the stream; `ctx.broadcast_state(...)` can be read."""
+    def open(self, ctx: ReadOnlyContext) -> None:
+        """Called once before the first row; `ctx` is a `ReadOnlyContext`."""
+
+    def process_element(self, row: Row, ctx: ReadOnlyContext) -> None:
+        """Called for each row of the stream; `ctx.broadcast_state(...)` can be read.
+
+        `ctx` is a `ReadOnlyContext`.
+        """
         raise NotImplementedError(f"{type(self).__name__} does not define process_element(row, ctx)")
 
     def process_broadcast_element(self, row: Row, ctx: BroadcastContext) -> None:
-        """Called in every subtask for each row of the broadcast stream; `ctx.broadcast_state(...)` can be written."""
+        """Called in every subtask for each row of the broadcast stream; `ctx.broadcast_state(...)` can be written.
+
+        `ctx` is a `BroadcastContext`.
+        """
         raise NotImplementedError(f"{type(self).__name__} does not define process_broadcast_element(row, ctx)")
 
 
 class KeyedBroadcastProcessFunction:
-    """What a user writes for a keyed stream connected with a broadcast one."""
+    """What a user writes for a keyed stream connected with a broadcast one.
 
-    def open(self, ctx: KeyedReadContext) -> None:
-        """Called once before the first row."""
+    Rows and timers of the keyed stream come with a `KeyedReadOnlyContext`, rows of the broadcast one with a
+    `KeyedBroadcastContext`.
+    """
 
-    def process_element(self, row: Row, ctx: KeyedReadContext) -> None:
-        """Called for each row of the keyed stream, with its key's state and timers; broadcast state can be read."""
+    def open(self, ctx: KeyedReadOnlyContext) -> None:
+        """Called once before the first row; `ctx` is a `KeyedReadOnlyContext`."""
+
+    def process_element(self, row: Row, ctx: KeyedReadOnlyContext) -> None:
+        """Called for each row of the keyed stream, with its key's state and timers; broadcast state can be read.
+
+        `ctx` is a `KeyedReadOnlyContext`.
+        """
         raise NotImplementedError(f"{type(self).__name__} does not define process_element(row, ctx)")
 
     def process_broadcast_element(self, row: Row, ctx: KeyedBroadcastContext) -> None:
-        """Called in every subtask for each row of the broadcast stream; broadcast state can be written."""
+        """Called in every subtask for each row of the broadcast stream; broadcast state can be written.
+
+        `ctx` is a `KeyedBroadcastContext`.
+        """
         raise NotImplementedError(f"{type(self).__name__} does not define process_broadcast_element(row, ctx)")
 
-    def on_timer(self, timestamp_ms: int, ctx: KeyedReadContext) -> None:
-        """Called when a timer fires, for the key it was registered for."""
+    def on_timer(self, timestamp_ms: int, ctx: KeyedReadOnlyContext) -> None:
+        """Called when a timer fires, for the key it was registered for; `ctx` is a `KeyedReadOnlyContext`."""
 
 
 class ReadOnlyBroadcastState:
@@ -82,7 +101,7 @@ class ReadOnlyBroadcastState:
         return f"ReadOnlyBroadcastState({self._state.name!r}, {len(self._state)} entries)"
 
 
-class BroadcastContext(FunctionContext):
+class BroadcastContext(ProcessFunctionContext):
     """What a function sees of a broadcast row."""
 
     _operator: BroadcastOperator | KeyedBroadcastOperator
@@ -102,7 +121,7 @@ class KeyedBroadcastContext(BroadcastContext):
         self._operator.apply_to_keyed_state(descriptor, function)
 
 
-class ReadContext(FunctionContext):
+class ReadOnlyContext(ProcessFunctionContext):
     """What a function sees of a row that is not broadcast."""
 
     _operator: BroadcastOperator
@@ -112,7 +131,7 @@ class ReadContext(FunctionContext):
         return ReadOnlyBroadcastState(self._operator.broadcast_state(descriptor))
 
 
-class KeyedReadContext(ProcessContext):
+class KeyedReadOnlyContext(KeyedProcessFunctionContext):
     """What a function sees of a row or timer of the keyed stream."""
 
     _operator: KeyedBroadcastOperator
@@ -145,7 +164,7 @@ class BroadcastOperator(_WithBroadcastState):
 
     def create_contexts(self) -> list[Any]:
         """One to read, one to write."""
-        return [ReadContext(self), BroadcastContext(self)]
+        return [ReadOnlyContext(self), BroadcastContext(self)]
 
 
 class KeyedBroadcastOperator(_WithBroadcastState, KeyedFunctionOperator):
@@ -153,7 +172,7 @@ class KeyedBroadcastOperator(_WithBroadcastState, KeyedFunctionOperator):
 
     def create_contexts(self) -> list[Any]:
         """One to read, with state and timers; one to write."""
-        return [KeyedReadContext(self), KeyedBroadcastContext(self)]
+        return [KeyedReadOnlyContext(self), KeyedBroadcastContext(self)]
 
     def apply_to_keyed_state(self, descriptor: StateDescriptor, function: Callable[[Any, KeyedState], None]) -> None:
         """Call a function for every key that has an entry in a state."""

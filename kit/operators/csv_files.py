@@ -10,6 +10,7 @@ those that it leaves out (blank lines) among those it is told to skip.
 
 from __future__ import annotations
 
+import codecs
 import io
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -51,6 +52,15 @@ class CsvDialect:
     multiline: bool = False
     encoding: str = "utf8"
     types: Mapping[str, pa.DataType] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for name, value in (("delimiter", self.delimiter), ("quote", self.quote), ("escape", self.escape)):
+            if value is not None and len(value) != 1:
+                raise ValueError(f"CsvSource: {name} is {value!r}, but must be one character")
+        try:
+            codecs.lookup(self.encoding)
+        except LookupError:
+            raise ValueError(f"CsvSource: there is no encoding {self.encoding!r}") from None
 
     def parse_options(self) -> pa_csv.ParseOptions:
         """Arrow's words for it."""

@@ -26,6 +26,16 @@ from kit.operators.text_files import COLUMNS, TextReader, is_compressed
 RowRange = tuple[str, int, int]
 
 _MOST_BYTES = 64 << 20
+_MOST_TOLD = 4
+
+
+class _Paths(tuple[str, ...]):
+    """Many paths, told shortly."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return super().__repr__() if len(self) < _MOST_TOLD else f"({self[0]!r}, ...: {len(self)} files)"
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,7 +50,7 @@ class _FileSource(Source):
         """The files, which `path` becomes."""
         found = files.find_files(self.path, suffixes, may_be_empty=may_be_empty)
         paths = tuple(file.path for file in found)
-        self._set(path=paths[0] if len(paths) == 1 else paths)
+        self._set(path=paths[0] if len(paths) == 1 else _Paths(paths))
         return found
 
     def _take_keys(self, found: Sequence[files.Found], types: pa.Schema) -> None:

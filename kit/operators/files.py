@@ -78,7 +78,11 @@ def find_files(path: Paths, suffixes: tuple[str, ...], *, may_be_empty: bool = F
     given, or below the first part of a pattern that has a wildcard, are its keys. Raises FileNotFoundError for what is
     not there, ValueError for a file of no bytes, both naming it.
     """
-    given = [path] if isinstance(path, str | os.PathLike) else list(path)
+    given = [path] if isinstance(path, str | os.PathLike) else list(path) if isinstance(path, Iterable) else []
+    if not all(isinstance(one, str | os.PathLike) for one in given) or not isinstance(
+        path, str | os.PathLike | Iterable
+    ):
+        raise TypeError(f"a path is a text, a pathlib.Path, or several of these, and this is {path!r}")
     found = [file for one in given for file in _files_at(absolute(one), suffixes)]
     if not found:
         kind = " or ".join(suffixes) + " " if any(suffixes) else ""

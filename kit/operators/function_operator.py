@@ -17,6 +17,7 @@ from typing import Any
 import pyarrow as pa
 
 from kit.operators.base import Operator
+from kit.operators.checkpointed import CheckpointedFunction, FunctionInitializationContext, FunctionSnapshotContext
 from kit.operators.rows import Row, RowMaker
 from kit.operators.side_output import OutputTag
 from kit.operators.spec import UserFunctionError, key_type_of
@@ -66,7 +67,7 @@ class TimeView:
         return self._operator.context.processing_time_ms
 
 
-class FunctionContext(TimeView):
+class ProcessFunctionContext(TimeView):
     """What a function sees of the operator.
 
     `timestamp_ms` is the row's event time (None for a row without one).
@@ -110,7 +111,7 @@ class TimerServiceView(TimeView):
         self._operator.timers.delete_processing_time_timer(timestamp_ms)
 
 
-class ProcessContext(FunctionContext):
+class KeyedProcessFunctionContext(ProcessFunctionContext):
     """What a function sees on a keyed input.
 
     `current_key` is the key of the row or timer (a dict when the key has several columns), `timestamp_ms` its event
@@ -145,7 +146,19 @@ class FunctionOperator(Operator):
 
     def create_contexts(self) -> list[Any]:
         """What the function sees on each input; `open` is given the first."""
-        return [FunctionContext(self) for _ in self._inputs]
+        return [ProcessFunctionContext(self) for _ in self._inputs]
+
+    def initialize_state(self) -> None:
+        """Let a function that has operator state of its own take it up."""
+        if isinstance(self.function, CheckpointedFunction):
+            given = FunctionInitializationContext(self.context)
+            self.call("no row yet", self.function.initialize_state, given)
+
+    def snapshot_state(self, checkpoint_id: int) -> None:
+        """Let such a function put into its state what the checkpoint is to keep."""
+        if isinstance(self.function, CheckpointedFunction):
+            taken = FunctionSnapshotContext(checkpoint_id)
+            self.call(f"checkpoint {checkpoint_id}", self.function.snapshot_state, taken)
 
     def open(self) -> None:
         """Let the function prepare."""
@@ -208,10 +221,11 @@ class KeyedFunctionOperator(FunctionOperator):
 
     def create_contexts(self) -> list[Any]:
         """What the function sees on each input, and in `on_timer`."""
-        return [ProcessContext(self) for _ in self._inputs]
+        return [KeyedProcessFunctionContext(self) for _ in self._inputs]
 
     def initialize_state(self) -> None:
         """Register the timers."""
+        super().initialize_state()
         self.timers = self.context.keyed_state.timer_service("user-timers")
 
     def state(self, descriptor: StateDescriptor) -> KeyedState:

@@ -46,7 +46,7 @@ def key_type_of_both(left: FunctionInput, right: FunctionInput, operator: str) -
     """
     types = [given.key_type(operator) for given in (left, right)]
     for given in (left, right):
-        row_type(given.schema, operator)
+        row_type(given.schema, operator, in_columns=True)
     parts = [[stored_type(given.schema.field(key).type) for key in given.keys] for given in (left, right)]
     if parts[0] != parts[1]:
         raise SchemaError(f"{operator}: the keys have types {types[0]} and {types[1]}: cast one before")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -20,6 +21,7 @@ from kit.operators.spec import shorten
 _SHORTEST_BLOCK_ROWS = 1 << 16
 _LONGEST_BLOCK_ROWS = 1 << 22
 _VALUES = 100
+_INDEX = re.compile(r"__index_level_\d+__")
 _UINT32 = np.uint64(0xFFFFFFFF)
 
 
@@ -78,14 +80,15 @@ class _RangeSource(Source):
 
 @dataclass(frozen=True, eq=False)
 class CollectionSource(_RangeSource):
-    """Rows given as dicts (or as an Arrow batch), for lessons; `columns` is their schema, inferred where it is None.
+    """Rows given as dicts (or as a table of Arrow, of polars, or of pandas without its index), for lessons; `columns`
+    is their schema, inferred where it is None.
 
     Each subtask reads one range of the rows, the first the first, as Spark's `parallelize` deals them out; `splits`
     says otherwise. Raises ValueError for a row that has other columns than the first one (or than `columns`), and for a
     value that does not fit.
     """
 
-    rows: Sequence[Mapping[str, Any]] | pa.RecordBatch
+    rows: Sequence[Mapping[str, Any]] | pa.RecordBatch | Any
     columns: pa.Schema | None = None
     _batch: pa.RecordBatch = field(init=False)
 
@@ -93,7 +96,8 @@ class CollectionSource(_RangeSource):
         super().__post_init__()
         batch = self.rows
         if not isinstance(batch, pa.RecordBatch):
-            batch = _batch_of(list(batch), self.columns)
+            is_table = hasattr(batch, "__arrow_c_stream__")
+            batch = _batch_of_table(batch, self.columns) if is_table else _batch_of(list(batch), self.columns)
         object.__setattr__(self, "_batch", batch)
 
     @property
@@ -114,6 +118,17 @@ class CollectionSource(_RangeSource):
         return f"CollectionSource({self.row_count} rows)"
 
 
+def _batch_of_table(rows: Any, columns: pa.Schema | None) -> pa.RecordBatch:
+    """A table as columns; those of `columns` if they are given."""
+    table = pa.table(rows).replace_schema_metadata()
+    table = table.select([name for name in table.column_names if not _INDEX.fullmatch(name)])
+    if columns is not None:
+        table = table.select(columns.names).cast(columns)
+    arrays = [column.combine_chunks() for column in table.columns]
+    arrays = [array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array for array in arrays]
+    return pa.RecordBatch.from_arrays(arrays, schema=table.schema)
+
+
 def _batch_of(rows: list[Any], columns: pa.Schema | None) -> pa.RecordBatch:
     """Rows given by hand as columns; raises ValueError, naming the row that does not fit."""
     if columns is None and not rows:
@@ -121,6 +136,8 @@ def _batch_of(rows: list[Any], columns: pa.Schema | None) -> pa.RecordBatch:
     for number, row in enumerate(rows):
         if not isinstance(row, Mapping):
             raise ValueError(f"CollectionSource: row {number} is {shorten(repr(row))}, expected a dict of columns")
+        if not row:
+            raise ValueError(f"CollectionSource: row {number} has no columns: give each row one or more")
         names = rows[0].keys() if columns is None else set(columns.names)
         if row.keys() != names:
             expected = "row 0 has" if columns is None else "`columns` are"

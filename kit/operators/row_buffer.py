@@ -38,7 +38,9 @@ class RowBuffer:
         self._given = given
         self._kept_until = kept_until
         self._key_type = backend.key_type
-        self._table = backend.table(ValueStateDescriptor(name, row_type(given.schema, operator)), pa.int64())
+        self._table = backend.table(
+            ValueStateDescriptor(name, row_type(given.schema, operator, in_columns=True)), pa.int64()
+        )
         self.index = KeyTimeIndex(backend.key_type, 3)
         self._next = 0
         slots = self._table.entries()

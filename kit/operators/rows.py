@@ -10,13 +10,14 @@ function makes. None is a value of every column that may be null.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 
-from kit.operators.spec import UserFunctionError, column_list, function_name, shorten
+from kit.operators.spec import UserFunctionError, batch_of, column_list, function_name, shorten
+from kit.state.arrow_types import type_in_rows
 
 Row = dict[str, Any]
 
@@ -43,14 +44,15 @@ class RowMaker:
         names = frozenset(schema.names)
         try:
             if all(row.keys() == names for row in rows):
-                batch = pa.RecordBatch.from_pylist(rows, schema=schema)
-                if not _forbidden_null(batch):
+                batch = batch_of(rows, schema)
+                nested = [column for column in schema if pa.types.is_nested(column.type)]
+                if not _forbidden_null(batch) and not any(_inner_misfit(row, nested) for row in rows if nested):
                     return batch
         except (pa.ArrowException, TypeError, ValueError, AttributeError, OverflowError):
             pass
         for row, source in zip(rows, given, strict=True):
             self.check(row, schema, f"row {source}")
-        return pa.RecordBatch.from_pylist([dict(row) for row in rows], schema=schema)
+        return batch_of([dict(row) for row in rows], schema)
 
     def check(self, row: Any, schema: pa.Schema, at: str) -> None:
         """Raise UserFunctionError unless the row, made of what `at` describes, fits the columns."""
@@ -76,7 +78,33 @@ def _misfit(row: Any, schema: pa.Schema) -> str:
             of_type = "" if value is None else f" ({type(value).__name__})"
             null = "" if column.nullable else " not null"
             return f"column {column.name!r} is {column.type}{null}, and {shorten(repr(value))}{of_type} does not fit"
+    return _inner_misfit(row, schema)
+
+
+def _inner_misfit(row: Mapping[str, Any], columns: Iterable[pa.Field]) -> str:
+    """What is wrong with the dicts within a row, or nothing: Arrow itself would drop and fill in their keys."""
+    for column in columns:
+        for keys in _misnamed_inside(row[column.name], column.type):
+            return f"column {column.name!r} is {column.type}, and a dict in it has the keys {quoted(keys) or 'none'}"
     return ""
+
+
+def _misnamed_inside(value: Any, type: pa.DataType) -> Iterator[Iterable[str]]:
+    """The keys of each dict in a value that are not those of its struct."""
+    if isinstance(value, Mapping) and pa.types.is_struct(type):
+        if value.keys() != {each.name for each in type}:
+            yield value.keys()
+        else:
+            for each in type:
+                yield from _misnamed_inside(value[each.name], each.type)
+    elif isinstance(value, list | tuple) and _holds_values(type):
+        for item in value:
+            yield from _misnamed_inside(item, type.value_type)
+
+
+def _holds_values(type: pa.DataType) -> bool:
+    lists = pa.types.is_list(type) or pa.types.is_large_list(type) or pa.types.is_fixed_size_list(type)
+    return lists and pa.types.is_nested(type.value_type)
 
 
 def misnamed(row: Mapping[str, Any], schema: pa.Schema) -> str:
@@ -97,7 +125,7 @@ def _fits(value: Any, column: pa.Field) -> bool:
     if value is None:
         return bool(column.nullable)
     try:
-        pa.array([value], column.type)
+        pa.array([value], type_in_rows(column.type) or column.type)
     except (pa.ArrowException, TypeError, ValueError, AttributeError, OverflowError):
         return False
     return True

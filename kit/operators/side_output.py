@@ -13,6 +13,8 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from kit.operators.spec import check_stream
+
 
 @dataclass(frozen=True, slots=True)
 class OutputTag:
@@ -28,6 +30,7 @@ class OutputTag:
         if not name:
             raise ValueError("an output tag needs a name: the side output is found by it")
         schema = columns if isinstance(columns, pa.Schema) else pa.schema(list(columns.items()))
+        check_stream(schema, f"OutputTag({name!r})")
         object.__setattr__(self, "name", name)
         object.__setattr__(self, "schema", schema)
 

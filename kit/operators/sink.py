@@ -23,10 +23,12 @@ import re
 from dataclasses import dataclass, field
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from kit.operators import files
 from kit.operators.base import Operator
-from kit.operators.spec import ResolvedSpec
+from kit.operators.display import described_html
+from kit.operators.spec import ResolvedSpec, SchemaError
 from kit.protocol.snapshots import Effect
 from kit.state.descriptors import ListStateDescriptor
 
@@ -57,12 +59,18 @@ class Sink:
         """Itself: it never changes."""
         return self
 
+    def _repr_html_(self) -> str:
+        return described_html(type(self).__name__, {"path": self.path, "mode": self.mode})
+
     def staged_path(self, job_id: str, subtask: int, part: int, checkpoint_id: int) -> str:
         """The file in which checkpoint `checkpoint_id` stages the rows that end with the barrier of checkpoint
         `part`.
         """
         again = "" if part == checkpoint_id else f"-in-{checkpoint_id}"
         return f"{files.staging_directory(self.path, job_id)}/part-{subtask}-{part}{again}.parquet"
+
+    def check(self, schema: pa.Schema, operator: str) -> None:
+        """Raise SchemaError for a column that cannot be written here."""
 
     @staticmethod
     def is_part(name: str) -> bool:
@@ -106,6 +114,16 @@ class ParquetSink(Sink):
         object.__setattr__(self, "path", files.absolute(self.path))
         files.check_output_directory(self.path)
 
+    def check(self, schema: pa.Schema, operator: str) -> None:
+        """Raise SchemaError for a column of a type that Parquet has not."""
+        for column in schema:
+            try:
+                pq.ParquetWriter(pa.BufferOutputStream(), pa.schema([column])).close()
+            except pa.ArrowException as error:
+                raise SchemaError(
+                    f"{operator}: column {column.name!r} is {column.type}, which a Parquet file cannot hold: {error}"
+                ) from None
+
 
 @dataclass(frozen=True, eq=False)
 class CollectSink(Sink):
@@ -127,6 +145,7 @@ class SinkSpec(ResolvedSpec):
     sink: Sink
 
     def _resolve(self) -> None:
+        self.sink.check(self.input_schema, self.name)
         self._set(input_schemas=(self.input_schema,))
 
     def create(self) -> SinkOperator:

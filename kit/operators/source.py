@@ -20,6 +20,8 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
+from kit.operators.display import described_html
+
 Split = dict[str, Any]
 
 DEFAULT_BATCH_ROWS = 1 << 16
@@ -70,6 +72,9 @@ class Source:
     def __deepcopy__(self, memo: dict[int, object]) -> Source:
         """Itself: it never changes."""
         return self
+
+    def _repr_html_(self) -> str:
+        return described_html(type(self).__name__, {"": repr(self)}, self.schema)
 
     @property
     def schema(self) -> pa.Schema:

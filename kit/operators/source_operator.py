@@ -22,6 +22,7 @@ import pyarrow as pa
 
 from kit.operators.base import Operator
 from kit.operators.source import Source, Split
+from kit.operators.spec import as_rows
 from kit.operators.split_enumerator import ASSIGN_SPLIT, BACKLOG, NO_MORE_SPLITS, REQUEST_SPLIT
 from kit.state.descriptors import ListStateDescriptor
 
@@ -73,9 +74,10 @@ class _HeldSplit:
 class SourceOperator(Operator):
     """Reads the splits that its coordinator assigns, one after the other."""
 
-    def __init__(self, source: Source, name: str) -> None:
+    def __init__(self, source: Source, name: str, schema: pa.Schema | None = None) -> None:
         self._source = source
         self._name = name
+        self._schema = schema  # None: what is read goes on as it is
         self._held: list[_HeldSplit] = []
         self._last_index = -1
         self._asking = self._reading = self._exhausted = False
@@ -116,7 +118,7 @@ class SourceOperator(Operator):
         if batch is not None and batch.num_rows:
             if self._due_ms is not None and self._source.rows_per_second is not None:
                 self._due_ms += batch.num_rows * 1_000 / self._source.rows_per_second
-            self.context.output.emit(batch)
+            self.context.output.emit(batch if self._schema is None else as_rows(batch.to_struct_array(), self._schema))
         if finished:
             self._last_index = _index(current)
             del self._held[0]

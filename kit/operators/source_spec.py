@@ -2,27 +2,34 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from kit.operators.coordinator import OperatorCoordinatorContext
 from kit.operators.source import Source
 from kit.operators.source_coordinator import SourceCoordinator
 from kit.operators.source_operator import SourceOperator
 from kit.operators.spec import ResolvedSpec
+from kit.state.arrow_types import stream_schema
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class SourceSpec(ResolvedSpec):
-    """A source as the head of a job: `source` says what to read."""
+    """A source as the head of a job: `source` says what to read.
+
+    Columns of views or of runs are read as strings, bytes or whatever they are of.
+    """
 
     source: Source
+    converts: bool = field(init=False, default=False)
 
     def _resolve(self) -> None:
-        self._set(output_schema=self.source.schema)
+        read = self.source.schema
+        made = stream_schema(read)
+        self._set(output_schema=made, converts=made is not read)
 
     def create(self) -> SourceOperator:
         """One subtask's operator."""
-        return SourceOperator(self.source, self.name)
+        return SourceOperator(self.source, self.name, self.output_schema if self.converts else None)
 
     def create_coordinator(self, context: OperatorCoordinatorContext) -> SourceCoordinator:
         """The coordinator that hands out the splits."""

@@ -14,7 +14,14 @@ from typing import Any
 import pyarrow as pa
 
 from kit.operators.base import OperatorSpec
-from kit.state.arrow_types import as_type, stored_type, why_not_in_state
+from kit.state.arrow_types import (
+    as_type,
+    stored_type,
+    type_in_rows,
+    why_not_in_rows,
+    why_not_in_state,
+    why_not_in_stream,
+)
 from kit.state.key_columns import can_be_key
 from kit.state.key_groups import KEY_TYPES
 
@@ -57,6 +64,8 @@ class ResolvedSpec(OperatorSpec):
         if not self.name:
             self._set(name=type(self).__name__)
         self._resolve()
+        if self.output_schema is not None:
+            check_stream(self.output_schema, self.name)
 
     def _resolve(self) -> None:
         """Check the settings and set the schemas and the key type; raises SchemaError."""
@@ -83,6 +92,32 @@ def column_field(schema: pa.Schema, column: str, operator: str) -> pa.Field:
     return schema.field(column)
 
 
+def check_stream(schema: pa.Schema, operator: str) -> None:
+    """Raise SchemaError for a column of a type that cannot travel from task to task."""
+    for column in schema:
+        reason = why_not_in_stream(column.type)
+        if reason is not None:
+            raise SchemaError(f"{operator}: column {column.name!r} cannot be {column.type}: {reason}")
+
+
+def check_made_of_rows(schema: pa.Schema, operator: str) -> None:
+    """Raise SchemaError for a column that a function of rows cannot make."""
+    for column in schema:
+        reason = why_not_in_rows(column.type)
+        if reason is not None:
+            raise SchemaError(
+                f"{operator}: no function of rows can make column {column.name!r}, {column.type}: {reason}"
+            )
+
+
+def batch_of(rows: Sequence[Any], schema: pa.Schema) -> pa.RecordBatch:
+    """Rows (dicts) as a batch; raises what Arrow raises for one that does not fit."""
+    plain = pa.schema([column.with_type(type_in_rows(column.type) or column.type) for column in schema])
+    if plain.equals(schema):
+        return pa.RecordBatch.from_pylist(rows, schema=schema)
+    return as_rows(pa.RecordBatch.from_pylist(rows, schema=plain).to_struct_array(), schema)
+
+
 def key_type_of(schema: pa.Schema, keys: Sequence[str], operator: str) -> pa.DataType:
     """The Arrow type of a key: that of its one column, or a struct of several; a dictionary column is its values.
 
@@ -103,9 +138,10 @@ def _key_fields(schema: pa.Schema, keys: Sequence[str], operator: str) -> list[p
 
 
 def keys_of(batch: pa.RecordBatch, keys: Sequence[str]) -> pa.Array:
-    """The keys of the rows: one column as it is, several as a struct array of `key_type_of`'s type."""
+    """The keys of the rows: one column (a dictionary as it is), several as a struct array of `key_type_of`'s type."""
     if len(keys) == 1:
-        return batch.column(keys[0])
+        column = batch.column(keys[0])
+        return column if pa.types.is_dictionary(column.type) else as_type(column, stored_type(column.type))
     fields = [batch.schema.field(key) for key in keys]
     plain = [field.with_type(stored_type(field.type)) for field in fields]
     columns = [as_type(batch.column(field.name), field.type) for field in plain]
@@ -118,16 +154,19 @@ def key_columns(keys: pa.Array, types: Sequence[pa.DataType]) -> list[pa.Array]:
     return [as_type(column, wanted) for column, wanted in zip(columns, types, strict=True)]
 
 
-def row_type(schema: pa.Schema, operator: str) -> pa.DataType:
-    """The type of the rows of a schema as an operator keeps them; SchemaError for a column that no state can hold."""
+def row_type(schema: pa.Schema, operator: str, *, in_columns: bool = False) -> pa.DataType:
+    """The type of the rows of a schema as an operator keeps them; SchemaError for a column that no state can hold.
+
+    With `in_columns` they are never looked at as Python's.
+    """
     for column in schema:
-        reason = why_not_in_state(column.type)
+        reason = why_not_in_state(stored_type(column.type) if in_columns else column.type)
         if reason is not None and not pa.types.is_null(column.type):
             raise SchemaError(
                 f"{operator}: column {column.name!r} is {column.type}, and {operator} keeps rows in its state, which "
                 f"cannot hold that: {reason}"
             )
-    return pa.struct(list(schema))
+    return pa.struct([column.with_type(stored_type(column.type)) for column in schema])
 
 
 def as_rows(rows: pa.StructArray, schema: pa.Schema) -> pa.RecordBatch:

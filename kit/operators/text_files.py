@@ -25,7 +25,6 @@ from kit.operators.source import ReadResult, Split
 COLUMNS = pa.schema([("line", pa.string()), ("path", pa.string()), ("offset", pa.int64())])
 
 _BLOCK_BYTES = 1 << 20
-_MOST_BLOCK_BYTES = 1 << 23
 _MOST_OPEN_SPLITS = 16
 _COMPRESSED = (".gz", ".bz2", ".zst", ".lz4")  # which Arrow reads through
 _BOM = b"\xef\xbb\xbf"
@@ -107,48 +106,36 @@ def _lines(split: Split, position: int) -> Iterator[_Lines]:
     path, begin, end = split["path"], split["start"] + position, split.get("end")
     skips_first = position == 0 and begin > 0
     left, at = b"", begin - skips_first
-    for block in _blocks(path, at):
-        data = left + block
-        whole = data.rfind(_END) + 1 if block else len(data)
-        left = data[whole:]
-        if skips_first:
-            first = data.find(_END, 0, whole) + 1
-            if not first:
-                if not block:
-                    return
-                left, at = b"", at + len(data)
-                continue
-            data, at, whole, skips_first = data[first:], at + first, whole - first, False
-        if whole:
-            lines = _cut(path, data[:whole], at)
-            at += whole
-            belong = len(lines.starts) if end is None else int(np.searchsorted(lines.starts, end))
-            if belong:
-                yield lines.split(belong)[0]
-            if end is not None and at >= end:
+    with _opened(path, at) as file:
+        while end is None or at < end:
+            block = file.read(max(_BLOCK_BYTES, len(left)))  # more for a long line
+            data = left + block
+            whole = data.rfind(_END) + 1 if block else len(data)
+            if not whole and not block:
                 return
-        elif end is not None and at >= end:
-            return
+            begins = 0
+            if skips_first and whole:
+                begins, skips_first = data.find(_END, 0, whole) + 1 or whole, False
+            if begins < whole:
+                lines = _cut(path, data[begins:whole], at + begins)
+                belong = len(lines.starts) if end is None else int(np.searchsorted(lines.starts, end))
+                if belong:
+                    yield lines.split(belong)[0]
+            left, at = data[whole:], at + whole
 
 
-def _blocks(path: str, begin: int) -> Iterator[bytes]:
-    """The bytes of a file from `begin` on, in blocks that grow; an empty one at its end."""
+def _opened(path: str, begin: int) -> pa.NativeFile:
+    """A file to be read from byte `begin` on."""
     system, inner = files.open_path(path)
-    size = _BLOCK_BYTES
-    if is_compressed(path):
-        with system.open_input_stream(inner) as stream:
-            while begin:
-                begin -= len(stream.read(min(begin, _MOST_BLOCK_BYTES))) or begin
-            while block := stream.read(size):
-                yield block
-                size = min(2 * size, _MOST_BLOCK_BYTES)
-    else:
-        with system.open_input_file(inner) as file:
-            file.seek(begin)
-            while block := file.read(size):
-                yield block
-                size = min(2 * size, _MOST_BLOCK_BYTES)
-    yield b""
+    if not is_compressed(path):
+        file = system.open_input_file(inner)
+        file.seek(begin)
+        return file
+    stream = system.open_input_stream(inner)
+    while begin:
+        skipped = len(stream.read(min(begin, _BLOCK_BYTES)))
+        begin = begin - skipped if skipped else 0
+    return stream
 
 
 def _cut(path: str, data: bytes, at: int) -> _Lines:

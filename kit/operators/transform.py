@@ -19,7 +19,16 @@ from pyarrow import acero
 
 from kit.operators.base import Operator
 from kit.operators.rows import Row, RowMaker
-from kit.operators.spec import ResolvedSpec, SchemaError, UserFunctionError, column_field, column_list, unique_names
+from kit.operators.spec import (
+    ResolvedSpec,
+    SchemaError,
+    UserFunctionError,
+    check_made_of_rows,
+    column_field,
+    column_list,
+    unique_names,
+)
+from kit.state.arrow_types import empty_batch
 
 BatchFunction = Callable[[pa.RecordBatch], pa.RecordBatch]
 
@@ -87,6 +96,7 @@ class Map(_Transform):
         return RowMaker(self.name, self.function).batch(rows, self.returns, given)
 
     def _output_schema(self) -> pa.Schema:
+        check_made_of_rows(self.returns, self.name)
         return self.returns
 
 
@@ -114,6 +124,7 @@ class FlatMap(_Transform):
             raise UserFunctionError.of(self.name, self.function, f"row {row}", error) from error
 
     def _output_schema(self) -> pa.Schema:
+        check_made_of_rows(self.returns, self.name)
         return self.returns
 
 
@@ -171,7 +182,7 @@ class Filter(_Transform):
     def _output_schema(self) -> pa.Schema:
         if isinstance(self.predicate, pc.Expression):
             try:
-                pa.RecordBatch.from_pylist([], schema=self.input_schema).filter(self.predicate)
+                empty_batch(self.input_schema).filter(self.predicate)
             except (pa.ArrowException, KeyError) as error:
                 raise _wrong_expression(self.name, self.predicate, self.input_schema, error) from error
         return self.input_schema
@@ -244,7 +255,7 @@ class WithColumn(_Transform):
     def _output_schema(self) -> pa.Schema:
         if isinstance(self.value, pc.Expression):
             try:
-                made = evaluate(self.value, pa.RecordBatch.from_pylist([], schema=self.input_schema)).type
+                made = evaluate(self.value, empty_batch(self.input_schema)).type
             except (pa.ArrowException, KeyError) as error:
                 raise _wrong_expression(self.name, self.value, self.input_schema, error) from error
         elif self.type is None:

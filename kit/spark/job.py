@@ -294,9 +294,10 @@ class SparkJob:
         if self._started and not self.ended:
             self._driver.tell(RequestCancel())
             if not self._driver.ended.wait(AT_ONCE_S):
-                for slot in self.workers():
+                for slot, process in self.workers().items():
                     with contextlib.suppress(ValueError):
-                        self.kill_worker(slot)
+                        if process != os.getpid():
+                            self.kill_worker(slot)
         self._forget()
 
     def _forget(self) -> None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from kit.job.status import JobStatus
 from kit.operators.source_coordinator import SourceCoordinator
-from kit.spark.console import changes_lines, say
+from kit.spark.console import changes_lines, in_notebook, say
 
 if TYPE_CHECKING:
     from kit.spark.driver import JobDriver
@@ -167,7 +167,8 @@ class _Bar:
 
         self._driver = driver
         self._rate = _Rate()
-        self._bar = tqdm(total=1, bar_format="{desc} |{bar:20}| [{elapsed}]")
+        bar = "{bar}" if in_notebook() else "|{bar:20}|"  # a notebook draws its own
+        self._bar = tqdm(total=1, bar_format=f"{{desc}} {bar} [{{elapsed}}]")
         self.show()
 
     def show(self) -> None:

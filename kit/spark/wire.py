@@ -25,6 +25,8 @@ from typing import Any, Literal, NamedTuple
 
 import pyarrow as pa
 
+from kit.state.arrow_types import empty_batch
+
 Buffers = list[Any]
 """What `sendmsg` gathers: objects with the buffer protocol (bytes, memoryview, pyarrow.Buffer)."""
 
@@ -358,7 +360,7 @@ class BatchEncoder:
             return []
         # Arrow writes the schema with the first batch: let an empty one take it along.
         self._writer = self._new_writer(schema)
-        self._writer.write_batch(pa.RecordBatch.from_pylist([], schema))
+        self._writer.write_batch(empty_batch(schema))
         self._sink.take()
         return pack_frame(FrameKind.SCHEMA, [schema.serialize()], self.channel)
 

@@ -35,14 +35,22 @@ def stream_type(arrow_type: pa.DataType) -> pa.DataType:
         return pa.binary()
     if pa.types.is_run_end_encoded(arrow_type):
         return stream_type(arrow_type.value_type)
+    if pa.types.is_dictionary(arrow_type) and _has_extensions(arrow_type.value_type):
+        return stream_type(arrow_type.value_type)  # Arrow does not read what it writes of these
     return _with_parts(arrow_type, stream_type)
 
 
 @lru_cache(maxsize=1024)
 def stored_type(arrow_type: pa.DataType) -> pa.DataType:
-    """As what a state keeps values of this type: as they travel, and values for dictionaries of values."""
+    """As what a state keeps a column of this type: as it travels, and values for dictionaries of values, the storage of
+    an extension type for that.
+    """
     plain = stream_type(arrow_type)
-    return stored_type(plain.value_type) if pa.types.is_dictionary(plain) else _with_parts(plain, stored_type)
+    if pa.types.is_dictionary(plain):
+        return stored_type(plain.value_type)
+    if isinstance(plain, pa.BaseExtensionType):
+        return stored_type(plain.storage_type)
+    return _with_parts(plain, stored_type)
 
 
 def stream_schema(schema: pa.Schema) -> pa.Schema:
@@ -51,21 +59,51 @@ def stream_schema(schema: pa.Schema) -> pa.Schema:
     return schema if fields == list(schema) else pa.schema(fields, schema.metadata)
 
 
+def empty_batch(schema: pa.Schema) -> pa.RecordBatch:
+    """No rows of any columns."""
+    return pa.RecordBatch.from_arrays([pa.nulls(0, field.type) for field in schema], schema=schema)
+
+
 def as_type(column: pa.Array, wanted: pa.DataType) -> pa.Array:
     """The same values in another form of their type."""
     if column.type == wanted:
         return column
     if pa.types.is_dictionary(column.type):
-        return as_type(column.dictionary_decode(), wanted)
+        values = as_type(column.dictionary, wanted.value_type if pa.types.is_dictionary(wanted) else wanted)
+        return as_type(values.take(column.indices), wanted)
     if pa.types.is_run_end_encoded(column.type):
         return as_type(pc.run_end_decode(column), wanted)
+    if isinstance(column.type, pa.BaseExtensionType):
+        return as_type(column.storage, wanted)
+    if isinstance(wanted, pa.BaseExtensionType):
+        return pa.ExtensionArray.from_storage(wanted, as_type(column, wanted.storage_type))
     if pa.types.is_dictionary(wanted):
-        encoded = as_type(column, wanted.value_type).dictionary_encode()
-        indices = encoded.indices.cast(wanted.index_type)
-        return pa.DictionaryArray.from_arrays(indices, encoded.dictionary, ordered=wanted.ordered)
+        return _as_dictionary(as_type(column, wanted.value_type), wanted)
     if pa.types.is_string_view(column.type) or pa.types.is_binary_view(column.type):
         return column.cast(wanted)
-    return pa.array(column.to_pylist(), wanted)  # nested: Arrow's own casts do not know all of these
+    return _nested_as_type(column, wanted)
+
+
+def _as_dictionary(column: pa.Array, wanted: pa.DataType) -> pa.Array:
+    """Raises ArrowInvalid for more different values than the indices can count."""
+    small_decimal = pa.types.is_decimal(column.type) and column.type.bit_width < 128
+    encodable = column.cast(pa.decimal128(column.type.precision, column.type.scale)) if small_decimal else column
+    try:
+        encoded = encodable.dictionary_encode()
+        indices, values = encoded.indices, encoded.dictionary.cast(column.type)
+    except pa.ArrowNotImplementedError:  # of structs and lists Arrow does not know which are the same
+        numbers = pa.array(range(len(column)), pa.int64())
+        indices, values = pc.if_else(column.is_valid(), numbers, pa.scalar(None, pa.int64())), column
+    return pa.DictionaryArray.from_arrays(indices.cast(wanted.index_type), values, ordered=wanted.ordered)
+
+
+def _nested_as_type(column: pa.Array, wanted: pa.DataType) -> pa.Array:
+    """Arrow's own casts do not know all of these, and Python not all of their values."""
+    nulls = column.is_null() if column.null_count else None
+    if pa.types.is_struct(wanted):
+        parts = [as_type(part, field.type) for part, field in zip(column.flatten(), wanted, strict=True)]
+        return pa.StructArray.from_arrays(parts, fields=list(wanted), mask=nulls)
+    return pa.array(column.to_pylist(), wanted)
 
 
 def _with_parts(arrow_type: pa.DataType, form: Callable[[pa.DataType], pa.DataType]) -> pa.DataType:
@@ -101,21 +139,32 @@ def _with_parts(arrow_type: pa.DataType, form: Callable[[pa.DataType], pa.DataTy
 def why_not_in_stream(arrow_type: pa.DataType) -> str | None:
     """Why no column of a stream can have this type; None when it can."""
     if stream_type(arrow_type) != arrow_type:
-        return f"Arrow cannot pick rows of it; use {stream_type(arrow_type)}"
+        return f"Arrow cannot pick rows of it, or not read it back; use {stream_type(arrow_type)}"
     return _twice_named(arrow_type) or _not_given_back(arrow_type)
 
 
 @lru_cache(maxsize=1024)
+def type_in_rows(arrow_type: pa.DataType) -> pa.DataType | None:
+    """As what a function of rows makes a column: as itself, or a dictionary as its values; None: not at all."""
+    if _comes_from_python(arrow_type):
+        return arrow_type
+    stored = stored_type(arrow_type)
+    return stored if not _has_extensions(arrow_type) and _comes_from_python(stored) else None
+
+
 def why_not_in_rows(arrow_type: pa.DataType) -> str | None:
     """Why a function of rows cannot make values of this type; None when it can."""
+    if type_in_rows(arrow_type) is not None:
+        return None
+    return f"Arrow cannot make it of Python values; use {_nearest(arrow_type)}"
+
+
+def _comes_from_python(arrow_type: pa.DataType) -> bool:
     try:
         pa.array([], arrow_type)
     except (pa.ArrowException, NotImplementedError):
-        return f"Arrow cannot make it of Python values; use {_nearest(arrow_type)}"
-    for each in _parts(arrow_type):
-        if isinstance(each, pa.BaseExtensionType) and not _comes_back_from_python(each):
-            return f"Arrow cannot make it of the Python values it gives; use its storage type, {each.storage_type}"
-    return None
+        return False
+    return all(_comes_back_from_python(each) for each in _parts(arrow_type) if isinstance(each, pa.BaseExtensionType))
 
 
 @lru_cache(maxsize=1024)
@@ -123,6 +172,9 @@ def why_not_in_state(arrow_type: pa.DataType) -> str | None:
     """Why no state can hold values of this type; None when it can."""
     if pa.types.is_null(arrow_type):
         return "it has no values; use the type of what is to be kept"
+    for each in _parts(arrow_type):
+        if isinstance(each, pa.BaseExtensionType):
+            return f"Arrow cannot make every extension type of Python values; use {stored_type(each)} for {each}"
     stored = stored_type(arrow_type)
     if any(pa.types.is_union(each) for each in _parts(stored)):
         return "Arrow cannot make it of Python values; use a struct with a field for each of its types"
@@ -146,6 +198,10 @@ def _parts(arrow_type: pa.DataType) -> Iterator[pa.DataType]:
     else:
         for number in range(arrow_type.num_fields):
             yield from _parts(arrow_type.field(number).type)
+
+
+def _has_extensions(arrow_type: pa.DataType) -> bool:
+    return any(isinstance(each, pa.BaseExtensionType) for each in _parts(arrow_type))
 
 
 def _within_lists(arrow_type: pa.DataType) -> Iterator[pa.DataType]:

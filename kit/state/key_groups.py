@@ -257,6 +257,8 @@ def _hash_array(keys: pa.Array) -> npt.NDArray[np.int32]:
         if keys.dictionary.null_count:
             return _hash_array(keys.dictionary_decode())
         return java_hash(keys.dictionary).take(keys.indices.to_numpy())
+    if isinstance(key_type, pa.BaseExtensionType):
+        return _hash_array(keys.storage)
     if pa.types.is_decimal(key_type):
         return decimals.java_hash(keys)
     if pa.types.is_struct(key_type):

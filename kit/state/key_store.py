@@ -99,6 +99,8 @@ class NumberStore:
     def parts(self, keys: pa.Array) -> Rows:
         """Codes."""
         if keys.null_count:
+            if pa.types.is_temporal(keys.type):
+                keys = keys.view(pa.int32() if keys.type.bit_width == 32 else pa.int64())
             keys = keys.fill_null(pa.scalar(self._storage.type(0), keys.type))
         return as_codes(numbers(keys))
 
@@ -262,7 +264,8 @@ class StructStore:
         for field, nulls in zip(self._fields, self._nulls, strict=True):
             column = field.take(stored)
             if nulls is not None:
-                column = pc.if_else(pa.array(~nulls.take(stored)), column, pa.scalar(None, column.type))
+                present = pa.array(~nulls.take(stored))
+                column = pc.if_else(present, column, pa.scalar(None, column.type)).cast(column.type)  # decimals widen
             columns.append(column)
         return pa.StructArray.from_arrays(columns, fields=list(self._type))
 

@@ -136,6 +136,7 @@ class ChainLink:
         self.job_id = owner.job_id
         self.current_watermark_ms = MIN_WATERMARK_MS
         self.operator_state = OperatorStateStore()
+        self.restored_checkpoint_id: int | None = None
         self.output: Output
         self._owner = owner
         self._staged: list[Effect] = []
@@ -263,12 +264,13 @@ class OperatorChain:
         """The link of an operator."""
         return self._by_id[operator_id]
 
-    def restore(self, parts: Sequence[RestoredPart]) -> None:
-        """Give every operator its state back; called before `open`, also with nothing."""
+    def restore(self, parts: Sequence[RestoredPart], checkpoint_id: int | None = None) -> None:
+        """Give every operator its state back, of this checkpoint; called before `open`, also with nothing."""
         by_operator: dict[str, list[RestoredPart]] = {}
         for part in parts:
             by_operator.setdefault(part.operator_id, []).append(part)
         for link in reversed(self.links):
+            link.restored_checkpoint_id = checkpoint_id
             link.restore(by_operator.get(link.operator_id, ()))
             link.operator.initialize_state()
         for link in reversed(self.links):

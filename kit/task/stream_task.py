@@ -197,7 +197,7 @@ class StreamTask(Machine):
         if self.state is not ExecutionState.INITIALIZING or self._initialization is None:
             return
         self._initialization.state_read(self.at, event.parts)
-        self.chain.restore(event.parts)
+        self.chain.restore(event.parts, None if self._restored is None else self._last_notified_id)
         self._recover_channels(event)
         self._run_when_recovered()
 

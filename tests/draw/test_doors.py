@@ -103,7 +103,7 @@ def test_what_has_not_begun_can_be_drawn(door: str) -> None:
 
 @pytest.mark.parametrize("door", DOORS)
 def test_anything_else_is_named(door: str) -> None:
-    with pytest.raises(TypeError, match="is no run but a dict: expected a Lab, a SparkJob or a Trace"):
+    with pytest.raises(TypeError, match="is a dict, not a run: expected a Lab, a SparkJob or a Trace"):
         DOORS[door]({"a": 1})
 
 

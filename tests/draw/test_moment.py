@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from kit.draw import film, moment_svg
 from kit.draw.job_state import ABORTED, ACKNOWLEDGED, ALIGNING, COMPLETED, PENDING, WRITING, Moment
 from kit.draw.moment import advance, moment_at, moments
 from kit.graph import CheckpointingMode
 from kit.lab import Lab
 from kit.protocol.elements import Buffer, CheckpointBarrier
-from kit.protocol.trace import TraceRecord
+from kit.protocol.trace import Trace, TraceRecord
 from tests.draw.labs import lab_of
 from tests.draw.script import story
 
@@ -28,6 +30,14 @@ def after(kind: str, checkpoint: int | None = None, *, detailed: bool = True, nt
 def test_nothing_has_happened_before_the_first_record() -> None:
     first = next(moments(story()))
     assert (first.n, first.tasks, first.caption) == (0, {}, "Nothing has happened yet")
+
+
+def test_time_is_told_since_the_run_began_by_whatever_clock() -> None:
+    date_ms = 1_700_000_000_000
+    later = Trace([replace(record, at_ms=record.at_ms + date_ms) for record in story()], stages=story().stages)
+    assert moment_at(later).elapsed_ms == moment_at(story()).elapsed_ms > 0
+    assert moment_svg(later) == moment_svg(story())
+    assert [frame["at"] for frame in film(later)["frames"]][:2] == [0, 0]
 
 
 def test_a_checkpoint_is_pending_until_all_have_acknowledged() -> None:

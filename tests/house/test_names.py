@@ -8,6 +8,7 @@ import tomllib
 import pytest
 from IPython.core.completer import provisionalcompleter
 from IPython.core.interactiveshell import InteractiveShell
+from traitlets.config import Config
 
 import kit
 from tests.house.files import ROOT
@@ -18,7 +19,7 @@ PACKAGES = ("kit", "kit.draw", "kit.lab", "kit.spark", "widgets")
 @pytest.fixture(params=["jedi", "dir"])
 def shell(request: pytest.FixtureRequest) -> InteractiveShell:
     """A shell that completes as a notebook's kernel does, with jedi and without."""
-    shell = InteractiveShell()
+    shell = InteractiveShell(config=Config(HistoryManager={"enabled": False}))
     shell.Completer.use_jedi = request.param == "jedi"
     return shell
 

@@ -45,6 +45,16 @@ def test_the_lab(tmp_path: Path) -> None:
 
 @pytest.mark.spark
 def test_spark(tmp_path: Path) -> None:
-    assert "COMPLETED" in run(ON_SPARK, tmp_path)
+    said = run(ON_SPARK, tmp_path)
+    assert "COMPLETED" in said
+    assert re.search(r"key +total", said)
     parts = [pq.read_table(part) for part in (tmp_path / "sums").glob("part-*.parquet")]
     assert sum(part.num_rows for part in parts) == 1_000
+
+
+def test_what_the_examples_leave_is_ignored_by_git() -> None:
+    left = [*re.findall(r'directory="(\w+)"', ON_SPARK), *re.findall(r'ParquetSink\("(\w+)"', ON_SPARK)]
+    assert len(left) == 2
+    for name in [*left, "spark-warehouse", "metastore_db"]:
+        asked = ["git", "-c", "safe.directory=*", "check-ignore", "-q", f"{name}/part-0"]
+        assert subprocess.run(asked, cwd=ROOT, check=False).returncode == 0, name

@@ -12,7 +12,7 @@ from kit.lab.lab import Lab
 from kit.operators import CollectionSource, CollectSink
 from kit.operators.source_coordinator import SourceCoordinator
 
-ROWS = 120
+ROWS = 200
 """Half of them are the backlog."""
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from types import MappingProxyType
 from typing import Any
 
+import pandas as pd
 import pyarrow as pa
 import pytest
 
@@ -184,6 +185,26 @@ def test_a_row_may_be_any_mapping_in_any_order_and_none_is_a_value() -> None:
     assert lab.output("out")[["at", "delay"]].isna().all(axis=None)
 
 
+PLACE = {"at": {"lat": 1.0, "lon": 2.0}, "stops": [{"name": "a"}]}
+
+
+@pytest.mark.parametrize(
+    ("made", "said"),
+    [
+        ({"at": {"lat": 1.0}}, "column 'at' is struct<lat: double, lon: double>, and a dict in it has the keys 'lat'"),
+        ({"at": {"lat": 1.0, "lon": 2.0, "alt": 3.0}}, "a dict in it has the keys 'lat', 'lon', 'alt'"),
+        (
+            {"stops": [{"name": "b"}, {"nam": "c"}]},
+            "column 'stops' is list<item: struct<name: string>>, and a dict in ",
+        ),
+    ],
+)
+def test_dicts_within_a_row_are_held_to_their_columns_too(made: dict[str, Any], said: str) -> None:
+    assert said in error_of(lambda s: s.map(lambda row: row | made), [PLACE])
+    rows = [PLACE, {"at": None, "stops": []}, {"at": {"lat": None, "lon": None}, "stops": [None]}]
+    assert len(run(lambda s: s.map(dict), rows).output("out")) == 3
+
+
 def test_none_in_a_column_that_never_has_one_is_an_error_of_the_function() -> None:
     error = error_of(lambda s: s.map(lambda row: row | {"value": None}), GeneratorSource(10, key_count=2))
     assert "column 'value' is int64 not null, and None does not fit" in error
@@ -206,6 +227,17 @@ def test_what_is_no_row_is_said(made: Any) -> None:
 def test_rows_given_by_hand_all_have_the_same_columns(rows: list[dict[str, int]], said: str) -> None:
     with pytest.raises(ValueError, match=said):
         CollectionSource(rows)
+
+
+def test_tables_are_rows_given_by_hand_too() -> None:
+    frame = pd.DataFrame({"carrier": ["AA", "UA", "B6"], "delay": [5, 7, 9]})
+    for rows in (frame, frame[frame["delay"] > 5], pa.table(frame), pa.Table.from_pandas(frame[:0])):
+        assert CollectionSource(rows).schema.names == ["carrier", "delay"]
+    assert run(lambda s: s, frame).output("out").to_dict("list") == frame.to_dict("list")
+    columns = pa.schema([("delay", pa.int32())])
+    assert CollectionSource(frame, columns).schema == columns
+    with pytest.raises(ValueError, match="row 0 has no columns"):
+        CollectionSource([{}])
 
 
 def test_rows_given_by_hand_have_the_columns_said() -> None:

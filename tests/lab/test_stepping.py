@@ -197,7 +197,7 @@ def test_run_until_stops_at_the_first_step_that_fits() -> None:
     lab.run_until(at_ms=lab.at_ms + 10)
     lab.run_until(checkpoint=1)
     assert lab.checkpoints()["status"].tolist()[0] == "COMPLETED"
-    lab.run_until(lambda lab: lab.master.checkpoints.is_periodic_scheduling)
+    lab.run_until(lambda lab: lab.master.tasks.all_finished)
     lab.run()
     assert lab.master.status is JobStatus.FINISHED
     settle(lab)

@@ -76,6 +76,7 @@ class Harness:
         self.job_id = job_id
         self.output = Recorder()
         self.operator_state = OperatorStateStore()
+        self.restored_checkpoint_id: int | None = None
         self.processing_time_ms = 0
         self.current_watermark_ms = MIN_WATERMARK_MS
         self.staged: list[Effect] = []

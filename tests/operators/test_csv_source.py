@@ -154,6 +154,14 @@ def test_what_is_wrong_is_said_when_the_source_is_made(tmp_path) -> None:
     source = CsvSource(tmp_path / "latin.csv", {"word": pa.string()})
     with pytest.raises(ValueError, match=r"latin\.csv.*column 'word': .*UTF8.*encoding="):
         frame(source)
+    for wrong, said in (
+        ({"delimiter": ",,"}, "delimiter is ',,', but must be one character"),
+        ({"encoding": "klingon"}, "there is no encoding 'klingon'"),
+    ):
+        with pytest.raises(ValueError, match=said):
+            CsvSource(tmp_path / "latin.csv", **wrong)
+    with pytest.raises(TypeError, match=r"a path is a text, a pathlib\.Path, or several of these, and this is 3"):
+        CsvSource(3)
     (tmp_path / "bare").mkdir()
     with pytest.raises(FileNotFoundError, match=r"no \.csv .*files: .*bare"):
         CsvSource(tmp_path / "bare")

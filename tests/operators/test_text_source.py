@@ -54,7 +54,6 @@ def test_each_line_comes_once_however_the_bytes_are_cut(
     path.write_bytes(data)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(text_files, "_BLOCK_BYTES", block)
-        patch.setattr(text_files, "_MOST_BLOCK_BYTES", 2 * block)
         source = TextSource(path, splits=splits, columns=("line", "offset", "path"))
         found = rows(source, max_rows, seek)
     expected = data.removeprefix(b"\xef\xbb\xbf").decode().split("\n")

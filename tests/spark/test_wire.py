@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kit.channel.channel_state_serializer import decode_elements, write_batch
 from kit.spark.wire import (
     FRAME_RULES,
     HEADER,
@@ -28,6 +29,8 @@ from kit.spark.wire import (
     pack_frame,
     unpack_credit,
 )
+from kit.state.arrow_types import as_type, stream_type
+from tests.arrow_values import LEAVES, NESTED, column
 
 
 def joined(buffers: Buffers) -> bytes:
@@ -199,6 +202,30 @@ def sent_over(encoder: BatchEncoder, decoder: BatchDecoder, batch: pa.RecordBatc
         kinds.append(frame.kind)
         arrived = decoder.decode(frame)
     return kinds, arrived
+
+
+@pytest.mark.parametrize("name", [*LEAVES, *NESTED])
+@settings(max_examples=10, deadline=None)
+@given(st.data())
+def test_columns_of_any_type_arrive_as_they_were(name: str, data: st.DataObject) -> None:
+    encoder, decoder = BatchEncoder(3), BatchDecoder(3)
+    rows = column(data.draw, 5, name)
+    rows = as_type(rows, stream_type(rows.type))
+    for part in (rows, rows.slice(2), rows.slice(1, 2), rows.slice(5)):
+        batch = pa.record_batch([part], names=["v"])
+        _, arrived = sent_over(encoder, decoder, batch)
+        arrived.validate(full=True)
+        assert arrived.schema.equals(batch.schema)
+        assert arrived.equals(batch)
+        (element,) = decode_elements(in_a_file(batch))
+        assert element.batch.equals(batch)
+
+
+def in_a_file(batch: pa.RecordBatch) -> pa.Buffer:
+    """As a checkpoint keeps what was in flight, and fragments of a long row carry it."""
+    sink = pa.BufferOutputStream()
+    write_batch(batch, sink)
+    return sink.getvalue()
 
 
 def test_the_schema_travels_once_and_again_when_it_changes() -> None:

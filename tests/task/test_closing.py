@@ -10,7 +10,7 @@ import pytest
 
 from kit.graph.environment import StreamEnvironment
 from kit.graph.settings import CheckpointConfig
-from kit.operators import CollectionSource, CollectSink, KeyedProcessFunction, ProcessContext
+from kit.operators import CollectionSource, CollectSink, KeyedProcessFunction, KeyedProcessFunctionContext
 from kit.protocol.commands import CommitEffects, ScheduleTimer, WriteSnapshot
 from kit.protocol.elements import Buffer, EndOfData, EndOfPartition
 from kit.protocol.events import (
@@ -232,10 +232,10 @@ def test_notices_are_handled_while_a_synchronous_savepoint_holds_the_task() -> N
 class Alarm(KeyedProcessFunction):
     """Emits a row again 100 ms later."""
 
-    def process_element(self, row: dict[str, Any], ctx: ProcessContext) -> None:
+    def process_element(self, row: dict[str, Any], ctx: KeyedProcessFunctionContext) -> None:
         ctx.timer_service.register_processing_time_timer(ctx.timer_service.current_processing_time_ms + 100)
 
-    def on_timer(self, timestamp_ms: int, ctx: ProcessContext) -> None:
+    def on_timer(self, timestamp_ms: int, ctx: KeyedProcessFunctionContext) -> None:
         ctx.emit({"k": "alarm", "n": 1})
 
 

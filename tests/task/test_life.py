@@ -9,7 +9,7 @@ import pytest
 
 from kit.graph.environment import StreamEnvironment
 from kit.graph.settings import CheckpointConfig
-from kit.operators import CollectionSource, CollectSink, KeyedProcessFunction, ProcessContext
+from kit.operators import CollectionSource, CollectSink, KeyedProcessFunction, KeyedProcessFunctionContext
 from kit.protocol.commands import GrantCredit, ReadState, ScheduleTimer
 from kit.protocol.elements import Buffer, CheckpointBarrier, EndOfPartition
 from kit.protocol.events import (
@@ -172,7 +172,7 @@ def test_records_go_to_the_subtask_that_owns_their_key_and_events_to_all() -> No
 class Echo(KeyedProcessFunction):
     """Emits each row again; `k` == "boom" raises."""
 
-    def process_element(self, row: dict[str, Any], ctx: ProcessContext) -> None:
+    def process_element(self, row: dict[str, Any], ctx: KeyedProcessFunctionContext) -> None:
         if row["k"] == "boom":
             raise ZeroDivisionError("that key")
         ctx.emit(row)

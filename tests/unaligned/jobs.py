@@ -20,7 +20,7 @@ import pyarrow as pa
 from kit.graph.datastream import DataStream, OperatorStream
 from kit.graph.environment import StreamEnvironment
 from kit.graph.settings import CheckpointConfig, FixedDelay
-from kit.operators import CollectSink, KeyedProcessFunction, ProcessContext
+from kit.operators import CollectSink, KeyedProcessFunction, KeyedProcessFunctionContext
 from kit.operators.base import Operator
 from kit.operators.sink import Sink
 from kit.operators.source import ReadResult, Source, Split
@@ -152,7 +152,7 @@ class HopOperator(Operator):
 class CountByKey(KeyedProcessFunction):
     """Numbers the records of each key."""
 
-    def process_element(self, row: dict[str, Any], ctx: ProcessContext) -> None:
+    def process_element(self, row: dict[str, Any], ctx: KeyedProcessFunctionContext) -> None:
         state = ctx.state(COUNT)
         state.update(state.value() + 1)
         ctx.emit(row | {"count": state.value()})

@@ -12,18 +12,21 @@ from playwright.sync_api import Browser, Locator, expect
 from tests.widgets.jupyter import Notebook, jupyter_lab, write_notebook
 
 LAB = """
-from kit import Lab
+from kit import Lab, SparkJob
 from kit.draw import *
 from tests.draw.labs import letters
 from widgets import Stepper
 
-lab = Lab(letters(), seed=2)
+env = letters()
+lab = Lab(env, seed=2)
 lab.run_until(checkpoint=1)
 lab.kill(1)
 lab.run_until(record="AllTasksRunning")
 lab
 """
 PICTURES = {
+    "env": "StreamEnvironment('letters', 3 operators)",
+    "lab": "Lab(letters, step ",
     "gantt(lab)": "Chart('Checkpoint 1: complete after",
     "gantt(lab.trace)": "Chart('Checkpoint 1: complete after",
     "chains_svg(lab)": "Svg('letters: 3 operators in 2 chains')",
@@ -36,6 +39,8 @@ PICTURES = {
 TABLES = (
     "lab.checkpoints()",
     "lab.statistics",
+    "lab.trace",
+    "SparkJob(env)",
     "lab.moment()",
     "lab.master.checkpoints.store.latest",
     "chains(lab)",
@@ -82,7 +87,7 @@ def test_a_picture_is_seen_as_a_picture(shown: Notebook, number: int) -> None:
     assert "".join(output["data"]["text/plain"]).startswith(list(PICTURES.values())[number])
     picture = shown.shown(1 + number).locator("img")
     expect(picture).to_be_visible()
-    assert picture.evaluate("(img) => img.complete && img.naturalWidth > 500 && img.naturalHeight > 150")
+    assert picture.evaluate("(img) => img.complete && img.naturalWidth > 0 && img.width > 900 && img.height > 150")
 
 
 @pytest.mark.parametrize("number", range(len(TABLES)), ids=TABLES)
@@ -115,6 +120,9 @@ CONTRAST = """
 """
 
 
+FITS = "(area) => [...area.querySelectorAll('img')].every((img) => img.width <= area.clientWidth)"
+
+
 @pytest.mark.parametrize("theme", ["Light", "Dark"])
 @pytest.mark.parametrize("width", [1440, 900])
 def test_both_themes_can_be_read(shown: Notebook, theme: str, width: int, tmp_path: Path) -> None:
@@ -126,10 +134,13 @@ def test_both_themes_can_be_read(shown: Notebook, theme: str, width: int, tmp_pa
     assert texts.count() == 12
     contrasts = {each.inner_text()[:12]: each.evaluate(CONTRAST) for each in texts.all()}
     assert min(contrasts.values()) >= 4.5, contrasts
-    for number in range(1, len(shown.sources())):
+    for number in range(len(shown.sources())):
         area = shown.shown(number).first
         area.scroll_into_view_if_needed()
         area.screenshot(path=tmp_path / f"{number}.png")
+        assert area.evaluate(
+            "(area) => [...area.querySelectorAll('img')].every((img) => img.width <= area.clientWidth)"
+        )
     boxes = [each.bounding_box() for each in player.locator("button, select, label, .kit-count").all()]
     room = player.bounding_box()
     assert room is not None

@@ -1,14 +1,25 @@
-"""The stepper as Python sees it; what it shows is tested with the exported page, which runs the same module."""
+"""The stepper as Python sees it; what it shows is tested with the exported page and JupyterLab, which run the same
+module.
+"""
 
 from __future__ import annotations
 
-import pytest
+from pathlib import Path
 
-from kit.draw.frames import frames
+import pytest
+from IPython.core.interactiveshell import InteractiveShell
+from traitlets.config import Config
+
+from kit.draw import frames, load_trace, save_trace
 from kit.protocol.trace import Trace
-from tests.draw.labs import lab_of
+from kit.spark import SparkJob
+from tests.draw.labs import lab_of, letters
 from tests.draw.script import story
 from widgets import Stepper
+
+
+def last(stepper: Stepper) -> int:
+    return len(stepper.film["frames"]) - 1
 
 
 def test_the_frames_travel_once_and_value_follows() -> None:
@@ -20,24 +31,92 @@ def test_the_frames_travel_once_and_value_follows() -> None:
     assert repr(stepper) == f"Stepper({len(made)} frames, at 20)"
 
 
-def test_records_alone_say_no_shape() -> None:
+def test_it_opens_at_the_present_of_whatever_it_is_given(tmp_path: Path) -> None:
+    lab = lab_of()
+    lab.run_until(checkpoint=1)
+    saved = load_trace(save_trace(lab, tmp_path / "run.jsonl"))
+    for run in (lab, lab.trace, lab.trace[:100], saved):
+        stepper = Stepper(run)
+        assert stepper.value == last(stepper)
+        assert stepper.moment.n == len(run.trace if run is lab else run)
+    assert Stepper(lab, value=0).moment.n == 0
+    for begun in (lab_of(), SparkJob(letters())):
+        assert Stepper(begun).moment.epoch == 1
+
+
+def test_what_is_no_run_is_told_how_to_become_one() -> None:
+    with pytest.raises(TypeError, match=r"StreamEnvironment.*Lab\(env\) or SparkJob\(env\) makes a run of it"):
+        Stepper(letters())
     with pytest.raises(ValueError, match="does not say what the job looks like"):
         Stepper(Trace(story()))
 
 
-def test_a_lab_refreshes() -> None:
+def test_who_looks_at_the_present_goes_on_with_the_lab() -> None:
     lab = lab_of()
     stepper = Stepper(lab)
-    before = len(stepper.film["frames"])
+    before = last(stepper)
     lab.run_until(checkpoint=1)
-    stepper.refresh()
-    assert len(stepper.film["frames"]) > before
-    assert stepper.value == len(stepper.film["frames"]) - 1
+    assert last(stepper.refresh()) > before
+    assert stepper.value == last(stepper)
     assert 1 in stepper.moment.checkpoints
+    lab.goto(20)
+    assert stepper.refresh().value == last(stepper) < before + 40
+    assert stepper.moment.n == len(lab.trace)
 
 
-def test_a_lab_that_has_not_begun_can_be_shown() -> None:
-    assert Stepper(lab_of()).moment.epoch == 1
+def test_who_went_back_stays_there() -> None:
+    lab = lab_of()
+    lab.run_until(checkpoint=1)
+    stepper = Stepper(lab)
+    stepper.value = 12
+    there = stepper.moment.n
+    lab.run()
+    assert stepper.refresh().moment.n == there
+    assert stepper.value < last(stepper)
+    lab.goto(2)
+    assert stepper.refresh().moment.n == len(lab.trace) < there
+
+
+def test_the_frame_is_one_of_those_shown_even_when_the_lab_is_elsewhere() -> None:
+    lab = lab_of()
+    lab.run_until(checkpoint=1)
+    stepper = Stepper(lab)
+    shown = stepper.frame.words
+    lab.goto(2)
+    assert stepper.frame.words == shown
+
+
+def test_the_page_asks_and_is_answered_when_there_is_news() -> None:
+    lab = lab_of()
+    lab.run_until(checkpoint=1)
+    stepper = Stepper(lab)
+    film = stepper.film
+    stepper._handle_custom_msg({"wanted": "news", "value": stepper.value}, [])
+    assert stepper.film is film
+    lab.run_until(checkpoint=2)
+    stepper._handle_custom_msg({"wanted": "news", "value": 3}, [])
+    assert stepper.value == 3 < last(stepper)
+    assert 2 in frames(lab)[-1].moment.checkpoints
+    stepper._handle_custom_msg({"wanted": "present", "value": 3}, [])
+    assert stepper.value == last(stepper)
+
+
+def test_after_each_cell_it_looks_until_it_is_closed() -> None:
+    shell = InteractiveShell.instance(config=Config(HistoryManager={"enabled": False}))
+    try:
+        lab = lab_of()
+        stepper = Stepper(lab)
+        shell.run_cell("1")
+        assert stepper.news == 0
+        shell.user_ns["lab"] = lab
+        shell.run_cell("lab.run_until(checkpoint=1);")
+        assert stepper.news == 1
+        stepper.close()
+        shell.run_cell("lab.run();")
+        assert stepper.news == 1
+        stepper.close()
+    finally:
+        InteractiveShell.clear_instance()
 
 
 def test_where_no_widget_can_be_shown_there_is_a_picture() -> None:

@@ -1,0 +1,261 @@
+"""The commonest mistakes of a first hour: each ends at once, in one message of at most six lines that names the thing
+and the way out.
+
+A mistake is what a person would type; `says` are words that the message must have: what it is about, and what to do.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kit import (
+    CheckpointConfig,
+    CollectionSource,
+    CollectSink,
+    CsvSource,
+    KeyedProcessFunction,
+    Lab,
+    ParquetSink,
+    SparkJob,
+    StreamEnvironment,
+    TumblingEventTimeWindows,
+    ValueStateDescriptor,
+    sum_,
+)
+from tests.spark.jobs import ThreadGang
+from widgets import Stepper
+
+ROWS = [{"letter": "abc"[i % 3], "n": i} for i in range(40)]
+MOST_LINES = 6
+
+
+def letters(**settings: Any) -> tuple[StreamEnvironment, Any]:
+    """Give an environment and the stream of its source."""
+    env = StreamEnvironment("letters", parallelism=2, checkpoint=CheckpointConfig(interval_ms=50), **settings)
+    return env, env.from_source(CollectionSource(ROWS, batch_rows=1), uid="letters")
+
+
+def run(env: StreamEnvironment, **options: Any) -> Lab:
+    lab = Lab(env, **options)
+    lab.run()
+    return lab
+
+
+def to_sink() -> StreamEnvironment:
+    env, stream = letters()
+    stream.sink_to(CollectSink("out"))
+    return env
+
+
+# --- in the graph -----------------------------------------------------------------------------------------------------
+
+
+def a_column_that_is_not_there() -> None:
+    letters()[1].key_by("leter")
+
+
+def a_sum_of_what_is_not_there() -> None:
+    letters()[1].key_by("letter").aggregate(total=sum_("m"))
+
+
+def a_sum_of_strings() -> None:
+    letters()[1].key_by("n").aggregate(total=sum_("letter"))
+
+
+def a_uid_given_twice() -> None:
+    _, stream = letters()
+    stream.map(dict).uid("same")
+    stream.map(dict).uid("same")
+
+
+def an_object_where_a_class_is_expected() -> None:
+    class Count(KeyedProcessFunction):
+        pass
+
+    letters()[1].key_by("letter").process(Count())
+
+
+def a_keyed_function_without_a_key() -> None:
+    class Count(KeyedProcessFunction):
+        pass
+
+    letters()[1].process(Count)
+
+
+def windows_without_event_time() -> None:
+    letters()[1].key_by("letter").window(TumblingEventTimeWindows(10)).aggregate(total=sum_("n"))
+
+
+def more_subtasks_than_key_groups() -> None:
+    env, stream = letters(max_parallelism=2)
+    stream.map(dict).set_parallelism(4).sink_to(CollectSink("out"))
+    Lab(env)
+
+
+def an_environment_without_operators() -> None:
+    Lab(StreamEnvironment("empty"))
+
+
+def a_type_that_is_no_type() -> None:
+    ValueStateDescriptor("seen", "int")
+
+
+def an_interval_of_zero() -> None:
+    CheckpointConfig(interval_ms=0)
+
+
+def settings_that_exclude_each_other() -> None:
+    CheckpointConfig(interval_ms=50, unaligned=True, max_concurrent=2)
+
+
+def files_that_are_not_there() -> None:
+    CsvSource("nothing/*.csv")
+
+
+def rows_of_several_types() -> None:
+    CollectionSource([{"a": 1}, {"a": "x"}])
+
+
+# --- in a function ----------------------------------------------------------------------------------------------------
+
+
+def a_map_that_drops_a_column() -> None:
+    env, stream = letters()
+    stream.map(lambda row: {"letter": row["letter"]}).uid("shorter").sink_to(CollectSink("out"))
+    run(env)
+
+
+def a_map_that_adds_a_column() -> None:
+    env, stream = letters()
+    stream.map(lambda row: {**row, "square": row["n"] ** 2}).uid("squares").sink_to(CollectSink("out"))
+    run(env)
+
+
+def a_map_that_gives_no_row() -> None:
+    env, stream = letters()
+    stream.map(lambda row: row["n"]).uid("numbers").sink_to(CollectSink("out"))
+    run(env)
+
+
+def a_function_that_raises() -> None:
+    def look_up(row: dict[str, Any]) -> dict[str, Any]:
+        return {**row, "n": {"a": 1}[row["letter"]]}
+
+    env, stream = letters()
+    stream.map(look_up).uid("prices").sink_to(CollectSink("out"))
+    run(env)
+
+
+# --- at the lab -------------------------------------------------------------------------------------------------------
+
+
+def a_snapshot_that_is_not_there() -> None:
+    run(to_sink(), restore_path="/savepoints/nope")
+
+
+def an_output_of_another_name() -> None:
+    run(to_sink()).output("nope")
+
+
+def a_record_misspelt() -> None:
+    Lab(to_sink()).run_until(record="CheckpointCompletd")
+
+
+def an_action_that_is_none() -> None:
+    Lab(to_sink()).step("nonsense")
+
+
+def a_worker_that_does_not_run() -> None:
+    lab = Lab(to_sink())
+    lab.run_until(record="AllTasksRunning")
+    lab.kill(7)
+
+
+def a_stepper_over_a_job_that_does_not_run() -> None:
+    Stepper(to_sink())
+
+
+# --- on Spark ---------------------------------------------------------------------------------------------------------
+
+
+def a_job_that_was_not_started() -> None:
+    SparkJob(to_sink(), launch=ThreadGang).wait()
+
+
+def a_lock_that_cannot_travel() -> None:
+    lock = threading.Lock()
+
+    def guarded(row: dict[str, Any]) -> dict[str, Any]:
+        with lock:
+            return row
+
+    env, stream = letters()
+    stream.map(guarded).uid("guarded").sink_to(CollectSink("out"))
+    SparkJob(env, launch=ThreadGang).start()
+
+
+@dataclass(frozen=True)
+class Mistake:
+    """What is typed, and what the message must say."""
+
+    typed: Callable[[], None]
+    says: tuple[str, ...]
+
+
+MISTAKES = [
+    Mistake(a_column_that_is_not_there, ("'leter'", "'letter', 'n'")),
+    Mistake(a_sum_of_what_is_not_there, ("'m'", "'letter', 'n'")),
+    Mistake(a_sum_of_strings, ("'letter' is string", "needs numbers")),
+    Mistake(a_uid_given_twice, ("uid 'same'", "each operator needs its own")),
+    Mistake(an_object_where_a_class_is_expected, ("give the class Count itself",)),
+    Mistake(a_keyed_function_without_a_key, ("Count", "key_by")),
+    Mistake(windows_without_event_time, ("TumblingEventTimeWindows", "call assign_timestamps(column)")),
+    Mistake(more_subtasks_than_key_groups, ("'map'", "lower the one or raise the other")),
+    Mistake(an_environment_without_operators, ("'empty'", "begin with env.from_source")),
+    Mistake(a_type_that_is_no_type, ("'seen'", "pa.int64()")),
+    Mistake(an_interval_of_zero, ("interval_ms = 0", "or None for no periodic checkpoints")),
+    Mistake(settings_that_exclude_each_other, ("max_concurrent = 2", "expected 1 with unaligned=True")),
+    Mistake(files_that_are_not_there, ("nothing/*.csv", "no such file")),
+    Mistake(rows_of_several_types, ("row 1, column 'a'", "say the types as `columns`")),
+    Mistake(a_map_that_drops_a_column, ("shorter", "no column 'n'", "returns={")),
+    Mistake(a_map_that_adds_a_column, ("squares", "'square'", '"square": pa.int64()')),
+    Mistake(a_map_that_gives_no_row, ("numbers", "of type int", "a row is a dict")),
+    Mistake(a_function_that_raises, ("prices", "look_up", "KeyError", "test_mistakes.py")),
+    Mistake(a_snapshot_that_is_not_there, ("/savepoints/nope", "chk-<id> or savepoint directory")),
+    Mistake(an_output_of_another_name, ("'nope'", "'out'")),
+    Mistake(a_record_misspelt, ("'CheckpointCompletd'", "did you mean CheckpointCompleted")),
+    Mistake(an_action_that_is_none, ("'nonsense'", "enabled are")),
+    Mistake(a_worker_that_does_not_run, ("no worker 7", "0, 1")),
+    Mistake(a_stepper_over_a_job_that_does_not_run, ("StreamEnvironment", "Lab(env) or SparkJob(env)")),
+    Mistake(a_job_that_was_not_started, ("letters", "call start()")),
+    Mistake(a_lock_that_cannot_travel, ("'guarded'", "`lock`", "inside the function")),
+]
+
+
+@pytest.mark.parametrize("mistake", MISTAKES, ids=lambda mistake: mistake.typed.__name__)
+def test_a_mistake_ends_in_one_short_message(mistake: Mistake) -> None:
+    with pytest.raises(Exception) as caught:
+        mistake.typed()
+    text = str(caught.value)
+    assert len(text.splitlines()) <= MOST_LINES
+    for words in mistake.says:
+        assert words in text
+
+
+def test_output_that_is_there_already(tmp_path: Path) -> None:
+    for number in (1, 2):
+        env, stream = letters()
+        stream.sink_to(ParquetSink(str(tmp_path / "out")))
+        job = SparkJob(env, launch=ThreadGang)
+        if number == 1:
+            job.start().wait()
+            continue
+        with pytest.raises(FileExistsError, match=r'mode="overwrite"') as caught:
+            job.start()
+        assert len(str(caught.value).splitlines()) <= MOST_LINES

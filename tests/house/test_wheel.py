@@ -1,0 +1,58 @@
+"""The wheel alone is enough: it is built, put into an environment that has never seen this directory, and run."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import sysconfig
+import venv
+from pathlib import Path
+
+import pytest
+
+from tests.house.files import ROOT, tracked
+from tests.house.test_readme import IN_THE_LAB
+
+
+@pytest.fixture(scope="module")
+def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An interpreter whose `kit` comes from the wheel.
+
+    Nothing is downloaded: its dependencies are this environment's, by a path file, which brings neither the project
+    (an editable install is a path file as well, and those are not followed from a directory so added) nor its source.
+    """
+    directory = tmp_path_factory.mktemp("wheel")
+    build = "import sys; from hatchling.build import build_wheel; print(build_wheel(sys.argv[1]))"
+    built = run([sys.executable, "-c", build, str(directory)], ROOT)
+    venv.create(directory / "venv", with_pip=False)
+    inside = directory / "venv" / "bin" / "python"
+    packages = Path(run([str(inside), "-c", "import sysconfig; print(sysconfig.get_paths()['purelib'])"], directory))
+    run([sys.executable, "-m", "zipfile", "-e", str(directory / built.splitlines()[-1]), str(packages)], directory)
+    (packages / "dependencies.pth").write_text(sysconfig.get_paths()["purelib"])
+    return inside
+
+
+def run(command: list[str], directory: Path) -> str:
+    """What it prints; it must not fail."""
+    clean = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+    ended = subprocess.run(command, cwd=directory, env=clean, capture_output=True, text=True, timeout=120, check=False)
+    assert ended.returncode == 0, ended.stderr
+    return ended.stdout.strip()
+
+
+def test_the_readmes_first_example_runs_from_the_wheel(python: Path, tmp_path: Path) -> None:
+    said = run(
+        [str(python), "-c", f"{IN_THE_LAB}\nimport kit, widgets\nprint(kit.__file__, widgets.__file__, lab.position)"],
+        tmp_path,
+    )
+    kit, widgets, position = said.splitlines()[-1].split()
+    assert [Path(name).is_relative_to(python.parents[1]) for name in (kit, widgets)] == [True, True]
+    assert int(position) > 0
+
+
+def test_the_wheel_has_what_is_no_python(python: Path, tmp_path: Path) -> None:
+    installed = Path(run([str(python), "-c", "import kit; print(kit.__path__[0])"], tmp_path)).parent
+    shipped = [name for name in tracked() if name.startswith(("kit/", "widgets/")) and not name.endswith(".py")]
+    assert shipped != []
+    assert [name for name in shipped if not (installed / name).is_file()] == []

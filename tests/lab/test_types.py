@@ -1,0 +1,263 @@
+"""Every Arrow type either comes back from a checkpoint as it was, or is refused where it is declared.
+
+Rows with a column of any type, nested ones too, go through a keyed function that keeps them in value, list, map,
+reducing and aggregating state, and through channels whose buffers are smaller than a row, so that an unaligned
+checkpoint has some in flight. The job is restored at another parallelism, and every row and every state must be as it
+was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import Phase, event, given, settings
+from hypothesis import strategies as st
+
+from kit import (
+    AggregatingStateDescriptor,
+    CheckpointConfig,
+    CollectionSource,
+    CollectSink,
+    KeyedProcessFunction,
+    Lab,
+    ListStateDescriptor,
+    MapStateDescriptor,
+    ReducingStateDescriptor,
+    RetentionPolicy,
+    StreamEnvironment,
+    ValueStateDescriptor,
+)
+from kit.graph.settings import NoRestart
+from kit.job.status import JobStatus
+from kit.lab.lab import LabError
+from kit.operators import SchemaError
+from kit.state.descriptors import AggregateFunction
+from kit.state.errors import StateDescriptorError
+from tests.arrow_values import LEAVES, NESTED, column
+
+KEYS = 3
+
+
+class Last(AggregateFunction):
+    """The value added last."""
+
+    def create_accumulator(self) -> Any:
+        return None
+
+    def add(self, value: Any, accumulator: Any) -> Any:
+        return value
+
+    def get_result(self, accumulator: Any) -> Any:
+        return accumulator
+
+    def merge(self, one: Any, other: Any) -> Any:
+        return other
+
+
+def environment(batch: pa.RecordBatch, parallelism: int) -> StreamEnvironment:
+    """A job whose every buffer is too small for a row, and which keeps its checkpoints."""
+    return StreamEnvironment(
+        "types",
+        parallelism=parallelism,
+        max_parallelism=8,
+        buffer_bytes=48,
+        restart=NoRestart(),
+        checkpoint=CheckpointConfig(
+            unaligned=True,
+            memory_threshold_bytes=0,
+            tolerable_failures=3,
+            retention=RetentionPolicy.RETAIN_ON_CANCELLATION,
+        ),
+    )
+
+
+def rows_of(values: pa.Array) -> pa.RecordBatch:
+    numbers = list(range(len(values)))
+    keys = [number % KEYS for number in numbers]
+    return pa.record_batch([pa.array(numbers), pa.array(keys), values], names=["n", "k", "v"])
+
+
+def parts(arrow_type: pa.DataType) -> Iterator[pa.DataType]:
+    """The type and all that it is made of."""
+    yield arrow_type
+    if isinstance(arrow_type, pa.BaseExtensionType):
+        return
+    if pa.types.is_dictionary(arrow_type) or pa.types.is_run_end_encoded(arrow_type):
+        yield from parts(arrow_type.value_type)
+        return
+    for number in range(arrow_type.num_fields):
+        yield from parts(arrow_type.field(number).type)
+
+
+def may_be_refused(arrow_type: pa.DataType) -> bool:
+    """Whether there is something in it that no checkpoint, or no function of rows, can give back."""
+    return pa.types.is_null(arrow_type) or any(
+        pa.types.is_union(part)
+        or isinstance(part, pa.BaseExtensionType)
+        or part == pa.time64("ns")
+        or (pa.types.is_struct(part) and len({field.name for field in part}) < part.num_fields)
+        for part in parts(arrow_type)
+    )
+
+
+def run_and_rescale(job: Any, data: st.DataObject, parallelisms: tuple[int, ...] = (1, 3, 2)) -> tuple[Lab, list[Any]]:
+    """The job run at one parallelism after the other, each from a checkpoint of the one before; its rows."""
+    lab: Lab | None = None
+    path = None
+    for parallelism in parallelisms:
+        lab = Lab(job(parallelism), seed=data.draw(st.integers(0, 99)), restore_path=path, after=lab)
+        if parallelism == parallelisms[-1]:
+            break
+        lab.run_until(lambda lab: lab.finished or lab.master.tasks.all_running)
+        lab.run_until(at_ms=lab.at_ms + data.draw(st.integers(0, 8)), finished=True)
+        path = None if lab.finished else checkpoint(lab)
+        if path is None:
+            break
+        lab.cancel()
+        while lab.enabled():
+            lab.step()
+    assert lab is not None
+    if not lab.finished:
+        lab.run()
+    assert lab.master.status is JobStatus.FINISHED, lab.master.error
+    tables = lab._world.edge.output.published.values()
+    return lab, [row for table in tables for row in table.to_pylist()]
+
+
+def checkpoint(lab: Lab) -> str | None:
+    """Where a checkpoint taken now lies; None when the job ends before."""
+    request = lab.trigger_checkpoint()
+    try:
+        lab.run_until(lambda lab: lab.answer(request) is not None, finished=True)
+        return lab.answer(request)
+    except LabError:
+        return None
+
+
+def keeping(arrow_type: pa.DataType) -> type[KeyedProcessFunction]:
+    """A function that says what it finds in states of the type, and keeps the row's value in each."""
+    value = ValueStateDescriptor("value", arrow_type)
+    listed = ListStateDescriptor("listed", arrow_type)
+    mapped = MapStateDescriptor("mapped", pa.int64(), arrow_type)
+    reduced = ReducingStateDescriptor("reduced", arrow_type, lambda one, other: other)
+    aggregated = AggregatingStateDescriptor("aggregated", arrow_type, Last())
+
+    class Keep(KeyedProcessFunction):
+        def process_element(self, row: dict[str, Any], ctx: Any) -> None:
+            found = [
+                ctx.state(value).value(),
+                ctx.state(listed).get(),
+                sorted(ctx.state(mapped).items(), key=lambda entry: entry[0]),
+                ctx.state(reduced).get(),
+                ctx.state(aggregated).get(),
+            ]
+            states = dict(zip("abcde", map(repr, found), strict=True))
+            ctx.emit({"n": row["n"], "v": row["v"], "rows": len(found[2]), **states})
+            if row["v"] is not None:
+                ctx.state(value).update(row["v"])
+                ctx.state(listed).add(row["v"])
+                ctx.state(reduced).add(row["v"])
+                ctx.state(aggregated).add(row["v"])
+            ctx.state(mapped).put(row["n"], row["v"])
+
+    return Keep
+
+
+def expected(batch: pa.RecordBatch, found: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """What `keeping` says of the rows, taken in the order in which it says that they came."""
+    values = batch.column("v").to_pylist()
+    said = []
+    for key in range(KEYS):
+        before: list[int] = []
+        for row in sorted((row for row in found if row["n"] % KEYS == key), key=lambda row: row["rows"]):
+            kept = [values[number] for number in before if values[number] is not None]
+            last = kept[-1] if kept else None
+            entries = [(number, values[number]) for number in sorted(before)]
+            states = dict(zip("abcde", map(repr, [last, kept, entries, last, last]), strict=True))
+            said.append({"n": row["n"], "v": values[row["n"]], "rows": len(before), **states})
+            before.append(row["n"])
+    return said
+
+
+def refusal(job: Any) -> str | None:
+    """Why the job cannot be written down."""
+    try:
+        job(1)
+    except (StateDescriptorError, SchemaError) as error:
+        event("refused")
+        return str(error)
+    return None
+
+
+@pytest.mark.parametrize("name", [*LEAVES, *NESTED])
+@settings(max_examples=3, deadline=None, phases=[Phase.generate])
+@given(st.data())
+def test_a_state_of_any_type_comes_back_as_it_was_or_is_refused(name: str, data: st.DataObject) -> None:
+    batch = rows_of(column(data.draw, 7, name))
+    arrow_type = batch.schema.field("v").type
+
+    def job(parallelism: int) -> StreamEnvironment:
+        env = environment(batch, parallelism)
+        stream = env.from_source(CollectionSource(batch, batch_rows=1), uid="rows")
+        words = {name: pa.string() for name in "abcde"}
+        kept = stream.rebalance().filter(lambda row: True).uid("all").key_by("k")
+        returns = {"n": pa.int64(), "v": stream.schema.field("v").type, "rows": pa.int64(), **words}
+        kept.process(keeping(arrow_type), returns).uid("keep").sink_to(CollectSink("out"), uid="out")
+        return env
+
+    refused = refusal(job)
+    if refused is not None:
+        assert may_be_refused(arrow_type), refused
+        assert str(arrow_type) in refused
+        assert "use " in refused or "another name" in refused
+        return
+    _, found = run_and_rescale(job, data)
+    assert len(found) == batch.num_rows
+    order = sorted(found, key=lambda row: (row["n"] % KEYS, row["rows"]))
+    assert list(map(repr, order)) == list(map(repr, expected(batch, found)))
+
+
+@pytest.mark.parametrize("name", [*LEAVES, *NESTED])
+@settings(max_examples=3, deadline=None, phases=[Phase.generate])
+@given(st.data())
+def test_rows_of_any_type_come_back_from_what_was_in_flight(name: str, data: st.DataObject) -> None:
+    """Batches only: no value becomes Python's on its way."""
+    batch = rows_of(column(data.draw, 6, name))
+
+    def job(parallelism: int) -> StreamEnvironment:
+        env = environment(batch, parallelism)
+        stream = env.from_source(CollectionSource(batch, batch_rows=2), uid="rows").rebalance()
+        passed = stream.map_batches(lambda batch: batch).uid("same").key_by("n")
+        passed.map_batches(lambda batch: batch).uid("again").sink_to(CollectSink("out"), uid="out")
+        return env
+
+    refused = refusal(job)
+    if refused is not None:
+        assert may_be_refused(batch.schema.field("v").type), refused
+        return
+    lab, _ = run_and_rescale(job, data)
+    tables = [table.combine_chunks() for table in lab._world.edge.output.published.values()]
+    by_number = {
+        row["n"].as_py(): row["v"] for table in tables for batch in table.to_batches() for row in scalars(batch)
+    }
+    assert sorted(by_number) == list(range(batch.num_rows))
+    for number, value in enumerate(batch.column("v")):
+        assert said(by_number[number]) == said(value)
+
+
+def scalars(batch: pa.RecordBatch) -> Iterator[dict[str, Any]]:
+    for row in range(batch.num_rows):
+        yield {name: batch.column(name)[row] for name in ("n", "v")}
+
+
+def said(scalar: Any) -> str:
+    """A value as Arrow says it, whatever form it is in."""
+    if scalar.is_valid and isinstance(scalar, pa.DictionaryScalar | pa.RunEndEncodedScalar):
+        return said(scalar.value)
+    try:
+        return str(scalar)
+    except (ValueError, OverflowError):
+        return str(scalar.value)
