@@ -242,7 +242,8 @@ RestartStrategy = NoRestart | FixedDelay | ExponentialDelay | FailureRate
 
 def default_restart_strategy(checkpoint: CheckpointConfig) -> RestartStrategy:
     """What a job does that says nothing: with periodic checkpoints it restarts, ever more slowly (1.11: after a fixed
-    second), else it does not.
+    second), else it does not. As in Flink that never ends, not even for a function that always raises: on Spark each
+    restart is a warning with its reason. The lab, where time is virtual, restarts ten times (`kit.lab.failures`).
     """
     return NoRestart() if checkpoint.interval_ms is None else ExponentialDelay()
 

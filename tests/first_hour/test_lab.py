@@ -343,7 +343,7 @@ def test_the_picture_takes_in_what_is_new_and_is_the_same_as_one_drawn_anew() ->
     other.run_until(checkpoint=1)
     assert other.svg() == last_frame(other).svg()
     assert lab.svg() == last_frame(lab).svg()
-    lab.kill(0)
+    lab.back(30).kill(0)
     lab.run()
     assert lab.svg() == last_frame(lab).svg()
 
