@@ -106,7 +106,7 @@ def check_made_of_rows(schema: pa.Schema, operator: str) -> None:
         reason = why_not_in_rows(column.type)
         if reason is not None:
             raise SchemaError(
-                f"{operator}: no function of rows can make column {column.name!r}, {column.type}: {reason}"
+                f"{operator}: no function of rows can make column {column.name!r} of {column.type}: {reason}"
             )
 
 
@@ -161,6 +161,8 @@ def row_type(schema: pa.Schema, operator: str, *, in_columns: bool = False) -> p
     """
     for column in schema:
         reason = why_not_in_state(stored_type(column.type) if in_columns else column.type)
+        if reason is None and not in_columns:
+            reason = why_not_in_rows(column.type)
         if reason is not None and not pa.types.is_null(column.type):
             raise SchemaError(
                 f"{operator}: column {column.name!r} is {column.type}, and {operator} keeps rows in its state, which "

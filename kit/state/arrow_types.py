@@ -132,6 +132,9 @@ def _with_parts(arrow_type: pa.DataType, form: Callable[[pa.DataType], pa.DataTy
     return arrow_type if made == arrow_type else made
 
 
+NO_NANOSECONDS = "Python's time has no nanoseconds; use time64('us')"
+
+
 # ---- what cannot be ---------------------------------------------------------------------------------------------
 
 
@@ -154,6 +157,8 @@ def type_in_rows(arrow_type: pa.DataType) -> pa.DataType | None:
 
 def why_not_in_rows(arrow_type: pa.DataType) -> str | None:
     """Why a function of rows cannot make values of this type; None when it can."""
+    if has_nanosecond_times(arrow_type):
+        return NO_NANOSECONDS
     if type_in_rows(arrow_type) is not None:
         return None
     return f"Arrow cannot make it of Python values; use {_nearest(arrow_type)}"
@@ -179,8 +184,10 @@ def why_not_in_state(arrow_type: pa.DataType) -> str | None:
     if any(pa.types.is_union(each) for each in _parts(stored)):
         return "Arrow cannot make it of Python values; use a struct with a field for each of its types"
     if any(each.equals(pa.time64("ns")) for each in _within_lists(stored)):
-        return "Python's time has no nanoseconds, and within lists and maps values are Python's; use time64('us')"
-    return _twice_named(stored) or why_not_in_rows(stored) or _not_given_back(stored)
+        return NO_NANOSECONDS
+    if type_in_rows(stored) is None:
+        return why_not_in_rows(stored)
+    return _twice_named(stored) or _not_given_back(stored)
 
 
 def has_nanosecond_times(arrow_type: pa.DataType) -> bool:

