@@ -1,11 +1,14 @@
-"""A script that is interrupted while it waits: `python -m tests.spark.interrupted <directory>`.
+"""A script that is interrupted twice, in work of its own, which it minds, and while it waits for its job:
+`python -m tests.spark.interrupted <directory>`.
 
-It says on standard output when it runs, with its workers, and how its job ended, in how many epochs.
+It says on standard output when it runs, with its workers, that it goes on, and how its job ended, in how many epochs.
 """
 
 from __future__ import annotations
 
+import contextlib
 import sys
+import time
 from pathlib import Path
 
 from kit.spark import SparkJob
@@ -17,6 +20,10 @@ def main() -> None:
     job = SparkJob(totals_job(Path(sys.argv[1]), generator(10**8, rows_per_second=30_000))).start()
     await_checkpoint(job, 1)
     print("runs", *job.workers().values(), flush=True)
+    with contextlib.suppress(KeyboardInterrupt):
+        time.sleep(3600)
+    await_checkpoint(job, int(job.checkpoints()["id"].max()) + 20)  # long enough for an epoch to be lost
+    print("goes on", flush=True)
     try:
         job.wait()
     finally:

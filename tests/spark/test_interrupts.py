@@ -47,6 +47,8 @@ def test_a_script_in_a_terminal(tmp_path: Path) -> None:
     begun, *workers = script.stdout.readline().split()
     assert begun == "runs"
     os.killpg(script.pid, signal.SIGINT)
+    assert script.stdout.readline() == "goes on\n"
+    os.killpg(script.pid, signal.SIGINT)
     said, complaints = script.communicate(timeout=60)
     assert said == "CANCELED 1\n"  # one epoch
     assert PROMPT in complaints
