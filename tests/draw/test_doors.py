@@ -95,7 +95,7 @@ def test_a_cut_trace_will_do(door: str, lab: Lab) -> None:
     DOORS[door](lab.trace.story(machine="job"))
 
 
-@pytest.mark.parametrize("door", set(DOORS) - {"gantt", "redistribution_svg"})
+@pytest.mark.parametrize("door", sorted(set(DOORS) - {"gantt", "redistribution_svg"}))
 def test_what_has_not_begun_can_be_drawn(door: str) -> None:
     DOORS[door](lab_of())
     DOORS[door](SparkJob(letters()))
