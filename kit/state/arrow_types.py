@@ -103,7 +103,19 @@ def _nested_as_type(column: pa.Array, wanted: pa.DataType) -> pa.Array:
     if pa.types.is_struct(wanted):
         parts = [as_type(part, field.type) for part, field in zip(column.flatten(), wanted, strict=True)]
         return pa.StructArray.from_arrays(parts, fields=list(wanted), mask=nulls)
+    if type(column.type) is type(wanted) and (pa.types.is_list(wanted) or pa.types.is_large_list(wanted)):
+        values = as_type(column.values, wanted.value_type)
+        return type(column).from_arrays(_whole_offsets(column), values, wanted, mask=nulls)
+    if pa.types.is_map(column.type) and pa.types.is_map(wanted):
+        keys, items = as_type(column.keys, wanted.key_type), as_type(column.items, wanted.item_type)
+        return pa.MapArray.from_arrays(_whole_offsets(column), keys, items, wanted, mask=nulls)
     return pa.array(column.to_pylist(), wanted)
+
+
+def _whole_offsets(column: pa.Array) -> pa.Array:
+    """Those of a list or map; Arrow takes no mask beside the offsets of a slice."""
+    offsets = column.offsets
+    return pa.array(offsets.to_numpy(), offsets.type)
 
 
 def _with_parts(arrow_type: pa.DataType, form: Callable[[pa.DataType], pa.DataType]) -> pa.DataType:

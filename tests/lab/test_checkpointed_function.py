@@ -30,6 +30,7 @@ from kit import (
 )
 from kit.graph.settings import RestartStrategy
 from kit.job.status import JobStatus
+from tests.lab.jobs import failure
 
 ROWS = 90
 PART = 4
@@ -248,7 +249,6 @@ MISTAKES = [
 
 @pytest.mark.parametrize(("function", "said"), MISTAKES, ids=[each.__name__ for each, _ in MISTAKES])
 def test_a_mistake_names_operator_and_function(function: type, said: str) -> None:
-    lab = Lab(environment(1, function, NoRestart()))
-    lab.run()
-    assert said in str(lab.master.error)
-    assert "initialize_state" in str(lab.master.error)
+    error = failure(Lab(environment(1, function, NoRestart())))
+    assert said in error
+    assert "initialize_state" in error
