@@ -332,10 +332,16 @@ class SparkJob:
     def stop(self, target: str | os.PathLike[str] | None = None, *, drain: bool = False) -> str:
         """Stop the job with a savepoint below `target`; returns its path once the job has ended.
 
-        `drain` first sends event time to its end, so that all windows fire.
+        `drain` first sends event time to its end, so that all windows fire. Raises JobFailedError: there is no
+        savepoint and the job goes on, or it failed when the savepoint stood, which the error then names.
         """
         path = None if target is None else os.fspath(target)
-        answer = self._ask(lambda number: RequestStop(request_id=number, target=path, drain=drain))
+        try:
+            answer = self._ask(lambda number: RequestStop(request_id=number, target=path, drain=drain))
+        except JobFailedError:
+            if self._driver.master.ending_as is not None:  # it failed with its savepoint standing, or was cancelled
+                self._driver.wait()
+            raise
         self.wait()
         return answer
 
