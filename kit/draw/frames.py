@@ -8,6 +8,7 @@ not too many of them. `film` packs the frames as differences between scenes, for
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import compress
@@ -17,7 +18,7 @@ from kit.draw.captions import Ends, caption_of, lower_first
 from kit.draw.job_state import COMPLETED, Moment, only_last
 from kit.draw.moment import advance
 from kit.draw.picture import Svg
-from kit.draw.run import run_of
+from kit.draw.run import Run, run_of
 from kit.draw.scene import Scene, Sprite, Words, scene
 from kit.draw.stage import Stage, stage_for
 from kit.draw.steps import steps
@@ -132,32 +133,24 @@ def _told(records: Sequence[TraceRecord], ends: Ends) -> str:
 
 def frames(run: Any) -> list[Frame]:
     """The frames of a run (a Lab, a SparkJob or a Trace), the first before anything happened."""
-    run = run_of(run)
-    stages = run.stages
-    moment = Moment()
-    made = [Frame(moment, stage_for(stages, moment.epoch))]
-    seen: dict[str, TraceRecord] = {}
-    for group in steps(run.trace):
-        cause = seen.get(group[0].cause)
-        for record in group:
-            moment = advance(moment, record, seen.get(record.cause))
-            seen[record.id] = record
-        made.append(Frame(moment, stage_for(stages, moment.epoch), tuple(group), cause))
-    return made
+    return list(_frames_from(Moment(), run_of(run)))
 
 
 def last_frame(run: Any) -> Frame:
     """The last frame of a Lab, a SparkJob or a Trace: the run as it stands."""
-    run = run_of(run)
-    moment, cause = only_last(), None
-    group: list[TraceRecord] = []
+    return deque(_frames_from(only_last(), run_of(run)), maxlen=1).pop()
+
+
+def _frames_from(moment: Moment, run: Run) -> Iterator[Frame]:
+    """The frame before anything happened, and one for each step."""
+    yield Frame(moment, stage_for(run.stages, moment.epoch))
     seen: dict[str, TraceRecord] = {}
     for group in steps(run.trace):
         cause = seen.get(group[0].cause)
         for record in group:
             moment = advance(moment, record, seen.get(record.cause))
             seen[record.id] = record
-    return Frame(moment, stage_for(run.stages, moment.epoch), tuple(group), cause)
+        yield Frame(moment, stage_for(run.stages, moment.epoch), tuple(group), cause)
 
 
 def moment_svg(run: Any, n: int | None = None) -> Svg:

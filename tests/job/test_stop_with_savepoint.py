@@ -247,8 +247,9 @@ def test_once_the_savepoint_stands_no_failure_is_recovered_from(
     job = stopped_but_for_its_tasks(restart=restart)
     for task in finished:
         job.become(task, ExecutionState.FINISHED)
+    job.take(commands.JobStatusChanged)
     fault(job)
-    assert job.status is JobStatus.FAILING
+    assert [word.status for word in job.take(commands.JobStatusChanged)] == ["FAILING"], "no restart is begun"
     job.answer_all()
     assert (job.status, job.master.epoch) == (JobStatus.FAILED, 1)
     why = "source/1 failed: it broke" if fault is fail_task else "worker 0 was lost: gone"
