@@ -19,13 +19,14 @@ def main() -> None:
     """Run, and be interrupted."""
     job = SparkJob(totals_job(Path(sys.argv[1]), generator(10**8, rows_per_second=30_000))).start()
     await_checkpoint(job, 1)
-    print("runs", *job.workers().values(), flush=True)
     with contextlib.suppress(KeyboardInterrupt):
+        print("runs", *job.workers().values(), flush=True)
         time.sleep(3600)
     await_checkpoint(job, int(job.checkpoints()["id"].max()) + 20)  # long enough for an epoch to be lost
-    print("goes on", flush=True)
     try:
-        job.wait()
+        with job:  # the interrupt may come before the wait has begun
+            print("goes on", flush=True)
+            job.wait()
     finally:
         print(job.status, len(job.stages), flush=True)
 
