@@ -137,6 +137,7 @@ class ChainLink:
         self.current_watermark_ms = MIN_WATERMARK_MS
         self.operator_state = OperatorStateStore()
         self.restored_checkpoint_id: int | None = None
+        self.closed = False
         self.output: Output
         self._owner = owner
         self._staged: list[Effect] = []
@@ -211,7 +212,10 @@ class ChainLink:
             self._keyed.notify_checkpoint_subsumed(checkpoint_id)
 
     def close(self) -> None:
-        """Close the operator and then, also when that fails, its backends."""
+        """Close the operator and then, also when that fails, its backends; once."""
+        if self.closed:
+            return
+        self.closed = True
         try:
             self.operator.close()
         finally:
@@ -236,7 +240,6 @@ class OperatorChain:
 
     def __init__(self, vertex: JobVertex, owner: ChainOwner, *, finished: bool = False) -> None:
         self.links = [] if finished else [ChainLink(chained, owner) for chained in vertex.operators]
-        self.closed = False
         self._by_id = {link.operator_id: link for link in self.links}
         for link in self.links:
             chained_after = vertex.chained_after(link.operator_id)
@@ -300,12 +303,12 @@ class OperatorChain:
 
     def prepare_snapshot_pre_barrier(self, checkpoint_id: int) -> None:
         """Let every operator emit what must come before the barrier, head to tails."""
-        for link in self.links:
+        for link in self._open:
             link.operator.prepare_snapshot_pre_barrier(checkpoint_id)
 
     def snapshot(self, checkpoint_id: int) -> ChainSnapshot:
-        """The synchronous part of a snapshot, tails to head. Raises RuntimeError after `close`."""
-        if self.closed:
+        """The synchronous part of a snapshot, tails to head. Raises RuntimeError when a link is closed."""
+        if len(self._open) < len(self.links):
             raise RuntimeError(f"{self!r} is closed: a task takes its last checkpoint before that")
         parts: list[SnapshotPart] = []
         effects: list[Effect] = []
@@ -320,11 +323,26 @@ class OperatorChain:
         for link in self.links:
             link.operator.finish()
 
+    @property
+    def _open(self) -> list[ChainLink]:
+        """The links that are not closed, head first."""
+        return [link for link in self.links if not link.closed]
+
+    @property
+    def partly_closed(self) -> list[ChainLink]:
+        """The links that are closed while others are not, head first."""
+        closed = [link for link in self.links if link.closed]
+        return closed if len(closed) < len(self.links) else []
+
+    def close_next(self) -> bool:
+        """Close the first link that is open; returns whether there are more."""
+        for link in self._open[:1]:
+            link.close()
+        return bool(self._open)
+
     def close(self) -> None:
         """The task ends: let go of the state, once."""
-        if not self.closed:
-            self.closed = True
-            self._tell_all(ChainLink.close)
+        self._tell_all(ChainLink.close)
 
     def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
         """The checkpoint is stored for good."""
@@ -339,9 +357,10 @@ class OperatorChain:
         self._tell_all(lambda link: link.operator.notify_checkpoint_aborted(checkpoint_id))
 
     def _tell_all(self, tell: Callable[[ChainLink], None]) -> None:
-        """Tails to head; all are told even when one fails, and then the first failure is raised."""
+        """Tails to head, not those that are closed; all are told even when one fails, then the first failure is raised.
+        """
         failures: list[Exception] = []
-        for link in reversed(self.links):
+        for link in reversed(self._open):
             try:
                 tell(link)
             except Exception as failure:

@@ -14,6 +14,12 @@ goes on; the task then stays until a checkpoint that began after that completes,
 published, and only then sends `EndOfPartition` and is FINISHED. Stop-with-savepoint takes the same way, with the
 savepoint as that last checkpoint.
 
+With `checkpoints_after_tasks_finish` operators are closed all at once, as in 2.x, where no message is taken meanwhile.
+Without, they are closed one per turn, head first, as in 1.11, and a trigger may come in between: a chain with a closed
+operator declines (CHECKPOINT_DECLINED_TASK_CLOSING) behind the barrier that it has sent on already, a task whose
+operators are all closed runs no more, and declines (CHECKPOINT_DECLINED_TASK_NOT_READY) behind a
+`CancelCheckpointMarker`. In 2.x a trigger that comes when the mailbox is closed is declined with the former reason.
+
 What a task does with one element of its inputs is in `kit.task.task_input`, how a source reads in
 `kit.task.source_loop`, where results go in `kit.task.task_outputs`.
 
@@ -130,7 +136,10 @@ class StreamTask(Machine):
         self._deployed_as_finished = False
         self._initialization: InitializationMetricsBuilder | None = None
         self._operators_finished = False
-        self._final = FinalCheckpoint(required=job.settings.checkpoint.checkpoints_after_tasks_finish)
+        self._operators_closed = False
+        after_finish = job.settings.checkpoint.checkpoints_after_tasks_finish
+        self._final = FinalCheckpoint(required=after_finish)
+        self._closes_in_turns = not after_finish
         self._last_notified_id = -1
         self._commits_pending: set[tuple[str, int]] = set()
 
@@ -161,6 +170,8 @@ class StreamTask(Machine):
             return self.input.is_recovering and self.outputs.writable
         if self.state is not ExecutionState.RUNNING:
             return False
+        if self._is_closing:
+            return True
         if not self.outputs.writable:
             return self.inputs.priority_available
         if self._source is None:
@@ -306,6 +317,8 @@ class StreamTask(Machine):
         if self.state is ExecutionState.INITIALIZING:
             self.input.take_recovered()
             self._run_when_recovered()
+        elif self._is_closing:
+            self._close_next()
         elif self._source is None:
             self.input.take_turn(only_priority=not self.outputs.writable)
         elif not self._source.take_turn():
@@ -396,8 +409,8 @@ class StreamTask(Machine):
     @handles(TriggerTaskCheckpoint)
     def _trigger_checkpoint(self, message: TriggerTaskCheckpoint) -> None:
         barrier = CheckpointBarrier(message.checkpoint_id, message.timestamp_ms, message.options)
-        if self.state is not ExecutionState.RUNNING:
-            self.checkpoints.decline(message.checkpoint_id, CheckpointFailureReason.CHECKPOINT_DECLINED_TASK_NOT_READY)
+        if not self.is_running:
+            self._decline_not_running(message.checkpoint_id)
             return
         if not self.inputs.all_ended:
             for channel in self.inputs.open_channels:
@@ -432,10 +445,18 @@ class StreamTask(Machine):
             self._final.stop_with(barrier.checkpoint_id)
         self._perform_checkpoint(barrier, metrics)
 
+    def _decline_not_running(self, checkpoint_id: int) -> None:
+        """Not yet or no longer is there anything to snapshot. While the outputs are open, those downstream are told not
+        to wait for a barrier. Barriers do not come here: a task takes none before it runs, and closes when its inputs
+        have ended.
+        """
+        if self.state is ExecutionState.RUNNING:
+            self.broadcast(CancelCheckpointMarker(checkpoint_id))
+        self.checkpoints.decline(
+            checkpoint_id, CheckpointFailureReason.CHECKPOINT_DECLINED_TASK_NOT_READY, f"{self.name} does not run"
+        )
+
     def _perform_checkpoint(self, barrier: CheckpointBarrier, metrics: CheckpointMetricsBuilder) -> None:
-        if self.state is not ExecutionState.RUNNING:
-            self.broadcast(CancelCheckpointMarker(barrier.checkpoint_id))
-            return
         if self._operators_finished:
             self._final.begin(barrier.checkpoint_id)
         self.checkpoints.checkpoint_state(
@@ -555,9 +576,27 @@ class StreamTask(Machine):
         self.leave_when_done()
 
     def leave_when_done(self) -> None:
-        """FINISHED, once nothing more can be asked of the task."""
-        if self.state is not ExecutionState.RUNNING or not self._may_leave:
-            return
+        """FINISHED, once nothing more can be asked of the task, unless its operators are closed in turns first."""
+        if self.state is ExecutionState.RUNNING and not self._closes_in_turns and self._may_leave:
+            self._leave()
+
+    @property
+    def is_running(self) -> bool:
+        """Whether operators process records, or may still be asked for a snapshot (`StreamTask.isRunning`)."""
+        return self.state is ExecutionState.RUNNING and not self._operators_closed
+
+    @property
+    def _is_closing(self) -> bool:
+        return self._closes_in_turns and self._may_leave
+
+    def _close_next(self) -> None:
+        """Close one operator, as 1.11 does (`closeOperators`); when all are, the task no longer runs, and then leaves."""
+        if self._operators_closed:
+            self._leave()
+        else:
+            self._operators_closed = not self.chain.close_next()
+
+    def _leave(self) -> None:
         failure = self._close()
         if failure is not None:
             self._fail(failure)

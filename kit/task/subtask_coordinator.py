@@ -160,6 +160,11 @@ class SubtaskCheckpointCoordinator:
         chain.prepare_snapshot_pre_barrier(checkpoint_id)
         self._task.outputs.broadcast(barrier)
         self._set_alignment_timer(barrier)
+        if chain.partly_closed:
+            why = f"{chain.partly_closed[0].name} is closed"
+            self._abort_channel_state(checkpoint_id, why, clean_up=True)
+            self.decline(checkpoint_id, CheckpointFailureReason.CHECKPOINT_DECLINED_TASK_CLOSING, why)
+            return
         try:
             self._take_snapshot(barrier, metrics, chain, finished)
         except Exception as error:
