@@ -35,7 +35,7 @@ from kit.draw.job_state import (
 )
 from kit.draw.run import run_of
 from kit.draw.steps import steps
-from kit.protocol.trace import TraceRecord
+from kit.protocol.trace import TraceRecord, led_by
 
 __all__ = ["MEANINGS", "Moment", "advance", "moment_at", "moments"]
 
@@ -62,7 +62,7 @@ def moments(run: Any) -> Iterator[Moment]:
     yield moment
     seen: dict[str, TraceRecord] = {}
     for record in chain.from_iterable(steps(run_of(run).trace)):
-        moment = advance(moment, record, seen.get(record.cause))
+        moment = advance(moment, record, led_by(record.cause, seen.get))
         seen[record.id] = record
         yield moment
 
