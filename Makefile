@@ -13,7 +13,7 @@ help:  ## show this list
 
 demo:  ## run a job, fail it, restore and rescale it; writes demo/index.html
 	@scripts/setup.sh java
-	$(PYTHON) -m kit.demo
+	$(PYTHON) -m examples.flights
 
 lab:  ## open the notebooks in JupyterLab (ARGS= is handed on to it)
 	@scripts/setup.sh java

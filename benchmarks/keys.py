@@ -18,9 +18,9 @@ from collections.abc import Callable
 import numpy as np
 import pyarrow as pa
 
-from kit.state.descriptors import ReducingStateDescriptor, ValueStateDescriptor
+from kit.backend.descriptors import ReducingStateDescriptor, ValueStateDescriptor
+from kit.backend.heap import HeapKeyedStateBackend
 from kit.state.handles import KeyGroupRange
-from kit.state.heap import HeapKeyedStateBackend
 
 KEYS = 100_000
 BATCH_ROWS = 65_536

@@ -25,10 +25,10 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from kit.state.descriptors import ReducingStateDescriptor
+from kit.backend.descriptors import ReducingStateDescriptor
+from kit.backend.heap import HeapKeyedStateBackend
+from kit.host.storage import CheckpointLocation, CheckpointStorage
 from kit.state.handles import ByteStreamStateHandle, KeyGroupRange, KeyGroupsStateHandle
-from kit.state.heap import HeapKeyedStateBackend
-from kit.state.storage import CheckpointLocation, CheckpointStorage
 
 KEYS = 10_000_000
 RUNS = 7

@@ -8,16 +8,28 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from kit.graph import (
-    CheckpointConfig,
-    CheckpointingMode,
-    ExponentialDelay,
-    FailureRate,
-    FixedDelay,
-    NoRestart,
-    StreamEnvironment,
+from kit.api import StreamEnvironment
+from kit.api import display as _display
+from kit.backend.descriptors import (
+    AggregateFunction,
+    AggregatingStateDescriptor,
+    ListStateDescriptor,
+    MapStateDescriptor,
+    ReducingStateDescriptor,
+    ValueStateDescriptor,
 )
-from kit.graph import display as _display
+from kit.backend.keyed_states import AggregatingState, ListState, MapState, ReducingState, ValueState
+from kit.backend.operator_store import BroadcastState, OperatorListState
+from kit.connectors import (
+    CollectionSource,
+    CollectSink,
+    CsvSource,
+    GeneratorSource,
+    ParquetSink,
+    ParquetSource,
+    TextSource,
+)
+from kit.graph import CheckpointConfig, CheckpointingMode, ExponentialDelay, FailureRate, FixedDelay, NoRestart
 from kit.operators import (
     BatchContext,
     BatchState,
@@ -25,14 +37,10 @@ from kit.operators import (
     BroadcastContext,
     BroadcastProcessFunction,
     CheckpointedFunction,
-    CollectionSource,
-    CollectSink,
     CoProcessFunction,
-    CsvSource,
     EventTimeSessionWindows,
     FunctionInitializationContext,
     FunctionSnapshotContext,
-    GeneratorSource,
     KeyedBatchFunction,
     KeyedBroadcastContext,
     KeyedBroadcastProcessFunction,
@@ -42,14 +50,11 @@ from kit.operators import (
     KeyedReadOnlyContext,
     OperatorStates,
     OutputTag,
-    ParquetSink,
-    ParquetSource,
     ProcessFunction,
     ProcessFunctionContext,
     ReadOnlyBroadcastState,
     ReadOnlyContext,
     SlidingEventTimeWindows,
-    TextSource,
     TimerServiceView,
     TumblingEventTimeWindows,
     Window,
@@ -60,16 +65,6 @@ from kit.operators import (
     sum_,
 )
 from kit.protocol.properties import RetentionPolicy
-from kit.state.descriptors import (
-    AggregateFunction,
-    AggregatingStateDescriptor,
-    ListStateDescriptor,
-    MapStateDescriptor,
-    ReducingStateDescriptor,
-    ValueStateDescriptor,
-)
-from kit.state.keyed_states import AggregatingState, ListState, MapState, ReducingState, ValueState
-from kit.state.operator_store import BroadcastState, OperatorListState
 
 if TYPE_CHECKING:
     from kit.lab import Lab

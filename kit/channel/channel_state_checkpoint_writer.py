@@ -24,6 +24,7 @@ from kit.protocol.events import ChannelStateFileFailed, ChannelStateFileWritten,
 from kit.protocol.reasons import CheckpointException, CheckpointFailureReason
 from kit.state.channel_handles import ChannelInfoT
 from kit.state.errors import StorageError
+from kit.state.file_names import state_file_name
 from kit.state.handles import (
     ByteStreamStateHandle,
     InputChannelInfo,
@@ -32,7 +33,6 @@ from kit.state.handles import (
     ResultSubpartitionStateHandle,
     StreamStateHandle,
 )
-from kit.state.storage import state_file_name
 
 FILE_PART = "channel-state"
 

@@ -1,13 +1,28 @@
-"""The job as a graph: what the user writes, what is chained, and which subtasks and channels run."""
+"""The job as a graph: what is chained, and which subtasks and channels run."""
 
-from kit.graph.chaining import chaining_reason
-from kit.graph.datastream import DataStream, OperatorStream, StreamSink
-from kit.graph.environment import StreamEnvironment
-from kit.graph.execution_graph import Channel, ExecutionGraph, ExecutionVertex, ParallelismError
-from kit.graph.hashing import operator_id_of_uid
-from kit.graph.job_graph import ChainedOperator, JobEdge, JobGraph, JobVertex, create_job_graph
-from kit.graph.keyed_stream import KeyedStream
-from kit.graph.partitioners import Partitioner, PartitionerKind
+from kit.graph.chaining import (
+    chaining_reason,
+)
+from kit.graph.execution_graph import (
+    Channel,
+    ExecutionGraph,
+    ExecutionVertex,
+    ParallelismError,
+)
+from kit.graph.hashing import (
+    operator_id_of_uid,
+)
+from kit.graph.job_graph import (
+    ChainedOperator,
+    JobEdge,
+    JobGraph,
+    JobVertex,
+    create_job_graph,
+)
+from kit.graph.partitioners import (
+    Partitioner,
+    PartitionerKind,
+)
 from kit.graph.settings import (
     CheckpointConfig,
     CheckpointCoordinatorConfiguration,
@@ -20,8 +35,13 @@ from kit.graph.settings import (
     RestartStrategy,
     SettingError,
 )
-from kit.graph.stream_graph import DuplicateUidError, GraphError, StreamEdge, StreamGraph, StreamNode
-from kit.graph.windowed_stream import WindowedStream
+from kit.graph.stream_graph import (
+    DuplicateUidError,
+    GraphError,
+    StreamEdge,
+    StreamGraph,
+    StreamNode,
+)
 
 __all__ = [
     "ChainedOperator",
@@ -29,7 +49,6 @@ __all__ = [
     "CheckpointConfig",
     "CheckpointCoordinatorConfiguration",
     "CheckpointingMode",
-    "DataStream",
     "DuplicateUidError",
     "ExecutionGraph",
     "ExecutionVertex",
@@ -41,20 +60,15 @@ __all__ = [
     "JobGraph",
     "JobSettings",
     "JobVertex",
-    "KeyedStream",
     "NoRestart",
-    "OperatorStream",
     "ParallelismError",
     "Partitioner",
     "PartitionerKind",
     "RestartStrategy",
     "SettingError",
     "StreamEdge",
-    "StreamEnvironment",
     "StreamGraph",
     "StreamNode",
-    "StreamSink",
-    "WindowedStream",
     "chaining_reason",
     "create_job_graph",
     "operator_id_of_uid",

@@ -18,7 +18,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from kit.state.key_groups import key_groups, operator_indexes
+from kit.backend.key_hashing import key_groups
+from kit.state.key_groups import operator_indexes
 
 
 class PartitionerKind(Enum):

@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING
 
+from kit.connectors.sink import SinkSpec
 from kit.graph.partitioners import PartitionerKind, PartitionFunction
 from kit.graph.settings import JobSettings
-from kit.operators.sink import SinkSpec
 
 if TYPE_CHECKING:
     from kit.operators.base import OperatorSpec

@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 from kit.coordinator.master_hooks import MasterHooks
 from kit.graph.job_graph import JobGraph
 from kit.host.output import Output, begin_new_output, sinks
+from kit.host.storage import CheckpointLocation, CheckpointStorage
 from kit.host.store_errors import InconsistentStoreError
 from kit.host.stores import CheckpointStore
 from kit.operators.source_spec import SourceSpec
@@ -55,7 +56,7 @@ from kit.protocol.events import (
 )
 from kit.protocol.stored import RecoveredCheckpoint, StoredCheckpoint
 from kit.protocol.words import Word
-from kit.state.storage import CheckpointLocation, CheckpointStorage, checkpoint_of
+from kit.state.file_names import checkpoint_of
 
 
 class JobFiles:

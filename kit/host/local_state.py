@@ -26,12 +26,12 @@ from typing import Any
 import pyarrow as pa
 from pyarrow import fs
 
+from kit.host.storage import CheckpointLocation, CheckpointStorage
 from kit.protocol.commands import LocalCopies
 from kit.restore.prioritized import PrioritizedOperatorSubtaskState
 from kit.state.errors import StorageError
 from kit.state.handles import FileStateHandle, StreamStateHandle
 from kit.state.operator_state import OperatorSubtaskState
-from kit.state.storage import CheckpointLocation, CheckpointStorage
 
 SLOT, CHECKPOINT = "slot-", "chk-"
 Read = tuple[Any, Any, bool]

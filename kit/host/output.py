@@ -1,6 +1,6 @@
 """Output in two phases, in memory: what the lab keeps of what sinks stage and publish.
 
-The same three verbs as `kit.operators.files` has for real files, so a host chooses once where output goes.
+The same three verbs as `kit.connectors.files` has for real files, so a host chooses once where output goes.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from typing import Protocol
 import pandas as pd
 import pyarrow as pa
 
+from kit.connectors.files import CommitError, staging_directory
+from kit.connectors.sink import Sink, SinkSpec
 from kit.graph.job_graph import JobGraph
-from kit.operators.files import CommitError, staging_directory
-from kit.operators.sink import Sink, SinkSpec
 from kit.protocol.snapshots import Effect
 
 

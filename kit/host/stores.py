@@ -29,11 +29,11 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from kit.graph.setting_rules import IN_MEMORY, ON_FILE_SYSTEM, ZOOKEEPER_STORE
+from kit.host.storage import CheckpointStorage
 from kit.host.store_errors import InconsistentStoreError, StoreError
 from kit.protocol.properties import RecoveryClaimMode
 from kit.protocol.stored import StoredCheckpoint
 from kit.state.errors import StorageError
-from kit.state.storage import CheckpointStorage
 
 FIRST_CHECKPOINT_ID = 1
 CHECKPOINTS, COUNTER, RUN = "checkpoints", "checkpointID", "run"

@@ -15,6 +15,7 @@ from kit.channel.channel_state_reader import INPUT_CHANNEL, RESULT_SUBPARTITION,
 from kit.graph.job_graph import JobGraph
 from kit.host.local_state import LocalState, StateReader
 from kit.host.output import Output
+from kit.host.storage import CheckpointLocation, CheckpointStorage
 from kit.operators.source import SplitReader
 from kit.operators.source_spec import SourceSpec
 from kit.protocol.commands import (
@@ -45,7 +46,6 @@ from kit.protocol.words import Word
 from kit.state.errors import StateError, StateRestoreError
 from kit.state.handles import ByteStreamStateHandle, KeyGroupsStateHandle, OperatorStreamStateHandle, StreamStateHandle
 from kit.state.operator_state import OperatorSubtaskState, TaskStateSnapshot
-from kit.state.storage import CheckpointLocation, CheckpointStorage
 from kit.task.chain import MANAGED_KEYED, MANAGED_OPERATOR
 
 

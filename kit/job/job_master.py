@@ -27,7 +27,7 @@ from kit.job.operator_coordinators import OperatorCoordinators
 from kit.job.restart import create_restarts
 from kit.job.restoring import hold_in_flight_data, restore_job
 from kit.job.starting import JobStart
-from kit.job.status import JobStatus
+from kit.job.status import TRANSITIONS, JobStatus
 from kit.job.stopping import StopWithSavepoint
 from kit.job.task_table import TaskTable, Workers
 from kit.operators.coordinator import Payload
@@ -443,8 +443,7 @@ class JobMaster(Machine):
             self._end_epoch(JobStatus.CANCELLING, "")
 
     def _become(self, status: JobStatus, error: str = "") -> None:
-        if not self.status.may_become(status):
-            raise ProtocolError(f"job {self.job.name} is {self.status.name} and cannot become {status.name}")
+        TRANSITIONS.check(f"job {self.job.name}", self.status, status)
         self.status = status
         self.error = error
         self.emit(JobStatusChanged(status=status.name, error=error))

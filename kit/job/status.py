@@ -1,12 +1,14 @@
 """The statuses of a job, and which may follow which.
 
-`TRANSITIONS` is the table that the JobMaster checks, that its errors quote and that the figure in the documentation
-is drawn from. Follows Flink's `JobStatus`.
+`TRANSITIONS` is the table that the JobMaster goes by, that its errors quote and that `docs/state-machines.md` draws.
+Follows Flink's `JobStatus`.
 """
 
 from __future__ import annotations
 
 from enum import Enum
+
+from kit.protocol.transitions import Transitions
 
 
 class JobStatus(Enum):
@@ -24,20 +26,34 @@ class JobStatus(Enum):
     @property
     def is_terminal(self) -> bool:
         """Whether nothing follows."""
-        return not TRANSITIONS[self]
-
-    def may_become(self, other: JobStatus) -> bool:
-        """Whether the table allows the step."""
-        return other in TRANSITIONS[self]
+        return TRANSITIONS.is_end(self)
 
 
-TRANSITIONS: dict[JobStatus, frozenset[JobStatus]] = {
-    JobStatus.CREATED: frozenset({JobStatus.RUNNING, JobStatus.FAILED, JobStatus.CANCELED, JobStatus.FINISHED}),
-    JobStatus.RUNNING: frozenset({JobStatus.RESTARTING, JobStatus.FAILING, JobStatus.CANCELLING, JobStatus.FINISHED}),
-    JobStatus.RESTARTING: frozenset({JobStatus.RUNNING, JobStatus.FAILING, JobStatus.CANCELLING}),
-    JobStatus.FAILING: frozenset({JobStatus.FAILED}),
-    JobStatus.CANCELLING: frozenset({JobStatus.CANCELED}),
-    JobStatus.FAILED: frozenset(),
-    JobStatus.CANCELED: frozenset(),
-    JobStatus.FINISHED: frozenset(),
-}
+TRANSITIONS = Transitions(
+    "the status of a job",
+    JobStatus.CREATED,
+    {
+        JobStatus.CREATED: {
+            "all is known": JobStatus.RUNNING,
+            "it cannot begin": JobStatus.FAILED,
+            "it is cancelled": JobStatus.CANCELED,
+            "it had ended before": (JobStatus.FINISHED, JobStatus.FAILED, JobStatus.CANCELED),
+        },
+        JobStatus.RUNNING: {
+            "it fails, and is tried again": JobStatus.RESTARTING,
+            "it fails for good": JobStatus.FAILING,
+            "it is cancelled": JobStatus.CANCELLING,
+            "all tasks have finished": JobStatus.FINISHED,
+        },
+        JobStatus.RESTARTING: {
+            "the delay is over": JobStatus.RUNNING,
+            "it fails for good": JobStatus.FAILING,
+            "it is cancelled": JobStatus.CANCELLING,
+        },
+        JobStatus.FAILING: {"all workers have left": JobStatus.FAILED},
+        JobStatus.CANCELLING: {"all workers have left": JobStatus.CANCELED},
+        JobStatus.FAILED: {},
+        JobStatus.CANCELED: {},
+        JobStatus.FINISHED: {},
+    },
+)

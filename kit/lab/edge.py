@@ -14,10 +14,10 @@ from kit.host.job_files import JobFiles
 from kit.host.local_state import LocalState
 from kit.host.memory import MemoryFiles
 from kit.host.output import MemoryOutput, sinks
+from kit.host.storage import CheckpointStorage
 from kit.host.stores import DurableStore, FileRecords, MemoryStore
 from kit.host.task_files import TaskFiles
 from kit.lab.errors import LabError, enumerated, said
-from kit.state.storage import CheckpointStorage
 
 CHECKPOINTS = "/checkpoints"
 LOCAL_STATE = "/local-state"

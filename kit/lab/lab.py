@@ -23,6 +23,7 @@ from random import Random
 
 import pandas as pd
 
+from kit.api.environment import StreamEnvironment
 from kit.coordinator.master_hooks import MasterHook, MasterHooks
 from kit.draw.latest import Latest
 from kit.draw.moment import Moment, moment_at
@@ -30,7 +31,6 @@ from kit.draw.redistribution import restores_table
 from kit.draw.run import run_of
 from kit.draw.stage import Stage
 from kit.draw.statistics import CheckpointStatistics
-from kit.graph.environment import StreamEnvironment
 from kit.graph.job_graph import JobGraph
 from kit.host.memory import MemoryFiles
 from kit.host.output import MemoryOutput, begin_new_output, check_new_output

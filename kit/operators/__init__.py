@@ -1,9 +1,29 @@
-"""Operators: sources, transforms, aggregates, windows, process functions and sinks, all on Arrow batches."""
+"""Operators: sources, transforms, aggregates, windows, joins and process functions, all on Arrow batches."""
 
-from kit.operators.aggregate import KeyedAggregate
-from kit.operators.aggregates import Aggregate, avg, count, max_, min_, sum_
-from kit.operators.base import Operator, OperatorContext, OperatorSpec, Output
-from kit.operators.batch_process import BatchContext, BatchState, BatchTimers, KeyedBatchFunction, KeyedBatchProcess
+from kit.operators.aggregate import (
+    KeyedAggregate,
+)
+from kit.operators.aggregates import (
+    Aggregate,
+    avg,
+    count,
+    max_,
+    min_,
+    sum_,
+)
+from kit.operators.base import (
+    Operator,
+    OperatorContext,
+    OperatorSpec,
+    Output,
+)
+from kit.operators.batch_process import (
+    BatchContext,
+    BatchState,
+    BatchTimers,
+    KeyedBatchFunction,
+    KeyedBatchProcess,
+)
 from kit.operators.broadcast import (
     BroadcastContext,
     BroadcastProcess,
@@ -20,17 +40,19 @@ from kit.operators.checkpointed import (
     FunctionSnapshotContext,
     OperatorStates,
 )
-from kit.operators.coordinator import OperatorCoordinator, OperatorCoordinatorContext
-from kit.operators.file_sources import CsvSource, ParquetSource, TextSource
-from kit.operators.files import CommitError
+from kit.operators.coordinator import (
+    OperatorCoordinator,
+    OperatorCoordinatorContext,
+)
 from kit.operators.function_operator import (
     FunctionInput,
     KeyedProcessFunctionContext,
     ProcessFunctionContext,
     TimerServiceView,
 )
-from kit.operators.interval_join import IntervalJoin
-from kit.operators.memory_sources import CollectionSource, GeneratorSource
+from kit.operators.interval_join import (
+    IntervalJoin,
+)
 from kit.operators.process import (
     CoProcess,
     CoProcessFunction,
@@ -40,25 +62,60 @@ from kit.operators.process import (
     Process,
     ProcessFunction,
 )
-from kit.operators.reduce import KeyedReduce
-from kit.operators.side_output import OutputTag
-from kit.operators.sink import CollectSink, ParquetSink, Sink, SinkSpec
-from kit.operators.source import ReadResult, Source, Split, SplitReader
-from kit.operators.source_coordinator import SourceCoordinator
-from kit.operators.source_spec import SourceSpec
-from kit.operators.spec import SchemaError, UserFunctionError
-from kit.operators.split_enumerator import SplitEnumerator
-from kit.operators.transform import Filter, FlatMap, Map, MapBatches, Rename, Select, WithColumn
-from kit.operators.watermarks import TimestampsAndWatermarks
-from kit.operators.window import WindowAggregate, WindowProcess, WindowReduce
+from kit.operators.reduce import (
+    KeyedReduce,
+)
+from kit.operators.side_output import (
+    OutputTag,
+)
+from kit.operators.source import (
+    ReadResult,
+    Source,
+    Split,
+    SplitReader,
+)
+from kit.operators.source_coordinator import (
+    SourceCoordinator,
+)
+from kit.operators.source_spec import (
+    SourceSpec,
+)
+from kit.operators.spec import (
+    SchemaError,
+    UserFunctionError,
+)
+from kit.operators.split_enumerator import (
+    SplitEnumerator,
+)
+from kit.operators.transform import (
+    Filter,
+    FlatMap,
+    Map,
+    MapBatches,
+    Rename,
+    Select,
+    WithColumn,
+)
+from kit.operators.watermarks import (
+    TimestampsAndWatermarks,
+)
+from kit.operators.window import (
+    WindowAggregate,
+    WindowProcess,
+    WindowReduce,
+)
 from kit.operators.window_assigners import (
     EventTimeSessionWindows,
     SlidingEventTimeWindows,
     TumblingEventTimeWindows,
     WindowAssigner,
 )
-from kit.operators.window_contents import Window
-from kit.operators.window_join import WindowJoin
+from kit.operators.window_contents import (
+    Window,
+)
+from kit.operators.window_join import (
+    WindowJoin,
+)
 
 __all__ = [
     "Aggregate",
@@ -71,17 +128,12 @@ __all__ = [
     "CheckpointedFunction",
     "CoProcess",
     "CoProcessFunction",
-    "CollectSink",
-    "CollectionSource",
-    "CommitError",
-    "CsvSource",
     "EventTimeSessionWindows",
     "Filter",
     "FlatMap",
     "FunctionInitializationContext",
     "FunctionInput",
     "FunctionSnapshotContext",
-    "GeneratorSource",
     "IntervalJoin",
     "KeyedAggregate",
     "KeyedBatchFunction",
@@ -104,8 +156,6 @@ __all__ = [
     "OperatorStates",
     "Output",
     "OutputTag",
-    "ParquetSink",
-    "ParquetSource",
     "Process",
     "ProcessFunction",
     "ProcessFunctionContext",
@@ -115,8 +165,6 @@ __all__ = [
     "Rename",
     "SchemaError",
     "Select",
-    "Sink",
-    "SinkSpec",
     "SlidingEventTimeWindows",
     "Source",
     "SourceCoordinator",
@@ -124,7 +172,6 @@ __all__ = [
     "Split",
     "SplitEnumerator",
     "SplitReader",
-    "TextSource",
     "TimerServiceView",
     "TimestampsAndWatermarks",
     "TumblingEventTimeWindows",

@@ -17,10 +17,10 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from kit.backend.interned_keys import sortable
 from kit.operators.aggregates import Aggregate, AggregateSet, FirstRows, as_tuple
 from kit.operators.base import Operator
 from kit.operators.spec import ResolvedSpec, key_columns, key_type_of, keys_of, unique_names
-from kit.state.interned_keys import sortable
 
 Emit = Literal["updates", "final", "none"]
 

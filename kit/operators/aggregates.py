@@ -19,9 +19,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from kit.backend.arrow_types import as_type, stored_type
+from kit.backend.descriptors import ReducingStateDescriptor, has_order
 from kit.operators.spec import SchemaError, column_field, unique_names
-from kit.state.arrow_types import as_type, stored_type
-from kit.state.descriptors import ReducingStateDescriptor, has_order
 from kit.state.errors import StateOverflowError
 
 

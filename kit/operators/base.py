@@ -21,11 +21,11 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
+from kit.backend.heap import HeapKeyedStateBackend
+from kit.backend.operator_store import OperatorStateStore
 from kit.operators.coordinator import OperatorCoordinator, OperatorCoordinatorContext
 from kit.protocol.snapshots import Effect
 from kit.state.handles import KeyGroupRange
-from kit.state.heap import HeapKeyedStateBackend
-from kit.state.operator_store import OperatorStateStore
 
 
 class Output(Protocol):

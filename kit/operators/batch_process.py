@@ -19,17 +19,17 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from kit.backend.descriptors import StateDescriptor, StateKind, ValueStateDescriptor
+from kit.backend.key_codec import codec_for
+from kit.backend.tables import StateTable, Values
+from kit.backend.timers import DueTimers
 from kit.operators.function_operator import KeyedFunctionOperator, TimeView
 from kit.operators.process import FunctionSpec
 from kit.operators.rows import misnamed
 from kit.operators.side_output import OutputTag
 from kit.operators.spec import UserFunctionError, column_list
 from kit.operators.watermarks import event_times_ms
-from kit.state.descriptors import StateDescriptor, StateKind, ValueStateDescriptor
 from kit.state.errors import StateDescriptorError
-from kit.state.key_codec import codec_for
-from kit.state.tables import StateTable, Values
-from kit.state.timers import DueTimers
 
 Mask = Any  # a bool column of Arrow or numpy: the rows meant; None for all of them
 Numbers = npt.NDArray[np.int64]

@@ -14,6 +14,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from kit.backend.descriptors import MapStateDescriptor, StateDescriptor
+from kit.backend.keyed_states import KeyedState
+from kit.backend.operator_store import BroadcastState
 from kit.operators.function_operator import (
     FunctionOperator,
     KeyedFunctionOperator,
@@ -22,9 +25,6 @@ from kit.operators.function_operator import (
 )
 from kit.operators.process import FunctionSpec
 from kit.operators.rows import Row
-from kit.state.descriptors import MapStateDescriptor, StateDescriptor
-from kit.state.keyed_states import KeyedState
-from kit.state.operator_store import BroadcastState
 
 
 class BroadcastProcessFunction:

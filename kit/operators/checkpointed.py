@@ -34,9 +34,9 @@ Follows Flink's `CheckpointedFunction`, `FunctionInitializationContext` and `Fun
 
 from __future__ import annotations
 
+from kit.backend.descriptors import ListStateDescriptor, MapStateDescriptor
+from kit.backend.operator_store import BroadcastState, OperatorListState
 from kit.operators.base import OperatorContext
-from kit.state.descriptors import ListStateDescriptor, MapStateDescriptor
-from kit.state.operator_store import BroadcastState, OperatorListState
 
 
 class OperatorStates:

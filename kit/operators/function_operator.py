@@ -16,16 +16,16 @@ from typing import Any
 
 import pyarrow as pa
 
+from kit.backend.arrow_types import as_type
+from kit.backend.descriptors import StateDescriptor, StateKind
+from kit.backend.keyed_states import KeyedState
+from kit.backend.timers import DueTimers, TimerService
 from kit.operators.base import Operator
 from kit.operators.checkpointed import CheckpointedFunction, FunctionInitializationContext, FunctionSnapshotContext
 from kit.operators.rows import Row, RowMaker
 from kit.operators.side_output import OutputTag
 from kit.operators.spec import UserFunctionError, key_type_of
 from kit.operators.watermarks import check_time_column, event_times_ms
-from kit.state.arrow_types import as_type
-from kit.state.descriptors import StateDescriptor, StateKind
-from kit.state.keyed_states import KeyedState
-from kit.state.timers import DueTimers, TimerService
 
 
 @dataclass(frozen=True, slots=True)

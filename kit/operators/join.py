@@ -10,10 +10,10 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 
+from kit.backend.arrow_types import stored_type
 from kit.operators.function_operator import FunctionInput
 from kit.operators.key_time_index import Numbers
 from kit.operators.spec import SchemaError, row_type
-from kit.state.arrow_types import stored_type
 
 MOST_ROWS = 65_536
 """Pairs leave in batches of no more rows than this."""

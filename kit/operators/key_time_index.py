@@ -11,8 +11,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from kit.state.key_codec import Column, codec_for
-from kit.state.sorting import distinct
+from kit.backend.key_codec import Column, codec_for
+from kit.backend.sorting import distinct
 
 Numbers = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]

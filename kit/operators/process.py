@@ -15,6 +15,7 @@ from typing import Any, ClassVar
 
 import pyarrow as pa
 
+from kit.backend.arrow_types import has_nanosecond_times, stored_type
 from kit.operators.function_operator import (
     FunctionInput,
     FunctionOperator,
@@ -24,7 +25,6 @@ from kit.operators.function_operator import (
 )
 from kit.operators.rows import Row
 from kit.operators.spec import ResolvedSpec, SchemaError, check_made_of_rows
-from kit.state.arrow_types import has_nanosecond_times, stored_type
 
 
 class ProcessFunction:

@@ -14,12 +14,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from kit.backend.descriptors import ValueStateDescriptor
 from kit.operators.aggregates import as_tuple
 from kit.operators.base import Operator
 from kit.operators.rows import AS_REDUCED, Row, RowMaker
 from kit.operators.spec import ResolvedSpec, UserFunctionError, key_type_of, keys_of, row_type
 from kit.operators.window_contents import ReduceFunction
-from kit.state.descriptors import ValueStateDescriptor
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from kit.backend.descriptors import ValueStateDescriptor
+from kit.backend.heap import HeapKeyedStateBackend
 from kit.operators.function_operator import FunctionInput
 from kit.operators.key_time_index import KeyTimeIndex, Numbers
 from kit.operators.spec import as_rows, row_type
 from kit.operators.watermarks import event_times_ms
-from kit.state.descriptors import ValueStateDescriptor
-from kit.state.heap import HeapKeyedStateBackend
 
 _SLOTS, _UNTIL = 3, 4
 """Columns of the index, behind keys, times and numbers."""

@@ -16,8 +16,8 @@ from typing import Any
 
 import pyarrow as pa
 
+from kit.backend.arrow_types import type_in_rows
 from kit.operators.spec import UserFunctionError, batch_of, column_list, function_name, shorten
-from kit.state.arrow_types import type_in_rows
 
 Row = dict[str, Any]
 

@@ -17,12 +17,12 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from kit.backend.descriptors import ValueStateDescriptor
+from kit.backend.sorting import distinct
 from kit.operators.key_time_index import KeyTimeIndex, Numbers, expand
 from kit.operators.spec import keys_of
 from kit.operators.watermarks import event_times_ms
 from kit.operators.window_operator import WindowOperatorBase, where
-from kit.state.descriptors import ValueStateDescriptor
-from kit.state.sorting import distinct
 
 _BOUNDS = ValueStateDescriptor(
     "merging-window-set", pa.struct([pa.field("start", pa.int64()), pa.field("end", pa.int64())])

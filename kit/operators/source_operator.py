@@ -20,11 +20,11 @@ from typing import Any
 
 import pyarrow as pa
 
+from kit.backend.descriptors import ListStateDescriptor
 from kit.operators.base import Operator
 from kit.operators.source import Source, Split
 from kit.operators.spec import as_rows
 from kit.operators.split_enumerator import ASSIGN_SPLIT, BACKLOG, NO_MORE_SPLITS, REQUEST_SPLIT
-from kit.state.descriptors import ListStateDescriptor
 
 SPLITS_STATE = ListStateDescriptor(
     "SourceReaderState", pa.struct([pa.field("split", pa.string()), pa.field("position", pa.int64())])

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from kit.backend.arrow_types import stream_schema
 from kit.operators.coordinator import OperatorCoordinatorContext
 from kit.operators.source import Source
 from kit.operators.source_coordinator import SourceCoordinator
 from kit.operators.source_operator import SourceOperator
 from kit.operators.spec import ResolvedSpec
-from kit.state.arrow_types import stream_schema
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -13,8 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from kit.operators.base import OperatorSpec
-from kit.state.arrow_types import (
+from kit.backend.arrow_types import (
     as_type,
     stored_type,
     type_in_rows,
@@ -22,8 +21,9 @@ from kit.state.arrow_types import (
     why_not_in_state,
     why_not_in_stream,
 )
-from kit.state.key_columns import can_be_key
-from kit.state.key_groups import KEY_TYPES
+from kit.backend.key_columns import can_be_key
+from kit.backend.key_hashing import KEY_TYPES
+from kit.operators.base import OperatorSpec
 
 _LONGEST_VALUE = 200
 

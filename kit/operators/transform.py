@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import acero
 
+from kit.backend.arrow_types import empty_batch
 from kit.operators.base import Operator
 from kit.operators.rows import Row, RowMaker
 from kit.operators.spec import (
@@ -28,7 +29,6 @@ from kit.operators.spec import (
     column_list,
     unique_names,
 )
-from kit.state.arrow_types import empty_batch
 
 BatchFunction = Callable[[pa.RecordBatch], pa.RecordBatch]
 

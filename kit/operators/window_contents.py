@@ -16,12 +16,12 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from kit.backend.descriptors import ListStateDescriptor, ReducingStateDescriptor, StateDescriptor
+from kit.backend.tables import StateTable
 from kit.operators.aggregates import AggregateSet
 from kit.operators.rows import AS_REDUCED, Row, RowMaker
 from kit.operators.spec import UserFunctionError, as_rows, key_columns, row_type
 from kit.operators.window_assigners import Times
-from kit.state.descriptors import ListStateDescriptor, ReducingStateDescriptor, StateDescriptor
-from kit.state.tables import StateTable
 
 Slots = npt.NDArray[np.int64]
 ReduceFunction = Callable[[Row, Row], Mapping[str, Any]]

@@ -15,6 +15,8 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from kit.backend.sorting import distinct
+from kit.backend.timers import DueTimers
 from kit.operators.base import Operator
 from kit.operators.function_operator import FunctionInput
 from kit.operators.join import PairColumns, key_type_of_both, slices
@@ -23,8 +25,6 @@ from kit.operators.row_buffer import RowBuffer
 from kit.operators.spec import ResolvedSpec
 from kit.operators.watermarks import event_times_ms
 from kit.operators.window_assigners import EventTimeSessionWindows, Times, WindowAssigner
-from kit.state.sorting import distinct
-from kit.state.timers import DueTimers
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable
 from typing import Generic, TypeVar
 
-from kit.state.key_groups import java_hash_code
+from kit.backend.key_hashing import java_hash_code
 
 DEFAULT_CAPACITY = 16
 _LOAD_FACTOR = 0.75

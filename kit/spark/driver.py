@@ -26,6 +26,7 @@ from kit.draw.stage import Stage
 from kit.graph.execution_graph import ExecutionGraph
 from kit.graph.job_graph import JobGraph
 from kit.host.job_files import JobFiles
+from kit.host.storage import CheckpointLocation
 from kit.host.stores import open_store
 from kit.job.job_master import JobMaster
 from kit.job.status import JobStatus
@@ -63,7 +64,6 @@ from kit.spark.epoch import Epoch, GangEnded, Launch
 from kit.spark.failures import failure_of
 from kit.spark.slot import CONNECTED, DELIVER, PEER_LOST, ROWS_READ, SAID, TROUBLE, SlotTicket, connect_message
 from kit.spark.wire import ControlMessage
-from kit.state.storage import CheckpointLocation
 
 logger = logging.getLogger("kit.spark")
 

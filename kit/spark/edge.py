@@ -16,14 +16,14 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from kit.connectors import files
+from kit.connectors.sink import MEMORY, Sink
 from kit.graph.job_graph import JobGraph
 from kit.host.local_state import LocalState
 from kit.host.output import sinks
-from kit.operators import files
-from kit.operators.sink import MEMORY, Sink
+from kit.host.storage import CheckpointStorage
 from kit.protocol.snapshots import Effect
 from kit.spark.temporary import locked_directory, temporary_directory
-from kit.state.storage import CheckpointStorage
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,11 +27,11 @@ from uuid import uuid4
 
 import pandas as pd
 
+from kit.api.environment import StreamEnvironment
 from kit.coordinator.master_hooks import MasterHook
 from kit.draw.redistribution import restores_table
 from kit.draw.stage import Stage
 from kit.draw.statistics import CheckpointStatistics
-from kit.graph.environment import StreamEnvironment
 from kit.graph.job_graph import JobGraph
 from kit.host.output import begin_new_output, check_new_output
 from kit.operators.spec import shorten

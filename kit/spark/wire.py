@@ -25,7 +25,7 @@ from typing import Any, Literal, NamedTuple
 
 import pyarrow as pa
 
-from kit.state.arrow_types import empty_batch
+from kit.backend.arrow_types import empty_batch
 
 Buffers = list[Any]
 """What `sendmsg` gathers: objects with the buffer protocol (bytes, memoryview, pyarrow.Buffer)."""

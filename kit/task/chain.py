@@ -18,6 +18,8 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
+from kit.backend.heap import HeapKeyedStateBackend
+from kit.backend.operator_store import OperatorStateStore
 from kit.graph.execution_graph import ExecutionVertex
 from kit.graph.job_graph import ChainedOperator, JobVertex
 from kit.operators.base import Operator, Output
@@ -26,10 +28,8 @@ from kit.protocol.elements import MIN_WATERMARK_MS
 from kit.protocol.messages import OperatorEventToCoordinator
 from kit.protocol.snapshots import Effect, RestoredPart, SnapshotPart
 from kit.protocol.words import Word
+from kit.state.file_names import state_file_name
 from kit.state.handles import KeyGroupRange
-from kit.state.heap import HeapKeyedStateBackend
-from kit.state.operator_store import OperatorStateStore
-from kit.state.storage import state_file_name
 from kit.task.task_outputs import TaskOutputs
 
 MANAGED_KEYED = "managed_keyed"

@@ -26,6 +26,7 @@ from kit.channel.channel_state_writer import ChannelStateWriter
 from kit.channel.data_future import DataFuture
 from kit.host.memory import MemoryFiles
 from kit.host.output import MemoryOutput
+from kit.host.storage import CheckpointStorage
 from kit.host.task_files import TaskFiles
 from kit.protocol.commands import CancelChannelStateFile, WriteChannelStateFile
 from kit.protocol.elements import Buffer, DataElement
@@ -33,7 +34,6 @@ from kit.protocol.events import ChannelStateFailed, ChannelStateFileWritten, Cha
 from kit.protocol.options import AlignmentType, CheckpointOptions
 from kit.protocol.snapshots import RestoredPart
 from kit.state.handles import InputChannelInfo, ResultSubpartitionInfo, StateObject
-from kit.state.storage import CheckpointStorage
 from tests.task.harness import fan_in
 
 LOCATION = "/checkpoints/chk"

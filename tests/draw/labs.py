@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from kit.graph.environment import StreamEnvironment
+from kit.api.environment import StreamEnvironment
+from kit.connectors.memory_sources import CollectionSource
+from kit.connectors.sink import CollectSink
 from kit.graph.settings import CheckpointConfig
 from kit.lab import Lab
 from kit.operators.aggregates import sum_
-from kit.operators.memory_sources import CollectionSource
-from kit.operators.sink import CollectSink
 
 
 def letters(rows: int = 40, parallelism: int = 2, **checkpoint: Any) -> StreamEnvironment:

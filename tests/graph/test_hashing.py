@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -13,21 +14,26 @@ from tests.flink_data import checkpoint_cases, checkpoints
 from tests.graph.graphs import edge, node, stream_graph, unchained
 
 
-def operators_of(version: str) -> dict[tuple[str | None, str], str]:
-    """Give (uid, name) -> id of all operators that Flink wrote into this version's checkpoints."""
-    found = {}
-    for known, case in checkpoint_cases():
-        for truth in (checkpoints(known) / case).glob("truth*.json") if known == version else ():
-            for operator in json.loads(truth.read_text())["operatorStates"]:
-                found[operator.get("uid"), operator["name"]] = operator["operatorId"]
-    return found
+def operators_in(version: str, case: str) -> list[dict[str, Any]]:
+    """List the operators of one checkpoint as its truth files have them; only Flink 2's give uids."""
+    return [
+        operator
+        for truth in sorted((checkpoints(version) / case).glob("truth*.json"))
+        for operator in json.loads(truth.read_text())["operatorStates"]
+    ]
 
 
-@pytest.mark.parametrize("version", ["2.0.2", "2.3.0"])
+VERSIONS = [version for version, case in checkpoint_cases() if case == "coordinator-master"]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
 def test_ids_of_uids_are_those_in_flinks_checkpoints(version: str) -> None:
-    with_uid = {uid: operator_id for (uid, _), operator_id in operators_of(version).items() if uid is not None}
-    assert len(with_uid) >= 10
-    assert {uid: operator_id_of_uid(uid) for uid in with_uid} == with_uid
+    operators = [each for known, case in checkpoint_cases() if known == version for each in operators_in(version, case)]
+    assert {operator_id_of_uid(uid) for uid in ("ops", "keyed", "hook-src")} <= {
+        each["operatorId"] for each in operators
+    }
+    named = {each["uid"]: each["operatorId"] for each in operators if each.get("uid")}
+    assert {uid: operator_id_of_uid(uid) for uid in named} == named
 
 
 @pytest.mark.parametrize(
@@ -57,14 +63,18 @@ def with_hook_source(numbers: int, hook: int) -> dict[str, str]:
     return {graph.node(number).name: operator_id for number, operator_id in operator_ids(graph).items()}
 
 
-def test_id_of_an_operator_without_uid_is_that_in_flinks_checkpoint() -> None:
-    ids = with_hook_source(numbers=1, hook=2)
-    assert ids["from-long"] == operators_of("2.3.0")[None, "from-long"] == "ec56e456636e4981bed8e116cc71518e"
+@pytest.mark.parametrize("version", VERSIONS)
+def test_id_of_an_operator_without_uid_is_that_in_flinks_checkpoint(version: str) -> None:
+    """It depends on the order in which the job added its two sources; Flink 1.10's job has only one of them."""
+    written = {operator["operatorId"] for operator in operators_in(version, "coordinator-master")}
+    orders = (with_hook_source(numbers=1, hook=2), with_hook_source(numbers=2, hook=1))
+    has_both = operator_id_of_uid("number-sequence") in written
+    assert [set(ids.values()) <= written for ids in orders].count(True) == has_both
 
 
 def test_id_of_an_operator_without_uid_depends_on_the_order_of_the_sources() -> None:
-    ids = with_hook_source(numbers=2, hook=1)  # as in Flink 1.11.4's checkpoint of the same job
-    assert ids["from-long"] == "8b3417653bd59d6bff3f97f5c9aecb5d"
+    assert with_hook_source(numbers=1, hook=2)["from-long"] == "ec56e456636e4981bed8e116cc71518e"  # Flink 2's job
+    assert with_hook_source(numbers=2, hook=1)["from-long"] == "8b3417653bd59d6bff3f97f5c9aecb5d"  # Flink 1.11's
 
 
 def test_first_source_has_the_id_it_has_in_every_flink_log() -> None:

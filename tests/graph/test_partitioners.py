@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kit.backend.key_hashing import assign_key_to_parallel_operator
 from kit.graph.execution_graph import ExecutionGraph
 from kit.graph.job_graph import create_job_graph
 from kit.graph.partitioners import (
@@ -18,7 +19,6 @@ from kit.graph.partitioners import (
     RebalancePartitioner,
     Split,
 )
-from kit.state.key_groups import assign_key_to_parallel_operator
 from tests.graph.graphs import pipeline
 
 EMPTY = pa.record_batch({"carrier": pa.array([], pa.string()), "delay": pa.array([], pa.int64())})

@@ -10,9 +10,9 @@ import pyarrow.parquet as pq
 import pytest
 from pyarrow import fs
 
+from kit.connectors.files import CommitError
 from kit.host.memory import MemoryFiles
 from kit.host.output import MemoryOutput
-from kit.operators.files import CommitError
 from kit.protocol.snapshots import Effect
 
 TABLE = pa.table({"n": [1, 2]})

@@ -8,6 +8,7 @@ import pytest
 
 from kit.graph.settings import CheckpointConfig, SettingError
 from kit.host.memory import MemoryFiles
+from kit.host.storage import CheckpointStorage
 from kit.host.stores import (
     DurableStore,
     FileRecords,
@@ -18,7 +19,6 @@ from kit.host.stores import (
     open_store,
 )
 from kit.state.errors import StorageError
-from kit.state.storage import CheckpointStorage
 from tests.host.contract import StoreContract, stored
 
 JOB = "0" * 32

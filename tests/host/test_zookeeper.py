@@ -10,10 +10,10 @@ from threading import Thread
 import pytest
 
 from kit.host import zookeeper as client
+from kit.host.storage import CheckpointStorage
 from kit.host.store_errors import InconsistentStoreError, StoreError
 from kit.host.stores import DurableStore, Records, open_store
 from kit.host.zookeeper import ZooKeeperRecords
-from kit.state.storage import CheckpointStorage
 from tests.host.contract import StoreContract, stored
 from tests.zookeeper import ZooKeeper
 

@@ -31,10 +31,10 @@ def test_importing_kit_needs_neither_spark_nor_widgets() -> None:
 
 
 BREACHES = {
-    "an arrow up": ("kit/state/heap.py", "from kit.task import StreamTask", "which is above it"),
-    "an arrow up, module by module": ("kit/state/heap.py", "import kit.lab.world", "which is above it"),
-    "an arrow up, relative": ("kit/state/heap.py", "from ..job import JobMaster", "which is above it"),
-    "an arrow up, by the top": ("kit/state/heap.py", "from kit import Lab", "which is above it"),
+    "an arrow up": ("kit/backend/heap.py", "from kit.task import StreamTask", "which is above it"),
+    "an arrow up, module by module": ("kit/backend/heap.py", "import kit.lab.world", "which is above it"),
+    "an arrow up, relative": ("kit/backend/heap.py", "from ..job import JobMaster", "which is above it"),
+    "an arrow up, by the top": ("kit/backend/heap.py", "from kit import Lab", "which is above it"),
     "an arrow up, inside a function": ("kit/graph/job.py", "def f():\n    import kit.restore", "which is above it"),
     "an arrow up, for types only": (
         "kit/graph/job.py",
@@ -57,19 +57,19 @@ BREACHES = {
     ),
     "a random id": ("kit/state/handles.py", "import uuid\nuuid.uuid4()", "without chance"),
     "a random id, by name": ("kit/state/handles.py", "from uuid import uuid4 as new", "without chance"),
-    "numpy's chance": ("kit/state/heap.py", "import numpy as np\nnp.random.default_rng()", "without chance"),
-    "numpy's chance, by name": ("kit/state/heap.py", "from numpy import random", "without chance"),
+    "numpy's chance": ("kit/backend/heap.py", "import numpy as np\nnp.random.default_rng()", "without chance"),
+    "numpy's chance, by name": ("kit/backend/heap.py", "from numpy import random", "without chance"),
     "a process": ("kit/inspect/tables.py", "import subprocess", "without processes"),
     "a widget": ("kit/draw/stage.py", "import anywidget", "without widgets"),
     "a picture": ("kit/task/task.py", "import matplotlib.pyplot as plt", "without pictures"),
     "a file": ("kit/metadata/reader.py", "def f(path):\n    return open(path).read()", "without files"),
     "a file, by Path": ("kit/metadata/reader.py", "from pathlib import Path", "without files"),
     "a file, by pathlib": ("kit/metadata/reader.py", "import pathlib\npathlib.Path('x').read_bytes()", "without files"),
-    "a file, by Arrow": ("kit/state/heap.py", "import pyarrow as pa\npa.fs.LocalFileSystem()", "without files"),
-    "a file, by Arrow's module": ("kit/state/heap.py", "from pyarrow import fs", "without files"),
-    "the environment": ("kit/state/heap.py", "import os\nos.environ['X']", "without files"),
-    "a way round": ("kit/state/heap.py", "__import__('socket')", "without imports at run time"),
-    "another way round": ("kit/state/heap.py", "from importlib import import_module", "without imports at run time"),
+    "a file, by Arrow": ("kit/backend/heap.py", "import pyarrow as pa\npa.fs.LocalFileSystem()", "without files"),
+    "a file, by Arrow's module": ("kit/backend/heap.py", "from pyarrow import fs", "without files"),
+    "the environment": ("kit/backend/heap.py", "import os\nos.environ['X']", "without files"),
+    "a way round": ("kit/backend/heap.py", "__import__('socket')", "without imports at run time"),
+    "another way round": ("kit/backend/heap.py", "from importlib import import_module", "without imports at run time"),
 }
 
 
@@ -86,8 +86,8 @@ ALLOWED = {
     "an instant handed in": ("kit/task/task.py", "import datetime as dt\ndt.datetime.fromtimestamp(0, dt.UTC)"),
     "an id handed in": ("kit/task/task.py", "from uuid import UUID\nUUID(int=1)"),
     "a pure path": ("kit/state/handles.py", "from pathlib import PurePosixPath\nfrom urllib.parse import urlsplit"),
-    "the storage's door": ("kit/state/storage.py", "from pyarrow import fs\nimport os"),
-    "a method of the same name": ("kit/state/heap.py", "def f(clock, np):\n    return clock.time() + np.random"),
+    "a door": ("kit/connectors/files.py", "from pyarrow import fs\nimport os"),
+    "a method of the same name": ("kit/backend/heap.py", "def f(clock, np):\n    return clock.time() + np.random"),
     "our own module of a refused name": ("kit/task/task.py", "from kit.channel import queue\nqueue.push(1)"),
     "the host": ("kit/spark/wire.py", "import socket, threading, time, pyspark"),
     "the lab": ("kit/lab/world.py", "import random\nfrom kit.job import JobMaster"),

@@ -51,7 +51,11 @@ def outside() -> Iterator[Outside]:
 
 @pytest.fixture
 def address(tmp_path: Path, outside: Outside) -> Iterator[str]:
-    """Where `make lab` says that JupyterLab is, for a user who has never used Jupyter."""
+    """Where `make lab` says that JupyterLab is, for a user who has never used Jupyter.
+
+    What the environment lacks is fetched before: that may leave the machine.
+    """
+    subprocess.run(["scripts/setup.sh", "java"], cwd=ROOT, check=True)
     proxies = dict.fromkeys(("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY"), outside.address)
     home = {"HOME": str(tmp_path), "JUPYTER_CONFIG_DIR": str(tmp_path / "config")}
     server = subprocess.Popen(

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from kit.demo.flights import flights_job, write_flights
-from kit.graph.environment import StreamEnvironment
+from examples.flights.job import flights_job, write_flights
+from kit.api.environment import StreamEnvironment
 from kit.graph.settings import CheckpointConfig
 from kit.lab.lab import Lab
 from kit.protocol.properties import RetentionPolicy

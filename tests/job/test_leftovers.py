@@ -7,13 +7,14 @@ from kit.coordinator.master_hooks import MasterHooks
 from kit.host.job_files import JobFiles
 from kit.host.memory import MemoryFiles
 from kit.host.output import MemoryOutput
+from kit.host.storage import CheckpointStorage
 from kit.host.stores import MemoryStore
 from kit.job.leftovers import remove_orphans
 from kit.protocol.commands import RemoveOrphans
 from kit.protocol.events import OrphansRemoved
 from kit.protocol.properties import CheckpointProperties, RetentionPolicy
+from kit.state.file_names import checkpoint_of, state_file_name
 from kit.state.operator_state import OperatorState
-from kit.state.storage import CheckpointStorage, checkpoint_of, state_file_name
 from tests.coordinator.harness import JOB, graph
 from tests.coordinator.test_shared_state_registry import incremental
 

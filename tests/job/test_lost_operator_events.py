@@ -7,11 +7,11 @@ from collections.abc import Callable
 
 import pytest
 
-from kit.graph.environment import StreamEnvironment
+from kit.api.environment import StreamEnvironment
+from kit.connectors import CollectionSource, CollectSink
 from kit.graph.settings import CheckpointConfig, FixedDelay
 from kit.lab.actions import ActionKind
 from kit.lab.lab import Lab, LabError
-from kit.operators import CollectionSource, CollectSink
 from kit.protocol.events import OperatorEventLost
 from kit.protocol.messages import OperatorEventToTask
 

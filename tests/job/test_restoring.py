@@ -5,10 +5,10 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kit.graph.environment import StreamEnvironment
+from kit.api.environment import StreamEnvironment
+from kit.connectors import CollectionSource, CollectSink
 from kit.graph.job_graph import JobGraph
 from kit.job.restoring import assignment_edges, assignment_vertices, describe_assignments
-from kit.operators import CollectionSource, CollectSink
 from kit.protocol.tasks import TaskRestore, task_name
 from kit.restore import SharedHandles, assign_states
 from kit.state.handles import FileStateHandle, OperatorStateMode, OperatorStreamStateHandle, StateMetaInfo

@@ -9,13 +9,14 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from kit.graph.environment import StreamEnvironment
+from kit.api.environment import StreamEnvironment
+from kit.connectors import CollectionSource, CollectSink
 from kit.graph.settings import CheckpointConfig, FixedDelay
 from kit.job.status import JobStatus
 from kit.lab.errors import LabError, LabWarning
 from kit.lab.lab import Lab
 from kit.metadata import read_metadata
-from kit.operators import CollectionSource, CollectSink, TumblingEventTimeWindows, count, sum_
+from kit.operators import TumblingEventTimeWindows, count, sum_
 from kit.protocol.properties import RetentionPolicy
 
 CHECKPOINTS = "/checkpoints"

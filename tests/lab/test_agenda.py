@@ -11,13 +11,14 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
+from kit.api.environment import StreamEnvironment
 from kit.channel.ready_numbers import ReadyNumbers
-from kit.graph.environment import StreamEnvironment
+from kit.connectors import CollectionSource, CollectSink
 from kit.graph.settings import CheckpointConfig
 from kit.lab import Lab, keyframes
 from kit.lab.actions import Action, ActionKind
 from kit.lab.copying import copy_of
-from kit.operators import CollectionSource, CollectSink, sum_
+from kit.operators import sum_
 from kit.protocol.tasks import ExecutionState
 from kit.task.stream_task import StreamTask
 from tests.lab.jobs import Shape, environment

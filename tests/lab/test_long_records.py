@@ -12,13 +12,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kit.graph.environment import StreamEnvironment
+from kit.api.environment import StreamEnvironment
+from kit.connectors import CollectionSource, CollectSink
 from kit.graph.settings import CheckpointConfig, FixedDelay
 from kit.job.status import JobStatus
 from kit.lab.actions import Action, ActionKind
 from kit.lab.lab import Lab
 from kit.metadata import read_metadata
-from kit.operators import CollectionSource, CollectSink
 from kit.protocol.properties import RetentionPolicy
 
 BUFFER_BYTES = 64

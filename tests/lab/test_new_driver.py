@@ -15,13 +15,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kit.graph.environment import StreamEnvironment
+from kit.api.environment import StreamEnvironment
+from kit.connectors.sink import Sink
+from kit.host.storage import CheckpointStorage
 from kit.job.status import JobStatus
 from kit.lab.lab import Lab, LabError
-from kit.operators.sink import Sink
 from kit.protocol.properties import RecoveryClaimMode, RetentionPolicy
 from kit.state.errors import StorageError
-from kit.state.storage import CheckpointStorage
 from tests.lab.jobs import CHECKPOINTS, Shape, environment, referenced_files, settle, state_files, wrong
 from tests.lab.test_exactly_once import SHAPES
 

@@ -9,12 +9,12 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from kit.graph.environment import StreamEnvironment
+from kit.api.environment import StreamEnvironment
+from kit.backend.descriptors import MapStateDescriptor, ReducingStateDescriptor, ValueStateDescriptor
+from kit.connectors import CollectionSource, CollectSink
 from kit.graph.settings import CheckpointConfig
 from kit.lab.lab import Lab, LabError
 from kit.operators import (
-    CollectionSource,
-    CollectSink,
     EventTimeSessionWindows,
     KeyedBatchFunction,
     KeyedBroadcastProcessFunction,
@@ -25,7 +25,6 @@ from kit.operators import (
     TumblingEventTimeWindows,
     count,
 )
-from kit.state.descriptors import MapStateDescriptor, ReducingStateDescriptor, ValueStateDescriptor
 from tests.lab import jobs
 from tests.lab.jobs import Shape, environment, settle
 

@@ -6,10 +6,10 @@ from collections import Counter
 
 import pytest
 
-from kit.graph.environment import StreamEnvironment
+from kit.api.environment import StreamEnvironment
+from kit.connectors import CollectionSource, CollectSink
 from kit.graph.settings import CheckpointConfig
 from kit.lab.lab import Lab
-from kit.operators import CollectionSource, CollectSink
 from kit.protocol.tasks import ExecutionState
 
 

@@ -30,11 +30,11 @@ from kit import (
     StreamEnvironment,
     ValueStateDescriptor,
 )
+from kit.backend.descriptors import AggregateFunction
 from kit.graph.settings import NoRestart
 from kit.job.status import JobStatus
 from kit.lab.lab import LabError
 from kit.operators import SchemaError
-from kit.state.descriptors import AggregateFunction
 from kit.state.errors import StateDescriptorError
 from tests.arrow_values import LEAVES, NESTED, column
 

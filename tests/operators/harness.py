@@ -12,6 +12,8 @@ from typing import Any
 
 import pyarrow as pa
 
+from kit.backend.heap import HeapKeyedStateBackend
+from kit.backend.operator_store import OperatorStateStore
 from kit.graph.partitioners import HashPartitioner
 from kit.operators.base import OperatorSpec
 from kit.operators.source_operator import ReadRequest, SourceOperator
@@ -19,9 +21,7 @@ from kit.protocol.elements import MIN_WATERMARK_MS
 from kit.protocol.snapshots import Effect
 from kit.restore.repartition import repartition_state
 from kit.state.handles import ByteStreamStateHandle, KeyGroupsStateHandle, OperatorStreamStateHandle
-from kit.state.heap import HeapKeyedStateBackend
 from kit.state.key_groups import key_group_range_for_operator_index
-from kit.state.operator_store import OperatorStateStore
 
 MAX_PARALLELISM = 128
 

@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kit.backend.key_hashing import key_groups
 from kit.operators import (
     EventTimeSessionWindows,
     KeyedAggregate,
@@ -27,7 +28,6 @@ from kit.operators import (
 )
 from kit.operators.spec import keys_of
 from kit.state.errors import StateOverflowError
-from kit.state.key_groups import key_groups
 from tests.operators.harness import Harness, restored
 
 EXACT = Context(prec=200, rounding=ROUND_HALF_UP)

@@ -11,6 +11,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kit.backend.descriptors import (
+    ListStateDescriptor,
+    MapStateDescriptor,
+    ReducingStateDescriptor,
+    ValueStateDescriptor,
+)
 from kit.operators import (
     FunctionInput,
     KeyedBatchFunction,
@@ -19,12 +25,6 @@ from kit.operators import (
     KeyedProcessFunction,
     OutputTag,
     UserFunctionError,
-)
-from kit.state.descriptors import (
-    ListStateDescriptor,
-    MapStateDescriptor,
-    ReducingStateDescriptor,
-    ValueStateDescriptor,
 )
 from kit.state.errors import StateDescriptorError
 from tests.operators.harness import Fleet, Harness, Row

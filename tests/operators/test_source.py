@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kit.operators import CollectionSource, GeneratorSource, ReadResult, Source, SourceSpec, SplitEnumerator
+from kit.connectors import CollectionSource, GeneratorSource
+from kit.operators import ReadResult, Source, SourceSpec, SplitEnumerator
 from kit.operators.source_operator import Exhausted, ReadRequest, Waiting, WaitUntil
 from tests.operators.harness import SourceHarness, restored_sources
 

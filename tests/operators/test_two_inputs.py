@@ -5,6 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
+from kit.backend.descriptors import MapStateDescriptor, ValueStateDescriptor
 from kit.operators import (
     BroadcastProcess,
     BroadcastProcessFunction,
@@ -19,7 +20,6 @@ from kit.operators import (
     SchemaError,
     UserFunctionError,
 )
-from kit.state.descriptors import MapStateDescriptor, ValueStateDescriptor
 from tests.operators.harness import Fleet, Harness, Row, restored
 
 FLIGHTS = pa.schema([("tail", pa.string()), ("delay", pa.int64()), ("at", pa.int64())])

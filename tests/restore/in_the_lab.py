@@ -8,11 +8,12 @@ from typing import Any
 
 import pyarrow as pa
 
-from kit.graph.environment import StreamEnvironment
+from kit.api.environment import StreamEnvironment
+from kit.backend.descriptors import ListStateDescriptor, MapStateDescriptor
+from kit.connectors import CollectionSource, CollectSink
 from kit.graph.settings import CheckpointConfig, NoRestart
 from kit.lab.lab import Lab
-from kit.operators import CollectionSource, CollectSink, Operator, OperatorSpec, count
-from kit.state.descriptors import ListStateDescriptor, MapStateDescriptor
+from kit.operators import Operator, OperatorSpec, count
 from kit.state.handles import OperatorStateMode
 from tests.lab.jobs import settle
 

@@ -10,12 +10,13 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from kit.graph.environment import StreamEnvironment
+from kit.api.environment import StreamEnvironment
+from kit.connectors import CollectionSource, CollectSink
 from kit.graph.settings import CheckpointConfig, FixedDelay, NoRestart
 from kit.job.status import JobStatus
 from kit.lab.lab import Lab, LabError
 from kit.metadata import read_metadata
-from kit.operators import CollectionSource, CollectSink, Operator, OperatorSpec, count
+from kit.operators import Operator, OperatorSpec, count
 from kit.protocol.properties import RecoveryClaimMode, RetentionPolicy
 from kit.state.handles import OperatorStateMode
 from tests.lab.jobs import Shape, environment, failure, settle, wrong

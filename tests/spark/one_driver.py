@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Any
 
 from kit.host.job_files import JobFiles
+from kit.host.storage import CheckpointStorage
 from kit.host.task_files import TaskFiles
 from kit.spark.job import SparkJob
-from kit.state.storage import CheckpointStorage
 from tests.spark.jobs import ThreadGang, generator, totals_job
 
 ROWS_PER_SECOND = 30_000

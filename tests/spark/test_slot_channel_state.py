@@ -11,6 +11,7 @@ import pytest
 from kit.channel.channel_state_reader import SequentialChannelStateReader
 from kit.channel.recovered_channel import RecoveredInputChannel
 from kit.graph.execution_graph import ExecutionGraph
+from kit.host.storage import CheckpointLocation
 from kit.host.task_files import TaskFiles
 from kit.protocol.commands import ReadState, WriteChannelStateFile
 from kit.protocol.elements import Buffer, CheckpointBarrier
@@ -46,7 +47,6 @@ from kit.state.handles import (
 )
 from kit.state.operator_state import TaskStateSnapshot
 from kit.state.restored_state import RestoredSubtaskState
-from kit.state.storage import CheckpointLocation
 from kit.task.stream_task import StreamTask
 from tests.spark.jobs import generator, totals_job
 from tests.spark.test_slot import Held, Wires

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kit.backend.arrow_types import as_type, stream_type
 from kit.channel.channel_state_serializer import decode_elements, write_batch
 from kit.spark.wire import (
     FRAME_RULES,
@@ -29,7 +30,6 @@ from kit.spark.wire import (
     pack_frame,
     unpack_credit,
 )
-from kit.state.arrow_types import as_type, stream_type
 from tests.arrow_values import LEAVES, NESTED, column
 
 

@@ -12,19 +12,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kit.state.handles import KeyGroupRange
-from kit.state.key_groups import (
+from kit.backend.key_hashing import (
     assign_key_to_parallel_operator,
     assign_to_key_group,
-    default_max_parallelism,
     java_hash,
     java_hash_code,
     key_group_for_hash,
-    key_group_partitions,
-    key_group_range_for_operator_index,
     key_groups,
     key_groups_for_hashes,
     murmur_hash,
+)
+from kit.state.handles import KeyGroupRange
+from kit.state.key_groups import (
+    default_max_parallelism,
+    key_group_partitions,
+    key_group_range_for_operator_index,
     operator_index_for_key_group,
     operator_indexes,
 )

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from kit.connectors.files import CommitError
 from kit.host.store_errors import InconsistentStoreError, StoreError
 from kit.lab.lab import Lab
-from kit.operators.files import CommitError
 from kit.protocol.snapshots import Effect
 from kit.protocol.stored import StoredCheckpoint
 from tests.restore.in_the_lab import FullDisk

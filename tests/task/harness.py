@@ -11,12 +11,14 @@ from typing import Any, TypeVar
 
 import pyarrow as pa
 
-from kit.graph.environment import StreamEnvironment
+from kit.api.environment import StreamEnvironment
+from kit.connectors import CollectionSource, CollectSink
 from kit.graph.settings import CheckpointConfig
 from kit.host.memory import MemoryFiles
 from kit.host.output import MemoryOutput
+from kit.host.storage import CheckpointStorage
 from kit.host.task_files import TaskFiles
-from kit.operators import CollectionSource, CollectSink, count, sum_
+from kit.operators import count, sum_
 from kit.protocol.commands import GrantCredit, ReadSplit, SendElement, WriteSnapshot
 from kit.protocol.elements import (
     Buffer,
@@ -43,7 +45,6 @@ from kit.protocol.options import CheckpointOptions
 from kit.protocol.properties import SavepointFormatType, SavepointType, SnapshotType
 from kit.protocol.tasks import ExecutionState, TaskRestore
 from kit.protocol.words import Word
-from kit.state.storage import CheckpointStorage
 from kit.task.stream_task import StreamTask
 
 W = TypeVar("W", bound=Word)

@@ -11,9 +11,10 @@ from typing import Any
 
 from pyarrow import fs
 
+from kit.api.environment import StreamEnvironment
 from kit.channel.channel_state_executor import SlotChannelState
 from kit.channel.channel_state_reader import INPUT_CHANNEL, RESULT_SUBPARTITION
-from kit.graph.environment import StreamEnvironment
+from kit.host.storage import CheckpointStorage
 from kit.host.task_files import TaskFiles
 from kit.protocol.commands import (
     CancelChannelStateFile,
@@ -30,7 +31,6 @@ from kit.protocol.snapshots import RestoredPart
 from kit.protocol.tasks import TaskRestore
 from kit.protocol.words import Word
 from kit.state.operator_state import OperatorSubtaskState
-from kit.state.storage import CheckpointStorage
 from tests.channel.channel_state import read_back
 from tests.task.harness import TaskHarness, fan_in, options
 

@@ -8,11 +8,11 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from kit.api.environment import StreamEnvironment
 from kit.channel.channel_state_requests import WriteInputRequest, WriteOutputRequest
 from kit.channel.record_writer import RecordWriter
-from kit.graph.environment import StreamEnvironment
+from kit.connectors import CollectionSource, CollectSink
 from kit.graph.settings import CheckpointConfig
-from kit.operators import CollectionSource, CollectSink
 from kit.protocol.commands import SendElement, SubmitChannelState
 from kit.protocol.elements import (
     Buffer,

@@ -7,9 +7,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from kit.graph.environment import StreamEnvironment
+from kit.api.environment import StreamEnvironment
+from kit.connectors import CollectionSource, CollectSink
 from kit.graph.settings import CheckpointConfig
-from kit.operators import CollectionSource, CollectSink, KeyedProcessFunction, KeyedProcessFunctionContext
+from kit.operators import KeyedProcessFunction, KeyedProcessFunctionContext
 from kit.protocol.commands import GrantCredit, ReadState, ScheduleTimer
 from kit.protocol.elements import Buffer, CheckpointBarrier, EndOfPartition
 from kit.protocol.events import (

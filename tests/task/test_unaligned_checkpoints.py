@@ -8,10 +8,11 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from kit.api.environment import StreamEnvironment
 from kit.channel.channel_state_writer import ChannelStateWriteResult
-from kit.graph.environment import StreamEnvironment
+from kit.connectors import CollectionSource, CollectSink
 from kit.graph.settings import CheckpointConfig
-from kit.operators import CollectionSource, CollectSink, sum_
+from kit.operators import sum_
 from kit.protocol.commands import ScheduleTimer, SendElement, SubmitChannelState, WriteSnapshot
 from kit.protocol.elements import (
     MAX_WATERMARK_MS,

@@ -17,16 +17,17 @@ from typing import Any
 import pandas as pd
 import pyarrow as pa
 
-from kit.graph.datastream import DataStream, OperatorStream
-from kit.graph.environment import StreamEnvironment
+from kit.api.datastream import DataStream, OperatorStream
+from kit.api.environment import StreamEnvironment
+from kit.backend.descriptors import ListStateDescriptor, ValueStateDescriptor
+from kit.connectors import CollectSink
+from kit.connectors.sink import Sink
 from kit.graph.settings import CheckpointConfig, FixedDelay
-from kit.operators import CollectSink, KeyedProcessFunction, KeyedProcessFunctionContext
+from kit.operators import KeyedProcessFunction, KeyedProcessFunctionContext
 from kit.operators.base import Operator
-from kit.operators.sink import Sink
 from kit.operators.source import ReadResult, Source, Split
 from kit.operators.spec import ResolvedSpec
 from kit.protocol.properties import RetentionPolicy
-from kit.state.descriptors import ListStateDescriptor, ValueStateDescriptor
 
 KEYS = 100
 """Key groups of records, as many as Flink's `NUM_GROUPS`."""

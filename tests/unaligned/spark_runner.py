@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from kit.operators import ParquetSink
+from kit.connectors import ParquetSink
 from kit.spark.job import SparkJob
 from tests.spark.jobs import await_checkpoint, read, until
 from tests.spark.test_unaligned import in_flight_bytes

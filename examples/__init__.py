@@ -1,0 +1,1 @@
+"""Jobs to read and to run; not shipped."""

@@ -1,0 +1,25 @@
+"""What a user writes: the environment, and the streams that come of one another."""
+
+from kit.api.datastream import (
+    DataStream,
+    OperatorStream,
+    StreamSink,
+)
+from kit.api.environment import (
+    StreamEnvironment,
+)
+from kit.api.keyed_stream import (
+    KeyedStream,
+)
+from kit.api.windowed_stream import (
+    WindowedStream,
+)
+
+__all__ = [
+    "DataStream",
+    "KeyedStream",
+    "OperatorStream",
+    "StreamEnvironment",
+    "StreamSink",
+    "WindowedStream",
+]

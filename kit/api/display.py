@@ -1,0 +1,85 @@
+"""What a notebook shows of a job in the making: its operators as a picture, or as a table where none can be drawn.
+
+Pictures are drawn further up in the house (`kit.draw`); `draw_with` takes the function that draws one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from kit.api.transformation import Origin, Transformation
+from kit.graph.stream_graph import GraphError
+from kit.operators.display import table_html
+from kit.operators.spec import column_list, shorten
+
+if TYPE_CHECKING:
+    from kit.api.environment import StreamEnvironment
+
+_draw: list[Callable[[StreamEnvironment], str]] = []
+
+
+def draw_with(draw: Callable[[StreamEnvironment], str]) -> None:
+    """Let `draw` make the pictures of environments; it gives SVG, or raises ImportError where it cannot."""
+    _draw[:] = [draw]
+
+
+def picture(env: StreamEnvironment) -> str | None:
+    """The job as SVG; None where it cannot be drawn, or is not a job yet."""
+    try:
+        return str(_draw[0](env)) if _draw and len(env.drafts) else None
+    except (ImportError, GraphError):
+        return None
+
+
+def environment_html(env: StreamEnvironment) -> str:
+    """The operators as a table, and why they are no job yet."""
+    frame = operators_table(env.drafts)
+    problem = ""
+    try:
+        env.stream_graph()
+    except GraphError as error:
+        problem = f"<div>{table_html(('this is no job yet',), [(str(error),)])}</div>"
+    return f"<div><b>{shorten(repr(env))}</b></div>{table_html(list(frame.columns), frame.to_numpy())}{problem}"
+
+
+def operators_table(operators: Iterable[Transformation]) -> pd.DataFrame:
+    """One row an operator: name, kind, uid, parallelism, inputs (with how records find their subtask), columns."""
+    columns = ["operator", "kind", "uid", "parallelism", "inputs", "columns"]
+    return pd.DataFrame([_row(each) for each in operators], columns=columns)
+
+
+def hangs_on(origins: Iterable[Origin]) -> str:
+    """Where records come from, in words: `letters by hash(letter)`."""
+    said = []
+    for origin in origins:
+        tag = f", side output {origin.output_tag!r}" if origin.output_tag else ""
+        keys = f"({', '.join(origin.key_columns)})" if origin.key_columns else ""
+        how = f" by {origin.partitioner.value}{keys}" if origin.partitioner is not None else ""
+        said.append(f"{origin.transformation.label}{tag}{how}")
+    return "; ".join(said)
+
+
+def kind_of(operator: Transformation) -> str:
+    """What an operator is: its spec's kind, or the source or sink that it holds."""
+    held = getattr(operator.spec, "source", None) or getattr(operator.spec, "sink", None)
+    return type(held or operator.spec).__name__
+
+
+def facts_of(operator: Transformation) -> dict[str, Any]:
+    """What a notebook says of one operator."""
+    return {
+        "operator": f"{operator.label} ({kind_of(operator)})",
+        "uid": operator.uid or "none: its state is lost if the job changes",
+        "parallelism": operator.parallelism,
+        "hangs on": " and ".join(hangs_on(origins) for origins in operator.inputs),
+    }
+
+
+def _row(operator: Transformation) -> list[object]:
+    schema = operator.spec.output_schema
+    inputs = " and ".join(hangs_on(origins) for origins in operator.inputs)
+    columns = "" if schema is None else column_list(schema, 200)
+    return [operator.label, kind_of(operator), operator.uid or "", operator.parallelism, inputs, columns]

@@ -1,0 +1,131 @@
+"""Where a job begins: its settings, its sources, and the graphs that are made of it.
+
+    env = StreamEnvironment("flights", parallelism=2, checkpoint=CheckpointConfig(interval_ms=1_000))
+    (
+        env.from_source(ParquetSource("flights.parquet"), uid="flights")
+        .key_by("carrier")
+        .aggregate(flights=count(), delay=sum_("arr_delay"))
+        .uid("totals")
+        .sink_to(CollectSink(), uid="out")
+    )
+    env.job_graph()
+
+Follows Flink's `StreamExecutionEnvironment` and `StreamGraphGenerator`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+import pandas as pd
+
+from kit.api.datastream import OperatorStream
+from kit.api.display import environment_html, operators_table, picture
+from kit.api.drafts import Drafts
+from kit.api.transformation import Origin, Transformation, check_parallelism
+from kit.graph.execution_graph import ExecutionGraph
+from kit.graph.hashing import murmur3_128
+from kit.graph.job_graph import JobGraph, create_job_graph
+from kit.graph.settings import CheckpointConfig, JobSettings, RestartStrategy, default_restart_strategy
+from kit.graph.stream_graph import GraphError, StreamGraph
+from kit.operators.base import OperatorSpec
+from kit.operators.source import Source
+from kit.operators.source_spec import SourceSpec
+
+
+class StreamEnvironment:
+    """A job in the making.
+
+    `parallelism` and `max_parallelism` hold for operators that do not set their own. `job_id` (32 hex digits) is made
+    from the name unless given; on Spark, where runs share directories, each run then gets an id of its own. With
+    `chaining` False every operator gets a task of its own. Without `restart` a job restarts if it takes periodic
+    checkpoints: for ever, ever more slowly, as in Flink (`default_restart_strategy`); in the lab ten times. For
+    `buffer_rows`, `buffer_bytes` and `channel_credits` see `JobSettings`. Raises GraphError and SettingError.
+
+    In a notebook a cell may be run again: what it added before goes then, with what hung on it. Elsewhere each line
+    adds to what is there.
+    """
+
+    def __init__(
+        self,
+        name: str = "job",
+        *,
+        parallelism: int = 1,
+        max_parallelism: int | None = None,
+        checkpoint: CheckpointConfig | None = None,
+        restart: RestartStrategy | None = None,
+        job_id: str | None = None,
+        buffer_rows: int = 65_536,
+        buffer_bytes: int = 4 * 1024 * 1024,
+        channel_credits: int = 2,
+        chaining: bool = True,
+    ) -> None:
+        check_parallelism(name, parallelism, max_parallelism)
+        self.name = name
+        self.parallelism = parallelism
+        self.max_parallelism = max_parallelism
+        self.has_job_id = job_id is not None
+        self.job_id = murmur3_128(name.encode()).hex() if job_id is None else job_id
+        if not re.fullmatch("[0-9a-f]{32}", self.job_id):
+            raise GraphError(f"job id {self.job_id!r}: expected 32 hex digits, in lower case")
+        self.chaining = chaining
+        checkpoint = checkpoint or CheckpointConfig()
+        self.settings = JobSettings(
+            checkpoint=checkpoint,
+            restart=restart or default_restart_strategy(checkpoint),
+            restart_is_default=restart is None,
+            buffer_rows=buffer_rows,
+            buffer_bytes=buffer_bytes,
+            channel_credits=channel_credits,
+        )
+        self.drafts = Drafts()
+
+    @property
+    def operators(self) -> list[Transformation]:
+        """The operators there are now, each after those that it hangs on."""
+        return list(self.drafts)
+
+    def from_source(self, source: Source, uid: str | None = None, name: str | None = None) -> OperatorStream:
+        """The stream of a source's records."""
+        stream = OperatorStream(self, self.add_operator(SourceSpec(source, name=type(source).__name__)))
+        return stream.identified(uid, name)
+
+    def add_operator(self, spec: OperatorSpec, *inputs: tuple[Origin, ...]) -> Transformation:
+        """Add an operator of any kind; `inputs` has, for each of its inputs, where the records come from."""
+        return self.drafts.add(spec, inputs, self.parallelism, self.max_parallelism)
+
+    def stream_graph(self) -> StreamGraph:
+        """The job as it is written down now."""
+        self.drafts.warn_of_missed()
+        if not self.operators:
+            raise GraphError(f"job {self.name!r} has no operators: begin with env.from_source(...)")
+        return StreamGraph(
+            name=self.name,
+            job_id=self.job_id,
+            nodes=tuple(operator.to_node() for operator in self.operators),
+            edges=tuple(edge for operator in self.operators for edge in operator.to_edges()),
+            settings=self.settings,
+            chaining=self.chaining,
+        )
+
+    def job_graph(self) -> JobGraph:
+        """The job as tasks: what may be chained is chained."""
+        return create_job_graph(self.stream_graph())
+
+    def execution_graph(self, parallelism: Mapping[str, int] | None = None) -> ExecutionGraph:
+        """The job as subtasks and channels, with another parallelism for some vertices if given."""
+        return ExecutionGraph(self.job_graph(), parallelism)
+
+    def to_pandas(self) -> pd.DataFrame:
+        """One row an operator: operator, kind, uid, parallelism, inputs, columns."""
+        return operators_table(self.drafts)
+
+    def _repr_svg_(self) -> str | None:
+        return picture(self)
+
+    def _repr_html_(self) -> str | None:
+        return environment_html(self) if picture(self) is None else None
+
+    def __repr__(self) -> str:
+        return f"StreamEnvironment({self.name!r}, {len(self.operators)} operators)"

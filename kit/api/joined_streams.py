@@ -1,0 +1,114 @@
+"""Two streams joined: pairs of records with one key that are near in event time.
+
+Follows Flink's `JoinedStreams` and `KeyedStream.IntervalJoin`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from kit.api.connected_streams import two_inputs
+from kit.graph.stream_graph import GraphError
+from kit.operators.display import described_html
+from kit.operators.function_operator import FunctionInput
+from kit.operators.interval_join import IntervalJoin
+from kit.operators.side_output import OutputTag
+from kit.operators.window_assigners import WindowAssigner
+from kit.operators.window_join import WindowJoin
+
+if TYPE_CHECKING:
+    from kit.api.datastream import DataStream, OperatorStream
+    from kit.api.keyed_stream import KeyedStream
+
+
+class IntervalJoined:
+    """Two keyed streams to be joined by the distance of their event times."""
+
+    def __init__(self, left: KeyedStream, right: KeyedStream) -> None:
+        inputs = timed_inputs("interval_join", left, right)
+        self._left = left
+        self._right = right
+        self._spec = IntervalJoin(*inputs, 0, 0, name="interval-join")
+
+    def between(
+        self, lower_ms: int, upper_ms: int, *, lower_exclusive: bool = False, upper_exclusive: bool = False
+    ) -> IntervalJoined:
+        """A right record belongs to a left one when it is `lower_ms` to `upper_ms` later (earlier, if negative).
+
+        `.between(-5_000, 0)`: up to five seconds earlier. The bounds count, unless they are said to be exclusive.
+        """
+        self._spec = replace(self._spec, lower_ms=lower_ms + lower_exclusive, upper_ms=upper_ms - upper_exclusive)
+        return self
+
+    def side_output_left_late_data(self, tag: OutputTag) -> IntervalJoined:
+        """Set left records that came after the watermark aside, instead of dropping and counting them."""
+        self._spec = replace(self._spec, left_late_tag=tag)
+        return self
+
+    def side_output_right_late_data(self, tag: OutputTag) -> IntervalJoined:
+        """Set right records that came after the watermark aside, instead of dropping and counting them."""
+        self._spec = replace(self._spec, right_late_tag=tag)
+        return self
+
+    def join(self) -> OperatorStream:
+        """The pairs: the columns of the left record, then those of the right one (a key of one name is there once)."""
+        return two_inputs(self._spec, self._left, self._right)
+
+    def _repr_html_(self) -> str:
+        return described_html(type(self).__name__, {}) + self._left._repr_html_() + self._right._repr_html_()
+
+    def __repr__(self) -> str:
+        return f"IntervalJoined({self._left!r}, {self._right!r})"
+
+
+class JoinedStreams:
+    """Two streams to be joined by key and window: `where`, `equal_to`, `window`, `join`."""
+
+    def __init__(self, left: DataStream, right: DataStream) -> None:
+        self._left = left
+        self._right = right
+        self._left_keys: tuple[str, ...] = ()
+        self._right_keys: tuple[str, ...] = ()
+        self._assigner: WindowAssigner | None = None
+
+    def where(self, *columns: str) -> JoinedStreams:
+        """The key columns of the left stream."""
+        self._left_keys = columns
+        return self
+
+    def equal_to(self, *columns: str) -> JoinedStreams:
+        """The key columns of the right stream, in the same order."""
+        self._right_keys = columns
+        return self
+
+    def window(self, assigner: WindowAssigner) -> JoinedStreams:
+        """Tumbling or sliding windows of event time: `.window(TumblingEventTimeWindows(60_000))`."""
+        self._assigner = assigner
+        return self
+
+    def join(self) -> OperatorStream:
+        """The pairs: the columns of the left record, then those of the right one (a key of one name is there once).
+
+        orders.join(payments).where("id").equal_to("order").window(TumblingEventTimeWindows(60_000)).join()
+        """
+        if self._assigner is None:
+            raise GraphError("join: say in which windows: .where(...).equal_to(...).window(...).join()")
+        left, right = self._left.key_by(*self._left_keys), self._right.key_by(*self._right_keys)
+        spec = WindowJoin(*timed_inputs("join", left, right), self._assigner, name="window-join")
+        return two_inputs(spec, left, right)
+
+    def _repr_html_(self) -> str:
+        return described_html(type(self).__name__, {}) + self._left._repr_html_() + self._right._repr_html_()
+
+    def __repr__(self) -> str:
+        return f"JoinedStreams({self._left!r}, {self._right!r})"
+
+
+def timed_inputs(what: str, left: DataStream, right: DataStream) -> tuple[FunctionInput, FunctionInput]:
+    """Both streams as inputs of a join, which needs event time on both."""
+    inputs = left.as_input(), right.as_input()
+    for stream, given in zip((left, right), inputs):
+        if given.time_column is None:
+            raise GraphError(f"{what} needs event time: call assign_timestamps(column) before key_by on {stream!r}")
+    return inputs

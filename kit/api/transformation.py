@@ -1,0 +1,163 @@
+"""An operator while the user still describes it: its settings may change until the graph is made.
+
+`Transformation` is the draft of a `StreamNode`, `Origin` that of a `StreamEdge`. `OperatorSettings` are the fluent
+methods that change the draft; each returns the stream it was called on.
+
+Follows Flink's `Transformation` and the setters of `SingleOutputStreamOperator`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Self
+
+from kit.api.cells import CellRun
+from kit.graph.partitioners import PartitionerKind, PartitionFunction
+from kit.graph.stream_graph import ChainingStrategy, GraphError, StreamEdge, StreamNode
+from kit.operators.base import OperatorSpec
+from kit.state.key_groups import UPPER_BOUND_MAX_PARALLELISM
+
+if TYPE_CHECKING:
+    from kit.api.environment import StreamEnvironment
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where records come from, and how they are to be partitioned; None: forward if that is possible.
+
+    `output_tag` names a side output of the operator; None is its main output.
+    """
+
+    transformation: Transformation
+    partitioner: PartitionerKind | None = None
+    key_columns: tuple[str, ...] = ()
+    partition_function: PartitionFunction | None = None
+    output_tag: str | None = None
+
+
+@dataclass(eq=False)
+class Transformation:
+    """One operator. `inputs` has the origins of each input of the operator; a union gives one input several."""
+
+    number: int
+    spec: OperatorSpec
+    inputs: tuple[tuple[Origin, ...], ...]
+    parallelism: int
+    max_parallelism: int | None
+    uid: str | None = None
+    name: str | None = None
+    chaining: ChainingStrategy = ChainingStrategy.ALWAYS
+    cell: CellRun | None = None
+    """The cell of a notebook that added it."""
+
+    @property
+    def label(self) -> str:
+        """What it is called: its name, else its uid, else what it does."""
+        return self.name or self.uid or self.spec.name
+
+    def to_node(self) -> StreamNode:
+        """The operator as it is now; the spec learns the name, so that errors at run time tell it."""
+        spec = self.spec if self.spec.name == self.label else replace(self.spec, name=self.label)
+        return StreamNode(
+            node_id=self.number,
+            spec=spec,
+            name=self.label,
+            uid=self.uid,
+            parallelism=self.parallelism,
+            max_parallelism=self.max_parallelism,
+            chaining=self.chaining,
+            named=self.name is not None,
+        )
+
+    def to_edges(self) -> list[StreamEdge]:
+        """The edges into the operator, with what was left open decided (`StreamGraph.createActualEdge`)."""
+        origins = [(index, origin) for index, origins in enumerate(self.inputs) for origin in origins]
+        kinds = [self._partitioner(origin) for _, origin in origins]
+        supports_unaligned = all(kind.supports_unaligned for kind in kinds)
+        return [
+            StreamEdge(
+                origin.transformation.number,
+                self.number,
+                kind,
+                origin.key_columns,
+                input_index,
+                supports_unaligned,
+                origin.partition_function,
+                origin.output_tag,
+            )
+            for (input_index, origin), kind in zip(origins, kinds, strict=True)
+        ]
+
+    def _partitioner(self, origin: Origin) -> PartitionerKind:
+        if origin.partitioner is not None:
+            return origin.partitioner
+        same = origin.transformation.parallelism == self.parallelism
+        return PartitionerKind.FORWARD if same else PartitionerKind.REBALANCE
+
+    def __repr__(self) -> str:
+        return f"Transformation({self.number}, {self.label!r})"
+
+
+class OperatorSettings:
+    """What can be said of an operator: who it is, how many subtasks it has, and whom it may share a task with."""
+
+    _env: StreamEnvironment
+    _transformation: Transformation
+
+    def uid(self, uid: str) -> Self:
+        """Under which name checkpoints keep the operator's state. Raises DuplicateUidError when it is taken: the
+        operator is not in the job then, which is as it was before.
+        """
+        if not uid:
+            raise GraphError(f"the uid of {self._transformation.label!r} is empty: give it at least one character")
+        self._env.drafts.give_uid(self._transformation, uid)
+        return self
+
+    def name(self, name: str) -> Self:
+        """What pictures and messages call the operator. It may change between runs, a uid must not."""
+        self._transformation.name = name
+        return self
+
+    def identified(self, uid: str | None, name: str | None) -> Self:
+        """Set the uid and the name, each if given."""
+        if name is not None:
+            self.name(name)
+        return self if uid is None else self.uid(uid)
+
+    def set_parallelism(self, parallelism: int) -> Self:
+        """How many subtasks run the operator, 1 or more and no more than its maximum parallelism."""
+        check_parallelism(self._transformation.label, parallelism, self._transformation.max_parallelism)
+        self._transformation.parallelism = parallelism
+        return self
+
+    def set_max_parallelism(self, max_parallelism: int) -> Self:
+        """How many subtasks may ever run the operator, which is its number of key groups; fixed by its first
+        checkpoint. 1 to 32768.
+        """
+        check_parallelism(self._transformation.label, self._transformation.parallelism, max_parallelism)
+        self._transformation.max_parallelism = max_parallelism
+        return self
+
+    def disable_chaining(self) -> Self:
+        """Give the operator a task of its own."""
+        self._transformation.chaining = ChainingStrategy.NEVER
+        return self
+
+    def start_new_chain(self) -> Self:
+        """Let a new task begin with this operator."""
+        self._transformation.chaining = ChainingStrategy.HEAD
+        return self
+
+
+def check_parallelism(label: str, parallelism: int, max_parallelism: int | None) -> None:
+    """Raise GraphError, naming the operator, for numbers out of bounds or a parallelism above the maximum."""
+    most = UPPER_BOUND_MAX_PARALLELISM
+    if max_parallelism is not None and not 1 <= max_parallelism <= most:
+        raise GraphError(f"{label!r} cannot have max parallelism {max_parallelism}: expected 1 to {most}")
+    if not 1 <= parallelism <= most:
+        raise GraphError(f"{label!r} cannot have parallelism {parallelism}: expected 1 to {most}")
+    if max_parallelism is not None and parallelism > max_parallelism:
+        raise GraphError(
+            f"{label!r} cannot have parallelism {parallelism} with max parallelism {max_parallelism}: "
+            "lower the one or raise the other (the maximum first)"
+        )

@@ -1,0 +1,96 @@
+"""Records by key and window of event time, and what can be made of them.
+
+Follows Flink's `WindowedStream`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from kit.api.columns import Columns, schema_of
+from kit.graph.stream_graph import GraphError
+from kit.operators.aggregates import Aggregate, named_aggregates
+from kit.operators.display import described_html
+from kit.operators.side_output import OutputTag
+from kit.operators.window import WindowAggregate, WindowProcess, WindowReduce
+from kit.operators.window_assigners import EventTimeSessionWindows, WindowAssigner
+from kit.operators.window_contents import ReduceFunction, WindowFunction
+
+if TYPE_CHECKING:
+    from kit.api.datastream import OperatorStream
+    from kit.api.keyed_stream import KeyedStream
+
+
+class WindowedStream:
+    """Records partitioned by key and cut into windows."""
+
+    def __init__(
+        self, keyed: KeyedStream, assigner: WindowAssigner | EventTimeSessionWindows, time_column: str | None
+    ) -> None:
+        self._keyed = keyed
+        self._assigner = assigner
+        self._time_column = time_column
+        self._settings: dict[str, Any] = {}
+
+    def allowed_lateness(self, lateness_ms: int) -> WindowedStream:
+        """Keep each window so long after it fired; a record that still comes for it makes it fire again.
+
+        `windows.allowed_lateness(60_000).aggregate(count())`
+        """
+        self._settings["allowed_lateness_ms"] = lateness_ms
+        return self
+
+    def side_output_late_data(self, tag: OutputTag) -> WindowedStream:
+        """Set records that came too late aside, instead of dropping and counting them.
+
+        late = OutputTag("late", stream.schema)
+        counts = windows.side_output_late_data(late).aggregate(count())
+        counts.side_output(late).sink_to(CollectSink("late"))
+        """
+        self._settings["late_tag"] = tag
+        return self
+
+    def aggregate(self, *aggregates: Aggregate, **named: Aggregate) -> OperatorStream:
+        """Totals for each key and window, emitted when the watermark passes the window's end.
+
+        `windows.aggregate(flights=count(), delay=avg("delay"))`. The columns are those of the key, `window_start`,
+        `window_end`, and the aggregates.
+        """
+        return self._with(WindowAggregate, named_aggregates(aggregates, named))
+
+    def reduce(self, function: ReduceFunction) -> OperatorStream:
+        """The records of each key and window reduced to one; the function takes two (dicts) and gives one.
+
+        `windows.reduce(lambda a, b: max(a, b, key=lambda row: row["delay"]))`
+        """
+        return self._with(WindowReduce, function)
+
+    def process(self, function: WindowFunction, returns: Columns | None = None) -> OperatorStream:
+        """What the function makes of each key, `Window` and list of records (dicts): any number of records.
+
+            def median(carrier, window, rows):
+                yield {"carrier": carrier, "median": statistics.median(row["delay"] for row in rows)}
+
+            windows.process(median, {"carrier": pa.string(), "median": pa.float64()})
+
+        All records are kept until the window is cleared; `aggregate` keeps numbers only. `returns` are the columns of
+        what it makes, if not those of the stream.
+        """
+        return self._with(WindowProcess, function, schema_of(returns, self._keyed.schema))
+
+    def _with(self, spec: type[Any], *arguments: Any) -> OperatorStream:
+        keyed = self._keyed
+        if self._time_column is None:
+            raise GraphError(
+                f"window({self._assigner}) needs event time: call assign_timestamps(column) before key_by, on each "
+                "stream of a union with the same column"
+            )
+        where = (keyed.schema, keyed.key_columns, self._assigner, self._time_column)
+        return keyed._then(spec(*where, *arguments, **self._settings, name="window"))
+
+    def _repr_html_(self) -> str:
+        facts = {"windows": self._assigner, "event time": self._time_column, **self._settings, **self._keyed._facts()}
+        return described_html("WindowedStream", facts, self._keyed.schema)
+
+    def __repr__(self) -> str:
+        return f"WindowedStream({self._assigner}, by {', '.join(self._keyed.key_columns)})"

@@ -1,0 +1,298 @@
+"""Heap keyed state backend: the keyed state of one subtask, columnar and in memory.
+
+Batch operators ask for tables, functions that see one key at a time for states, both for timers:
+
+    backend = HeapKeyedStateBackend(pa.string(), KeyGroupRange(0, 63), max_parallelism=128)
+    table = backend.table(ReducingStateDescriptor("flights", pa.int64(), "count"))
+    table.reduce(table.slots(carriers))
+
+    backend.set_current_key("UA")
+    backend.value_state(ValueStateDescriptor("last", pa.int64())).update(17)
+
+Snapshots are full: `kit.backend.snapshot` says what is written. Follows `HeapKeyedStateBackend` with its
+`HeapRestoreOperation`.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple, Protocol, cast
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from kit.backend.descriptors import (
+    AggregatingStateDescriptor,
+    ListStateDescriptor,
+    MapStateDescriptor,
+    ReducingStateDescriptor,
+    StateDescriptor,
+    StateKind,
+    ValueStateDescriptor,
+)
+from kit.backend.framing import file_name, state_kind, state_name
+from kit.backend.key_context import KeyContext
+from kit.backend.key_hashing import infer_key_type, key_groups
+from kit.backend.keyed_states import (
+    STATE_CLASSES,
+    AggregatingState,
+    KeyedState,
+    ListState,
+    MapState,
+    ReducingState,
+    ValueState,
+)
+from kit.backend.snapshot import EVENT_TIMERS, PROCESSING_TIMERS, FrozenState, KeyedSnapshot, KeyedStateFile
+from kit.backend.tables import StateTable
+from kit.backend.timers import TimerQueue, TimerService
+from kit.state.errors import StateDescriptorError, StateRestoreError
+from kit.state.handles import NO_OFFSET_SET, KeyGroupRange
+
+
+class KeyGroupOffsets(Protocol):
+    """Where the key groups of a file start: what a KeyGroupsStateHandle says."""
+
+    @property
+    def key_group_range(self) -> KeyGroupRange: ...  # noqa: D102
+    @property
+    def offsets(self) -> tuple[int, ...]: ...  # noqa: D102
+
+
+class _StoredRows(NamedTuple):
+    file: str
+    key_group: int
+    batch: pa.RecordBatch
+
+
+class HeapKeyedStateBackend:
+    """All keyed states and timers of one subtask."""
+
+    def __init__(self, key_type: pa.DataType, key_group_range: KeyGroupRange, max_parallelism: int) -> None:
+        self.key_type = key_type
+        self.key_group_range = key_group_range
+        self.max_parallelism = max_parallelism
+        self._context = KeyContext(key_type, key_group_range, max_parallelism)
+        self._tables: dict[str, StateTable] = {}
+        self._timers: dict[str, TimerService] = {}
+
+    def __repr__(self) -> str:
+        states = ", ".join(f"{name} {len(table)}" for name, table in sorted(self._tables.items()))
+        span = f"{self.key_group_range.start}-{self.key_group_range.end}"
+        return f"HeapKeyedStateBackend(key groups {span}, keys {self.key_type}, entries: {states or 'none'})"
+
+    # ---- states -------------------------------------------------------------------------------------------------
+
+    def table(self, descriptor: StateDescriptor, namespace_type: pa.DataType | None = None) -> StateTable:
+        """The table of a state, registered on first use; a restored one is adopted.
+
+        Raises StateDescriptorError when a state of this name has another kind, type or namespace.
+        """
+        table = self._tables.get(descriptor.name)
+        if table is None:
+            table = self._new_table(descriptor.name, descriptor.kind, descriptor.stored_type, namespace_type)
+        if table.descriptor is not descriptor or table.namespace_type != namespace_type:
+            table.attach(descriptor, namespace_type)
+        return table
+
+    def timer_service(self, name: str, namespace_type: pa.DataType | None = None) -> TimerService:
+        """The timers of this name, registered on first use; restored ones are adopted."""
+        service = self._timers.get(name)
+        if service is None:
+            service = self._timers[name] = TimerService(name, self._context, namespace_type)
+        if service.event_time.namespace_type != namespace_type:
+            raise StateDescriptorError(
+                f"Timers {name!r} have namespaces of type {service.event_time.namespace_type}, "
+                f"and are asked for with {namespace_type}"
+            )
+        return service
+
+    @property
+    def current_key(self) -> Any:
+        """The key that states work on."""
+        return self._context.current_key
+
+    def set_current_key(self, key: Any) -> None:
+        """Let states work on this key. It is checked when a state first looks at it."""
+        self._context.set_current_key(key)
+
+    def value_state(
+        self, descriptor: ValueStateDescriptor, namespace: Any = None, namespace_type: pa.DataType | None = None
+    ) -> ValueState:
+        """The value of the current key. A namespace's type is inferred when it is an int or a string."""
+        return cast(ValueState, self._state(descriptor, namespace, namespace_type))
+
+    def list_state(
+        self, descriptor: ListStateDescriptor, namespace: Any = None, namespace_type: pa.DataType | None = None
+    ) -> ListState:
+        """The list of the current key."""
+        return cast(ListState, self._state(descriptor, namespace, namespace_type))
+
+    def map_state(
+        self, descriptor: MapStateDescriptor, namespace: Any = None, namespace_type: pa.DataType | None = None
+    ) -> MapState:
+        """The map of the current key."""
+        return cast(MapState, self._state(descriptor, namespace, namespace_type))
+
+    def reducing_state(
+        self, descriptor: ReducingStateDescriptor, namespace: Any = None, namespace_type: pa.DataType | None = None
+    ) -> ReducingState:
+        """The folded value of the current key."""
+        return cast(ReducingState, self._state(descriptor, namespace, namespace_type))
+
+    def aggregating_state(
+        self, descriptor: AggregatingStateDescriptor, namespace: Any = None, namespace_type: pa.DataType | None = None
+    ) -> AggregatingState:
+        """The accumulator of the current key."""
+        return cast(AggregatingState, self._state(descriptor, namespace, namespace_type))
+
+    def _state(self, descriptor: StateDescriptor, namespace: Any, namespace_type: pa.DataType | None) -> KeyedState:
+        if namespace is not None and namespace_type is None:
+            namespace_type = infer_key_type(namespace)
+        return STATE_CLASSES[descriptor.kind](self.table(descriptor, namespace_type), namespace)
+
+    def _new_table(
+        self, name: str, kind: StateKind, stored_type: pa.DataType, namespace_type: pa.DataType | None
+    ) -> StateTable:
+        table = StateTable(self._context, name, kind, stored_type, namespace_type)
+        self._tables[name] = table
+        return table
+
+    # ---- snapshot -----------------------------------------------------------------------------------------------
+
+    def snapshot(self) -> KeyedSnapshot | None:
+        """The synchronous part: nothing is encoded, and no large array copied. None when there is no state."""
+        states = [self._freeze_table(table) for _, table in sorted(self._tables.items()) if len(table)]
+        for _, service in sorted(self._timers.items()):
+            for queue, kind in ((service.event_time, EVENT_TIMERS), (service.processing_time, PROCESSING_TIMERS)):
+                if len(queue):
+                    states.append(self._freeze_timers(queue, kind))
+        return KeyedSnapshot(self.key_group_range, self.max_parallelism, tuple(states)) if states else None
+
+    def _freeze_table(self, table: StateTable) -> FrozenState:
+        fields = [pa.field("key", self.key_type, nullable=False)]
+        decoders = [self._context.codec.freeze()]
+        if table.namespace_codec is not None:
+            fields.append(pa.field("namespace", table.namespace_type, nullable=False))
+            decoders.append(table.namespace_codec.freeze())
+        fields.append(pa.field("value", table.stored_type))
+        index, values = table.freeze()
+        return FrozenState(table.name, str(table.kind), tuple(fields), index, tuple(decoders), 0, values)
+
+    def _freeze_timers(self, queue: TimerQueue, kind: str) -> FrozenState:
+        fields = [pa.field("timestamp_ms", pa.int64(), nullable=False), pa.field("key", self.key_type, nullable=False)]
+        if queue.namespace_type is not None:
+            fields.append(pa.field("namespace", queue.namespace_type, nullable=False))
+        decoders = tuple(codec.freeze() for codec in queue.decoders())
+        return FrozenState(queue.name, kind, tuple(fields), queue.index.freeze(), decoders, 1, None)
+
+    def notify_checkpoint_subsumed(self, checkpoint_id: int) -> None:
+        """Nothing will be restored from this checkpoint any more. Full snapshots share no files: there is nothing to
+        forget.
+        """
+
+    def close(self) -> None:
+        """The subtask ends: let go of all state. Snapshots that were taken keep theirs."""
+        self._tables.clear()
+        self._timers.clear()
+
+    # ---- restore ------------------------------------------------------------------------------------------------
+
+    def restore(self, parts: Iterable[tuple[KeyGroupOffsets, bytes | pa.Buffer]]) -> None:
+        """Take in the key groups of this subtask's range from files of any number of subtasks.
+
+        Each part is a handle (its key group range and offsets) and the bytes of its file. States may be registered
+        before or after. Raises StateRestoreError for damaged files and StateDescriptorError when a stored state has
+        another type than the registered one.
+        """
+        stored: dict[tuple[str, str], list[_StoredRows]] = defaultdict(list)
+        seen: dict[int, str] = {}
+        for handle, data in parts:
+            file = KeyedStateFile(data, file_name(handle))
+            for key_group, offset in self._own_sections(handle):
+                if key_group in seen:
+                    raise StateRestoreError(f"Key group {key_group} is in {seen[key_group]!r} and in {file.name!r}")
+                seen[key_group] = file.name
+                for number, batch in file.key_group(key_group, offset):
+                    schema = file.schemas[number]
+                    rows = _StoredRows(file.name, key_group, batch)
+                    stored[state_kind(schema), state_name(schema)].append(rows)
+        for (kind, name), rows_of_state in stored.items():
+            self._take_in(kind, name, rows_of_state)
+
+    def _own_sections(self, handle: KeyGroupOffsets) -> Iterator[tuple[int, int]]:
+        start = handle.key_group_range.start
+        for key_group in handle.key_group_range.intersect(self.key_group_range):
+            offset = handle.offsets[key_group - start]
+            if offset != NO_OFFSET_SET:
+                yield key_group, offset
+
+    def _take_in(self, kind: str, name: str, stored: list[_StoredRows]) -> None:
+        schema = stored[0].batch.schema
+        for rows in stored:
+            if not rows.batch.schema.equals(schema, check_metadata=True):
+                raise StateRestoreError(
+                    f"State {name!r} has columns {_columns(schema)} in {stored[0].file!r}, and "
+                    f"{_columns(rows.batch.schema)} in {rows.file!r}"
+                )
+        self._check_schema(schema, name, stored[0].file)
+        table = pa.Table.from_batches([rows.batch for rows in stored]).combine_chunks()
+        columns = {column: table[column].combine_chunks() for column in table.column_names}
+        self._check_key_groups(columns["key"], name, stored)
+        namespace_type = schema.field("namespace").type if "namespace" in schema.names else None
+        if kind in {EVENT_TIMERS, PROCESSING_TIMERS}:
+            queue = self._restored_queue(kind, name, namespace_type)
+            queue.register(columns["key"], columns["timestamp_ms"], columns.get("namespace"))
+            found = len(queue)
+        else:
+            state = self._restored_table(kind, name, schema, namespace_type)
+            state.put(state.slots(columns["key"], columns.get("namespace")), columns["value"])
+            found = len(state)
+        if found != table.num_rows:
+            raise StateRestoreError(
+                f"State {name!r} has {table.num_rows} rows for {found} entries in {stored[0].file!r}"
+            )
+
+    def _restored_queue(self, kind: str, name: str, namespace_type: pa.DataType | None) -> TimerQueue:
+        service = self.timer_service(name.split("_", 3)[3], namespace_type)
+        return service.event_time if kind == EVENT_TIMERS else service.processing_time
+
+    def _restored_table(
+        self, kind: str, name: str, schema: pa.Schema, namespace_type: pa.DataType | None
+    ) -> StateTable:
+        stored_type = schema.field("value").type
+        table = self._tables.get(name)
+        if table is None:
+            return self._new_table(name, StateKind(kind), stored_type, namespace_type)
+        table.check_restored(StateKind(kind), stored_type, namespace_type)
+        return table
+
+    def _check_schema(self, schema: pa.Schema, name: str, file: str) -> None:
+        if schema.field("key").type != self.key_type:
+            raise StateRestoreError(
+                f"State {name!r} in {file!r} has keys of type {schema.field('key').type}, this operator's are "
+                f"{self.key_type}"
+            )
+        written = int(schema.metadata[b"max_parallelism"])
+        if written != self.max_parallelism:
+            raise StateRestoreError(
+                f"State {name!r} in {file!r} was written with maximum parallelism {written}, this operator has "
+                f"{self.max_parallelism}: key groups would not match"
+            )
+
+    def _check_key_groups(self, keys: pa.Array, name: str, stored: list[_StoredRows]) -> None:
+        groups = key_groups(keys, self.max_parallelism)
+        counts = [rows.batch.num_rows for rows in stored]
+        expected: npt.NDArray[Any] = np.repeat([rows.key_group for rows in stored], counts)
+        wrong = np.flatnonzero(groups != expected)
+        if len(wrong):
+            row = stored[int(np.searchsorted(np.cumsum(counts), wrong[0], side="right"))]
+            raise StateRestoreError(
+                f"State {name!r} in {row.file!r}: key {keys[wrong[0]].as_py()!r} is stored under key group "
+                f"{row.key_group} and belongs to {groups[wrong[0]]}"
+            )
+
+
+def _columns(schema: pa.Schema) -> str:
+    return ", ".join(f"{field.name} {field.type}" for field in schema)

@@ -1,0 +1,96 @@
+"""Key context: the keys a backend is working on, as codes.
+
+All states of an operator share one codec, so a batch of keys is encoded once however many states it touches, and the
+current key once however many calls a user function makes.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from kit.backend.key_codec import UNKNOWN, Codes, Column, codec_for
+from kit.backend.key_columns import is_text_or_bytes
+from kit.backend.key_hashing import assign_to_key_group, key_groups
+from kit.state.errors import StateError
+from kit.state.handles import KeyGroupRange
+from kit.state.key_groups import check_parallelism
+
+_NO_KEY = object()
+
+
+class KeyContext:
+    """The codec of the keys, the batch encoded last, the current key, and the key groups that may come."""
+
+    def __init__(self, key_type: pa.DataType, key_group_range: KeyGroupRange, max_parallelism: int) -> None:
+        check_parallelism(max_parallelism)
+        if not len(key_group_range) or key_group_range.end >= max_parallelism:
+            raise StateError(f"{key_group_range!r} holds no key groups of maximum parallelism {max_parallelism}")
+        self.codec = codec_for(key_type)
+        self.key_group_range = key_group_range
+        self.max_parallelism = max_parallelism
+        self._batch: Any = None
+        self._batch_codes = np.empty(0, np.int64)
+        self._batch_created = True
+        self.turn = 0  # counts the current keys, so that a table can tell whether it has looked this one up
+        self._key: Any = _NO_KEY
+        self._code = UNKNOWN
+        self._code_known = False
+
+    @property
+    def current_key(self) -> Any:
+        """The key set last; StateError when there was none."""
+        if self._key is _NO_KEY:
+            raise StateError("No current key: call set_current_key(key) before a keyed state is used")
+        return self._key
+
+    def set_current_key(self, key: Any) -> None:
+        """Let the states that work on one key at a time work on this one."""
+        self._key = key
+        self._code_known = False
+        self.turn += 1
+
+    def current_code(self, create: bool) -> int:
+        """The code of the current key."""
+        if not self._code_known or (create and self._code == UNKNOWN):
+            self._code = self.codec.encode_one(self.current_key, create)
+            self._code_known = True
+        return self._code
+
+    def codes(self, keys: Column, create: bool) -> Codes:
+        """The codes of a batch of keys; the same Arrow array again costs nothing."""
+        if not self.codec.interned or isinstance(keys, np.ndarray):  # numbers are quick, numpy's may have changed
+            return self.codec.encode(keys, create)
+        if keys is not self._batch or (create and not self._batch_created):
+            self._batch_codes = self.codec.encode(keys, create)
+            self._batch, self._batch_created = keys, create
+        return self._batch_codes
+
+    def key_groups(self, codes: Codes) -> npt.NDArray[np.uint16]:
+        """The key group of each code."""
+        keys = self.codec.decode(codes)
+        if len(keys) == 1 and (pa.types.is_integer(keys.type) or is_text_or_bytes(keys.type)):  # much quicker
+            return np.array([assign_to_key_group(keys[0].as_py(), self.max_parallelism, keys.type)], np.uint16)
+        return key_groups(keys, self.max_parallelism)
+
+    def misplaced(self, codes: Codes) -> str | None:
+        """What is wrong with the first code whose key belongs to another subtask; None when there is none."""
+        groups = self.key_groups(codes)
+        start, end = self.key_group_range.start, self.key_group_range.end
+        outside = np.flatnonzero((groups < start) | (groups > end))
+        if not len(outside):
+            return None
+        key = self.codec.decode(codes[outside[:1]])[0].as_py()
+        return (
+            f"key {key!r} belongs to key group {groups[outside[0]]}, this subtask holds {start} to {end}: records must "
+            "be partitioned by the same key, key type and maximum parallelism as their state"
+        )
+
+    def release(self, codes: Codes) -> None:
+        """Count one use less of each code; remembered codes may be void after that."""
+        self.codec.release(codes)
+        if self.codec.interned:
+            self._batch, self._code_known = None, False

@@ -1,0 +1,375 @@
+"""Slot index: from codes to dense slots, a batch at a time.
+
+A *code* is an int64 that stands for a key, a namespace or a time (`kit.backend.key_codec`). An index maps tuples of
+`width` codes to *slots*: small dense numbers that say where, in plain numpy columns, the state of that tuple lies.
+Freed slots are handed out again.
+
+Two ways to find a slot, changed over as the index grows:
+
+* *direct*: `slot_at[code - base]`, while there is one code and the codes lie close together;
+* *hashed*: open addressing with linear probing, every step taken for all unresolved rows of the batch at once. Two new
+  rows that meet at one free place both write their claim; whoever is still there on reading back has won, and the other
+  looks again. The home of a code is the top bits of a product, so a table twice as large keeps the order of the smaller
+  one and is filled front to back.
+
+`freeze` gives a reader the columns without a copy: new slots lie beyond what it sees, and a slot it does see is
+written again only after the columns were copied.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Codes = npt.NDArray[np.int64]
+Slots = npt.NDArray[np.int64]
+
+ABSENT = -1  # no such tuple
+_EMPTY, _REMOVED = -1, -2  # what a place holds that holds no slot
+_FIRST_CLAIM = -3  # a row's claim on a place: -3, -4, ...
+_MIN_DIRECT_SPAN = 1 << 14
+_DIRECT_SPAN_PER_SLOT = 4
+_MULTIPLIERS = (0x9E3779B97F4A7C15, 0xD6E8FEB86659FD93, 0xA0761D6478BD642F)
+_UINT64 = 0xFFFFFFFFFFFFFFFF
+_REBUILD_ROWS = 1 << 16
+
+
+class FrozenIndex:
+    """What an index held at one moment. Which slots were in use is worked out when somebody asks, not before."""
+
+    def __init__(self, columns: tuple[Codes, ...], unused: Slots) -> None:
+        self.columns = columns
+        self._unused = unused
+
+    def __len__(self) -> int:
+        return len(self.columns[0]) - len(self._unused)
+
+    @cached_property
+    def slots(self) -> Slots:
+        """The slots in use, ascending."""
+        if not len(self._unused):
+            return np.arange(len(self.columns[0]))
+        in_use = np.ones(len(self.columns[0]), np.bool_)
+        in_use[self._unused] = False
+        return np.flatnonzero(in_use)
+
+    def slots_of(self, rows: Slots) -> Slots:
+        """The slots in use at these positions among them."""
+        return self.slots.take(rows) if len(self._unused) else rows
+
+    def codes(self, column: int) -> Codes:
+        """The codes of one column for all slots in use."""
+        return self.columns[column].take(self.slots) if len(self._unused) else self.columns[column]
+
+
+class SlotIndex:
+    """Maps tuples of `width` int64 codes to slots 0, 1, 2, ..."""
+
+    def __init__(self, width: int) -> None:
+        self.width = width
+        self.columns: list[Codes]
+        self.live: npt.NDArray[np.bool_]
+        self.size: int  # slots ever handed out: all in use are below
+        self._free: Slots
+        self._frozen_size: int  # a reader may still look at slots below
+        self._places: _DirectPlaces | _HashedPlaces
+        self._restart()
+
+    def __len__(self) -> int:
+        return self.size - len(self._free)
+
+    def __repr__(self) -> str:
+        return f"SlotIndex({len(self)} slots, {self._places!r})"
+
+    @property
+    def capacity(self) -> int:
+        """How many slots fit before the columns grow."""
+        return len(self.live)
+
+    def slots_in_use(self) -> Slots:
+        """All slots in use, ascending."""
+        return np.arange(self.size) if not len(self._free) else np.flatnonzero(self.live[: self.size])
+
+    def is_live(self, slot: int) -> bool:
+        """Whether a slot is in use."""
+        return slot < self.size and self.live.item(slot)
+
+    def find(self, codes: Sequence[Codes]) -> Slots:
+        """The slot of each row, `ABSENT` where there is none."""
+        return self._places.find(codes)
+
+    def find_or_add(self, codes: Sequence[Codes]) -> tuple[Slots, Slots]:
+        """The slot of each row, and the slots that are new."""
+        slots = self._places.find(codes)
+        if not len(slots) or slots.min() >= 0:
+            return slots, slots[:0]
+        missing = np.flatnonzero(slots < 0)
+        missing_codes = [column.take(missing) for column in codes]
+        self._make_room(missing_codes)
+        slots[missing], added = self._places.add(missing_codes)
+        return slots, added
+
+    def find_one(self, codes: Sequence[int]) -> int:
+        """The slot of one tuple, or `ABSENT`."""
+        return self._places.find_one(codes)
+
+    def add_one(self, codes: Sequence[int]) -> int:
+        """The slot of one tuple that has none yet."""
+        return int(self.find_or_add([np.array([code], np.int64) for code in codes])[0][0])
+
+    def remove(self, slots: Slots) -> None:
+        """Free distinct slots in use."""
+        if len(slots) == len(self):
+            self._restart()
+            return
+        self._places.remove(slots)
+        self.live[slots] = False
+        self._free = np.concatenate((self._free, slots))
+
+    def freeze(self, unset: Slots | None = None) -> FrozenIndex:
+        """The slots in use, but for those in `unset`, and their codes, safe from later changes."""
+        self._frozen_size = self.size
+        unused = self._free if unset is None else np.concatenate((self._free, unset))
+        return FrozenIndex(tuple(column[: self.size] for column in self.columns), unused)
+
+    def validate(self) -> None:
+        """Check that live slots, free slots and places agree; raise AssertionError otherwise."""
+        slots = self.slots_in_use()
+        assert len(slots) == len(self) == np.count_nonzero(self.live)
+        assert not self.live[self._free].any()
+        assert len(np.unique(self._free)) == len(self._free)
+        assert np.array_equal(self.find([column.take(slots) for column in self.columns]), slots)
+
+    # ---- for the places -----------------------------------------------------------------------------------------
+
+    def allocate(self, codes: Sequence[Codes]) -> Slots:
+        """A slot for each row, reusing freed ones first, with its codes written down."""
+        wanted = len(codes[0])
+        reused = self._free[len(self._free) - min(wanted, len(self._free)) :]
+        self._free = self._free[: len(self._free) - len(reused)]
+        fresh = np.arange(self.size, self.size + wanted - len(reused))
+        self.size += len(fresh)
+        if self.size > self.capacity:
+            self._grow(max(self.size, self.capacity * 2, 16))
+        slots = np.concatenate((reused, fresh)) if len(reused) else fresh
+        if len(reused) and self._frozen_size:
+            self.columns = [column.copy() for column in self.columns]
+            self._frozen_size = 0
+        for column, values in zip(self.columns, codes, strict=True):
+            column[slots] = values
+        self.live[slots] = True
+        return slots
+
+    def _grow(self, capacity: int) -> None:
+        self.columns = [_extended(column, capacity) for column in self.columns]
+        self.live = _extended(self.live, capacity)
+        self._frozen_size = 0
+
+    def _restart(self) -> None:
+        """Forget everything, memory included: a closed window leaves nothing behind."""
+        self.columns = [np.empty(0, np.int64) for _ in range(self.width)]
+        self.live = np.zeros(0, np.bool_)
+        self.size = self._frozen_size = 0
+        self._free = np.empty(0, np.int64)
+        self._places = _HashedPlaces(self, 0)
+
+    def _make_room(self, codes: Sequence[Codes]) -> None:
+        """Let the places take all rows of `codes`, changing over from one kind to the other where that pays."""
+        if self._places.has_room_for(codes):
+            return
+        rows = len(self) + len(codes[0])
+        if self.width == 1:
+            in_use = self.columns[0][self.slots_in_use()]
+            low = min(int(codes[0].min()), int(in_use.min(initial=np.iinfo(np.int64).max)))
+            high = max(int(codes[0].max()), int(in_use.max(initial=np.iinfo(np.int64).min)))
+            if high - low < max(_MIN_DIRECT_SPAN, _DIRECT_SPAN_PER_SLOT * rows):
+                self._places = _DirectPlaces(self, low, high)
+                return
+        order = self._places.slots_in_order()
+        self._places = _HashedPlaces(self, rows)
+        self._places.fill(order)
+
+
+class _DirectPlaces:
+    """A slot for each code in a span of codes."""
+
+    def __init__(self, index: SlotIndex, low: int, high: int) -> None:
+        slack = (high - low) // 4  # on both sides, so that a creeping span is not copied for every batch
+        self._index = index
+        self._base = max(low - slack, np.iinfo(np.int64).min)
+        self._slot_at = np.full(high - self._base + 1 + slack, _EMPTY, np.int32)
+        slots = index.slots_in_use()
+        self._slot_at[index.columns[0][slots] - self._base] = slots
+
+    def __repr__(self) -> str:
+        return f"direct, span {len(self._slot_at)}"
+
+    def find(self, codes: Sequence[Codes]) -> Slots:
+        offsets = codes[0] - self._base
+        if self._covers(offsets):
+            return self._slot_at.take(offsets).astype(np.int64)
+        slots = np.full(len(offsets), ABSENT, np.int64)
+        inside = np.flatnonzero(offsets.view(np.uint64) < len(self._slot_at))
+        slots[inside] = self._slot_at[offsets[inside]]
+        return slots
+
+    def find_one(self, codes: Sequence[int]) -> int:
+        offset = codes[0] - self._base
+        return self._slot_at.item(offset) if 0 <= offset < len(self._slot_at) else ABSENT
+
+    def has_room_for(self, codes: Sequence[Codes]) -> bool:
+        return self._covers(codes[0] - self._base)
+
+    def add(self, codes: Sequence[Codes]) -> tuple[Slots, Slots]:
+        offsets = codes[0] - self._base
+        self._slot_at[offsets] = _FIRST_CLAIM - np.arange(len(offsets))
+        won = np.flatnonzero(self._slot_at[offsets] == _FIRST_CLAIM - np.arange(len(offsets)))
+        added = self._index.allocate([codes[0][won]])
+        self._slot_at[offsets[won]] = added
+        return self._slot_at[offsets].astype(np.int64), added
+
+    def remove(self, slots: Slots) -> None:
+        self._slot_at[self._index.columns[0][slots] - self._base] = _EMPTY
+
+    def slots_in_order(self) -> Slots:
+        return self._slot_at[self._slot_at >= 0].astype(np.int64)
+
+    def _covers(self, offsets: Codes) -> bool:
+        # A negative offset is a huge unsigned one: one pass checks both ends.
+        return bool(offsets.view(np.uint64).max() < len(self._slot_at)) if len(offsets) else True
+
+
+class _HashedPlaces:
+    """Open addressing, at most a third full counting removed places: most rows are resolved by the first look."""
+
+    def __init__(self, index: SlotIndex, rows: int) -> None:
+        bits = max(4, (4 * rows - 1).bit_length())
+        self._index = index
+        self._shift = 64 - bits
+        self._mask = (1 << bits) - 1
+        self._table = np.full(1 << bits, _EMPTY, np.int32)
+        self._used = 0
+
+    def __repr__(self) -> str:
+        return f"hashed, {len(self._table)} places, {self._used} used"
+
+    def find(self, codes: Sequence[Codes]) -> Slots:
+        at = self._home(codes)
+        slots = self._table.take(at).astype(np.int64)
+        unresolved = self._elsewhere(slots, codes)
+        at, codes = at[unresolved], [column[unresolved] for column in codes]
+        while len(unresolved):
+            at = (at + 1) & self._mask
+            found = self._table.take(at).astype(np.int64)
+            slots[unresolved] = found
+            keep = self._elsewhere(found, codes)
+            unresolved, at, codes = unresolved[keep], at[keep], [column[keep] for column in codes]
+        return slots
+
+    def find_one(self, codes: Sequence[int]) -> int:
+        at = self._home_of_one(codes)
+        columns = self._index.columns
+        while True:
+            slot = self._table.item(at)
+            if slot == _EMPTY:
+                return ABSENT
+            if slot >= 0 and all(column.item(slot) == code for column, code in zip(columns, codes)):
+                return slot
+            at = (at + 1) & self._mask
+
+    def has_room_for(self, codes: Sequence[Codes]) -> bool:
+        return 3 * (self._used + len(codes[0])) <= len(self._table)
+
+    def add(self, codes: Sequence[Codes]) -> tuple[Slots, Slots]:
+        slots = np.empty(len(codes[0]), np.int64)
+        added = []
+        unresolved, at = np.arange(len(slots)), self._home(codes)
+        while len(unresolved):
+            new = self._claim(unresolved, at, codes)
+            added.append(new)
+            found = self._table.take(at).astype(np.int64)
+            matches = self._matches(found, [column[unresolved] for column in codes])
+            slots[unresolved[matches]] = found[matches]
+            unresolved, at = unresolved[~matches], (at[~matches] + 1) & self._mask
+        return slots, np.concatenate(added)
+
+    def _claim(self, rows: Slots, at: Slots, codes: Sequence[Codes]) -> Slots:
+        """Give a slot to one row at each empty place of `at`; the new slots."""
+        free = np.flatnonzero(self._table.take(at) == _EMPTY)
+        places, claims = at[free], _FIRST_CLAIM - free
+        self._table[places] = claims
+        won = self._table[places] == claims
+        new = self._index.allocate([column[rows[free[won]]] for column in codes])
+        self._table[places[won]] = new
+        self._used += len(new)
+        return new
+
+    def fill(self, slots: Slots) -> None:
+        """Put slots in use, all distinct, into an empty table."""
+        for start in range(0, len(slots), _REBUILD_ROWS):
+            left = slots[start : start + _REBUILD_ROWS]
+            at = self._home([column.take(left) for column in self._index.columns])
+            while len(left):
+                free = self._table.take(at) == _EMPTY
+                self._table[at[free]] = left[free]
+                lost = self._table.take(at) != left
+                left, at = left[lost], (at[lost] + 1) & self._mask
+        self._used = len(slots)
+
+    def remove(self, slots: Slots) -> None:
+        left, at = slots, self._home([column.take(slots) for column in self._index.columns])
+        while len(left):
+            here = self._table.take(at) == left
+            self._table[at[here]] = _REMOVED
+            left, at = left[~here], (at[~here] + 1) & self._mask
+
+    def slots_in_order(self) -> Slots:
+        return self._table[self._table >= 0].astype(np.int64)
+
+    def _matches(self, slots: Slots, codes: Sequence[Codes]) -> npt.NDArray[np.bool_]:
+        if not self._index.size:
+            return np.zeros(len(slots), np.bool_)
+        matches = slots >= 0
+        for column, wanted in zip(self._index.columns, codes, strict=True):
+            matches &= column.take(slots, mode="wrap") == wanted
+        return matches
+
+    def _elsewhere(self, slots: Slots, codes: Sequence[Codes]) -> Slots:
+        """The rows that must look at the next place: another tuple is at this one, or one was removed from it."""
+        if not self._index.size or not len(slots):
+            return slots[:0]
+        other = self._index.columns[0].take(slots) != codes[0]  # -1 and -2 take whatever is last, and are set below
+        for column, wanted in zip(self._index.columns[1:], codes[1:], strict=True):
+            other |= column.take(slots) != wanted
+        if slots.min() < 0:
+            other |= slots == _REMOVED
+            other &= slots != _EMPTY
+        return np.flatnonzero(other)
+
+    def _home(self, codes: Sequence[Codes]) -> Slots:
+        mixed = codes[0].view(np.uint64) >> np.uint64(32)
+        mixed ^= codes[0].view(np.uint64)
+        mixed *= np.uint64(_MULTIPLIERS[0])
+        for column, factor in zip(codes[1:], _MULTIPLIERS[1:], strict=False):
+            mixed ^= mixed >> np.uint64(32)
+            mixed += column.view(np.uint64)
+            mixed *= np.uint64(factor)
+        mixed >>= np.uint64(self._shift)
+        return mixed.view(np.int64)
+
+    def _home_of_one(self, codes: Sequence[int]) -> int:
+        code = codes[0] & _UINT64
+        mixed = ((code ^ code >> 32) * _MULTIPLIERS[0]) & _UINT64
+        for code, factor in zip(codes[1:], _MULTIPLIERS[1:], strict=False):
+            mixed = (((mixed ^ mixed >> 32) + code) * factor) & _UINT64
+        return mixed >> self._shift
+
+
+def _extended(column: npt.NDArray[Any], capacity: int) -> npt.NDArray[Any]:
+    longer = np.zeros(capacity, column.dtype)
+    longer[: len(column)] = column
+    return longer

@@ -1,0 +1,143 @@
+"""Keyed snapshots: what a keyed backend writes at a checkpoint, and how it is read back.
+
+A snapshot is taken in two steps. `backend.snapshot()` is the synchronous part: it notes which columns there are, and
+has them keep what is overwritten from then on. `KeyedSnapshot.encode()` is the asynchronous part: a pure function of
+what was there at that moment, for any thread, and made of steps that let other threads run.
+
+The file, framed as `kit.backend.framing` says:
+
+    header    magic "KEYSTATE"; an Arrow IPC schema message for each state
+    section   u32 key group | u32 frames | u32 0; then frame, frame, ...
+    frame     u32 state | u32 0 | an Arrow IPC record batch message
+
+There is a section for each key group that has rows, in order, and in it a frame for each state that has rows there. A
+schema message followed by the batches of its state is an Arrow IPC stream; its metadata holds the state's name, kind
+and maximum parallelism. A state's columns are `key`, `namespace` if it has namespaces, and `value`; timers have
+`timestamp_ms`, `key` and `namespace`. One key group can be read from the header and its section alone.
+
+The bytes depend on the state's content only: states are ordered by name, rows by key and namespace (timers by timestamp
+first), maps by key. So two hosts that hold the same state write the same file.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from kit.backend.framing import PREFIX_BYTES, FramedFile, Piece, header, joined, section, size_of
+from kit.backend.key_codec import Codes, Decoder
+from kit.backend.key_hashing import key_groups
+from kit.backend.rows_by_key_group import RowsByKeyGroup
+from kit.backend.slot_index import FrozenIndex
+from kit.backend.sorting import order_of_rows
+from kit.backend.value_columns import FrozenColumn
+from kit.state.handles import NO_OFFSET_SET, KeyGroupRange
+
+MAGIC = b"KEYSTATE"
+EVENT_TIMERS, PROCESSING_TIMERS = "event-time timers", "processing-time timers"
+
+_FRAME = struct.Struct("<II")
+
+
+# ---- writing ----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class FrozenState:
+    """One state or timer queue at one moment: code columns with their decoders, and for a state its values."""
+
+    name: str
+    kind: str
+    fields: tuple[pa.Field, ...]
+    index: FrozenIndex
+    decoders: tuple[Decoder, ...]
+    key_column: int
+    values: FrozenColumn | None
+
+    def schema(self, max_parallelism: int) -> pa.Schema:
+        """The columns, with the state's name, kind and maximum parallelism as metadata."""
+        metadata = {"state": self.name, "kind": self.kind, "max_parallelism": str(max_parallelism)}
+        return pa.schema(self.fields, metadata)
+
+    def messages(self, max_parallelism: int) -> Iterator[tuple[int, pa.Buffer]]:
+        """For each key group that has rows, in order, a record batch message with these, by key."""
+        by_group = RowsByKeyGroup(self.index, self.key_column, self.decoders[self.key_column], max_parallelism)
+        codes = [by_group.gathered(column) for column in self.index.columns]
+        values = None if self.values is None else self.values.gathered(by_group)
+        for first, behind, begin, end in by_group.spans():
+            counts = by_group.counts[first:behind]
+            span = [column[begin:end] for column in codes]
+            order = self._order(span, max_parallelism, one_group=behind == first + 1)
+            columns = [d.decode(column.take(order)) for d, column in zip(self.decoders, span, strict=True)]
+            if values is not None:
+                columns.append(values.get(order + begin))
+            batch = pa.RecordBatch.from_arrays(columns, schema=self.schema(max_parallelism))
+            ends = counts.cumsum()
+            for number in np.flatnonzero(counts).tolist():
+                rows = int(counts[number])
+                yield first + number, batch.slice(int(ends[number]) - rows, rows).serialize()
+
+    def _order(self, codes: list[Codes], max_parallelism: int, one_group: bool) -> npt.NDArray[np.int64]:
+        """The order of a checkpoint: by key group, then by key and namespace, timers by timestamp before these."""
+        order = order_of_rows([decoder.ranks(column) for decoder, column in zip(self.decoders, codes, strict=True)])
+        if one_group:
+            return order
+        keys = self.decoders[self.key_column].decode(codes[self.key_column].take(order))
+        return order.take(np.argsort(key_groups(keys, max_parallelism), kind="stable"))
+
+
+@dataclass(frozen=True, slots=True)
+class KeyedSnapshot:
+    """The keyed state of one subtask at one moment: at least one row."""
+
+    key_group_range: KeyGroupRange
+    max_parallelism: int
+    states: tuple[FrozenState, ...]
+
+    def __repr__(self) -> str:
+        rows = ", ".join(f"{state.name} {len(state.index)} rows" for state in self.states)
+        return f"KeyedSnapshot(key groups {self.key_group_range.start}-{self.key_group_range.end}: {rows})"
+
+    def encode(self) -> tuple[pa.Buffer, tuple[int, ...]]:
+        """The file, and the offset of each key group of the range (`NO_OFFSET_SET` where it has no rows).
+
+        A pure function of the snapshot: may run in any thread while the backend goes on.
+        """
+        for state in self.states:
+            if state.values is not None:
+                state.values.settle()
+        frames: dict[int, list[Piece]] = {}
+        for number, state in enumerate(self.states):
+            for key_group, message in state.messages(self.max_parallelism):
+                frames.setdefault(key_group, []).extend((_FRAME.pack(number, 0), message))
+        pieces = header(MAGIC, [state.schema(self.max_parallelism) for state in self.states])
+        position = size_of(pieces)
+        offsets = [NO_OFFSET_SET] * len(self.key_group_range)
+        for key_group, body in sorted(frames.items()):
+            offsets[key_group - self.key_group_range.start] = position
+            pieces += section((key_group, len(body) // 2, 0), body)
+            position += PREFIX_BYTES + size_of(body)
+        return joined(pieces), tuple(offsets)
+
+
+class KeyedStateFile(FramedFile):
+    """A file of keyed state, read a key group at a time."""
+
+    magic = MAGIC
+    what = "keyed state"
+
+    def key_group(self, key_group: int, offset: int) -> Iterator[tuple[int, pa.RecordBatch]]:
+        """The number of each state with rows in the key group whose section is at `offset`, and these rows."""
+        where = f"key group {key_group} at offset {offset}"
+        (found, frames, _), body = self.section(where, offset)
+        if found != key_group:
+            raise self._damaged(where, f"another key group is there: {found}")
+        reader = pa.BufferReader(body)
+        for _ in range(frames):
+            number, _ = _FRAME.unpack(reader.read(_FRAME.size))
+            yield number, self.batch(where, number, reader)

@@ -1,0 +1,474 @@
+"""Value columns: what a state holds, one entry a slot.
+
+Numbers, bools and times lie in a numpy array, decimals in one a limb; a struct has a column a field; everything else is
+a Python list of values, lists or dicts. `freeze` gives a snapshot its own view: of arrays it keeps what is overwritten
+from then on (`kit.backend.frozen_array`), Python lists are copied without their elements, and a list or dict state is
+copied when it is next changed (copy on write).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kit.backend.arrow_types import has_nanosecond_times
+from kit.backend.decimals import from_limbs, limb_count, limb_type, limbs
+from kit.backend.frozen_array import FrozenArray, Readers
+from kit.backend.key_columns import is_direct, storage_dtype
+from kit.backend.key_hashing import as_numbers
+from kit.backend.rows_by_key_group import RowsByKeyGroup
+from kit.state.errors import StateTypeError
+
+Slots = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
+
+
+class Entries(Protocol):
+    """Entries that can be read."""
+
+    def get(self, slots: Slots) -> pa.Array:
+        """The entries of slots, in order."""
+
+
+class FrozenColumn(Entries, Protocol):
+    """The entries at one moment. Any thread may read them."""
+
+    def settle(self) -> None:
+        """Copy what the living column would otherwise have to keep; `get` does when nobody did before."""
+
+    def gathered(self, rows: RowsByKeyGroup) -> Entries:
+        """The entries of all rows, by their position in `rows` instead of their slot."""
+
+
+class ValueColumn(Entries, Protocol):
+    """Entries that can be changed."""
+
+    type: pa.DataType
+
+    def ensure(self, capacity: int) -> None:
+        """Have room for slots below `capacity`."""
+
+    def put(self, slots: Slots, values: pa.Array) -> None:
+        """Set entries; of equal slots the last wins."""
+
+    def get_one(self, slot: int) -> Any:
+        """One entry as a Python value."""
+
+    def put_one(self, slot: int, value: Any) -> None:
+        """Set one entry from a value that went through its converter."""
+
+    def clear(self, slots: Slots) -> None:
+        """Make entries as if they were never set."""
+
+    def freeze(self, size: int) -> FrozenColumn:
+        """The entries of slots below `size`, safe from later changes."""
+
+
+def column_for(
+    arrow_type: pa.DataType, container: type | None = None, initial: Mapping[str, Any] | None = None
+) -> ValueColumn:
+    """The column for a type. `container` is list or dict where entries are changed in place; `initial` is what a
+    number starts from, by struct field ("" for a bare number).
+    """
+    starts = initial or {}
+    if container is not None:
+        return ObjectColumn(arrow_type, container)
+    if is_direct(arrow_type):
+        return NumberColumn(arrow_type, starts.get("", 0))
+    if pa.types.is_decimal(arrow_type):
+        return DecimalColumn(arrow_type)
+    if pa.types.is_struct(arrow_type) and arrow_type.num_fields:
+        return StructColumn(arrow_type, starts)
+    return ObjectColumn(arrow_type)
+
+
+class NumberColumn:
+    """Numbers, bools or times in a numpy array, with a null mask once there was a null."""
+
+    def __init__(self, arrow_type: pa.DataType, initial: Any = 0) -> None:
+        self.type = arrow_type
+        self.initial = initial
+        self.values = np.empty(0, storage_dtype(arrow_type))
+        self.nulls: Mask | None = None
+        self._temporal = pa.types.is_temporal(arrow_type)
+        self._readers, self._null_readers = Readers(), Readers()
+
+    def ensure(self, capacity: int) -> None:
+        """Have room for slots below `capacity`."""
+        if capacity > len(self.values):
+            self.values = _extended(self.values, capacity, self.initial)
+            self._readers.clear()  # they look at the array that was, which stays as it is
+            if self.nulls is not None:
+                self.nulls = _extended(self.nulls, capacity, False)
+                self._null_readers.clear()
+
+    def get(self, slots: Slots) -> pa.Array:
+        """The entries of slots, as Arrow."""
+        return _as_arrow(self.type, self.values.take(slots), None if self.nulls is None else self.nulls.take(slots))
+
+    def put(self, slots: Slots, values: pa.Array) -> None:
+        """Set entries from Arrow."""
+        numbers, valid = numbers_of(values)
+        self._before_write(slots)
+        self.values[slots] = numbers
+        if valid is not None or self.nulls is not None:
+            self._null_mask()[slots] = False if valid is None else ~valid
+
+    def get_one(self, slot: int) -> Any:
+        """One entry as a Python value."""
+        if self.nulls is not None and self.nulls[slot]:
+            return None
+        if self._temporal:
+            return self._time(slot)
+        return self.values.item(slot)
+
+    def put_one(self, slot: int, value: Any) -> None:
+        """Set one entry from a converted Python value."""
+        if self._readers or self._null_readers:
+            self._before_write(slot)
+        if value is None or self.nulls is not None:
+            self._null_mask()[slot] = value is None
+        if value is None:
+            self.values[slot] = 0
+        elif self._temporal:
+            self.values[slot] = as_numbers(pa.array([value], self.type))[0]
+        else:
+            self.values[slot] = value
+
+    def clear(self, slots: Slots) -> None:
+        """Back to what an entry starts from."""
+        self._before_write(slots)
+        self.values[slots] = self.initial
+        if self.nulls is not None:
+            self.nulls[slots] = False
+
+    def start_from(self, initial: Any, unused: Slots) -> None:
+        """Change what entries not yet set start from."""
+        self.initial = initial
+        self.values[unused] = initial
+
+    def reduce(
+        self, fold: np.ufunc, slots: Slots, numbers: npt.NDArray[Any] | int, valid: Mask | None, fresh: Slots
+    ) -> None:
+        """Fold numbers into entries, in row order; `fresh` are the slots among them that were never set.
+
+        Where `valid` is False there is no number; an entry that never met a number is null.
+        """
+        self._before_write(slots)
+        if valid is not None:
+            self._null_mask()[fresh] = True
+            slots = slots[valid]
+            numbers = numbers if isinstance(numbers, int) else numbers[valid]
+        if self.nulls is not None:
+            emptied = slots[self.nulls[slots]]
+            self.values[emptied] = self.initial
+            self.nulls[slots] = False
+        with np.errstate(invalid="ignore"):  # of a NaN, or of infinities of both signs
+            fold.at(self.values, slots, numbers)
+
+    def freeze(self, size: int) -> FrozenNumbers:
+        """What a snapshot sees."""
+        nulls = None if self.nulls is None else self._null_readers.freeze(self.nulls, size)
+        return FrozenNumbers(self.type, self._readers.freeze(self.values, size), nulls)
+
+    def _time(self, slot: int) -> Any:
+        time = self.get(np.array([slot]))
+        if has_nanosecond_times(self.type) and time.view(pa.int64())[0].as_py() % 1_000:
+            raise StateTypeError(f"{time[0]} has nanoseconds, which Python's time has not: read the state in columns")
+        return time[0].as_py()
+
+    def _before_write(self, slots: Slots | int) -> None:
+        if self._readers:
+            self._readers.before_write(slots)
+        if self._null_readers:
+            self._null_readers.before_write(slots)
+
+    def _null_mask(self) -> Mask:
+        if self.nulls is None:
+            self.nulls = np.zeros(len(self.values), np.bool_)
+        return self.nulls
+
+
+class FrozenNumbers:
+    """The entries of a number column at one moment."""
+
+    def __init__(self, arrow_type: pa.DataType, values: FrozenArray, nulls: FrozenArray | None) -> None:
+        self.type = arrow_type
+        self._values = values
+        self._nulls = nulls
+
+    def get(self, slots: Slots) -> pa.Array:
+        """The entries of slots, as Arrow."""
+        nulls = None if self._nulls is None else self._nulls.array().take(slots)
+        return _as_arrow(self.type, self._values.array().take(slots), nulls)
+
+    def settle(self) -> None:
+        """Copy what may still change."""
+        self._values.array()
+        if self._nulls is not None:
+            self._nulls.array()
+
+    def gathered(self, rows: RowsByKeyGroup) -> NumberColumn:
+        """The entries of all rows."""
+        column = NumberColumn(self.type)
+        column.values = rows.gathered(self._values.array())
+        column.nulls = None if self._nulls is None else rows.gathered(self._nulls.array())
+        return column
+
+
+class DecimalColumn:
+    """Decimals: a number column for each limb; the first knows which are null."""
+
+    def __init__(self, arrow_type: pa.DataType) -> None:
+        self.type = arrow_type
+        self.limbs = [NumberColumn(limb_type(arrow_type)) for _ in range(limb_count(arrow_type))]
+
+    def ensure(self, capacity: int) -> None:
+        """Have room for slots below `capacity`."""
+        for limb in self.limbs:
+            limb.ensure(capacity)
+
+    def get(self, slots: Slots) -> pa.Array:
+        """The entries of slots, as Arrow."""
+        return _as_decimals(self.type, [limb.get(slots) for limb in self.limbs])
+
+    def put(self, slots: Slots, values: pa.Array) -> None:
+        """Set entries from Arrow."""
+        valid = pa.array(values.is_valid()) if values.null_count else None
+        for limb, part in zip(self.limbs, limbs(values), strict=True):
+            column = pa.array(part)
+            limb.put(slots, column if valid is None else pc.if_else(valid, column, pa.scalar(None, column.type)))
+
+    def get_one(self, slot: int) -> Any:
+        """One entry as a Python value."""
+        return self.get(np.array([slot]))[0].as_py()
+
+    def put_one(self, slot: int, value: Any) -> None:
+        """Set one entry from a converted Python value."""
+        self.put(np.array([slot]), pa.array([value], self.type))
+
+    def clear(self, slots: Slots) -> None:
+        """Back to what an entry starts from."""
+        for limb in self.limbs:
+            limb.clear(slots)
+
+    def freeze(self, size: int) -> FrozenDecimals:
+        """What a snapshot sees."""
+        return FrozenDecimals(self.type, [limb.freeze(size) for limb in self.limbs])
+
+
+class FrozenDecimals:
+    """The entries of a decimal column at one moment."""
+
+    def __init__(self, arrow_type: pa.DataType, frozen: list[FrozenNumbers]) -> None:
+        self.type = arrow_type
+        self._limbs = frozen
+
+    def get(self, slots: Slots) -> pa.Array:
+        """The entries of slots, as Arrow."""
+        return _as_decimals(self.type, [limb.get(slots) for limb in self._limbs])
+
+    def settle(self) -> None:
+        """Copy what may still change."""
+        for limb in self._limbs:
+            limb.settle()
+
+    def gathered(self, rows: RowsByKeyGroup) -> DecimalColumn:
+        """The entries of all rows."""
+        column = DecimalColumn(self.type)
+        column.limbs = [limb.gathered(rows) for limb in self._limbs]
+        return column
+
+
+class StructColumn:
+    """Structs: one column a field, of numbers, decimals or, for all else, of objects."""
+
+    def __init__(self, arrow_type: pa.StructType, initial: Mapping[str, Any]) -> None:
+        self.type = arrow_type
+        self.fields: dict[str, FieldColumn] = {
+            f.name: _field_column(f.type, initial.get(f.name, 0)) for f in arrow_type
+        }
+
+    def ensure(self, capacity: int) -> None:
+        """Have room for slots below `capacity`."""
+        for column in self.fields.values():
+            column.ensure(capacity)
+
+    def get(self, slots: Slots) -> pa.Array:
+        """The entries of slots, as Arrow."""
+        return _as_struct(self.type, [column.get(slots) for column in self.fields.values()])
+
+    def put(self, slots: Slots, values: pa.StructArray) -> None:
+        """Set entries from Arrow."""
+        for column, part in zip(self.fields.values(), values.flatten(), strict=True):
+            column.put(slots, part)
+
+    def get_one(self, slot: int) -> Any:
+        """One entry as a Python value."""
+        return {name: column.get_one(slot) for name, column in self.fields.items()}
+
+    def put_one(self, slot: int, value: Any) -> None:
+        """Set one entry from a converted Python value."""
+        for name, column in self.fields.items():
+            column.put_one(slot, value[name])
+
+    def clear(self, slots: Slots) -> None:
+        """Back to what an entry starts from."""
+        for column in self.fields.values():
+            column.clear(slots)
+
+    def freeze(self, size: int) -> FrozenStructs:
+        """What a snapshot sees."""
+        return FrozenStructs(self.type, [column.freeze(size) for column in self.fields.values()])
+
+
+class FrozenStructs:
+    """The entries of a struct column at one moment."""
+
+    def __init__(self, arrow_type: pa.StructType, fields: list[FrozenNumbers | FrozenDecimals | ObjectColumn]) -> None:
+        self.type = arrow_type
+        self._fields = fields
+
+    def get(self, slots: Slots) -> pa.Array:
+        """The entries of slots, as Arrow."""
+        return _as_struct(self.type, [column.get(slots) for column in self._fields])
+
+    def settle(self) -> None:
+        """Copy what may still change."""
+        for column in self._fields:
+            column.settle()
+
+    def gathered(self, rows: RowsByKeyGroup) -> StructColumn:
+        """The entries of all rows."""
+        column = StructColumn(self.type, {})
+        names = [field.name for field in self.type]
+        column.fields = {name: field.gathered(rows) for name, field in zip(names, self._fields, strict=True)}
+        return column
+
+
+class ObjectColumn:
+    """Anything else: a Python list of values; lists and dicts among them are changed only through `owned`."""
+
+    def __init__(self, arrow_type: pa.DataType, container: type | None = None) -> None:
+        self.type = arrow_type
+        self._container = container
+        self._values: list[Any] = []
+        self._owned: bytearray | None = None  # after a freeze: 1 where the element is no longer shared with it
+
+    def ensure(self, capacity: int) -> None:
+        """Have room for slots below `capacity`."""
+        self._values.extend([None] * (capacity - len(self._values)))
+        if self._owned is not None:
+            self._owned.extend(bytes(len(self._values) - len(self._owned)))
+
+    def get(self, slots: Slots) -> pa.Array:
+        """The entries of slots, as Arrow."""
+        values = [self._values[slot] for slot in slots.tolist()]
+        if self._container is dict:
+            values = [None if value is None else sorted_items(value) for value in values]
+        return pa.array(values, self.type)
+
+    def put(self, slots: Slots, values: pa.Array) -> None:
+        """Set entries from Arrow."""
+        for slot, value in zip(slots.tolist(), values.to_pylist(), strict=True):
+            self._values[slot] = value if self._container is None else self._container(value)
+            if self._owned is not None:
+                self._owned[slot] = 1
+
+    def get_one(self, slot: int) -> Any:
+        """One entry as a Python value."""
+        return self._values[slot]
+
+    def put_one(self, slot: int, value: Any) -> None:
+        """Set one entry from a converted Python value."""
+        self._values[slot] = value
+        if self._owned is not None:
+            self._owned[slot] = 1
+
+    def owned(self, slot: int) -> Any:
+        """The list or dict of a slot, safe to change in place."""
+        if self._owned is not None and not self._owned[slot]:
+            self.put_one(slot, self._values[slot].copy())
+        return self._values[slot]
+
+    def clear(self, slots: Slots) -> None:
+        """Back to what an entry starts from."""
+        for slot in slots.tolist():
+            self._values[slot] = None
+
+    def freeze(self, size: int) -> ObjectColumn:
+        """A copy for a snapshot."""
+        frozen = ObjectColumn(self.type, self._container)
+        frozen._values = self._values[:size]
+        if self._container is not None:
+            self._owned = bytearray(len(self._values))
+        return frozen
+
+    def settle(self) -> None:
+        """Nothing to copy: `freeze` did."""
+
+    def gathered(self, rows: RowsByKeyGroup) -> ObjectColumn:
+        """The entries of all rows."""
+        column = ObjectColumn(self.type, self._container)
+        slots = rows.gathered(np.arange(len(self._values)))
+        column._values = [self._values[slot] for slot in slots.tolist()]
+        return column
+
+
+FieldColumn = NumberColumn | DecimalColumn | ObjectColumn
+
+
+def _field_column(arrow_type: pa.DataType, initial: Any) -> FieldColumn:
+    """The column of a field of a struct: structs within it are objects."""
+    if is_direct(arrow_type):
+        return NumberColumn(arrow_type, initial)
+    return DecimalColumn(arrow_type) if pa.types.is_decimal(arrow_type) else ObjectColumn(arrow_type)
+
+
+def sorted_items(entries: Mapping[Any, Any]) -> list[tuple[Any, Any]]:
+    """The entries of a map in the order of a checkpoint: by key."""
+    return sorted(entries.items(), key=lambda entry: entry[0])
+
+
+def numbers_of(values: pa.Array | npt.NDArray[Any]) -> tuple[npt.NDArray[Any], Mask | None]:
+    """A column as numpy numbers (0 where null), and where it is valid (None: everywhere)."""
+    if isinstance(values, np.ndarray):
+        return values, None
+    if pa.types.is_temporal(values.type):
+        values = values.view(pa.int32() if values.type.bit_width == 32 else pa.int64())
+    valid = None
+    if values.null_count:
+        valid = values.is_valid().to_numpy(zero_copy_only=False)
+        values = values.fill_null(False if pa.types.is_boolean(values.type) else 0)
+    return values.to_numpy(zero_copy_only=False), valid
+
+
+def _as_arrow(arrow_type: pa.DataType, values: npt.NDArray[Any], nulls: Mask | None) -> pa.Array:
+    """Fresh arrays as a column of numbers, bools or times."""
+    if nulls is not None:
+        values[nulls] = 0  # equal state makes equal bytes, also where nobody looks
+    if pa.types.is_temporal(arrow_type):
+        return pa.array(values, mask=nulls).view(arrow_type)
+    return pa.array(values, arrow_type, mask=nulls)
+
+
+def _as_decimals(arrow_type: pa.DataType, parts: list[pa.Array]) -> pa.Array:
+    nulls = parts[0].is_null().to_numpy(zero_copy_only=False) if parts[0].null_count else None
+    return from_limbs(arrow_type, [numbers_of(part)[0] for part in parts], nulls)
+
+
+def _as_struct(arrow_type: pa.StructType, columns: list[pa.Array]) -> pa.StructArray:
+    return pa.StructArray.from_arrays(columns, fields=list(arrow_type))
+
+
+def _extended(column: npt.NDArray[Any], capacity: int, initial: Any) -> npt.NDArray[Any]:
+    longer = np.zeros(capacity, column.dtype)
+    longer[: len(column)] = column
+    if initial:
+        longer[len(column) :] = initial
+    return longer

@@ -1,0 +1,21 @@
+"""Names of state files: by operator, subtask, checkpoint and part, so a job writes the same ones wherever it runs.
+
+Flink names them at random (`FsCheckpointStreamFactory`).
+"""
+
+from __future__ import annotations
+
+import re
+
+_STATE_FILE_NAME = re.compile(r"[0-9a-f]{32}-\d+-(\d+)-")
+
+
+def state_file_name(operator_id: str, subtask: int, checkpoint_id: int, part: str) -> str:
+    """The name of a state file: the same for the same operator, subtask, checkpoint and part wherever the job runs."""
+    return f"{operator_id}-{subtask}-{checkpoint_id}-{part}"
+
+
+def checkpoint_of(state_file: str) -> int | None:
+    """The checkpoint for which the state file of this name was written; None for a file of another kind."""
+    found = _STATE_FILE_NAME.match(state_file)
+    return None if found is None else int(found[1])

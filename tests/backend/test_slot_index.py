@@ -1,0 +1,71 @@
+"""Slot indexes against a dict, through growth, removal, reuse and the change between direct and hashed places."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kit.backend.slot_index import ABSENT, SlotIndex
+
+NEAR = st.integers(-30, 30)
+FAR = st.sampled_from([k * 0x123456789ABCDEF - (1 << 61) for k in range(40)])
+EXTREME = st.sampled_from([-(1 << 63), -(1 << 63) + 1, -1, 0, 1, (1 << 63) - 2, (1 << 63) - 1])
+
+
+def batch(codes: list[tuple[int, ...]], width: int) -> list[np.ndarray]:
+    return [np.array([code[i] for code in codes], np.int64) for i in range(width)]
+
+
+@pytest.mark.parametrize("width", [1, 2, 3])
+@given(data=st.data())
+def test_an_index_behaves_like_a_dict(width: int, data: st.DataObject) -> None:
+    index, model = SlotIndex(width), {}
+    code = st.tuples(*[st.one_of(NEAR, FAR, EXTREME)] * width)
+    steps = st.tuples(st.sampled_from(["add", "add", "find", "remove", "one"]), st.lists(code, max_size=40))
+    for step, codes in data.draw(st.lists(steps, max_size=12)):
+        columns = batch(codes, width)
+        if step == "add":
+            slots, added = index.find_or_add(columns)
+            assert set(added.tolist()) == {slot for c, slot in zip(codes, slots.tolist()) if c not in model}
+            model.update(zip(codes, slots.tolist(), strict=True))
+        elif step == "remove":
+            known = sorted({model.pop(c) for c in codes if c in model})
+            index.remove(np.array(known, np.int64))
+        elif step == "one":
+            for c in codes:
+                assert index.find_one(c) == model.get(c, ABSENT)
+                if c not in model:
+                    model[c] = index.add_one(c)
+        assert index.find(columns).tolist() == [model.get(c, ABSENT) for c in codes]
+        assert len(index) == len(model) == len(set(model.values()))
+        index.validate()
+
+
+@pytest.mark.parametrize("spread", [1, 5, 1 << 40])
+def test_an_index_grows_and_shrinks(spread: int) -> None:
+    index = SlotIndex(1)
+    keys = np.random.default_rng(7).permutation(50_000) * spread
+    slots = np.concatenate([index.find_or_add([part])[0] for part in np.array_split(keys, 40)])
+    assert np.array_equal(np.sort(slots), np.arange(50_000))
+    assert np.array_equal(index.find([keys]), slots)
+    index.remove(slots[::2])
+    index.validate()
+    assert (index.find([keys[::2]]) == ABSENT).all()
+    again, added = index.find_or_add([keys])
+    assert set(added.tolist()) == set(slots[::2].tolist())  # freed slots come back before new ones
+    index.remove(again)
+    assert len(index) == index.capacity == 0
+
+
+@pytest.mark.parametrize("spread", [1, 1 << 40])
+def test_what_was_frozen_stays(spread: int) -> None:
+    index = SlotIndex(1)
+    first = np.arange(100) * spread
+    slots, _ = index.find_or_add([first])
+    frozen = index.freeze()
+    index.remove(slots[:50])
+    index.find_or_add([np.arange(1000, 3000) * spread])
+    assert frozen.slots.tolist() == slots.tolist()
+    assert frozen.codes(0).tolist() == first.tolist()
