@@ -23,7 +23,7 @@ from kit.draw.scene import Scene, Sprite, Words, scene
 from kit.draw.stage import Stage, stage_for
 from kit.draw.steps import steps
 from kit.draw.svg import LEGEND_HEIGHT, backdrop, picture_layout, still
-from kit.protocol.trace import TraceRecord
+from kit.protocol.trace import TraceRecord, led_by
 
 STORY_LENGTH, MOST_FRAMES = 300, 1500
 """A story has at most about so many frames, a film at most so many."""
@@ -108,9 +108,9 @@ def _frames_from(moment: Moment, run: Run) -> Iterator[Frame]:
     yield Frame(moment, stage_for(run.stages, moment.epoch))
     seen: dict[str, TraceRecord] = {}
     for group in steps(run.trace):
-        cause = seen.get(group[0].cause)
+        cause = led_by(group[0].cause, seen.get)
         for record in group:
-            moment = advance(moment, record, seen.get(record.cause))
+            moment = advance(moment, record, led_by(record.cause, seen.get))
             seen[record.id] = record
         yield Frame(moment, stage_for(run.stages, moment.epoch), tuple(group), cause)
 

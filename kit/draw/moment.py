@@ -16,7 +16,7 @@ from kit.draw.job_state import MessageMoment, Moment, drop, put, task_of
 from kit.draw.kinds import kind_of
 from kit.draw.run import run_of
 from kit.draw.steps import steps
-from kit.protocol.trace import TraceRecord
+from kit.protocol.trace import TraceRecord, led_by
 
 __all__ = ["Moment", "advance", "moment_at", "moments"]
 
@@ -41,7 +41,7 @@ def moments(run: Any) -> Iterator[Moment]:
     yield moment
     seen: dict[str, TraceRecord] = {}
     for record in chain.from_iterable(steps(run_of(run).trace)):
-        moment = advance(moment, record, seen.get(record.cause))
+        moment = advance(moment, record, led_by(record.cause, seen.get))
         seen[record.id] = record
         yield moment
 

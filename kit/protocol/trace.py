@@ -5,17 +5,18 @@ tests and answers to "why?" read the trace and nothing else, so a run on a clust
 by step.
 
 A record's `id` is `<machine>#<n>` (for a task `<task>@<attempt>#<n>`) for the n-th event of a machine and
-`<machine>#<n>.<k>` for the k-th command of that event; its `cause` is the id of the record that led to it. Words
-about single buffers are kept only when the trace is `detailed`: in a lesson, not at a cluster's speed.
+`<machine>#<n>.<k>` for the k-th command of that event; its `cause` is the id of what led to it. Words about single
+buffers are kept only when the trace is `detailed`: in a lesson, not at a cluster's speed. Ids are the same whether or
+not a word is kept; where a command is not, `led_by` finds its event.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from enum import Enum
 from os import PathLike
-from typing import Any
+from typing import Any, TypeVar
 
 import pandas as pd
 import pyarrow as pa
@@ -27,6 +28,8 @@ from kit.protocol.words import Machine, Word
 ROWS_SHOWN = 20
 """Records that a notebook shows of a trace."""
 LONGEST_DATA = 100
+
+Found = TypeVar("Found")
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +155,7 @@ class Trace(Sequence[TraceRecord]):
         chain: dict[str, TraceRecord] = {}
         while at is not None and at.id not in chain:
             chain[at.id] = at
-            at = self.find(at.cause)
+            at = led_by(at.cause, self.find)
         return list(chain.values())
 
     def to_pandas(self) -> pd.DataFrame:
@@ -176,6 +179,11 @@ class Trace(Sequence[TraceRecord]):
         return f"<div>{count:,} records{left_out}: <code>.to_pandas()</code> has all{frame.to_html()}</div>"
 
 
+def led_by(cause: str, find: Callable[[str], Found | None]) -> Found | None:
+    """What `find` has for the id `cause`; when that is of a command which the trace does not keep, for its event."""
+    return find(cause) or find(cause.rpartition(".")[0])
+
+
 def records_of(machine: Machine, event: Word, commands: Sequence[Word], *, detailed: bool) -> list[TraceRecord]:
     """The records of one handled event and its commands, without the bulk of single buffers unless `detailed`."""
     event_id = machine.event_id
@@ -189,7 +197,6 @@ def records_of(machine: Machine, event: Word, commands: Sequence[Word], *, detai
         if keeps(command, detailed):
             command_id = f"{event_id}.{number}"
             records.append(_record(command_id, led_here, machine, "command", command))
-            object.__setattr__(command, "cause", command_id)
     return records
 
 
@@ -204,7 +211,7 @@ def keeps(word: Word, detailed: bool) -> bool:
 
 
 def _record(record_id: str, cause: str, machine: Machine, role: str, word: Word) -> TraceRecord:
-    data = {name: loggable(getattr(word, name)) for name in _field_names(type(word)) if name != "cause"}
+    data = {name: loggable(getattr(word, name)) for name in _field_names(type(word))}
     checkpoint_id = getattr(word, "checkpoint_id", None)
     if checkpoint_id is None:
         checkpoint_id = getattr(getattr(word, "element", None), "checkpoint_id", None)

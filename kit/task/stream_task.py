@@ -137,10 +137,10 @@ class StreamTask(Machine):
 
     # --- the host's view ------------------------------------------------------------------------------------------
 
-    def handle(self, event: Word, at: int) -> list[Word]:
+    def handle(self, event: Word, at: int, cause: str = "") -> list[Word]:
         """Take one event; an error in the task's own code ends in state FAILED instead of an exception."""
         try:
-            return super().handle(event, at)
+            return super().handle(event, at, cause)
         except ProtocolError:
             raise
         except Exception as error:
