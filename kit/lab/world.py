@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from kit.channel.channel_state_executor import SlotChannelState
-from kit.draw.stage import Stage
+from kit.graph.epoch_shape import epoch_shape
 from kit.graph.execution_graph import ExecutionGraph
 from kit.graph.job_graph import JobGraph
 from kit.job.job_master import JobMaster
@@ -259,7 +259,7 @@ class World:
         self.agenda.begin_epoch(self.graph)
         self._validate_every = 1 + self.graph.channel_count // len(self.tasks) // CHANNELS_CHECKED
         self.graphs.append(self.graph)
-        self.trace.stages.append(Stage.of(self.graph, command.epoch))
+        self.trace.stages.append(epoch_shape(self.graph, command.epoch))
         if self.job.settings.checkpoint.unaligned:
             slots = range(max(command.parallelism.values()))
             self._channel_state = {slot: SlotChannelState.of(self.graph, slot) for slot in slots}
