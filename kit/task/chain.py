@@ -64,6 +64,19 @@ class ChainSnapshot:
     effects: tuple[Effect, ...]
 
 
+class SnapshotError(RuntimeError):
+    """An operator could not put its state into a snapshot: the task fails; its own error is the cause.
+
+    In Flink a `CheckpointException`, which the barrier handler would take for a reason to give up the checkpoint only.
+    """
+
+    @classmethod
+    def of(cls, checkpoint_id: int, operator: str, error: Exception) -> SnapshotError:
+        """The operator failed with `error` in the snapshot of this checkpoint."""
+        why = f"{type(error).__name__}: {error}"
+        return cls(f"Could not complete snapshot {checkpoint_id} for operator {operator}: {why}")
+
+
 class ChainOutput:
     """An operator's output: the operators chained behind it, and the partitions it feeds.
 
@@ -146,6 +159,11 @@ class ChainLink:
             None if key_type is None else HeapKeyedStateBackend(key_type, self.key_group_range, self.max_parallelism)
         )
         self.operator: Operator = chained.spec.create()
+
+    @property
+    def display_name(self) -> str:
+        """The operator's name with subtask and attempt, `sums (1/2)#0` (`TaskInfo.getTaskNameWithSubtasks`)."""
+        return f"{self.name} ({self.subtask + 1}/{self.parallelism})#{self._owner.attempt - 1}"
 
     @property
     def keyed_state(self) -> HeapKeyedStateBackend:
@@ -307,13 +325,19 @@ class OperatorChain:
             link.operator.prepare_snapshot_pre_barrier(checkpoint_id)
 
     def snapshot(self, checkpoint_id: int) -> ChainSnapshot:
-        """The synchronous part of a snapshot, tails to head. Raises RuntimeError when a link is closed."""
+        """The synchronous part of a snapshot, tails to head.
+
+        Raises SnapshotError when an operator fails in it, RuntimeError when a link is closed.
+        """
         if len(self._open) < len(self.links):
             raise RuntimeError(f"{self!r} is closed: a task takes its last checkpoint before that")
         parts: list[SnapshotPart] = []
         effects: list[Effect] = []
         for link in reversed(self.links):
-            link_parts, link_effects = link.snapshot(checkpoint_id)
+            try:
+                link_parts, link_effects = link.snapshot(checkpoint_id)
+            except Exception as error:
+                raise SnapshotError.of(checkpoint_id, link.display_name, error) from error
             parts += link_parts
             effects += link_effects
         return ChainSnapshot(tuple(parts), tuple(effects))
@@ -357,8 +381,7 @@ class OperatorChain:
         self._tell_all(lambda link: link.operator.notify_checkpoint_aborted(checkpoint_id))
 
     def _tell_all(self, tell: Callable[[ChainLink], None]) -> None:
-        """Tails to head, not those that are closed; all are told even when one fails, then the first failure is raised.
-        """
+        """Tails to head, all that are open, even when one fails; then the first failure is raised."""
         failures: list[Exception] = []
         for link in reversed(self._open):
             try:

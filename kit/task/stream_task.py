@@ -118,6 +118,9 @@ class StreamTask(Machine):
         self.attempt = attempt
         self.job_id = job.job_id
         self.subtask = vertex.subtask_index
+        operators = " -> ".join(operator.name for operator in vertex.vertex.operators)
+        self.display_name = f"{operators} ({self.subtask + 1}/{vertex.parallelism})#{attempt - 1}"
+        """As Flink calls the task (`TaskInfo.getTaskNameWithSubtasks`)."""
         self.state = ExecutionState.CREATED
         self.error = ""
         self.failure: Exception | None = None
@@ -591,7 +594,7 @@ class StreamTask(Machine):
         return self._closes_in_turns and self._may_leave
 
     def _close_next(self) -> None:
-        """Close one operator, as 1.11 does (`closeOperators`); when all are, the task no longer runs, and then leaves."""
+        """Close one operator (`closeOperators` of 1.11); when all are it no longer runs, a turn later it leaves."""
         if self._operators_closed:
             self._leave()
         else:

@@ -87,6 +87,7 @@ class TaskActions(Protocol):
     """What the coordinator needs of its task."""
 
     name: str
+    display_name: str
     attempt: int
     job_id: str
     subtask: int
@@ -226,7 +227,8 @@ class SubtaskCheckpointCoordinator:
         if running is not None:
             self._discard(running)
             self._abort_channel_state(event.checkpoint_id, event.error, clean_up=False)
-            self.decline(event.checkpoint_id, CheckpointFailureReason.CHECKPOINT_ASYNC_EXCEPTION, event.error)
+            asynchronous = CheckpointFailureReason.CHECKPOINT_ASYNC_EXCEPTION
+            self._decline_unwritten(event.checkpoint_id, asynchronous, event.error)
 
     def channel_state_written(self, event: ChannelStateWritten) -> None:
         """The in-flight data is written."""
@@ -247,9 +249,14 @@ class SubtaskCheckpointCoordinator:
             self._report_when_complete(running)
             return
         self._discard(running)
-        asynchronous = CheckpointFailureReason.CHECKPOINT_ASYNC_EXCEPTION
-        reason = error.reason if isinstance(error, CheckpointException) else asynchronous
-        self.decline(checkpoint_id, reason, error.detail if isinstance(error, CheckpointException) else str(error))
+        if isinstance(error, CheckpointException):
+            self._decline_unwritten(checkpoint_id, error.reason, error.detail)
+        else:
+            self._decline_unwritten(checkpoint_id, CheckpointFailureReason.CHECKPOINT_ASYNC_EXCEPTION, str(error))
+
+    def _decline_unwritten(self, checkpoint_id: int, reason: CheckpointFailureReason, error: str) -> None:
+        what = f"Could not materialize checkpoint {checkpoint_id} for operator {self._task.display_name}"
+        self.decline(checkpoint_id, reason, f"{what}: {error}")
 
     def _report_when_complete(self, running: AsyncCheckpoint) -> None:
         if not running.complete:

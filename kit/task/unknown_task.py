@@ -1,8 +1,8 @@
 """What a slot answers for a task that it does not know.
 
-A trigger may arrive when its task has left already: what the task said of its end is still on its way to the JobMaster.
-Then the slot declines in its place, so that the checkpoint is given up at once instead of when it expires. Anything else
-that is said to such a task needs no answer.
+A trigger may arrive when its task has left already, and what the task said of its end is still on its way to the
+JobMaster. Then the slot declines in its place, so that the checkpoint is given up at once instead of when it expires.
+Anything else that is said to such a task needs no answer.
 
 Follows Flink's `TaskExecutor.triggerCheckpoint`. In 1.11 nobody looks at that answer, and the checkpoint expires.
 """

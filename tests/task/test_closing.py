@@ -316,6 +316,7 @@ def test_a_checkpoint_whose_writing_fails_is_declined_with_its_text(part: str, t
     (decline,) = task.take(DeclineCheckpoint)
     assert decline.reason.name == "CHECKPOINT_ASYNC_EXCEPTION"
     assert decline.detail.endswith(TEXT)
+    assert decline.detail.startswith("Could not materialize checkpoint 1 for operator sums (1/1)#0: ")
 
 
 @pytest.mark.flink("StreamTaskTest.testUncaughtExceptionInAsynchronousCheckpointingOperation")
