@@ -43,6 +43,7 @@ from kit.protocol.messages import (
     NotifyCheckpointAborted,
     ReportCheckpointMetrics,
 )
+from kit.protocol.notes import NoteKind
 from kit.protocol.properties import FULL_CHECKPOINT, CheckpointProperties
 from kit.protocol.reasons import CheckpointException, CheckpointFailureReason
 from kit.protocol.tasks import ExecutionState, split_task_name
@@ -494,7 +495,7 @@ class CheckpointCoordinator:
 
     # --- small things ---------------------------------------------------------------------------------------------
 
-    def discard(self, removals: Iterable[Removal], kind: str = "CheckpointDiscarded") -> None:
+    def discard(self, removals: Iterable[Removal], kind: NoteKind = "CheckpointDiscarded") -> None:
         """Delete what the store no longer needs; `kind` is what to call it in the trace."""
         for removal in removals:
             if isinstance(removal, RemoveStored):
@@ -531,7 +532,7 @@ class CheckpointCoordinator:
         """Whether it is open if a checkpoint stands: a restore should wait for the answer to `StoreCheckpoint`."""
         return self.completion.is_storing
 
-    def note(self, kind: str, checkpoint_id: int | None = None, **data: Any) -> None:
+    def note(self, kind: NoteKind, checkpoint_id: int | None = None, **data: Any) -> None:
         """Tell the trace."""
         self.context.emit(Note(kind=kind, checkpoint_id=checkpoint_id, data=data))
 
