@@ -170,8 +170,10 @@ class Marks(KeyedBatchFunction):
 
 def test_one_value_is_appended_for_each_row() -> None:
     harness = Harness(by_batch(Marks, pa.schema([("plane", pa.string()), ("log", pa.list_(pa.string()))])))
-    assert [row["log"] for row in harness.process(flights("a", "b", "a"))] == [["seen", "seen"], ["seen"]] + [
-        ["seen", "seen"]
+    assert [row["log"] for row in harness.process(flights("a", "b", "a"))] == [
+        ["seen", "seen"],
+        ["seen"],
+        ["seen", "seen"],
     ]
 
 
