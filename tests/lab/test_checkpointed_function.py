@@ -269,11 +269,11 @@ class Failing(ProcessFunction, CheckpointedFunction):
 
 
 def test_a_snapshot_that_fails_says_which_and_of_what_with_the_cause_below() -> None:
-    env = StreamEnvironment("failing", checkpoint=CheckpointConfig(interval_ms=5), restart=NoRestart())
+    env = StreamEnvironment("failing", checkpoint=CheckpointConfig(interval_ms=10), restart=NoRestart())
     rows = env.from_source(CollectionSource([{"n": n} for n in range(200)], pa.schema([("n", pa.int64())])))
-    rows.process(Failing(), returns=pa.schema([("n", pa.int64())])).sink_to(CollectSink("out"))
+    rows.process(Failing, returns=pa.schema([("n", pa.int64())])).sink_to(CollectSink("out"))
     lab = Lab(env)
-    with pytest.raises(LabError, match=r"Could not complete snapshot 1 for operator Failing \(1/1\)#0: ") as raised:
+    with pytest.raises(LabError, match=r"Could not complete snapshot 1 for operator process \(1/1\)#0: ") as raised:
         lab.run()
     assert isinstance(raised.value.__cause__, KeyError)
     assert len(str(raised.value).splitlines()) <= 6
