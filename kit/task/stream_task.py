@@ -32,7 +32,6 @@ import traceback
 
 import pyarrow as pa
 
-from kit.channel.channel_state_reader import SequentialChannelStateReader
 from kit.channel.channel_state_requests import ChannelStateWriteRequest
 from kit.channel.channel_state_writer import ChannelStateWriter
 from kit.graph.execution_graph import ExecutionGraph
@@ -89,22 +88,27 @@ from kit.protocol.messages import (
 )
 from kit.protocol.notes import NoteKind
 from kit.protocol.reasons import CheckpointException, CheckpointFailureReason
-from kit.protocol.snapshots import Effect
+from kit.protocol.snapshots import Effect, RestoredPart
 from kit.protocol.tasks import ExecutionState
 from kit.protocol.words import Machine, ProtocolError, Word, handles
 from kit.state.operator_state import TaskStateSnapshot
-from kit.state.restored_state import NOTHING_RESTORED, RestoredSubtaskState
 from kit.task.barrier_handlers import create_barrier_handler
 from kit.task.chain import OperatorChain
+from kit.task.channel_recovery import recover_channels
 from kit.task.checkpoint_metrics import CheckpointMetricsBuilder
 from kit.task.final_checkpoint import FinalCheckpoint
 from kit.task.initialization_metrics import InitializationMetricsBuilder
+from kit.task.processing_timer import PROCESSING_TIME_TIMER, ProcessingTimer
 from kit.task.source_loop import SOURCE_TIMER, SourceLoop
-from kit.task.subtask_coordinator import OUTPUT_ALIGNMENT_TIMER, Finished, SubtaskCheckpointCoordinator
+from kit.task.subtask_coordinator import (
+    OUTPUT_ALIGNMENT_TIMER,
+    Finished,
+    SubtaskCheckpointCoordinator,
+    WriteAnswer,
+)
 from kit.task.task_input import TaskInput
 from kit.task.task_outputs import TaskOutputs
 
-PROCESSING_TIME_TIMER = "processing-time"
 ALIGNMENT_TIMEOUT = "alignment-timeout"
 
 
@@ -134,7 +138,7 @@ class StreamTask(Machine):
         self.barriers = self.input.barriers = create_barrier_handler(job.settings.checkpoint, self.inputs, self)
         self.chain = OperatorChain(vertex.vertex, self)
         self._source = self._create_source_loop()
-        self._processing_timer_ms: int | None = None
+        self._timer = ProcessingTimer(self)
         self._restored: TaskStateSnapshot | None = None
         self._recovers_channels = False
         self._deployed_as_finished = False
@@ -201,7 +205,7 @@ class StreamTask(Machine):
         if message.restore.state.is_task_deployed_as_finished:
             self._deployed_as_finished = True
             self.chain = OperatorChain(self.vertex.vertex, self, finished=True)
-            self._recover_channels(StateRead(parts=()))
+            self._recover_channels(())
             self._run()
         else:
             self.emit(ReadState(restore=message.restore))
@@ -213,29 +217,18 @@ class StreamTask(Machine):
             return
         self._initialization.state_read(self.at, event.parts)
         self.chain.restore(event.parts, None if self._restored is None else self._last_notified_id)
-        self._recover_channels(event)
+        self._recover_channels(event.parts)
         self._run_when_recovered()
 
-    def _recover_channels(self, event: StateRead) -> None:
-        """Put back what was in flight at the checkpoint; the outputs' is sent on, the inputs' processed first."""
-        if not self._recovers_channels:
-            return
-        head, tail = (self._restored_state_of(end) for end in (self.chain.head_id, self.chain.tail_id))
-        reader = SequentialChannelStateReader(
-            event.parts, head.input_rescale_descriptor, tail.output_rescale_descriptor
-        )
-        reader.read_output_data(self.outputs.partitions, notify_and_block_on_completion=True)
-        self.input.begin_recovery(reader, head.input_rescale_descriptor)
-
-    def _restored_state_of(self, operator_id: str) -> RestoredSubtaskState:
-        state = self._restored.subtask_states.get(operator_id) if self._restored else None
-        return state if isinstance(state, RestoredSubtaskState) else NOTHING_RESTORED
+    def _recover_channels(self, parts: tuple[RestoredPart, ...]) -> None:
+        if self._recovers_channels:
+            recover_channels(parts, self._restored, self.chain, self.input, self.outputs)
 
     def _run_when_recovered(self) -> None:
         """RUNNING, as soon as all that was in flight at the inputs has been processed."""
         if not self.input.is_recovering:
             self._run()
-            self._arm_processing_timer()
+            self._timer.arm()
 
     @handles(StateReadFailed)
     def _state_read_failed(self, event: StateReadFailed) -> None:
@@ -331,7 +324,7 @@ class StreamTask(Machine):
     def process_batch(self, batch: pa.RecordBatch, input_index: int) -> None:
         """Records for the head of the chain."""
         self.chain.process_batch(batch, input_index)
-        self._arm_processing_timer()
+        self._timer.arm()
 
     def advance_event_time(self, timestamp_ms: int) -> None:
         """No earlier record will come on any input."""
@@ -375,7 +368,7 @@ class StreamTask(Machine):
         self._source.read_ended()
         if self.state is ExecutionState.RUNNING and not self._operators_finished:
             self._source.take(event)
-            self._arm_processing_timer()
+            self._timer.arm()
 
     @handles(SplitReadFailed)
     def _split_read_failed(self, event: SplitReadFailed) -> None:
@@ -395,18 +388,9 @@ class StreamTask(Machine):
         elif event.timer == OUTPUT_ALIGNMENT_TIMER and self.state is ExecutionState.RUNNING:
             self.checkpoints.aligned_barrier_timeout()
         elif event.timer == PROCESSING_TIME_TIMER and not (self.state.is_terminal or self._operators_finished):
-            self._processing_timer_ms = None
-            self.chain.on_processing_time(self.at)
-            self._arm_processing_timer()
+            self._timer.fire()
         elif event.timer == ALIGNMENT_TIMEOUT and self.state is ExecutionState.RUNNING:
             self.barriers.on_alignment_timeout()
-
-    def _arm_processing_timer(self) -> None:
-        """Have the host wake the task for its earliest processing-time timer."""
-        due_ms = None if self._operators_finished else self.chain.next_processing_time_ms()
-        if due_ms is not None and (self._processing_timer_ms is None or due_ms < self._processing_timer_ms):
-            self._processing_timer_ms = due_ms
-            self.emit(ScheduleTimer(timer=PROCESSING_TIME_TIMER, due_ms=due_ms))
 
     # --- checkpoints ----------------------------------------------------------------------------------------------
 
@@ -487,28 +471,11 @@ class StreamTask(Machine):
         """Tell the trace what the barrier handler did."""
         self.emit(Note(kind=kind, checkpoint_id=checkpoint_id, data=data))
 
-    @handles(SnapshotWritten)
-    def _snapshot_written(self, event: SnapshotWritten) -> None:
+    @handles(SnapshotWritten, SnapshotFailed, ChannelStateWritten, ChannelStateFailed)
+    def _take_answer(self, event: WriteAnswer) -> None:
+        """State or in-flight data is written, or is not."""
         if self.state is ExecutionState.RUNNING:
-            self.checkpoints.snapshot_written(event)
-            self.leave_when_done()
-
-    @handles(SnapshotFailed)
-    def _snapshot_failed(self, event: SnapshotFailed) -> None:
-        if self.state is ExecutionState.RUNNING:
-            self.checkpoints.snapshot_failed(event)
-            self.leave_when_done()
-
-    @handles(ChannelStateWritten)
-    def _channel_state_written(self, event: ChannelStateWritten) -> None:
-        if self.state is ExecutionState.RUNNING:
-            self.checkpoints.channel_state_written(event)
-            self.leave_when_done()
-
-    @handles(ChannelStateFailed)
-    def _channel_state_failed(self, event: ChannelStateFailed) -> None:
-        if self.state is ExecutionState.RUNNING:
-            self.checkpoints.channel_state_failed(event)
+            self.checkpoints.take_answer(event)
             self.leave_when_done()
 
     @handles(NotifyCheckpointComplete)

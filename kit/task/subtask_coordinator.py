@@ -43,6 +43,8 @@ from kit.task.task_outputs import TaskOutputs
 MAX_REMEMBERED_ABORTS = 10_000
 OUTPUT_ALIGNMENT_TIMER = "output-alignment-timeout"
 ABORT_NOTICE = "it was aborted by the coordinator"
+WriteAnswer = SnapshotWritten | SnapshotFailed | ChannelStateWritten | ChannelStateFailed
+"""What the host says of the asynchronous part."""
 
 
 class AsyncState(Enum):
@@ -214,37 +216,28 @@ class SubtaskCheckpointCoordinator:
 
     # --- the asynchronous part ------------------------------------------------------------------------------------
 
-    def snapshot_written(self, event: SnapshotWritten) -> None:
-        """The state is written; what was aborted meanwhile the host has removed."""
+    def take_answer(self, event: WriteAnswer) -> None:
+        """State or in-flight data is written, or is not; what was aborted meanwhile the host has removed."""
+        if isinstance(event, ChannelStateWritten):
+            self._task.channel_state.written(event)
+        elif isinstance(event, ChannelStateFailed):
+            self._task.channel_state.failed(event)
         running = self._running.get(event.checkpoint_id)
-        if running is not None:
+        if running is None:
+            return
+        if isinstance(event, ChannelStateWritten | ChannelStateFailed):
+            self._look_at_channels(running)
+        elif isinstance(event, SnapshotWritten):
             running.written = event
             self._report_when_complete(running)
-
-    def snapshot_failed(self, event: SnapshotFailed) -> None:
-        """The background part failed: decline, unless the checkpoint was aborted meanwhile."""
-        running = self._running.get(event.checkpoint_id)
-        if running is not None:
+        else:
             self._discard(running)
             self._abort_channel_state(event.checkpoint_id, event.error, clean_up=False)
             asynchronous = CheckpointFailureReason.CHECKPOINT_ASYNC_EXCEPTION
             self._decline_unwritten(event.checkpoint_id, asynchronous, event.error)
 
-    def channel_state_written(self, event: ChannelStateWritten) -> None:
-        """The in-flight data is written."""
-        self._task.channel_state.written(event)
-        self._look_at_channels(event.checkpoint_id)
-
-    def channel_state_failed(self, event: ChannelStateFailed) -> None:
-        """The in-flight data could not be written, or belongs to a checkpoint that was given up."""
-        self._task.channel_state.failed(event)
-        self._look_at_channels(event.checkpoint_id)
-
-    def _look_at_channels(self, checkpoint_id: int) -> None:
-        running = self._running.get(checkpoint_id)
-        if running is None:
-            return
-        error = running.channels.error
+    def _look_at_channels(self, running: AsyncCheckpoint) -> None:
+        checkpoint_id, error = running.checkpoint_id, running.channels.error
         if error is None:
             self._report_when_complete(running)
             return

@@ -33,7 +33,7 @@ from kit.protocol.snapshots import SnapshotPart
 from kit.protocol.tasks import ExecutionState, TaskRestore
 from kit.protocol.words import Word
 from kit.state.operator_state import TaskStateSnapshot
-from kit.task.stream_task import PROCESSING_TIME_TIMER
+from kit.task.processing_timer import PROCESSING_TIME_TIMER
 from tests.task.harness import SCHEMA, SUSPEND, TaskHarness, buffer, fan_in
 from tests.task.slot_harness import SlotHarness, unaligned_job
 
