@@ -27,6 +27,7 @@ from kit.coordinator.pending_checkpoint import PendingCheckpoint, TaskAcknowledg
 from kit.coordinator.shared_state_registry import private_files, register_shared_state
 from kit.protocol.commands import DiscardState
 from kit.protocol.messages import AcknowledgeCheckpoint, DeclineCheckpoint, ReportCheckpointMetrics
+from kit.protocol.notes import NoteKind
 from kit.protocol.reasons import CheckpointException, CheckpointFailureReason
 from kit.protocol.tasks import ExecutionState, split_task_name
 from kit.state.operator_state import TaskStateSnapshot
@@ -150,7 +151,7 @@ class CheckpointAcknowledgement:
         self._ledger.statistics.report_incomplete(event.checkpoint_id, vertex, subtask, self._context.at, event.metrics)
 
 
-IGNORED: dict[type[Report], str] = {
+IGNORED: dict[type[Report], NoteKind] = {
     AcknowledgeCheckpoint: "AcknowledgeIgnored",
     DeclineCheckpoint: "DeclineIgnored",
     ReportCheckpointMetrics: "MetricsIgnored",

@@ -24,6 +24,7 @@ from kit.coordinator.statistics import CheckpointStatsTracker, RestoredCheckpoin
 from kit.coordinator.store import NO_CHECKPOINT, CompletedCheckpointStore, Removal
 from kit.protocol.commands import CancelTimer, CompleteRequest, DiscardState, Note, RemoveStored, ScheduleTimer
 from kit.protocol.messages import NotifyCheckpointAborted
+from kit.protocol.notes import NoteKind
 from kit.protocol.reasons import CheckpointException, CheckpointFailureReason
 from kit.protocol.words import ProtocolError
 
@@ -286,7 +287,7 @@ class CheckpointLedger:
 
     # --- deleting -------------------------------------------------------------------------------------------------
 
-    def discard(self, removals: Iterable[Removal], kind: str = "CheckpointDiscarded") -> None:
+    def discard(self, removals: Iterable[Removal], kind: NoteKind = "CheckpointDiscarded") -> None:
         """Delete what the store no longer needs; `kind` is what to call it in the trace."""
         for removal in removals:
             if isinstance(removal, RemoveStored):
@@ -328,7 +329,7 @@ class CheckpointLedger:
         """The job has ended in this status: what follows ends with it."""
         self.is_shut_down, self.job_status = True, job_status
 
-    def note(self, kind: str, checkpoint_id: int | None = None, **data: Any) -> None:
+    def note(self, kind: NoteKind, checkpoint_id: int | None = None, **data: Any) -> None:
         """Tell the trace."""
         self._context.emit(Note(kind=kind, checkpoint_id=checkpoint_id, data=data))
 

@@ -1,9 +1,8 @@
 """A run as frames to step through: one frame for each event that a machine handled, with the commands it gave.
 
-Each kind of record has a level, from the turn of a task that moves a buffer up to the completion of a checkpoint. A
-frame's level is the highest of its records'; it speaks of that record first. The *story* is the frames that matter,
-not too many of them. `film` packs the frames as differences between scenes, for
-`stage.js`.
+Each kind of record has a level, from the turn of a task that moves a buffer up to the completion of a checkpoint
+(`kit.draw.kinds`). A frame's level is the highest of its records'; it speaks of that record first. The *story* is the
+frames that matter, not too many of them. `film` packs the frames as differences between scenes, for `stage.js`.
 """
 
 from __future__ import annotations
@@ -16,6 +15,7 @@ from typing import Any
 
 from kit.draw.captions import Ends, caption_of, lower_first
 from kit.draw.job_state import COMPLETED, Moment, only_last
+from kit.draw.kinds import DETAIL, MAIN, MILESTONE, kind_of, level_of
 from kit.draw.moment import advance
 from kit.draw.picture import Svg
 from kit.draw.run import Run, run_of
@@ -23,52 +23,10 @@ from kit.draw.scene import Scene, Sprite, Words, scene
 from kit.draw.stage import Stage, stage_for
 from kit.draw.steps import steps
 from kit.draw.svg import LEGEND_HEIGHT, backdrop, picture_layout, still
-from kit.protocol.trace import TraceRecord
+from kit.protocol.trace import TraceRecord, led_by
 
-BULK, PLUMBING, DETAIL, MAIN, MILESTONE = range(5)
 STORY_LENGTH, MOST_FRAMES = 300, 1500
 """A story has at most about so many frames, a film at most so many."""
-
-_KINDS = {
-    BULK: """
-        ProcessInput GrantCredit CreditReceived ElementQueued ElementTaken SubmitChannelState ReadSplit SplitRead
-        ScheduleTimer CancelTimer PeriodicTriggerScheduled OperatorEventToTask OperatorEventToCoordinator
-    """,
-    PLUMBING: """
-        TimerFired ReadState StateRead InitializeLocation LocationInitialized AllocateCheckpointId DiscardState
-        CheckpointIdAllocated TaskAcknowledged EnumerateSplits SplitsEnumerated TriggeringStarted DropEffects
-        PruneLocalState DiscardSnapshot ChannelStateWritten
-        ScheduleCoordinatorCheckpoint CheckpointOperatorCoordinator CoordinatorAcknowledged CheckpointFinalizing
-        SetCheckpointIdCounter CheckpointPending TriggerMasterHook MasterHookTriggered MasterHookAcknowledged
-        ResolveSnapshot SnapshotResolved RestoreMasterHooks ResetMasterHooks MasterHooksRestored StopEpoch
-        CheckpointStored StoreCheckpoint CheckpointDiscarded AcknowledgeIgnored BarrierIgnored EpochEnded
-        ReportCheckpointMetrics RecoverCheckpoints CheckpointsRecovered RemoveOrphans OrphansRemoved RemoveStored
-        StoreJobResult JobResultStored StateDiscarded OperatorEventLost CompleteRequest CheckpointPlannedAgain
-    """,
-    MAIN: """
-        TriggerTaskCheckpoint WriteSnapshot SnapshotFailed SnapshotWritten AcknowledgeCheckpoint DeclineCheckpoint
-        BarrierAligned BarrierCounted BarrierPrioritized AlignmentTimedOut
-        WriteMetadata MetadataWritten MetadataFailed CancelTask RequestSavepoint
-        RequestCheckpoint RequestStop RequestCancel AllTasksRunning CheckpointStoreFailed StartJob EffectsCommitted
-    """,
-    MILESTONE: """
-        CheckpointTriggered CheckpointCompleted CheckpointAborted SlotLost TaskKilled StateAssigned CheckpointRestored
-        StartEpoch JobStatusChanged TriggeringFailed RequestRefused
-    """,
-}
-LEVELS = {kind: level for level, kinds in _KINDS.items() for kind in kinds.split()}
-"""By kind; kinds not named are DETAIL."""
-
-MARKS = {
-    "CheckpointTriggered": "checkpoint",
-    "CheckpointCompleted": "checkpoint",
-    "CheckpointAborted": "checkpoint",
-    "SlotLost": "failure",
-    "TaskKilled": "failure",
-    "StateAssigned": "restore",
-    "CheckpointRestored": "restore",
-}
-"""The frames that a reader jumps to."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,8 +50,8 @@ class Frame:
 
     @property
     def mark(self) -> str:
-        """What the frame is a mark of, see `MARKS`; "" for most."""
-        return next((MARKS[record.kind] for record in self.records if record.kind in MARKS), "")
+        """What the frame is a mark of: "checkpoint", "failure" or "restore"; "" for most."""
+        return next(filter(None, (kind_of(record).mark for record in self.records)), "")
 
     @property
     def words(self) -> Words:
@@ -101,7 +59,7 @@ class Frame:
         if not self.records:
             return Words(self.moment.caption)
         ends = self.stage.ends()
-        first = max(self.records, key=lambda record: (level_of(record), record.kind in MARKS, record.role == "event"))
+        first = max(self.records, key=_weight)
         least = min(DETAIL, level_of(first))
         told: dict[str, list[TraceRecord]] = {}
         for record in self.records:
@@ -126,6 +84,10 @@ class Frame:
         return f"Frame({self.moment.n} records, {self.moment.elapsed_ms} ms: {self.words.what})"
 
 
+def _weight(record: TraceRecord) -> tuple[int, bool, bool]:
+    return level_of(record), kind_of(record).mark != "", record.role == "event"
+
+
 def _told(records: Sequence[TraceRecord], ends: Ends) -> str:
     more = "" if len(records) == 1 else f" (and {len(records) - 1} more)"
     return caption_of(records[0], ends) + more
@@ -146,9 +108,9 @@ def _frames_from(moment: Moment, run: Run) -> Iterator[Frame]:
     yield Frame(moment, stage_for(run.stages, moment.epoch))
     seen: dict[str, TraceRecord] = {}
     for group in steps(run.trace):
-        cause = seen.get(group[0].cause)
+        cause = led_by(group[0].cause, seen.get)
         for record in group:
-            moment = advance(moment, record, seen.get(record.cause))
+            moment = advance(moment, record, led_by(record.cause, seen.get))
             seen[record.id] = record
         yield Frame(moment, stage_for(run.stages, moment.epoch), tuple(group), cause)
 
@@ -156,15 +118,6 @@ def _frames_from(moment: Moment, run: Run) -> Iterator[Frame]:
 def moment_svg(run: Any, n: int | None = None) -> Svg:
     """The picture of a Lab, a SparkJob or a Trace after its first `n` records, by default of all."""
     return next(frame for frame in reversed(frames(run)) if n is None or frame.moment.n <= n).svg()
-
-
-def level_of(record: TraceRecord) -> int:
-    """How much the record matters; a barrier or another mark in a channel more than a buffer."""
-    if record.kind in ("SendElement", "ElementReceived"):
-        return BULK if record.checkpoint_id is None else DETAIL
-    if record.kind == "TaskStateChanged":
-        return {"RUNNING": DETAIL, "FINISHED": DETAIL, "FAILED": MAIN}.get(record.data["state"], PLUMBING)
-    return LEVELS.get(record.kind, DETAIL)
 
 
 def story(made: Sequence[Frame], length: int = STORY_LENGTH) -> list[bool]:

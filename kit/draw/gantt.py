@@ -1,6 +1,6 @@
 """Where the time of a checkpoint went: the phases of every subtask, finished or not.
 
-A subtask's way through a checkpoint has five phases. *Start delay*: from the trigger until its first barrier (or, at
+A subtask's path through a checkpoint has five phases. *Start delay*: from the trigger until its first barrier (or, at
 a source, the trigger's message) is there. *Alignment*: until the last barrier is there. *Sync*: the copy of its
 state, while it does nothing else. *Async*: until its files are written. *Ack*: until the coordinator has its
 acknowledgement. All of it is read from the times of the trace's records, so a subtask that never finished shows how
@@ -10,12 +10,14 @@ far it came; its last phase is open and lasts until the checkpoint's end, or the
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import pandas as pd
 
+from kit.draw.checkpoint_path import Path
 from kit.draw.job_state import COMPLETED, Moment, task_of
+from kit.draw.kinds import kind_of
 from kit.draw.moment import moment_at
 from kit.draw.picture import Chart
 from kit.draw.run import run_of
@@ -39,18 +41,6 @@ PHASE_WORDS = {
 COLUMNS = ["checkpoint_id", "task", "status", "open_phase", *(f"{phase}_ms" for phase in PHASES), "total_ms", "bytes"]
 
 
-@dataclass(slots=True)
-class _Way:
-    """When a subtask came to the end of each phase, in ms; phases not ended are missing."""
-
-    ends: dict[str, int] = field(default_factory=dict)
-    declined_ms: int | None = None
-    bytes_written: int | None = None
-
-    def end(self, phase: str, at_ms: int) -> None:
-        self.ends.setdefault(phase, at_ms)
-
-
 @dataclass(frozen=True, slots=True)
 class _Span:
     phase: str
@@ -68,26 +58,26 @@ def phases(run: Any, checkpoint: int | None = None) -> pd.DataFrame:
     """
     records = run_of(run).trace
     last = moment_at(records)
-    ways = _ways(records)
+    paths = _paths(records)
     rows = []
     for checkpoint_id, known in last.checkpoints.items():
         if checkpoint not in (None, checkpoint_id):
             continue
         until = known.finished_ms if known.finished_ms is not None else last.at_ms
         for task in known.expected:
-            way = ways.get((checkpoint_id, task), _Way())
-            spans = _spans(way, known.triggered_ms, until)
+            path = paths.get((checkpoint_id, task), Path())
+            spans = _spans(path, known.triggered_ms, until)
             lengths: dict[str, int] = {span.phase: span.end_ms - span.start_ms for span in spans}
             open_phase = next((span.phase for span in spans if span.open), "")
             rows.append(
                 [
                     checkpoint_id,
                     task,
-                    "declined" if way.declined_ms is not None else "unfinished" if open_phase else "acknowledged",
+                    "declined" if path.declined_ms is not None else "unfinished" if open_phase else "acknowledged",
                     open_phase,
                     *(lengths.get(phase) for phase in PHASES),
                     sum(lengths.values()),
-                    way.bytes_written,
+                    path.bytes_written,
                 ]
             )
     frame = pd.DataFrame(rows, columns=COLUMNS)
@@ -112,17 +102,17 @@ def gantt(run: Any, checkpoint: int | None = None) -> Chart:
         raise ValueError(f"the run has {asked}")
     known = last.checkpoints[number]
     until = known.finished_ms if known.finished_ms is not None else last.at_ms
-    ways = _ways(records)
+    paths = _paths(records)
     figure = Figure(
         figsize=(12.0, 1.5 + 0.32 * max(1, len(known.expected))), layout=ConstrainedLayoutEngine(w_pad=0.12, h_pad=0.12)
     )
     axes = figure.subplots()
     for row, task in enumerate(known.expected):
-        way = ways.get((number, task), _Way())
-        spans = _spans(way, known.triggered_ms, until)
+        path = paths.get((number, task), Path())
+        spans = _spans(path, known.triggered_ms, until)
         _bars(axes, row, spans, known.triggered_ms)
-        if way.declined_ms is not None:
-            axes.text(way.declined_ms - known.triggered_ms, row, " ✗ declined", va="center", fontsize=9)
+        if path.declined_ms is not None:
+            axes.text(path.declined_ms - known.triggered_ms, row, " ✗ declined", va="center", fontsize=9)
         elif spans and spans[-1].open:
             axes.text(until - known.triggered_ms, row, " not done", va="center", fontsize=9, color="#a33a00")
     axes.set_yticks(range(len(known.expected)), known.expected, fontsize=9)
@@ -161,51 +151,29 @@ def _bars(axes: Any, row: int, spans: Sequence[_Span], start_ms: int) -> None:
         )
 
 
-def _ways(records: Sequence[TraceRecord]) -> dict[tuple[int, str], _Way]:
-    """The end of each phase, from the records that tell it; sync is told by the host, as a length."""
-    ways: dict[tuple[int, str], _Way] = {}
+def _paths(records: Sequence[TraceRecord]) -> dict[tuple[int, str], Path]:
+    """Each subtask's path through each checkpoint, from the records that tell of it."""
+    paths: dict[tuple[int, str], Path] = {}
     for record in records:
-        checkpoint_id = record.checkpoint_id
-        if checkpoint_id is None:
+        side = kind_of(record).side(record.role)
+        if record.checkpoint_id is None or side is None or side.path is None:
             continue
-        task = record.data.get("task") if record.role == "event" and record.kind in _AT_JOB else task_of(record)
-        if not isinstance(task, str) or "/" not in task:
-            continue
-        way = ways.setdefault((checkpoint_id, task), _Way())
-        match record.role, record.kind:
-            case (
-                ("event", "TriggerTaskCheckpoint")
-                | ("event", "ElementReceived")
-                | (_, "BarrierAligned" | "BarrierCounted")
-            ):
-                way.end("start_delay", record.at_ms)
-            case ("command", "WriteSnapshot"):
-                way.end("start_delay", record.at_ms)
-                way.end("alignment", record.at_ms)
-            case ("event", "SnapshotWritten"):
-                written, sync_ms = record.at_ms, int(record.data.get("sync_ms") or 0)
-                way.end("sync", min(written, way.ends.get("alignment", written) + sync_ms))
-                way.end("async", written)
-                way.bytes_written = record.data.get("bytes_written")
-            case ("command", "DeclineCheckpoint"):
-                way.declined_ms = record.at_ms
-            case ("event", "AcknowledgeCheckpoint"):
-                way.end("ack", record.at_ms)
-    return ways
+        task = task_of(record)
+        if "/" not in task:  # the JobMaster's record of what a task said
+            task = record.data["task"]
+        side.path(paths.setdefault((record.checkpoint_id, task), Path()), record)
+    return paths
 
 
-_AT_JOB = ("AcknowledgeCheckpoint", "DeclineCheckpoint")
-
-
-def _spans(way: _Way, start_ms: int, until_ms: int) -> list[_Span]:
+def _spans(path: Path, start_ms: int, until_ms: int) -> list[_Span]:
     """The phases one after the other; the first without an end is open, and the last. Between hosts clocks may differ a
     little: no span is shorter than nothing.
     """
     spans: list[_Span] = []
     at = start_ms
-    until = way.declined_ms if way.declined_ms is not None else until_ms
+    until = path.declined_ms if path.declined_ms is not None else until_ms
     for phase in PHASES:
-        end = way.ends.get(phase)
+        end = path.ends.get(phase)
         if end is None:
             # the sync part ends with the event that the async part begins in: until the files are written both are one
             shown = "async" if phase == "sync" else phase

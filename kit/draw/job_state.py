@@ -13,7 +13,6 @@ from typing import Any, TypeVar
 
 import pandas as pd
 
-from kit.draw.captions import caption_of
 from kit.protocol.trace import TraceRecord
 
 K = TypeVar("K")
@@ -147,9 +146,9 @@ class RestoreMoment:
 
 @dataclass(frozen=True, slots=True)
 class MessageMoment:
-    """A message between the JobMaster and a task that is under way; `to_task` says in which direction."""
+    """A message between the JobMaster and a task that is under way: what its badge says, and in which direction."""
 
-    kind: str
+    mail: str
     task: str
     to_task: bool
     checkpoint_id: int | None
@@ -185,11 +184,15 @@ class Moment:
     @property
     def caption(self) -> str:
         """What just happened, as one line."""
+        from kit.draw.captions import caption_of
+
         return "Nothing has happened yet" if self.record is None else caption_of(self.record)
 
     @property
     def why(self) -> str:
         """What led to it, as one line; empty when nothing in the trace did."""
+        from kit.draw.captions import caption_of
+
         return "" if self.cause is None else caption_of(self.cause)
 
     @property

@@ -10,7 +10,7 @@ from kit.draw.moment import advance
 from kit.draw.run import Run
 from kit.draw.stage import stage_for
 from kit.draw.steps import event_of
-from kit.protocol.trace import Trace, TraceRecord
+from kit.protocol.trace import Trace, TraceRecord, led_by
 
 
 class Latest:
@@ -35,13 +35,15 @@ class Latest:
         """The frame at the end of the run."""
         self.missing(run.trace)
         for record in run.trace.since(self._moment.n):
-            self._moment = advance(self._moment, record, self._seen.get(record.cause))
+            self._moment = advance(self._moment, record, led_by(record.cause, self._seen.get))
             self._seen[record.id] = self._last = record
         if self._last is None:
             return Frame(self._moment, stage_for(run.stages, self._moment.epoch))
         event = event_of(self._last)
         group = tuple(takewhile(lambda record: event_of(record) == event, reversed(run.trace)))[::-1]
-        return Frame(self._moment, stage_for(run.stages, self._moment.epoch), group, self._seen.get(group[0].cause))
+        return Frame(
+            self._moment, stage_for(run.stages, self._moment.epoch), group, led_by(group[0].cause, self._seen.get)
+        )
 
     def __repr__(self) -> str:
         return f"Latest({self._moment.n} records)"

@@ -58,8 +58,7 @@ def restores_table(trace: Trace) -> pd.DataFrame:
     rows = [
         {"epoch": record.data["epoch"], "checkpoint_id": record.checkpoint_id, **row}
         for record in trace
-        if record.kind == "StateAssigned"
-        for row in record.data["assignments"]
+        for row in record.data.get("assignments", ())
     ]
     columns = ["epoch", "checkpoint_id", "operator", "task", "kind", "from", "key_groups", "entries", "bytes"]
     return pd.DataFrame(rows, columns=columns)

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from textwrap import wrap
 
 from kit.draw.captions import caption_of, listed, lower_first
+from kit.draw.element_kinds import SIGNS
 from kit.draw.job_state import (
     ABORTED,
     ACKNOWLEDGED,
@@ -30,7 +31,7 @@ from kit.draw.job_state import (
     TaskMoment,
 )
 from kit.draw.layout import CELL, IN_LENGTH, OUT_LENGTH, Box, Lane, Layout
-from kit.draw.stage import Stage
+from kit.draw.stage import Stage, is_crowd
 
 Sprite = dict[str, str | float]
 Scene = dict[str, Sprite]
@@ -53,19 +54,7 @@ _TASK_CLASSES = {
     "CANCELED": "gone",
     "FAILED": "failed",
 }
-SIGNS = {"watermark": "w", "status": "z", "end": "▪", "last": "■", "from": "↪", "recovered": "◂"}
-"""Of what is neither records nor a barrier."""
 _PHASE_SIGNS = {ALIGNING: "…", WRITING: "✎", ACKNOWLEDGED: "✓", DECLINED: "✗", ABORTED: "✗"}
-_MESSAGES = {
-    "DeployTask": "deploy",
-    "TriggerTaskCheckpoint": "begin",
-    "NotifyCheckpointComplete": "complete",
-    "NotifyCheckpointAborted": "aborted",
-    "CancelTask": "leave",
-    "AcknowledgeCheckpoint": "ack",
-    "DeclineCheckpoint": "decline",
-    "TaskStateChanged": "state",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,7 +239,7 @@ def _tasks(layout: Layout, moment: Moment) -> Named:
     acting = moment.record.machine if moment.record is not None else ""
     for vertex in layout.stage.vertices:
         names = [f"{vertex.name}/{subtask}" for subtask in range(vertex.parallelism)]
-        if vertex.aggregated:
+        if is_crowd(vertex):
             yield from _crowd(vertex.name, layout.places[vertex.name], names, moment, acting in names)
         else:
             for name in names:
@@ -336,7 +325,7 @@ def _mail(name: str, box: Box, messages: Sequence[MessageMoment]) -> Named:
         first = waiting[0]
         number = "" if first.checkpoint_id is None else f" {first.checkpoint_id}"
         more = "" if len(waiting) == 1 else f" +{len(waiting) - 1}"
-        text = f"{'▾' if to_task else '▴'} {_MESSAGES[first.kind]}{number}{more}"
+        text = f"{'▾' if to_task else '▴'} {first.mail}{number}{more}"
         width = 12 + 5.6 * len(text)
         x = box.x + 8 if to_task else box.x + box.width - 8 - width
         side = "in" if to_task else "out"

@@ -23,6 +23,7 @@ import pandas as pd
 from kit.coordinator.statistics import NOT_YET, CheckpointStats, CheckpointStatsSnapshot, SubtaskStats
 from kit.coordinator.stats_summary import PERCENTILES
 from kit.draw.gantt import phases
+from kit.draw.kinds import kind_of
 from kit.graph.job_graph import JobGraph
 from kit.graph.setting_rules import RULES
 from kit.protocol.properties import SavepointType
@@ -324,9 +325,10 @@ class CheckpointStatistics:
     def _initializations(self) -> Iterator[tuple[Any, ...]]:
         began: TraceRecord | None = None
         for record in self._trace:
-            if record.kind == "CheckpointRestored":
+            span = kind_of(record).span
+            if span == "begins":
                 began = record
-            elif record.kind == "AllTasksRunning" and began is not None:
+            elif span == "ends" and began is not None:
                 size = began.data.get("size_bytes")
                 yield ("JobInitialization", began.at_ms, record.at_ms, began.checkpoint_id, size, "COMPLETED")
                 began = None

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from kit.protocol.trace import TraceRecord
+from kit.protocol.trace import TraceRecord, led_by
 
 Step = list[TraceRecord]
 
@@ -48,7 +48,7 @@ def _needs(by_event: Mapping[str, Step], event_with: Mapping[str, str]) -> dict[
     last: dict[str, str] = {}
     for event, step in by_event.items():
         machine = event.rpartition("#")[0]
-        before = (last.get(machine), event_with.get(step[0].cause))
+        before = (last.get(machine), led_by(step[0].cause, event_with.get))
         needs[event] = [need for need in before if need is not None and need != event]
         last[machine] = event
     return needs

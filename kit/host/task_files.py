@@ -127,7 +127,8 @@ class TaskFiles:
                     streams[handle.delegate] = self._storage.read(handle.delegate)
                 yield RestoredPart(operator_id, kind, handle, streams[handle.delegate])
 
-    def _write_snapshot(self, command: WriteSnapshot) -> Word:
+    def write_snapshot(self, command: WriteSnapshot, sync_ms: int = 0) -> Word:
+        """Write it; `sync_ms` is what the host measured of the synchronous part, and goes into the answer."""
         states: dict[str, dict[str, Any]] = {}
         written: list[str] = []
         try:
@@ -146,7 +147,10 @@ class TaskFiles:
             {operator_id: OperatorSubtaskState(**kinds) for operator_id, kinds in states.items()}
         )
         return SnapshotWritten(
-            checkpoint_id=command.checkpoint_id, state=snapshot, bytes_written=snapshot.checkpointed_size
+            checkpoint_id=command.checkpoint_id,
+            state=snapshot,
+            bytes_written=snapshot.checkpointed_size,
+            sync_ms=sync_ms,
         )
 
     def undo(self, command: WriteSnapshot, written: SnapshotWritten) -> None:
@@ -209,7 +213,7 @@ class TaskFiles:
     _HOW: ClassVar[dict[type[Word], Callable[[TaskFiles, Any], Word | None]]] = {
         ReadSplit: _read_split,
         ReadState: _read_state,
-        WriteSnapshot: _write_snapshot,
+        WriteSnapshot: write_snapshot,
         WriteChannelStateFile: _write_channel_state,
         CommitEffects: _commit,
         DropEffects: _drop,

@@ -495,13 +495,13 @@ class JobMaster(Machine):
 
     # --- checkpoints ----------------------------------------------------------------------------------------------
 
-    def handle(self, event: Word, at: int) -> list[Word]:
+    def handle(self, event: Word, at: int, cause: str = "") -> list[Word]:
         """Take one event; what was waiting for its end goes on afterwards.
 
         The job fails if an operator coordinator did; a restart begins when no checkpoint is being stored any more;
         periodic checkpoints go on after a stop that failed.
         """
-        super().handle(event, at)
+        super().handle(event, at, cause)
         self._draw_failure()
         self.checkpoints.settle()
         self._end_when_ready()

@@ -19,8 +19,7 @@ from itertools import count
 from kit.channel.ready_numbers import ReadyNumbers
 from kit.graph.execution_graph import ExecutionGraph
 from kit.lab.actions import Action, ActionKind
-from kit.protocol.commands import ScheduleTimer, SendElement
-from kit.protocol.words import Word
+from kit.protocol.words import Envelope, Word
 
 Way = tuple[str, str]
 """Sender and receiver of messages; machine and name of a timer."""
@@ -35,15 +34,15 @@ class Agenda:
         self.at_ms = 0
         self._graph: ExecutionGraph | None = None
         self._numbers = count(1)
-        self._mail: dict[Way, tuple[int, deque[Word]]] = {}
+        self._mail: dict[Way, tuple[int, deque[Envelope]]] = {}
         self._ways: dict[int, Way] = {}
-        self._timers: dict[Way, tuple[int, ScheduleTimer]] = {}
+        self._timers: dict[Way, tuple[int, Envelope]] = {}
         self._set: dict[int, Way] = {}
         self._later: list[tuple[int, int]] = []
         """When timers that were not due when they were set will be, and their numbers; also of some that are gone."""
-        self._io: dict[int, tuple[str, Word]] = {}
+        self._io: dict[int, tuple[str, Envelope]] = {}
         self._io_numbers = count(1)
-        self._wires: dict[int, deque[SendElement]] = {}
+        self._wires: dict[int, deque[Envelope]] = {}
         """Only channels on which something is under way."""
         self._tasks: list[str] = []
         self._task_numbers: dict[str, int] = {}
@@ -97,15 +96,15 @@ class Agenda:
 
     def _message_action(self, number: int) -> Action:
         sender, receiver = way = self._ways[number]
-        return Action(ActionKind.MESSAGE, receiver, f"{type(self._mail[way][1][0]).__name__} from {sender}")
+        return Action(ActionKind.MESSAGE, receiver, f"{type(self._mail[way][1][0].word).__name__} from {sender}")
 
     def _io_action(self, number: int) -> Action:
-        machine, command = self._io[number]
-        return Action(ActionKind.IO, machine, _describe_io(command), number)
+        machine, asked = self._io[number]
+        return Action(ActionKind.IO, machine, _describe_io(asked.word), number)
 
     def _wire_action(self, number: int) -> Action:
         assert self._graph is not None
-        channel, element = self._graph.channels[number], self._wires[number][0].element
+        channel, element = self._graph.channels[number], self._wires[number][0].word.element
         return Action(ActionKind.WIRE, channel.target_task, f"{element!r} from {channel.source_task}", number)
 
     def _run_action(self, number: int) -> Action:
@@ -121,25 +120,26 @@ class Agenda:
             if self._is_set(due_ms, number):
                 self._due.add(number)
 
-    def schedule(self, machine: str, command: ScheduleTimer) -> None:
-        """Set a timer; one of this name that is set already is set anew."""
-        way = (machine, command.timer)
+    def schedule(self, machine: str, timer: Envelope) -> None:
+        """Set a timer as a `ScheduleTimer` says; one of this name that is set already is set anew."""
+        due_ms = timer.word.due_ms
+        way = (machine, timer.word.timer)
         known = self._timers.get(way)
         number = next(self._numbers) if known is None else known[0]
-        self._timers[way] = number, command
+        self._timers[way] = number, timer
         self._set[number] = way
-        if command.due_ms <= self.at_ms:
+        if due_ms <= self.at_ms:
             self._due.add(number)
         else:
             self._due.discard(number)
-            heappush(self._later, (command.due_ms, number))
+            heappush(self._later, (due_ms, number))
 
-    def take_timer(self, machine: str, timer: str) -> ScheduleTimer:
+    def take_timer(self, machine: str, timer: str) -> Envelope:
         """The timer fires. Raises KeyError when it is not set."""
-        number, command = self._timers.pop((machine, timer))
+        number, taken = self._timers.pop((machine, timer))
         del self._set[number]
         self._due.discard(number)
-        return command
+        return taken
 
     def cancel_timer(self, machine: str, timer: str) -> None:
         """Forget a timer, if it is set."""
@@ -148,11 +148,11 @@ class Agenda:
 
     def _is_set(self, due_ms: int, number: int) -> bool:
         way = self._set.get(number)
-        return way is not None and self._timers[way][1].due_ms == due_ms
+        return way is not None and self._timers[way][1].word.due_ms == due_ms
 
     # --- messages -------------------------------------------------------------------------------------------------
 
-    def post(self, sender: str, receiver: str, message: Word) -> None:
+    def post(self, sender: str, receiver: str, message: Envelope) -> None:
         """A message sets out."""
         way = (sender, receiver)
         if way not in self._mail:
@@ -166,9 +166,9 @@ class Agenda:
     def next_message(self, sender: str, receiver: str) -> Word | None:
         """The first message on this way, still under way."""
         _, queue = self._mail.get((sender, receiver), (0, None))
-        return queue[0] if queue else None
+        return queue[0].word if queue else None
 
-    def take_message(self, sender: str, receiver: str) -> Word:
+    def take_message(self, sender: str, receiver: str) -> Envelope:
         """The first message on this way arrives, or is lost. Raises KeyError or IndexError when there is none."""
         number, queue = self._mail[sender, receiver]
         message = queue.popleft()
@@ -178,20 +178,20 @@ class Agenda:
 
     # --- reads and writes -----------------------------------------------------------------------------------------
 
-    def begin(self, machine: str, command: Word) -> None:
+    def begin(self, machine: str, command: Envelope) -> None:
         """A machine has asked for something that takes its time."""
         number = next(self._io_numbers)
         self._io[number] = machine, command
         self._asked.add(number)
 
-    def take_io(self, number: int) -> tuple[str, Word]:
+    def take_io(self, number: int) -> tuple[str, Envelope]:
         """It is done now: for which machine, and what. Raises KeyError when it is not to be done."""
         self._asked.discard(number)
         return self._io.pop(number)
 
     def cancel_io(self, is_meant: Callable[[str, Word], bool]) -> None:
         """Some of it will not be done."""
-        for number in [number for number, entry in self._io.items() if is_meant(*entry)]:
+        for number in [number for number, entry in self._io.items() if is_meant(entry[0], entry[1].word)]:
             self.take_io(number)
 
     # --- elements and turns ---------------------------------------------------------------------------------------
@@ -212,14 +212,15 @@ class Agenda:
         """Whether a task has something to do."""
         (self._turns.add if available else self._turns.discard)(self._task_numbers[task])
 
-    def send(self, command: SendElement) -> None:
-        """An element sets out on its channel."""
-        if command.channel not in self._wires:
-            self._wires[command.channel] = deque()
-            self._sent.add(command.channel)
-        self._wires[command.channel].append(command)
+    def send(self, sent: Envelope) -> None:
+        """An element sets out on the channel that its `SendElement` names."""
+        channel = sent.word.channel
+        if channel not in self._wires:
+            self._wires[channel] = deque()
+            self._sent.add(channel)
+        self._wires[channel].append(sent)
 
-    def take_element(self, channel: int) -> SendElement:
+    def take_element(self, channel: int) -> Envelope:
         """The first element on a channel arrives. Raises KeyError when there is none."""
         queue = self._wires[channel]
         sent = queue.popleft()
@@ -231,7 +232,7 @@ class Agenda:
         del self._wires[channel]
         self._sent.discard(channel)
 
-    def on_wire(self, channel: int) -> list[SendElement]:
+    def on_wire(self, channel: int) -> list[Envelope]:
         """What is under way on a channel."""
         return list(self._wires.get(channel, ()))
 
@@ -241,7 +242,7 @@ class Agenda:
         return list(self._wires)
 
     @property
-    def pending_io(self) -> list[tuple[str, Word]]:
+    def pending_io(self) -> list[tuple[str, Envelope]]:
         """What was asked for and is not done, with the machine that asked."""
         return list(self._io.values())
 

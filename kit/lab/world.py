@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from kit.channel.channel_state_executor import SlotChannelState
-from kit.draw.stage import Stage
+from kit.graph.epoch_shape import epoch_shape
 from kit.graph.execution_graph import ExecutionGraph
 from kit.graph.job_graph import JobGraph
 from kit.job.job_master import JobMaster
@@ -56,7 +56,7 @@ from kit.protocol.events import (
 )
 from kit.protocol.messages import JobMessage, OperatorEventToTask, TaskMessage
 from kit.protocol.trace import Trace, TraceRecord
-from kit.protocol.words import Machine, Word
+from kit.protocol.words import Envelope, Machine, Word
 from kit.task.stream_task import StreamTask
 
 share_columns()
@@ -119,13 +119,13 @@ class World:
         message = self.agenda.take_message(sender, action.subject)
         machine = self._machine(action.subject)
         if machine is not None:
-            self.deliver(machine, message)
+            self.deliver(machine, *message)
 
     def _perform_wire(self, action: Action) -> None:
         sent = self.agenda.take_element(action.number)
         receiver = self.tasks.get(self.graph.channels[action.number].target_task)
         if receiver is not None and not receiver.state.is_terminal:
-            self.deliver(receiver, ElementReceived(channel=action.number, element=sent.element, cause=sent.cause))
+            self.deliver(receiver, ElementReceived(channel=action.number, element=sent.word.element), sent.cause)
 
     def _perform_run(self, action: Action) -> None:
         self.deliver(self.tasks[action.subject], ProcessInput())
@@ -134,17 +134,17 @@ class World:
         timer = self.agenda.take_timer(action.subject, action.detail)
         machine = self._machine(action.subject)
         if machine is not None:
-            self.deliver(machine, TimerFired(timer=timer.timer, cause=timer.cause))
+            self.deliver(machine, TimerFired(timer=timer.word.timer), timer.cause)
 
     def _perform_io(self, action: Action) -> None:
-        machine_name, command = self.agenda.take_io(action.number)
+        machine_name, (command, cause) = self.agenda.take_io(action.number)
         machine = self._machine(machine_name)
         if isinstance(command, StopEpoch):
-            self._stop_epoch(command)
+            self._stop_epoch(command, cause)
         elif isinstance(command, WriteChannelStateFile):
-            self._write_channel_state(command)
+            self._write_channel_state(command, cause)
         elif machine is not None:
-            self._carry_out(machine, command)
+            self._carry_out(machine, command, cause)
 
     def _perform_wait(self, action: Action) -> None:
         self.at_ms = max(self.at_ms, int(action.detail))
@@ -159,17 +159,14 @@ class World:
         self.deliver(self.master, SlotLost(epoch=self.master.epoch, slot=slot, error="it was killed in the lab"))
 
     def _perform_lose(self, action: Action) -> None:
-        lost = self.agenda.take_message(JOB, action.subject)
+        lost, cause = self.agenda.take_message(JOB, action.subject)
         assert isinstance(lost, OperatorEventToTask)
         self.deliver(
             self.master,
             OperatorEventLost(
-                task=lost.task,
-                attempt=lost.attempt,
-                operator_id=lost.operator_id,
-                error="it was lost in the lab",
-                cause=lost.cause,
+                task=lost.task, attempt=lost.attempt, operator_id=lost.operator_id, error="it was lost in the lab"
             ),
+            cause,
         )
 
     def next_message(self, task: str) -> Word | None:
@@ -187,9 +184,10 @@ class World:
         ActionKind.LOSE: _perform_lose,
     }
 
-    def deliver(self, machine: Machine, event: Word) -> None:
+    def deliver(self, machine: Machine, event: Word, cause: str = "") -> None:
         """Let a machine handle an event, check it, record what happened, and begin what it asks for."""
-        commands = machine.handle(event, self.at_ms)
+        commands = machine.handle(event, self.at_ms, cause)
+        event_id = machine.event_id
         if isinstance(machine, StreamTask):
             self.agenda.set_turn(machine.name, machine.available)
             if machine.failure is not None:
@@ -199,10 +197,10 @@ class World:
         else:
             machine.validate()
         self.trace.record(machine, event, commands)
-        for command in commands:
-            self._route(machine, command)
+        for number, command in enumerate(commands, 1):
+            self._route(machine, command, f"{event_id}.{number}")
         if self._channel_state and isinstance(machine, StreamTask):
-            self._work_on_channel_state(machine.subtask, machine.event_id)
+            self._work_on_channel_state(machine.subtask, event_id)
 
     def _keep_failure(self, identity: str, failure: Exception) -> None:
         self.failures.setdefault(identity, failure)
@@ -211,11 +209,11 @@ class World:
 
     # --- commands -------------------------------------------------------------------------------------------------
 
-    def _route(self, machine: Machine, command: Word) -> None:
+    def _route(self, machine: Machine, command: Word, cause: str) -> None:
         if isinstance(command, TaskMessage):
-            self.agenda.post(JOB, command.task, command)
+            self.agenda.post(JOB, command.task, Envelope(command, cause))
         elif isinstance(command, JobMessage):
-            self.agenda.post(machine.name, JOB, command)
+            self.agenda.post(machine.name, JOB, Envelope(command, cause))
         elif isinstance(command, JobStatusChanged):
             if JobStatus[command.status].is_terminal:
                 self.edge.for_tasks.forget_local_state()
@@ -223,23 +221,23 @@ class World:
             pass
         else:
             handler = self._ROUTES.get(type(command), World._begin_io)
-            handler(self, machine, command)
+            handler(self, machine, command, cause)
 
-    def _send(self, machine: Machine, command: SendElement) -> None:
-        self.agenda.send(command)
+    def _send(self, machine: Machine, command: SendElement, cause: str) -> None:
+        self.agenda.send(Envelope(command, cause))
 
-    def _grant(self, machine: Machine, command: GrantCredit) -> None:
+    def _grant(self, machine: Machine, command: GrantCredit, cause: str) -> None:
         sender = self.tasks.get(self.graph.channels[command.channel].source_task)
         if sender is not None:
-            self.deliver(sender, CreditReceived(channel=command.channel, credits=command.credits, cause=command.cause))
+            self.deliver(sender, CreditReceived(channel=command.channel, credits=command.credits), cause)
 
-    def _schedule(self, machine: Machine, command: ScheduleTimer) -> None:
-        self.agenda.schedule(machine.name, command)
+    def _schedule(self, machine: Machine, command: ScheduleTimer, cause: str) -> None:
+        self.agenda.schedule(machine.name, Envelope(command, cause))
 
-    def _cancel_timer(self, machine: Machine, command: CancelTimer) -> None:
+    def _cancel_timer(self, machine: Machine, command: CancelTimer, cause: str) -> None:
         self.agenda.cancel_timer(machine.name, command.timer)
 
-    def _cancel_snapshot(self, machine: Machine, command: CancelSnapshot) -> None:
+    def _cancel_snapshot(self, machine: Machine, command: CancelSnapshot, cause: str) -> None:
         self.agenda.cancel_io(
             lambda owner, pending: (
                 owner == machine.name
@@ -248,24 +246,24 @@ class World:
             )
         )
 
-    def _start_epoch(self, machine: Machine, command: StartEpoch) -> None:
+    def _start_epoch(self, machine: Machine, command: StartEpoch, cause: str) -> None:
         self.graph = ExecutionGraph(self.job, command.parallelism, command.max_parallelism)
         self.tasks = {task.task: StreamTask(self.graph, task.task, command.epoch) for task in self.graph.tasks}
         self.agenda.begin_epoch(self.graph)
         self._validate_every = 1 + self.graph.channel_count // len(self.tasks) // CHANNELS_CHECKED
         self.graphs.append(self.graph)
-        self.trace.stages.append(Stage.of(self.graph, command.epoch))
+        self.trace.stages.append(epoch_shape(self.graph, command.epoch))
         if self.job.settings.checkpoint.unaligned:
             slots = range(max(command.parallelism.values()))
             self._channel_state = {slot: SlotChannelState.of(self.graph, slot) for slot in slots}
 
-    def _stop_epoch(self, command: StopEpoch) -> None:
+    def _stop_epoch(self, command: StopEpoch, cause: str) -> None:
         self.agenda.end_epoch(self.tasks.keys())
         self.tasks = {}
         self._channel_state = {}
-        self.deliver(self.master, EpochEnded(epoch=command.epoch, cause=command.cause))
+        self.deliver(self.master, EpochEnded(epoch=command.epoch), cause)
 
-    def _submit_channel_state(self, machine: Machine, command: SubmitChannelState) -> None:
+    def _submit_channel_state(self, machine: Machine, command: SubmitChannelState, cause: str) -> None:
         assert isinstance(machine, StreamTask)
         self._channel_state[machine.subtask].submit(command.request)
 
@@ -274,42 +272,38 @@ class World:
         while (state := self._channel_state.get(slot)) is not None and state.has_work:
             answers, jobs = state.work()
             for job in jobs:
-                object.__setattr__(job, "cause", cause)
                 if isinstance(job, CancelChannelStateFile):
                     self._cancel_channel_state(job)
                 else:
-                    self._begin_io(self.tasks[job.task], job)
+                    self._begin_io(self.tasks[job.task], job, cause)
             for answer in answers:
-                task = self.tasks[answer.task]
-                object.__setattr__(answer.event, "cause", cause)
-                self.deliver(task, answer.event)
+                self.deliver(self.tasks[answer.task], answer.event, cause)
 
-    def _write_channel_state(self, command: WriteChannelStateFile) -> None:
+    def _write_channel_state(self, command: WriteChannelStateFile, cause: str) -> None:
         slot = self.tasks[command.task].subtask
         answer = self.edge.for_tasks.carry_out(command)
         assert isinstance(answer, ChannelStateFileWritten | ChannelStateFileFailed)
         self._channel_state[slot].file_answer(answer)
-        self._work_on_channel_state(slot, command.cause)
+        self._work_on_channel_state(slot, cause)
 
     def _cancel_channel_state(self, command: CancelChannelStateFile) -> None:
         self.agenda.cancel_io(
             lambda owner, pending: isinstance(pending, WriteChannelStateFile) and pending.file_name == command.file_name
         )
 
-    def _answer(self, machine: Machine, command: CompleteRequest) -> None:
+    def _answer(self, machine: Machine, command: CompleteRequest, cause: str) -> None:
         self.answers[command.request_id] = command
 
-    def _begin_io(self, machine: Machine, command: Word) -> None:
-        self.agenda.begin(machine.name, command)
+    def _begin_io(self, machine: Machine, command: Word, cause: str) -> None:
+        self.agenda.begin(machine.name, Envelope(command, cause))
 
-    def _carry_out(self, machine: Machine, command: Word) -> None:
+    def _carry_out(self, machine: Machine, command: Word, cause: str) -> None:
         files = self.edge.for_job if machine is self.master else self.edge.for_tasks
         answer = files.carry_out(command)
         if answer is not None:
-            object.__setattr__(answer, "cause", command.cause)
-            self.deliver(machine, answer)
+            self.deliver(machine, answer, cause)
 
-    _ROUTES: dict[type[Word], Callable[[World, Machine, Any], None]] = {
+    _ROUTES: dict[type[Word], Callable[[World, Machine, Any, str], None]] = {
         SendElement: _send,
         GrantCredit: _grant,
         ScheduleTimer: _schedule,
@@ -353,7 +347,7 @@ class World:
 
     def queued(self, channel: int) -> list[Element]:
         """What is under way on a channel's wire."""
-        return [sent.element for sent in self.agenda.on_wire(channel)]
+        return [sent.word.element for sent in self.agenda.on_wire(channel)]
 
     def validate(self) -> None:
         """Check every machine's invariants, and that no wire holds more buffers than its receiver gave credits for."""

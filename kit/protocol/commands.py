@@ -12,6 +12,7 @@ from enum import Enum
 from typing import Any, ClassVar
 
 from kit.protocol.elements import Element
+from kit.protocol.notes import NoteKind
 from kit.protocol.properties import CheckpointProperties, RecoveryClaimMode
 from kit.protocol.snapshots import Effect, SnapshotPart
 from kit.protocol.tasks import TaskRestore
@@ -41,7 +42,7 @@ class Note(Word):
     JSON-like.
     """
 
-    kind: str
+    kind: NoteKind
     checkpoint_id: int | None = None
     data: dict[str, Any]
 

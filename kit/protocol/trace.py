@@ -5,25 +5,31 @@ tests and answers to "why?" read the trace and nothing else, so a run on a clust
 by step.
 
 A record's `id` is `<machine>#<n>` (for a task `<task>@<attempt>#<n>`) for the n-th event of a machine and
-`<machine>#<n>.<k>` for the k-th command of that event; its `cause` is the id of the record that led to it. Words
-about single buffers are kept only when the trace is `detailed`: in a lesson, not at a cluster's speed.
+`<machine>#<n>.<k>` for the k-th command of that event; its `cause` is the id of what led to it. Words about single
+buffers are kept only when the trace is `detailed`: in a lesson, not at a cluster's speed. Ids are the same whether or
+not a word is kept; where a command is not, `led_by` finds its event.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from enum import Enum
-from typing import Any
+from os import PathLike
+from typing import Any, TypeVar
 
 import pandas as pd
 import pyarrow as pa
 
+from kit.protocol.json_lines import read_lines, write_lines
+from kit.protocol.shape import EpochShape
 from kit.protocol.words import Machine, Word
 
 ROWS_SHOWN = 20
 """Records that a notebook shows of a trace."""
 LONGEST_DATA = 100
+
+Found = TypeVar("Found")
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,15 +62,15 @@ class TraceRecord:
 class Trace(Sequence[TraceRecord]):
     """The records of one run, oldest first.
 
-    `stages` are the shapes of the run's epochs, which the host adds and pictures need (`kit.draw.Stage`); whatever is
-    cut from the trace has them as well.
+    `stages` are the shapes of the run's epochs, which the host adds: with them a trace stands alone, and whatever is
+    cut from it as well. `save` writes both to a file, `Trace.load` reads them back in any process.
     """
 
     def __init__(
-        self, records: Iterable[TraceRecord] = (), *, detailed: bool = False, stages: Iterable[Any] = ()
+        self, records: Iterable[TraceRecord] = (), *, detailed: bool = False, stages: Iterable[EpochShape] = ()
     ) -> None:
         self.detailed = detailed
-        self.stages: list[Any] = list(stages)
+        self.stages: list[EpochShape] = list(stages)
         self._records: list[TraceRecord] = list(records)
         self._by_id: dict[str, TraceRecord] = {}
         """The first records by id; the rest is filed when somebody asks."""
@@ -96,6 +102,22 @@ class Trace(Sequence[TraceRecord]):
         for record in self._records[len(self._by_id) :]:
             self._by_id[record.id] = record
         return self._by_id.get(record_id)
+
+    def save(self, path: str | PathLike[str]) -> PathLike[str]:
+        """Write the records and the shapes of the epochs to a file of JSON lines, whose directory is made."""
+        head = {"detailed": self.detailed, "stages": [stage.to_dict() for stage in self.stages]}
+        return write_lines(path, (head, *(record.to_dict() for record in self._records)))
+
+    @classmethod
+    def load(cls, path: str | PathLike[str]) -> Trace:
+        """The trace that `save` wrote. Raises ValueError for a file that is none."""
+        lines = read_lines(path)
+        try:
+            head: dict[str, Any] = next(lines, {})
+            stages = map(EpochShape.from_dict, head["stages"])
+            return cls(map(TraceRecord.from_dict, lines), detailed=head["detailed"], stages=stages)
+        except (KeyError, TypeError, ValueError) as error:
+            raise ValueError(f"{path} is no trace: expected a file that Trace.save wrote") from error
 
     def __len__(self) -> int:
         return len(self._records)
@@ -133,7 +155,7 @@ class Trace(Sequence[TraceRecord]):
         chain: dict[str, TraceRecord] = {}
         while at is not None and at.id not in chain:
             chain[at.id] = at
-            at = self.find(at.cause)
+            at = led_by(at.cause, self.find)
         return list(chain.values())
 
     def to_pandas(self) -> pd.DataFrame:
@@ -157,6 +179,11 @@ class Trace(Sequence[TraceRecord]):
         return f"<div>{count:,} records{left_out}: <code>.to_pandas()</code> has all{frame.to_html()}</div>"
 
 
+def led_by(cause: str, find: Callable[[str], Found | None]) -> Found | None:
+    """What `find` has for the id `cause`; when that is of a command which the trace does not keep, for its event."""
+    return find(cause) or find(cause.rpartition(".")[0])
+
+
 def records_of(machine: Machine, event: Word, commands: Sequence[Word], *, detailed: bool) -> list[TraceRecord]:
     """The records of one handled event and its commands, without the bulk of single buffers unless `detailed`."""
     event_id = machine.event_id
@@ -170,7 +197,6 @@ def records_of(machine: Machine, event: Word, commands: Sequence[Word], *, detai
         if keeps(command, detailed):
             command_id = f"{event_id}.{number}"
             records.append(_record(command_id, led_here, machine, "command", command))
-            object.__setattr__(command, "cause", command_id)
     return records
 
 
@@ -185,7 +211,7 @@ def keeps(word: Word, detailed: bool) -> bool:
 
 
 def _record(record_id: str, cause: str, machine: Machine, role: str, word: Word) -> TraceRecord:
-    data = {name: loggable(getattr(word, name)) for name in _field_names(type(word)) if name != "cause"}
+    data = {name: loggable(getattr(word, name)) for name in _field_names(type(word))}
     checkpoint_id = getattr(word, "checkpoint_id", None)
     if checkpoint_id is None:
         checkpoint_id = getattr(getattr(word, "element", None), "checkpoint_id", None)

@@ -9,31 +9,36 @@ StreamTask, and three vocabularies:
 - `kit.protocol.events`: what a host tells a machine (a timer fired, a file was written, a worker died).
 - `kit.protocol.commands`: what a machine asks of its host (start a timer, write a file, deploy the tasks).
 
-Every event that a machine handles has an id, `<machine>#<n>`, and every command carries the id of the event that
-caused it. Followed backwards these ids answer "why?" across machines; see `kit.protocol.trace`.
+A word is a value: it never changes, and says nothing of where it came from. That is in the `Envelope` around it: the
+n-th event of a machine has the id `<machine>#<n>`, the k-th command it led to `<machine>#<n>.<k>`, and whoever hands a
+word on hands on the id of what led to it. Followed backwards these ids answer "why?" across machines; see
+`kit.protocol.trace`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Word:
-    """Anything that crosses the border of a machine. `cause` is the id of the event that led to it ("" when nothing
-    did).
-    """
-
-    cause: str = ""
+    """Anything that crosses the border of a machine."""
 
     bulk: ClassVar[bool] = False
     """True for words about single buffers, which are too many to keep when a cluster runs at speed."""
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Word:
-        """A word does not change once it was given: copies of a world share it."""
+        """A word never changes: copies of a world share it."""
         return self
+
+
+class Envelope(NamedTuple):
+    """A word on its way, and the id of the command, or else the event, that led to it ("" when nothing did)."""
+
+    word: Any
+    cause: str = ""
 
 
 class ProtocolError(Exception):
@@ -54,7 +59,7 @@ def handles(*event_types: type[Word]) -> Callable[[Handler], Handler]:
 
 
 class Machine:
-    """Base of the two machines: looks the handler up, numbers the events, stamps the cause on the commands.
+    """Base of the two machines: looks the handler up, numbers the events, gathers the commands.
 
     Subclasses mark handlers with `@handles(EventType)` and speak through `emit`. State changes only inside `handle`.
     """
@@ -67,7 +72,7 @@ class Machine:
     event_id: str
     """The id of the event being handled, or of the last one."""
     cause: str
-    """The id of what led to the event being handled; a handler that knows better than the event says so here."""
+    """The id of what led to the event being handled; a handler that knows better than the host says so here."""
 
     _handlers: ClassVar[dict[type[Word], str]] = {}
 
@@ -89,10 +94,11 @@ class Machine:
         self.event_id = f"{self.identity}#0"
         self._commands: list[Word] = []
 
-    def handle(self, event: Word, at: int) -> list[Word]:
-        """Take one event at time `at` (ms), change the state, return the commands.
+    def handle(self, event: Word, at: int, cause: str = "") -> list[Word]:
+        """Take one event at time `at` (ms), to which `cause` led, change the state, return the commands.
 
-        Raises ProtocolError for an event type this machine does not know.
+        The k-th command, counted from 1, has the id `<event_id>.<k>`. Raises ProtocolError for an event type that this
+        machine does not know.
         """
         attribute = self._handlers.get(type(event))
         if attribute is None:
@@ -102,7 +108,7 @@ class Machine:
         self.events_handled += 1
         self.event_id = f"{self.identity}#{self.events_handled}"
         self.at = at
-        self.cause = event.cause
+        self.cause = cause
         commands = self._commands = []
         if self.accepts(event):
             getattr(self, attribute)(event)
@@ -113,8 +119,7 @@ class Machine:
         return True
 
     def emit(self, word: Word) -> None:
-        """Give a command, stamped with the event that is being handled."""
-        object.__setattr__(word, "cause", self.event_id)
+        """Give a command."""
         self._commands.append(word)
 
     def validate(self) -> None:

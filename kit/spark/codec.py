@@ -31,7 +31,7 @@ from kit.protocol.properties import (
 from kit.protocol.reasons import CheckpointFailureReason
 from kit.protocol.tasks import ExecutionState, TaskRestore
 from kit.protocol.trace import TraceRecord
-from kit.protocol.words import Word
+from kit.protocol.words import Envelope, Word
 from kit.spark.wire import ControlMessage
 from kit.state.operator_state import OperatorSubtaskState, TaskStateSnapshot
 from kit.state.rescale_mappings import (
@@ -232,24 +232,31 @@ _DECODERS: dict[Any, Callable[[Any, dict[str, Any], Sequence[bytes]], Any]] = {
 # --- what is said on the control socket -------------------------------------------------------------------------------
 
 
-def pack_words(kind: str, words: Iterable[Word], records: Iterable[TraceRecord] = ()) -> ControlMessage:
-    """Words, and records of what led to them, as one control message."""
+def pack_words(kind: str, words: Iterable[Envelope], records: Iterable[TraceRecord] = ()) -> ControlMessage:
+    """Words in their envelopes, and records of what led to them, as one control message."""
     blobs: list[bytes] = []
-    content = {WORDS: [encode(word, blobs) for word in words]}
+    content = {WORDS: [[encode(word, blobs), cause] for word, cause in words]}
     rows = [[encode(getattr(record, field), blobs) for field in _RECORD_FIELDS] for record in records]
     if rows:
         content[RECORDS] = rows
     return ControlMessage(kind, content, blobs)
 
 
-def unpack_words(message: ControlMessage, base: type[Word]) -> tuple[list[Any], list[TraceRecord]]:
-    """The words and records of a control message; CodecError unless every word is a `base`."""
-    words = decode(message.fields.get(WORDS, []), message.blobs)
-    for word in words:
-        if not isinstance(word, base):
-            raise CodecError(f"a {type(word).__name__} where a {base.__name__} is expected")
+def unpack_words(message: ControlMessage, base: type[Word]) -> tuple[list[Envelope], list[TraceRecord]]:
+    """The words and records of a control message; CodecError unless every word is a `base` in an envelope."""
+    words = [_envelope(each, message.blobs, base) for each in message.fields.get(WORDS, [])]
     rows = decode(message.fields.get(RECORDS, []), message.blobs)
     return words, [TraceRecord(*row) for row in rows]
+
+
+def _envelope(value: Any, blobs: Sequence[bytes], base: type[Word]) -> Envelope:
+    match value:
+        case [content, str(cause)]:
+            word = decode(content, blobs)
+            if isinstance(word, base):
+                return Envelope(word, cause)
+            raise CodecError(f"a {type(word).__name__} where a {base.__name__} is expected")
+    raise CodecError(f"expected a {base.__name__} and the id of what led to it, found {str(value)[:60]}")
 
 
 _RECORD_FIELDS = tuple(field.name for field in fields(TraceRecord))

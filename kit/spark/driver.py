@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from kit.coordinator.master_hooks import MasterHook, MasterHooks
-from kit.draw.stage import Stage
+from kit.graph.epoch_shape import epoch_shape
 from kit.graph.execution_graph import ExecutionGraph
 from kit.graph.job_graph import JobGraph
 from kit.host.job_files import JobFiles
@@ -53,7 +53,7 @@ from kit.protocol.events import (
 from kit.protocol.messages import JobMessage, OperatorEventToTask, TaskMessage, TaskStateChanged
 from kit.protocol.tasks import ExecutionState, split_task_name
 from kit.protocol.trace import Trace, TraceRecord
-from kit.protocol.words import Word
+from kit.protocol.words import Envelope, Word
 from kit.spark.auth import new_secret
 from kit.spark.background import Background, HostClock
 from kit.spark.codec import CodecError, pack_words, unpack_words
@@ -102,6 +102,7 @@ class DriverSettings:
 @dataclass(frozen=True, slots=True)
 class _Answered:
     event: Word
+    cause: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,16 +263,18 @@ class JobDriver:
     def _is_over(self) -> JobFailedError:
         return self.error or JobFailedError(f"job {self.job.name} has ended: it is {self.master.status.name}")
 
-    def _handle(self, event: Word) -> None:
+    def _handle(self, event: Word, cause: str = "") -> None:
         with self.lock:
-            commands = self.master.handle(event, self._now())
+            commands = self.master.handle(event, self._now(), cause)
+            event_id = self.master.event_id
             self.trace.record(self.master, event, commands)
-        messages: dict[int, list[TaskMessage]] = {}
-        for command in commands:
+        messages: dict[int, list[Envelope]] = {}
+        for number, command in enumerate(commands, 1):
+            led_by = f"{event_id}.{number}"
             if isinstance(command, TaskMessage):
-                messages.setdefault(split_task_name(command.task)[1], []).append(command)
+                messages.setdefault(split_task_name(command.task)[1], []).append(Envelope(command, led_by))
             else:
-                self._CARRY_OUT.get(type(command), JobDriver._begin)(self, command)
+                self._CARRY_OUT.get(type(command), JobDriver._begin)(self, command, led_by)
         for slot, words in messages.items():
             self._send(slot, words)
 
@@ -284,7 +287,7 @@ class JobDriver:
         self._handle(item.make(self._request_count))
 
     def _answered(self, item: _Answered) -> None:
-        self._handle(item.event)
+        self._handle(item.event, item.cause)
 
     def _background_failed(self, item: _Failed) -> None:
         raise item.error
@@ -317,10 +320,10 @@ class JobDriver:
             self._lose(epoch, slot, str(error))
             return
         self._extend_trace(records)
-        for word in words:
+        for word, cause in words:
             if isinstance(word, TaskStateChanged) and word.state is ExecutionState.FAILED:
                 self._worker_traceback = word.traceback
-            self._handle(word)
+            self._handle(word, cause)
 
     def _extend_trace(self, records: Sequence[TraceRecord]) -> None:
         limit = self.settings.trace_records
@@ -405,9 +408,9 @@ class JobDriver:
 
     # --- commands -------------------------------------------------------------------------------------------------
 
-    def _send(self, slot: int, words: list[TaskMessage]) -> None:
+    def _send(self, slot: int, words: list[Envelope]) -> None:
         epoch = self._epoch
-        words = [word for word in words if epoch is not None and word.attempt == epoch.number]
+        words = [each for each in words if epoch is not None and each.word.attempt == epoch.number]
         if epoch is None or not words or epoch.stop is not None:
             return
         if len(epoch.connected) < epoch.slots:
@@ -415,50 +418,42 @@ class JobDriver:
         else:
             self._deliver(slot, words)
 
-    def _deliver(self, slot: int, words: list[TaskMessage]) -> None:
+    def _deliver(self, slot: int, words: list[Envelope]) -> None:
         """What cannot be delivered since the connection is over is lost with the slot, of which the inbox will tell."""
         try:
             self._server.send(slot, pack_words(DELIVER, words))
         except (TypeError, ValueError) as error:
-            lost = [word for word in words if isinstance(word, OperatorEventToTask)]
+            lost = [each for each in words if isinstance(each.word, OperatorEventToTask)]
             if not lost:
                 raise
-            for word in lost:
-                self._inbox.put(_Answered(_lost(word, str(error))))
+            for word, cause in lost:
+                self._inbox.put(_Answered(_lost(word, str(error)), cause))
 
-    def _begin(self, command: Word) -> None:
+    def _begin(self, command: Word, cause: str) -> None:
         """What reads or writes goes to the background."""
-        self._background.submit(lambda: self._carry_out(command))
+        self._background.submit(lambda: self._carry_out(command, cause))
 
-    def _carry_out(self, command: Word) -> _Answered | None:
+    def _carry_out(self, command: Word, cause: str) -> _Answered | None:
         """On the background thread."""
         try:
             answer = self._files.carry_out(command)
         except Exception as error:
             logger.warning("job %s: %s: %s", self.job.name, type(command).__name__, error)
             answer = failure_of(command, error)
-        if answer is None:
-            return None
-        object.__setattr__(answer, "cause", command.cause)
-        return _Answered(answer)
+        return None if answer is None else _Answered(answer, cause)
 
-    def _schedule(self, command: ScheduleTimer) -> None:
+    def _schedule(self, command: ScheduleTimer, cause: str) -> None:
         name = command.timer
-        self._timers[name] = (command.due_ms, lambda: self._handle(TimerFired(timer=name, cause=command.cause)))
+        self._timers[name] = (command.due_ms, lambda: self._handle(TimerFired(timer=name), cause))
 
-    def _cancel_timer(self, command: CancelTimer) -> None:
+    def _cancel_timer(self, command: CancelTimer, cause: str) -> None:
         self._timers.pop(command.timer, None)
 
-    def _coordinator_turn(self, command: ScheduleCoordinatorCheckpoint) -> None:
-        self._inbox.put(
-            _Answered(
-                CheckpointOperatorCoordinator(
-                    checkpoint_id=command.checkpoint_id, operator_id=command.operator_id, cause=command.cause
-                )
-            )
-        )
+    def _coordinator_turn(self, command: ScheduleCoordinatorCheckpoint, cause: str) -> None:
+        answer = CheckpointOperatorCoordinator(checkpoint_id=command.checkpoint_id, operator_id=command.operator_id)
+        self._inbox.put(_Answered(answer, cause))
 
-    def _start_epoch(self, command: StartEpoch) -> None:
+    def _start_epoch(self, command: StartEpoch, cause: str) -> None:
         ticket = SlotTicket(
             job=self.job,
             epoch=command.epoch,
@@ -473,10 +468,10 @@ class JobDriver:
             local_state=self._local_state,
         )
         epoch = Epoch(command.epoch, ticket.slots)
-        stage = Stage.of(ExecutionGraph(self.job, command.parallelism, command.max_parallelism), command.epoch)
+        graph = ExecutionGraph(self.job, command.parallelism, command.max_parallelism)
         with self.lock:
             self._epoch = epoch
-            self.trace.stages.append(stage)
+            self.trace.stages.append(epoch_shape(graph, command.epoch))
         self._worker_traceback = ""
         self._in(_START_TIMER, int(self.settings.start_timeout_s * 1000), lambda: self._start_timed_out(epoch))
         epoch.gang = self.launch(ticket, lambda error: self._inbox.put(GangEnded(epoch.number, error)))
@@ -490,14 +485,14 @@ class JobDriver:
             f"{self.settings.start_timeout_s:g} s: are Spark's slots taken by other work?",
         )
 
-    def _stop_epoch(self, command: StopEpoch) -> None:
+    def _stop_epoch(self, command: StopEpoch, cause: str) -> None:
         epoch = self._epoch
         if epoch is None or epoch.number != command.epoch:
-            self._inbox.put(_Answered(EpochEnded(epoch=command.epoch, cause=command.cause)))
+            self._inbox.put(_Answered(EpochEnded(epoch=command.epoch), cause))
             return
         if epoch.stop is not None:
             return
-        epoch.stop = command
+        epoch.stop = Envelope(command, cause)
         for timer in (_START_TIMER, _PEER_TIMER):
             self._timers.pop(timer, None)
         self._server.fence(command.epoch + 1, for_good=self.master.ending_as is not None)
@@ -525,14 +520,14 @@ class JobDriver:
         self._cleaner.submit(lambda: self._dispose(locations))
         with self.lock:
             self._epoch = None
-        self._handle(EpochEnded(epoch=epoch.number, cause=epoch.stop.cause))
+        self._handle(EpochEnded(epoch=epoch.number), epoch.stop.cause)
 
-    def _answer(self, command: CompleteRequest) -> None:
+    def _answer(self, command: CompleteRequest, cause: str) -> None:
         answer = self._requests.pop(command.request_id, None)
         if answer is not None:
             answer.set_result(command)
 
-    def _status_changed(self, command: JobStatusChanged) -> None:
+    def _status_changed(self, command: JobStatusChanged, cause: str) -> None:
         status = JobStatus[command.status]
         if status is JobStatus.RESTARTING:
             logger.warning("job %s restarts: %s", self.job.name, command.error)
@@ -541,26 +536,26 @@ class JobDriver:
                 self.error = JobFailedError(command.error, self._worker_traceback)
             self._cleaner.submit(_CleanedUp)
 
-    def _noted(self, command: Note) -> None:
+    def _noted(self, command: Note, cause: str) -> None:
         if command.kind == "AllTasksRunning":
             self.running.set()
 
-    def _discard(self, command: DiscardState) -> None:
+    def _discard(self, command: DiscardState, cause: str) -> None:
         """Delete what is there; what a slot writes there yet is deleted when the epoch has ended."""
         if command.location is not None:
             self._discarded.add(command.location)
-        self._clean(command)
+        self._clean(command, cause)
 
-    def _clean(self, command: Word) -> None:
+    def _clean(self, command: Word, cause: str) -> None:
         """What deletes goes to a background of its own, in order: nothing waits for it."""
-        self._cleaner.submit(lambda: self._carry_out(command))
+        self._cleaner.submit(lambda: self._carry_out(command, cause))
 
     def _dispose(self, locations: set[str]) -> None:
         for location in locations:
             with _logged(f"job {self.job.name} leaves {location} behind"):
                 self._storage.dispose_on_failure(CheckpointLocation(location))
 
-    _CARRY_OUT: ClassVar[dict[type[Word], Callable[[JobDriver, Any], None]]] = {
+    _CARRY_OUT: ClassVar[dict[type[Word], Callable[[JobDriver, Any, str], None]]] = {
         ScheduleTimer: _schedule,
         CancelTimer: _cancel_timer,
         ScheduleCoordinatorCheckpoint: _coordinator_turn,
@@ -576,9 +571,7 @@ class JobDriver:
 
 
 def _lost(word: OperatorEventToTask, error: str) -> OperatorEventLost:
-    return OperatorEventLost(
-        task=word.task, attempt=word.attempt, operator_id=word.operator_id, error=error, cause=word.cause
-    )
+    return OperatorEventLost(task=word.task, attempt=word.attempt, operator_id=word.operator_id, error=error)
 
 
 @contextlib.contextmanager

@@ -10,8 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from kit.protocol.commands import StopEpoch
-from kit.protocol.messages import TaskMessage
+from kit.protocol.words import Envelope
 from kit.spark.control import SlotHello
 from kit.spark.slot import SlotTicket
 
@@ -47,9 +46,9 @@ class Epoch:
     joined: dict[int, SlotHello] = field(default_factory=dict)
     connected: set[int] = field(default_factory=set)
     left: set[int] = field(default_factory=set)
-    waiting: dict[int, list[TaskMessage]] = field(default_factory=dict)
+    waiting: dict[int, list[Envelope]] = field(default_factory=dict)
     """Messages for slots, until all slots have connected."""
-    stop: StopEpoch | None = None
+    stop: Envelope | None = None
     lost: bool = False
     gang_ended: bool = False
 
@@ -58,7 +57,7 @@ class Epoch:
         """Whether nothing of the epoch runs any more."""
         return self.gang_ended and self.left >= self.joined.keys()
 
-    def take_waiting(self) -> list[tuple[int, list[TaskMessage]]]:
+    def take_waiting(self) -> list[tuple[int, list[Envelope]]]:
         """The messages that waited, each slot's once."""
         waiting, self.waiting = self.waiting, {}
         return list(waiting.items())

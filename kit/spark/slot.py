@@ -29,7 +29,8 @@ from kit.graph.execution_graph import ExecutionGraph
 from kit.graph.job_graph import JobGraph
 from kit.host.task_files import TaskFiles
 from kit.protocol.elements import Buffer
-from kit.protocol.messages import JobMessage, TaskMessage
+from kit.protocol.messages import TaskMessage
+from kit.protocol.words import Envelope
 from kit.spark.background import Background, HostClock
 from kit.spark.channels import CreditArrived, DataPlane, ElementArrived, PeerEnded, PeerLost
 from kit.spark.codec import decode_element, pack_words, unpack_words
@@ -100,7 +101,7 @@ class Slot:
         self._inbox: queue.SimpleQueue[Any] = queue.SimpleQueue() if inbox is None else inbox
         self._over = False
         self._job_is_over = self._is_alone = False
-        self._said: list[JobMessage] = []
+        self._said: list[Envelope] = []
         self._records_due_s = 0.0
         self._rows_told = 0
         self._rows_due_s = 0.0
@@ -248,8 +249,8 @@ class Slot:
             self._connect(item.message)
         elif kind == DELIVER:
             assert self._host is not None
-            for message in unpack_words(item.message, TaskMessage)[0]:
-                self._host.message(message)
+            for message, cause in unpack_words(item.message, TaskMessage)[0]:
+                self._host.message(message, cause)
         else:
             raise ValueError(f"the driver said {kind!r}, expected {CONNECT!r}, {DELIVER!r} or {LEAVE!r}")
 

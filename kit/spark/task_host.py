@@ -59,7 +59,7 @@ from kit.protocol.events import (
 from kit.protocol.messages import JobMessage, TaskMessage
 from kit.protocol.tasks import ExecutionState
 from kit.protocol.trace import TraceRecord, keeps, records_of
-from kit.protocol.words import Word
+from kit.protocol.words import Envelope, Word
 from kit.spark.background import Background
 from kit.spark.channels import Route
 from kit.spark.codec import encode_element
@@ -90,6 +90,7 @@ class TaskAnswer:
 
     task: StreamTask
     event: Word
+    cause: str
 
 
 class TaskHost:
@@ -105,7 +106,7 @@ class TaskHost:
         epoch: int,
         files: TaskFiles,
         wires: Wires,
-        say: Callable[[JobMessage], None],
+        say: Callable[[Envelope], None],
         background: Background,
         now: Callable[[], int],
     ) -> None:
@@ -128,8 +129,8 @@ class TaskHost:
         self._say = say
         self._background = background
         self._now = now
-        self._ready: deque[tuple[StreamTask, Word]] = deque()
-        self._timers: dict[tuple[str, str], ScheduleTimer] = {}
+        self._ready: deque[tuple[StreamTask, Word, str]] = deque()
+        self._timers: dict[tuple[str, str], tuple[ScheduleTimer, str]] = {}
         self._cancelled: set[tuple[str, int]] = set()
         self._cancelled_files: set[str] = set()
         self._channel_state = SlotChannelState.of(graph, slot)
@@ -141,36 +142,35 @@ class TaskHost:
 
     # --- what comes in --------------------------------------------------------------------------------------------
 
-    def message(self, message: TaskMessage) -> None:
+    def message(self, message: TaskMessage, cause: str = "") -> None:
         """From the JobMaster; what is meant for another attempt is dropped."""
         if message.attempt == self._epoch:
-            self._ready.append((self.tasks[message.task], message))
+            self._ready.append((self.tasks[message.task], message, cause))
 
     def element(self, channel: int, element: Element, cause: str = "") -> None:
         """From a task of another slot."""
-        event = ElementReceived(channel=channel, element=element, cause=cause)
-        self._ready.append((self._receivers[channel], event))
+        self._ready.append((self._receivers[channel], ElementReceived(channel=channel, element=element), cause))
 
     def credit(self, channel: int, credits: int) -> None:
         """From a task of another slot."""
-        self._ready.append((self._senders[channel], CreditReceived(channel=channel, credits=credits)))
+        self._ready.append((self._senders[channel], CreditReceived(channel=channel, credits=credits), ""))
 
     def answer(self, answer: TaskAnswer) -> None:
         """From the background."""
         if isinstance(answer.event, ChannelStateFileWritten | ChannelStateFileFailed):
             self._channel_state.file_answer(answer.event)
-            self._work_on_channel_state(answer.event.cause)
+            self._work_on_channel_state(answer.cause)
         else:
-            self._ready.append((answer.task, answer.event))
+            self._ready.append((answer.task, answer.event, answer.cause))
 
     def fire_timers(self) -> None:
         """Let every timer fire that is due."""
         if self.next_timer_ms is None or self.next_timer_ms > (now := self._now()):
             return
-        for (task, _), timer in sorted(self._timers.items(), key=lambda item: item[1].due_ms):
+        for (task, name), (timer, cause) in sorted(self._timers.items(), key=lambda item: item[1][0].due_ms):
             if timer.due_ms <= now:
-                del self._timers[task, timer.timer]
-                self._ready.append((self.tasks[task], TimerFired(timer=timer.timer, cause=timer.cause)))
+                del self._timers[task, name]
+                self._ready.append((self.tasks[task], TimerFired(timer=name), cause))
         self._find_next_timer()
 
     # --- work -----------------------------------------------------------------------------------------------------
@@ -190,7 +190,7 @@ class TaskHost:
         for task in self._in_turn():
             turns = TURNS_A_ROUND
             while turns and task.available:
-                self._handle(task, _TURN)
+                self._handle(task, _TURN, "")
                 self._handle_ready()
                 turns -= 1
                 worked = True
@@ -210,126 +210,120 @@ class TaskHost:
         while ready:
             self._handle(*ready.popleft())
 
-    def _handle(self, task: StreamTask, event: Word) -> None:
+    def _handle(self, task: StreamTask, event: Word, cause: str) -> None:
         if task.state.is_terminal and isinstance(event, ElementReceived):
             return  # it has ended; its credits may still set free what it sent last
         started_s = time.perf_counter()
-        commands = task.handle(event, self._now())
+        commands = task.handle(event, self._now(), cause)
+        event_id = task.event_id
         self._handled_in_s = time.perf_counter() - started_s
         if keeps(event, False) or any(keeps(command, False) for command in commands):
             self.records += records_of(task, event, commands, detailed=False)
-        for command in commands:
-            self._CARRY_OUT.get(type(command), TaskHost._tell_master)(self, task, command)
+        for number, command in enumerate(commands, 1):
+            self._CARRY_OUT.get(type(command), TaskHost._tell_master)(self, task, command, f"{event_id}.{number}")
 
     # --- commands -------------------------------------------------------------------------------------------------
 
-    def _send(self, task: StreamTask, command: SendElement) -> None:
+    def _send(self, task: StreamTask, command: SendElement, cause: str) -> None:
         # `priority` stays with the machines: what a channel's credits let onto the wire arrives before the event, and
         # is the receiver's to keep. Overtaking it here would put it in neither snapshot.
         channel, element = command.channel, command.element
         receiver = self._receivers.get(channel)
         if receiver is not None:
-            self._ready.append((receiver, ElementReceived(channel=channel, element=element, cause=command.cause)))
+            self._ready.append((receiver, ElementReceived(channel=channel, element=element), cause))
         elif isinstance(element, Buffer):
             self._wires.send(channel, element.batch)
         else:
-            self._wires.send(channel, encode_element(element, command.cause))
+            self._wires.send(channel, encode_element(element, cause))
 
-    def _grant(self, task: StreamTask, command: GrantCredit) -> None:
+    def _grant(self, task: StreamTask, command: GrantCredit, cause: str) -> None:
         sender = self._senders.get(command.channel)
         if sender is not None:
-            self._ready.append((sender, CreditReceived(channel=command.channel, credits=command.credits)))
+            self._ready.append((sender, CreditReceived(channel=command.channel, credits=command.credits), cause))
         else:
             self._wires.grant(command.channel, command.credits)
 
-    def _read_split(self, task: StreamTask, command: ReadSplit) -> None:
-        answer = self._answer_to(command)
+    def _read_split(self, task: StreamTask, command: ReadSplit, cause: str) -> None:
+        answer = self._answer_to(command, self._files.carry_out)
         assert answer is not None
         if isinstance(answer, SplitRead) and answer.batch is not None:
             self.rows_read += answer.batch.num_rows
-        self._ready.append((task, answer))
+        self._ready.append((task, answer, cause))
 
-    def _start(self, task: StreamTask, command: Word) -> None:
-        self._background.submit(lambda: _task_answer(task, self._answer_to(command)))
+    def _start(self, task: StreamTask, command: Word, cause: str) -> None:
+        self._background.submit(lambda: _task_answer(task, self._answer_to(command, self._files.carry_out), cause))
 
-    def _write_snapshot(self, task: StreamTask, command: WriteSnapshot) -> None:
+    def _write_snapshot(self, task: StreamTask, command: WriteSnapshot, cause: str) -> None:
         sync_ms = round(self._handled_in_s * 1000)
-        self._background.submit(lambda: _task_answer(task, self._write(task, command, sync_ms)))
+        self._background.submit(lambda: _task_answer(task, self._write(task, command, sync_ms), cause))
 
     def _write(self, task: StreamTask, command: WriteSnapshot, sync_ms: int) -> Word | None:
         """On the background thread."""
         key = (task.name, command.checkpoint_id)
         if key in self._cancelled:
             return None
-        answer = self._answer_to(command)
-        if isinstance(answer, SnapshotWritten):
-            object.__setattr__(answer, "sync_ms", sync_ms)
-            if key in self._cancelled:
-                self._files.undo(command, answer)
-                return None
+        answer = self._answer_to(command, lambda command: self._files.write_snapshot(command, sync_ms))
+        if isinstance(answer, SnapshotWritten) and key in self._cancelled:
+            self._files.undo(command, answer)
+            return None
         return answer
 
-    def _cancel_snapshot(self, task: StreamTask, command: CancelSnapshot) -> None:
+    def _cancel_snapshot(self, task: StreamTask, command: CancelSnapshot, cause: str) -> None:
         self._cancelled.add((task.name, command.checkpoint_id))
 
-    def _submit_channel_state(self, task: StreamTask, command: SubmitChannelState) -> None:
+    def _submit_channel_state(self, task: StreamTask, command: SubmitChannelState, cause: str) -> None:
         self._channel_state.submit(command.request)
-        self._work_on_channel_state(command.cause)
+        self._work_on_channel_state(cause)
 
     def _work_on_channel_state(self, cause: str) -> None:
         answers, jobs = self._channel_state.work()
         for job in jobs:
-            object.__setattr__(job, "cause", cause)
             if isinstance(job, CancelChannelStateFile):
                 self._cancelled_files.add(job.file_name)
             else:
-                self._write_channel_state(self.tasks[job.task], job)
+                self._write_channel_state(self.tasks[job.task], job, cause)
         for answer in answers:
-            object.__setattr__(answer.event, "cause", cause)
-            self._ready.append((self.tasks[answer.task], answer.event))
+            self._ready.append((self.tasks[answer.task], answer.event, cause))
 
-    def _write_channel_state(self, task: StreamTask, job: WriteChannelStateFile) -> None:
-        self._background.submit(lambda: _task_answer(task, self._write_file(job)))
+    def _write_channel_state(self, task: StreamTask, job: WriteChannelStateFile, cause: str) -> None:
+        self._background.submit(lambda: _task_answer(task, self._write_file(job), cause))
 
     def _write_file(self, job: WriteChannelStateFile) -> Word | None:
         """On the background thread."""
         if job.file_name in self._cancelled_files:
             return None
-        answer = self._answer_to(job)
+        answer = self._answer_to(job, self._files.carry_out)
         if isinstance(answer, ChannelStateFileWritten) and job.file_name in self._cancelled_files:
             self._files.undo_channel_state(answer)
             return None
         return answer
 
-    def _answer_to(self, command: Word) -> Word | None:
+    def _answer_to(self, command: Any, carry_out: Callable[[Any], Word | None]) -> Word | None:
         try:
-            answer = self._files.carry_out(command)
+            return carry_out(command)
         except Exception as error:
-            answer = failure_of(command, error)
-        if answer is not None:
-            object.__setattr__(answer, "cause", command.cause)
-        return answer
+            return failure_of(command, error)
 
-    def _schedule(self, task: StreamTask, command: ScheduleTimer) -> None:
-        self._timers[task.name, command.timer] = command
+    def _schedule(self, task: StreamTask, command: ScheduleTimer, cause: str) -> None:
+        self._timers[task.name, command.timer] = command, cause
         self._find_next_timer()
 
-    def _cancel_timer(self, task: StreamTask, command: CancelTimer) -> None:
+    def _cancel_timer(self, task: StreamTask, command: CancelTimer, cause: str) -> None:
         self._timers.pop((task.name, command.timer), None)
         self._find_next_timer()
 
     def _find_next_timer(self) -> None:
-        self.next_timer_ms = min((timer.due_ms for timer in self._timers.values()), default=None)
+        self.next_timer_ms = min((timer.due_ms for timer, _ in self._timers.values()), default=None)
 
-    def _tell_master(self, task: StreamTask, command: Word) -> None:
+    def _tell_master(self, task: StreamTask, command: Word, cause: str) -> None:
         if not isinstance(command, JobMessage):
             raise TypeError(f"{task.name} asked for {command!r}, which this host cannot carry out")
-        self._say(command)
+        self._say(Envelope(command, cause))
 
-    def _nothing(self, task: StreamTask, command: Word) -> None:
+    def _nothing(self, task: StreamTask, command: Word, cause: str) -> None:
         """The trace has it."""
 
-    _CARRY_OUT: dict[type[Word], Callable[[TaskHost, StreamTask, Any], None]] = {
+    _CARRY_OUT: dict[type[Word], Callable[[TaskHost, StreamTask, Any, str], None]] = {
         SendElement: _send,
         GrantCredit: _grant,
         ReadSplit: _read_split,
@@ -357,5 +351,5 @@ def _slot_of(task: str) -> int:
     return int(task.rpartition("/")[2])
 
 
-def _task_answer(task: StreamTask, event: Word | None) -> TaskAnswer | None:
-    return None if event is None else TaskAnswer(task, event)
+def _task_answer(task: StreamTask, event: Word | None, cause: str) -> TaskAnswer | None:
+    return None if event is None else TaskAnswer(task, event, cause)

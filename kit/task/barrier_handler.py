@@ -18,6 +18,7 @@ from typing import Protocol
 from kit.channel.input_channel import InputChannel
 from kit.channel.input_gate import InputGates
 from kit.protocol.elements import CancelCheckpointMarker, CheckpointBarrier
+from kit.protocol.notes import NoteKind
 from kit.protocol.reasons import CheckpointFailureReason
 from kit.task.checkpoint_metrics import CheckpointMetricsBuilder
 
@@ -53,7 +54,7 @@ class BarrierActions(Protocol):
     def cancel_alignment_timeout(self) -> None:
         """Do not, after all."""
 
-    def note_barrier(self, kind: str, checkpoint_id: int, **data: object) -> None:
+    def note_barrier(self, kind: NoteKind, checkpoint_id: int, **data: object) -> None:
         """Tell the trace."""
 
 

@@ -20,6 +20,7 @@ from typing import NamedTuple
 from kit.channel.input_channel import InputChannel
 from kit.channel.input_gate import InputGates
 from kit.protocol.elements import CancelCheckpointMarker, CheckpointBarrier
+from kit.protocol.notes import NoteKind
 from kit.protocol.reasons import CheckpointException, CheckpointFailureReason
 from kit.protocol.words import ProtocolError
 from kit.task.barrier_handler import NO_CHECKPOINT, BarrierActions, CheckpointBarrierHandler
@@ -269,7 +270,7 @@ class SingleCheckpointBarrierHandler(CheckpointBarrierHandler):
             self._collecting = False
             self._actions.all_barriers_received(self.current_checkpoint_id)
 
-    def _note_taken(self, kind: str, barrier: CheckpointBarrier, channel: InputChannel) -> None:
+    def _note_taken(self, kind: NoteKind, barrier: CheckpointBarrier, channel: InputChannel) -> None:
         awaited = [waiting.number for waiting in self.awaited_channels]
         self._actions.note_barrier(kind, barrier.checkpoint_id, channel=channel.number, awaited=awaited)
 

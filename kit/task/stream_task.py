@@ -81,6 +81,7 @@ from kit.protocol.messages import (
     TaskStateChanged,
     TriggerTaskCheckpoint,
 )
+from kit.protocol.notes import NoteKind
 from kit.protocol.reasons import CheckpointException, CheckpointFailureReason
 from kit.protocol.snapshots import Effect
 from kit.protocol.tasks import ExecutionState
@@ -136,10 +137,10 @@ class StreamTask(Machine):
 
     # --- the host's view ------------------------------------------------------------------------------------------
 
-    def handle(self, event: Word, at: int) -> list[Word]:
+    def handle(self, event: Word, at: int, cause: str = "") -> list[Word]:
         """Take one event; an error in the task's own code ends in state FAILED instead of an exception."""
         try:
-            return super().handle(event, at)
+            return super().handle(event, at, cause)
         except ProtocolError:
             raise
         except Exception as error:
@@ -458,7 +459,7 @@ class StreamTask(Machine):
         """It does not wait any more."""
         self.emit(CancelTimer(timer=ALIGNMENT_TIMEOUT))
 
-    def note_barrier(self, kind: str, checkpoint_id: int, **data: object) -> None:
+    def note_barrier(self, kind: NoteKind, checkpoint_id: int, **data: object) -> None:
         """Tell the trace what the barrier handler did."""
         self.emit(Note(kind=kind, checkpoint_id=checkpoint_id, data=data))
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from kit.draw.stage import Stage, StageChannel, StageVertex
+from kit.draw.stage import Stage
 from kit.protocol.commands import GrantCredit, JobStatusChanged, Note, SendElement, StartEpoch, WriteSnapshot
 from kit.protocol.elements import Buffer, CheckpointBarrier, Element, Watermark
 from kit.protocol.events import ElementReceived, ProcessInput, SlotLost, SnapshotWritten, StartJob, TimerFired
@@ -21,9 +21,10 @@ from kit.protocol.messages import (
     TriggerTaskCheckpoint,
 )
 from kit.protocol.options import CheckpointOptions
+from kit.protocol.shape import ShapeChannel, ShapeVertex
 from kit.protocol.tasks import ExecutionState, TaskRestore
 from kit.protocol.trace import Trace
-from kit.protocol.words import Machine, Word
+from kit.protocol.words import Envelope, Machine, Word
 from kit.state.operator_state import TaskStateSnapshot
 
 
@@ -34,11 +35,11 @@ def stage(epoch: int = 1, counts: int = 2, sources: int = 2) -> Stage:
     return Stage(
         epoch,
         (
-            StageVertex("source", ("clicks", "parse"), sources),
-            StageVertex("count", ("count per page",), counts),
-            StageVertex("sink", ("write files",), 1),
+            ShapeVertex("source", ("clicks", "parse"), sources),
+            ShapeVertex("count", ("count per page",), counts),
+            ShapeVertex("sink", ("write files",), 1),
         ),
-        tuple(StageChannel(number, *pair) for number, pair in enumerate(pairs)),
+        tuple(ShapeChannel(number, *pair) for number, pair in enumerate(pairs)),
     )
 
 
@@ -49,17 +50,22 @@ class Script:
         self.trace = Trace(detailed=detailed)
         self.machines: dict[str, Machine] = {}
         self.at = 0
+        self._given: dict[int, Envelope] = {}
+        """What the machines have given, by identity: a word that is handled later was led to by that command."""
 
-    def __call__(self, name: str, event: Word, *commands: Word, after: int = 1) -> None:
-        """`after` ms later machine `name` handles the event and gives the commands."""
+    def __call__(self, name: str, event: Word, *commands: Word, after: int = 1, cause: str = "") -> None:
+        """`after` ms later machine `name` handles the event, to which `cause` led, and gives the commands."""
         machine = self.machines.setdefault(name, Machine(name))
         self.at += after
-        machine.at, machine.cause = self.at, event.cause
+        machine.at, machine.cause = self.at, cause or self._led_to(event)
         machine.events_handled += 1
         machine.event_id = f"{machine.identity}#{machine.events_handled}"
-        for command in commands:
-            object.__setattr__(command, "cause", machine.event_id)
+        for number, command in enumerate(commands, 1):
+            self._given[id(command)] = Envelope(command, f"{machine.event_id}.{number}")
         self.trace.record(machine, event, commands)
+
+    def _led_to(self, word: Word) -> str:
+        return self._given[id(word)].cause if id(word) in self._given else ""
 
     def send(self, task: str, channel: int, element: Element) -> SendElement:
         """The task sends this element."""
@@ -69,7 +75,7 @@ class Script:
 
     def receive(self, task: str, sent: SendElement) -> None:
         """It arrives."""
-        self(task, ElementReceived(cause=sent.cause, channel=sent.channel, element=sent.element))
+        self(task, ElementReceived(channel=sent.channel, element=sent.element), cause=self._led_to(sent))
 
 
 def rows(count: int) -> Buffer:

@@ -6,12 +6,12 @@ import json
 from itertools import compress
 from typing import Any
 
-from kit.draw.captions import CAPTIONS, caption_of
-from kit.draw.frames import LEVELS, MAIN, MILESTONE, Frame, film, frames
+from kit.draw.frames import Frame, film, frames
 from kit.draw.frames import story as story_of
+from kit.draw.kinds import MILESTONE
 from kit.draw.scene import Scene
 from kit.draw.steps import steps
-from kit.protocol.trace import Trace, TraceRecord
+from kit.protocol.trace import Trace
 from tests.draw.labs import lab_of
 from tests.draw.script import stage, story
 
@@ -117,19 +117,3 @@ def test_an_effect_that_was_recorded_first_waits_for_its_cause() -> None:
 
 def test_a_run_in_order_keeps_its_order() -> None:
     assert [record.id for step in steps(story()) for record in step] == [record.id for record in story()]
-
-
-def test_every_kind_that_a_story_tells_has_a_caption() -> None:
-    known = {kind for _, kind in CAPTIONS}
-    assert {kind for kind, level in LEVELS.items() if level >= MAIN} - known == set()
-
-
-def test_other_kinds_are_spelled_out() -> None:
-    record = TraceRecord("job#1", "", 0, "job", "command", "SweepTheFloor", 4, {})
-    assert caption_of(record) == "the JobMaster: Sweep the floor (checkpoint 4)"
-
-
-def test_a_caption_never_fails_for_want_of_a_field() -> None:
-    for role, kind in CAPTIONS:
-        record = TraceRecord("a/0#1", "", 0, "a/0", "event" if role == "*" else role, kind, None, {})
-        assert "{" not in caption_of(record)

@@ -91,6 +91,7 @@ FREE: dict[str, set[str] | None] = {
 }
 # The single files through which bytes come and go.
 DOORS = {
+    "kit/protocol/json_lines.py": {"files"},
     "kit/host/zookeeper.py": {"ZooKeeper"},
     "kit/connectors/files.py": {"files"},
 }

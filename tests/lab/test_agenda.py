@@ -35,12 +35,12 @@ def looked_for(lab: Lab) -> Iterator[Action]:
     """All that may happen, from what is under way and what the tasks hold; nothing that is counted is believed."""
     world, agenda = lab._world, lab._world.agenda
     for (machine, timer), (_, command) in agenda._timers.items():
-        if command.due_ms <= lab.at_ms:
+        if command.word.due_ms <= lab.at_ms:
             yield Action(ActionKind.TIMER, machine, timer)
     for (sender, receiver), (_, queue) in agenda._mail.items():
         if queue:
-            yield Action(ActionKind.MESSAGE, receiver, f"{type(queue[0]).__name__} from {sender}")
-    for number, (machine, command) in agenda._io.items():
+            yield Action(ActionKind.MESSAGE, receiver, f"{type(queue[0].word).__name__} from {sender}")
+    for number, (machine, (command, _)) in agenda._io.items():
         checkpoint_id = getattr(command, "checkpoint_id", None)
         of = "" if checkpoint_id is None else f" of chk-{checkpoint_id}"
         yield Action(ActionKind.IO, machine, f"{type(command).__name__}{of}", number)
@@ -50,7 +50,7 @@ def looked_for(lab: Lab) -> Iterator[Action]:
                 ActionKind.WIRE, channel.target_task, f"{queued[0]!r} from {channel.source_task}", channel.number
             )
     yield from (Action(ActionKind.RUN, name) for name, task in world.tasks.items() if is_available(task))
-    later = [command.due_ms for _, command in agenda._timers.values() if command.due_ms > lab.at_ms]
+    later = [each.word.due_ms for _, each in agenda._timers.values() if each.word.due_ms > lab.at_ms]
     if later:
         yield Action(ActionKind.WAIT, "", str(min(later)))
 

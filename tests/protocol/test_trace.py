@@ -36,14 +36,14 @@ class Relay(Machine):
             self.emit(word)
 
 
-def told(trace: Trace, machine: Relay, event: Word, *given: Word, at: int = 0) -> list[TraceRecord]:
+def told(trace: Trace, machine: Relay, event: Word, *given: Word, at: int = 0, cause: str = "") -> list[TraceRecord]:
     machine.to_give = list(given)
-    return trace.record(machine, event, machine.handle(event, at))
+    return trace.record(machine, event, machine.handle(event, at, cause))
 
 
 def test_an_event_and_its_commands_are_records_with_ids() -> None:
     trace, relay = Trace(), Relay("a")
-    records = told(trace, relay, TimerFired(timer="t", cause="b#3.1"), Note(kind="Seen", data={"x": 1}), at=9)
+    records = told(trace, relay, TimerFired(timer="t"), Note(kind="Seen", data={"x": 1}), at=9, cause="b#3.1")
     assert [(r.id, r.cause, r.role, r.kind, r.at_ms) for r in records] == [
         ("a#1", "b#3.1", "event", "TimerFired", 9),
         ("a#1.1", "a#1", "command", "Seen", 9),
@@ -52,11 +52,23 @@ def test_an_event_and_its_commands_are_records_with_ids() -> None:
     assert records[1].data == {"x": 1}
 
 
-def test_a_command_that_was_recorded_is_the_cause_of_what_follows() -> None:
-    trace, relay = Trace(detailed=True), Relay("a")
-    send = SendElement(channel=1, element=Buffer(BATCH))
-    told(trace, relay, TimerFired(timer="t"), send)
-    assert send.cause == "a#1.1"
+@pytest.mark.parametrize("detailed", [False, True])
+def test_what_a_command_led_to_is_followed_back_whether_the_command_is_kept_or_not(detailed: bool) -> None:
+    trace, relay = Trace(detailed=detailed), Relay("a")
+    told(trace, relay, TimerFired(timer="t"), SendElement(channel=1, element=Buffer(BATCH)))
+    told(trace, Relay("b"), TimerFired(timer="u"), cause="a#1.1")
+    kinds = [record.kind for record in trace.causes("b#1")]
+    assert kinds == ["TimerFired", *(["SendElement"] if detailed else []), "TimerFired"]
+
+
+@pytest.mark.parametrize("detailed", [False, True])
+def test_recording_only_observes(detailed: bool) -> None:
+    word, given = TimerFired(timer="t"), (SendElement(channel=1, element=Buffer(BATCH)), Note(kind="Seen", data={}))
+    before = [repr(each) for each in (word, *given)]
+    relay = Relay("a")
+    told(Trace(detailed=detailed), relay, word, *given, cause="b#3.1")
+    assert [repr(each) for each in (word, *given)] == before
+    assert (relay.event_id, relay.cause, relay.events_handled) == ("a#1", "b#3.1", 1)
 
 
 @pytest.mark.parametrize("detailed", [False, True])
@@ -72,7 +84,7 @@ def test_buffers_are_kept_only_in_detail_and_barriers_always(detailed: bool) -> 
 @pytest.mark.parametrize("detailed", [False, True])
 def test_causes_lead_through_turns_whether_they_are_kept_or_not(detailed: bool) -> None:
     trace, relay = Trace(detailed=detailed), Relay("a")
-    told(trace, relay, ElementReceived(channel=1, element=BARRIER, cause="far"))
+    told(trace, relay, ElementReceived(channel=1, element=BARRIER), cause="far")
     relay.known_cause = "a#1"
     told(trace, relay, ProcessInput(), Note(kind="Aligned", data={}))
     kinds = [record.kind for record in trace.causes(trace[-1])]

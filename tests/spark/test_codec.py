@@ -20,6 +20,7 @@ from kit.protocol.properties import FULL_CHECKPOINT, SavepointFormatType, Savepo
 from kit.protocol.reasons import CheckpointFailureReason
 from kit.protocol.tasks import ExecutionState, TaskRestore
 from kit.protocol.trace import TraceRecord
+from kit.protocol.words import Envelope
 from kit.spark.codec import (
     REGISTERED,
     CodecError,
@@ -37,7 +38,7 @@ from kit.state.operator_state import OperatorSubtaskState, TaskStateSnapshot
 HANDLE = KeyGroupsStateHandle(KeyGroupRange(0, 1), (0, 3), ByteStreamStateHandle("state", b"abcdef"), "state")
 SNAPSHOT = TaskStateSnapshot({"0" * 31 + "1": OperatorSubtaskState(managed_keyed_state=(HANDLE,))})
 SAVEPOINT = SavepointType.terminate(SavepointFormatType.CANONICAL)
-TASK = {"task": "totals/1", "attempt": 3, "cause": "job#7.2"}
+TASK = {"task": "totals/1", "attempt": 3}
 
 TO_TASKS = [
     messages.DeployTask(**TASK, restore=None),
@@ -90,7 +91,8 @@ def there_and_back(value: Any) -> Any:
 
 @pytest.mark.parametrize(("words", "base"), [(TO_TASKS, TaskMessage), (TO_JOB, JobMessage)], ids=["to tasks", "to job"])
 def test_every_message_comes_back_equal(words: list[Any], base: type) -> None:
-    assert unpack_words(over_the_wire(pack_words("said", words)), base) == (words, [])
+    sent = [Envelope(word, f"job#7.{number}") for number, word in enumerate(words, 1)]
+    assert unpack_words(over_the_wire(pack_words("said", sent)), base) == (sent, [])
 
 
 def test_the_messages_tried_are_all_there_are() -> None:
@@ -109,8 +111,8 @@ def test_every_element_comes_back_equal(element: Any) -> None:
 def test_records_travel_with_words() -> None:
     data = {"a": [1, None, {"b": 0.5}], "delay": math.inf}
     record = TraceRecord("job#1.2", "job#1", 17, "job", "command", "Note", 3, data)
-    words, records = unpack_words(over_the_wire(pack_words("said", TO_JOB[:1], [record])), JobMessage)
-    assert words == TO_JOB[:1]
+    words, records = unpack_words(over_the_wire(pack_words("said", [Envelope(TO_JOB[0])], [record])), JobMessage)
+    assert words == [Envelope(TO_JOB[0])]
     assert records == [record]
 
 
@@ -165,7 +167,13 @@ def test_what_is_not_ours_is_refused(data: Any, why: str) -> None:
 
 def test_a_message_for_the_other_side_is_refused() -> None:
     with pytest.raises(CodecError, match="a DeployTask where a JobMessage is expected"):
-        unpack_words(pack_words("said", TO_TASKS[:1]), JobMessage)
+        unpack_words(pack_words("said", [Envelope(TO_TASKS[0])]), JobMessage)
+
+
+@pytest.mark.parametrize("words", [["CancelTask"], [[{"$": "CancelTask"}]], [[{"$": "CancelTask"}, 7]]])
+def test_a_word_without_its_envelope_is_refused(words: list[Any]) -> None:
+    with pytest.raises(CodecError, match="expected a TaskMessage and the id of what led to it"):
+        unpack_words(ControlMessage("said", {"words": words}), TaskMessage)
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from kit.protocol.messages import AcknowledgeCheckpoint, DeployTask, JobMessage,
 from kit.protocol.options import CheckpointOptions
 from kit.protocol.snapshots import SnapshotPart
 from kit.protocol.tasks import ExecutionState
-from kit.protocol.words import Word
+from kit.protocol.words import Envelope, Word
 from kit.spark import slot as slot_module
 from kit.spark.background import Background, HostClock
 from kit.spark.codec import decode_element
@@ -73,11 +73,14 @@ class Bench:
         self.wires, self.background, self.at_ms = Wires(), Held(), 1_000
         files = TaskFiles(job, open_storage(job, str(directory / "checkpoints")), SparkOutput(""))
         self.host = TaskHost(
-            ExecutionGraph(job), 0, 1, files, self.wires, self.said.append, self.background, lambda: self.at_ms
+            ExecutionGraph(job), 0, 1, files, self.wires, self._say, self.background, lambda: self.at_ms
         )
         for task in self.host.tasks:
             self.host.message(DeployTask(task=task, attempt=1, restore=None))
         self.host.work()
+
+    def _say(self, envelope: Envelope) -> None:
+        self.said.append(envelope.word)
 
     def trigger(self, directory: Path) -> None:
         """Have the source begin checkpoint 1."""
@@ -133,19 +136,20 @@ def test_a_snapshot_given_up_before_or_while_it_is_written_leaves_no_file(bench:
         )
         cancel = CancelSnapshot(checkpoint_id=early)
         if early:
-            bench.host._cancel_snapshot(task, cancel)
-            bench.host._write_snapshot(task, command)
+            bench.host._cancel_snapshot(task, cancel, "")
+            bench.host._write_snapshot(task, command, "")
         else:
             encode = part.encode
 
             def interrupted() -> Any:
-                bench.host._cancel_snapshot(task, cancel)  # noqa: B023
+                bench.host._cancel_snapshot(task, cancel, "")  # noqa: B023
                 return encode()  # noqa: B023
 
             slow = SnapshotPart("0" * 32, "managed_operator", "state", interrupted)
             bench.host._write_snapshot(
                 task,
                 WriteSnapshot(checkpoint_id=early, location=command.location, subtask=0, parts=(slow,), effects=()),
+                "",
             )
         assert bench.background.work(bench.host) == []
         assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
@@ -154,7 +158,7 @@ def test_a_snapshot_given_up_before_or_while_it_is_written_leaves_no_file(bench:
 def test_timers_fire_when_they_are_due(bench: Bench) -> None:
     task = bench.host.tasks["totals/0"]
     for timer, due_ms in (("late", 1_200), ("soon", 1_100)):
-        bench.host._schedule(task, ScheduleTimer(timer=timer, due_ms=due_ms))
+        bench.host._schedule(task, ScheduleTimer(timer=timer, due_ms=due_ms), "")
     assert bench.host.next_timer_ms == 1_100
     bench.at_ms = 1_150
     bench.host.fire_timers()
@@ -235,5 +239,5 @@ def test_a_slot_that_leaves_in_time_is_not_ended(monkeypatch: pytest.MonkeyPatch
 
 
 def test_an_answer_names_its_task(bench: Bench) -> None:
-    answer = TaskAnswer(bench.host.tasks["rows/0"], SnapshotFailed(checkpoint_id=1, error=""))
+    answer = TaskAnswer(bench.host.tasks["rows/0"], SnapshotFailed(checkpoint_id=1, error=""), "")
     assert "rows/0" in repr(answer)

@@ -33,7 +33,7 @@ from kit.protocol.messages import (
 from kit.protocol.options import AlignmentType, CheckpointOptions
 from kit.protocol.reasons import CheckpointFailureReason
 from kit.protocol.tasks import TaskRestore
-from kit.protocol.words import Word
+from kit.protocol.words import Envelope, Word
 from kit.spark.edge import SparkOutput, open_storage
 from kit.spark.failures import failure_of
 from kit.spark.task_host import TaskHost
@@ -66,12 +66,13 @@ class UnalignedSlot:
         self.wires, self.background, self.at_ms = Wires(), Held(), 1_000
         self.graph = ExecutionGraph(job)
         self.files = TaskFiles(job, open_storage(job, str(directory / "checkpoints")), SparkOutput(""))
-        self.host = TaskHost(
-            self.graph, 0, 1, self.files, self.wires, self.said.append, self.background, lambda: self.at_ms
-        )
+        self.host = TaskHost(self.graph, 0, 1, self.files, self.wires, self._say, self.background, lambda: self.at_ms)
         for task in self.host.tasks:
             self.host.message(DeployTask(task=task, attempt=1, restore=None))
         self.host.work()
+
+    def _say(self, envelope: Envelope) -> None:
+        self.said.append(envelope.word)
 
     def checkpoint(self) -> UnalignedSlot:
         """Take checkpoint 1; on each channel from the other slot a buffer comes before the barrier."""
@@ -91,11 +92,11 @@ class UnalignedSlot:
         """From now on every turn of the task is noted and takes so long."""
         handle = task.handle
 
-        def slow(event: Word, at: int) -> list[Word]:
+        def slow(event: Word, at: int, cause: str) -> list[Word]:
             if isinstance(event, ProcessInput):
                 turns.append(task.name)
                 self.at_ms += each_ms
-            return handle(event, at)
+            return handle(event, at, cause)
 
         task.handle = slow  # type: ignore[method-assign]
 

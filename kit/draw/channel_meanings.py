@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from kit.draw.element_kinds import element_kind
 from kit.draw.job_state import (
     ALIGNING,
     WRITING,
@@ -23,27 +24,13 @@ from kit.draw.job_state import (
 )
 from kit.protocol.trace import TraceRecord
 
-_ITEM_KINDS = {
-    "Buffer": "buffer",
-    "RecordFragment": "buffer",
-    "CheckpointBarrier": "barrier",
-    "CancelCheckpointMarker": "cancel",
-    "Watermark": "watermark",
-    "WatermarkStatus": "status",
-    "EndOfData": "end",
-    "EndOfPartition": "last",
-    "SubtaskConnectionDescriptor": "from",
-    "EndOfChannelState": "recovered",
-}
-
 
 def _item(channel: ChannelMoment, record: TraceRecord) -> Item:
     element = record.data["element"]
-    kind = _ITEM_KINDS[element["type"]]
     alignment = str((element.get("options") or {}).get("alignment", ""))
     return Item(
         serial=channel.count,
-        kind=kind,
+        kind=element_kind(element).name,
         rows=(element.get("batch") or {}).get("rows", 0),
         checkpoint_id=element.get("checkpoint_id"),
         after=channel.last_barrier,
@@ -53,8 +40,7 @@ def _item(channel: ChannelMoment, record: TraceRecord) -> Item:
 
 
 def _same(item: Item, element: Mapping[str, Any]) -> bool:
-    kind = _ITEM_KINDS[element["type"]]
-    return item.kind == kind and item.checkpoint_id == element.get("checkpoint_id")
+    return item.kind == element_kind(element).name and item.checkpoint_id == element.get("checkpoint_id")
 
 
 def queue(moment: Moment, record: TraceRecord) -> Moment:

@@ -1,0 +1,86 @@
+"""One table says what is shown of each word: it knows all of them and no others, and nothing is decided elsewhere."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import get_args
+
+import pytest
+
+from kit.draw.captions import caption_of
+from kit.draw.element_kinds import ELEMENTS
+from kit.draw.kinds import KINDS, MILESTONE
+from kit.protocol import commands, elements, events, messages
+from kit.protocol.notes import NoteKind
+from kit.protocol.trace import TraceRecord
+from kit.protocol.words import Word
+from tests.house.files import read, shipped
+
+NOTES = frozenset(get_args(NoteKind))
+
+
+def words(module: object) -> set[str]:
+    """The words that a module declares; those that others are made from are none, nor is a note, which has kinds."""
+    declared = [each for each in vars(module).values() if isinstance(each, type) and issubclass(each, Word)]
+    own = {each.__name__ for each in declared if each.__module__ == module.__name__ and not each.__subclasses__()}  # type: ignore[attr-defined]
+    return own - {"Note"}
+
+
+def strings(path: str) -> Iterator[str]:
+    """Every text in a file, but for docstrings, which are longer than a kind."""
+    for node in ast.walk(ast.parse(read(path))):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            yield node.value
+
+
+def test_every_word_and_every_note_has_an_entry_and_no_entry_is_without_its_word() -> None:
+    assert set(KINDS) == words(commands) | words(events) | words(messages) | NOTES
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_a_word_is_told_in_the_roles_it_plays(name: str) -> None:
+    kind = KINDS[name]
+    given = name in words(commands) | words(messages) | NOTES
+    taken = name in words(events) | words(messages)
+    assert ((kind.command is not None), (kind.event is not None)) == (given, taken)
+
+
+def test_every_kind_of_note_is_noted_somewhere() -> None:
+    rooms = ("kit/job", "kit/coordinator", "kit/task", "kit/channel")
+    noted = {text for path in shipped() if path.startswith(rooms) for text in strings(path)}
+    assert sorted(NOTES - noted) == []
+
+
+def test_nothing_that_draws_knows_a_kind_by_name_but_the_table() -> None:
+    drawing = [path for path in shipped() if path.startswith(("kit/draw", "widgets")) and "kinds.py" not in path]
+    assert len(drawing) > 10
+    assert {(path, text) for path in drawing for text in strings(path) if text in set(KINDS) | set(ELEMENTS)} == set()
+
+
+def test_every_element_has_an_entry_too() -> None:
+    assert set(ELEMENTS) == {element.__name__ for element in get_args(elements.Element)}
+
+
+def test_what_is_under_way_between_the_jobmaster_and_a_task_about_a_checkpoint_has_a_badge() -> None:
+    about = {name for name in words(messages) if "checkpoint_id" in getattr(messages, name).__dataclass_fields__}
+    assert {name for name, kind in KINDS.items() if kind.mail} - words(messages) == set()
+    assert about - {name for name, kind in KINDS.items() if kind.mail} == {"ReportCheckpointMetrics"}
+
+
+def test_what_a_reader_jumps_to_is_a_milestone() -> None:
+    assert {kind.level for kind in KINDS.values() if kind.mark} == {MILESTONE}
+
+
+def test_a_caption_never_fails_for_want_of_a_field() -> None:
+    for name, kind in KINDS.items():
+        for role in ("command", "event"):
+            if kind.side(role) is not None:
+                caption = caption_of(TraceRecord("a/0#1", "", 0, "a/0", role, name, None, {}))
+                assert caption
+                assert "{" not in caption
+
+
+def test_other_kinds_are_spelled_out() -> None:
+    record = TraceRecord("job#1", "", 0, "job", "command", "SweepTheFloor", 4, {})
+    assert caption_of(record) == "the JobMaster: Sweep the floor (checkpoint 4)"
