@@ -58,6 +58,7 @@ from kit.protocol.messages import JobMessage, OperatorEventToTask, TaskMessage
 from kit.protocol.trace import Trace, TraceRecord
 from kit.protocol.words import Envelope, Machine, Word
 from kit.task.stream_task import StreamTask
+from kit.task.unknown_task import answer_for_unknown_task
 
 share_columns()
 
@@ -117,9 +118,15 @@ class World:
     def _perform_message(self, action: Action) -> None:
         sender = action.detail.rpartition(" from ")[2]
         message = self.agenda.take_message(sender, action.subject)
-        machine = self._machine(action.subject)
-        if machine is not None:
-            self.deliver(machine, *message)
+        if action.subject == JOB:
+            self.deliver(self.master, *message)
+            return
+        task = self.tasks.get(action.subject)
+        answer = answer_for_unknown_task(message.word, task, self.job.job_id)
+        if answer is not None:
+            self.agenda.post(action.subject, JOB, Envelope(answer, message.cause))
+        elif task is not None:
+            self.deliver(task, *message)
 
     def _perform_wire(self, action: Action) -> None:
         sent = self.agenda.take_element(action.number)
