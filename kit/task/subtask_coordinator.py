@@ -23,7 +23,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from enum import Enum
 from typing import Protocol
 
 from kit.channel.channel_state_writer import ChannelStateWriter, ChannelStateWriteResult
@@ -45,14 +44,6 @@ OUTPUT_ALIGNMENT_TIMER = "output-alignment-timeout"
 ABORT_NOTICE = "it was aborted by the coordinator"
 WriteAnswer = SnapshotWritten | SnapshotFailed | ChannelStateWritten | ChannelStateFailed
 """What the host says of the asynchronous part."""
-
-
-class AsyncState(Enum):
-    """Where the asynchronous part of a snapshot stands (`AsyncCheckpointState`)."""
-
-    RUNNING = "RUNNING"
-    COMPLETED = "COMPLETED"
-    DISCARDED = "DISCARDED"
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +68,6 @@ class AsyncCheckpoint:
     tail: str
     effects: tuple[Effect, ...]
     written: SnapshotWritten | None = None
-    state: AsyncState = AsyncState.RUNNING
 
     @property
     def complete(self) -> bool:
@@ -255,7 +245,6 @@ class SubtaskCheckpointCoordinator:
         if not running.complete:
             return
         del self._running[running.checkpoint_id]
-        running.state = AsyncState.COMPLETED
         state = _reported_state(running)
         assert running.written is not None
         metrics = running.metrics
@@ -278,7 +267,6 @@ class SubtaskCheckpointCoordinator:
     def _discard(self, running: AsyncCheckpoint) -> None:
         """Give up what is being written, and have what was written removed."""
         del self._running[running.checkpoint_id]
-        running.state = AsyncState.DISCARDED
         self._open_inputs.discard(running.checkpoint_id)
         if running.written is None:
             self._task.emit(CancelSnapshot(checkpoint_id=running.checkpoint_id))
