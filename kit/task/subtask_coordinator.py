@@ -29,8 +29,14 @@ from typing import Protocol
 from kit.channel.channel_state_writer import ChannelStateWriter, ChannelStateWriteResult
 from kit.protocol.commands import CancelSnapshot, CancelTimer, DiscardSnapshot, ScheduleTimer, WriteSnapshot
 from kit.protocol.elements import CancelCheckpointMarker, CheckpointBarrier
-from kit.protocol.events import ChannelStateFailed, ChannelStateWritten, SnapshotFailed, SnapshotWritten
-from kit.protocol.messages import AcknowledgeCheckpoint, DeclineCheckpoint, ReportCheckpointMetrics
+from kit.protocol.events import SnapshotFailed, SnapshotWritten
+from kit.protocol.messages import (
+    AcknowledgeCheckpoint,
+    ChannelStateFailed,
+    ChannelStateWritten,
+    DeclineCheckpoint,
+    ReportCheckpointMetrics,
+)
 from kit.protocol.options import AlignmentType, CheckpointOptions
 from kit.protocol.reasons import CheckpointException, CheckpointFailureReason
 from kit.protocol.snapshots import Effect
@@ -221,7 +227,7 @@ class SubtaskCheckpointCoordinator:
         if running is not None:
             self._discard(running)
             self._abort_channel_state(event.checkpoint_id, event.error, clean_up=False)
-            self.decline(event.checkpoint_id, CheckpointFailureReason.CHECKPOINT_ASYNC_EXCEPTION, event.error)
+            self.decline(event.checkpoint_id, event.reason, event.error)
 
     def channel_state_written(self, event: ChannelStateWritten) -> None:
         """The in-flight data is written."""
