@@ -59,7 +59,7 @@ def in_batches(key_type: pa.DataType, keys: int, *, stay: bool) -> float:
 def one_by_one(key_type: pa.DataType) -> tuple[float, float]:
     """Microseconds for a row with a new key, and for one with a key that is known."""
     backend = _backend(key_type)
-    count = backend.value_state(COUNT)
+    count = backend.state(COUNT)
     keys = COLUMNS[key_type](np.arange(SINGLE_ROWS)).to_pylist()
     took_us = []
     for _ in range(2):

@@ -38,6 +38,7 @@ from kit.operators import (
     BroadcastProcessFunction,
     CheckpointedFunction,
     CoProcessFunction,
+    CumulativeEventTimeWindows,
     EventTimeSessionWindows,
     FunctionInitializationContext,
     FunctionSnapshotContext,
@@ -58,6 +59,7 @@ from kit.operators import (
     TimerServiceView,
     TumblingEventTimeWindows,
     Window,
+    WindowAssigner,
     avg,
     count,
     max_,
@@ -68,9 +70,16 @@ from kit.protocol.properties import RetentionPolicy
 
 if TYPE_CHECKING:
     from kit.lab import Lab
+    from kit.protocol.trace import Trace
     from kit.spark import SparkJob, create_session, running
 
-_LAZY = {"Lab": "kit.lab", "SparkJob": "kit.spark", "create_session": "kit.spark", "running": "kit.spark"}
+_LAZY = {
+    "Lab": "kit.lab",
+    "SparkJob": "kit.spark",
+    "Trace": "kit.protocol.trace",
+    "create_session": "kit.spark",
+    "running": "kit.spark",
+}
 
 
 def _draw(env: StreamEnvironment) -> str:
@@ -84,7 +93,7 @@ _display.draw_with(_draw)
 
 
 def __getattr__(name: str) -> Any:
-    """The two hosts are imported when they are first asked for."""
+    """The hosts are imported when they are first asked for, and what else not every script needs."""
     if name in _LAZY:
         from importlib import import_module
 
@@ -114,6 +123,7 @@ __all__ = [
     "CollectSink",
     "CollectionSource",
     "CsvSource",
+    "CumulativeEventTimeWindows",
     "EventTimeSessionWindows",
     "ExponentialDelay",
     "FailureRate",
@@ -151,10 +161,12 @@ __all__ = [
     "StreamEnvironment",
     "TextSource",
     "TimerServiceView",
+    "Trace",
     "TumblingEventTimeWindows",
     "ValueState",
     "ValueStateDescriptor",
     "Window",
+    "WindowAssigner",
     "avg",
     "count",
     "create_session",

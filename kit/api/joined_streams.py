@@ -14,7 +14,7 @@ from kit.operators.display import described_html
 from kit.operators.function_operator import FunctionInput
 from kit.operators.interval_join import IntervalJoin
 from kit.operators.side_output import OutputTag
-from kit.operators.window_assigners import WindowAssigner
+from kit.operators.window_assigners import WindowAssigner, checked_assigner
 from kit.operators.window_join import WindowJoin
 
 if TYPE_CHECKING:
@@ -83,8 +83,8 @@ class JoinedStreams:
         return self
 
     def window(self, assigner: WindowAssigner) -> JoinedStreams:
-        """Tumbling or sliding windows of event time: `.window(TumblingEventTimeWindows(60_000))`."""
-        self._assigner = assigner
+        """Windows of event time that do not merge: `.window(TumblingEventTimeWindows(60_000))`."""
+        self._assigner = checked_assigner(assigner)
         return self
 
     def join(self) -> OperatorStream:

@@ -18,7 +18,7 @@ from kit.operators.batch_process import KeyedBatchFunction, KeyedBatchProcess
 from kit.operators.function_operator import FunctionInput
 from kit.operators.process import KeyedProcess, KeyedProcessFunction
 from kit.operators.reduce import KeyedReduce
-from kit.operators.window_assigners import EventTimeSessionWindows, WindowAssigner
+from kit.operators.window_assigners import WindowAssigner
 from kit.operators.window_contents import ReduceFunction
 
 
@@ -49,7 +49,7 @@ class KeyedStream(DataStream):
         """
         return self._then(KeyedReduce(self.schema, self.key_columns, function, name="reduce"))
 
-    def window(self, assigner: WindowAssigner | EventTimeSessionWindows) -> WindowedStream:
+    def window(self, assigner: WindowAssigner) -> WindowedStream:
         """Records by key and window of event time; needs `assign_timestamps` somewhere before.
 
         `stream.key_by("carrier").window(SlidingEventTimeWindows(60_000, 10_000)).aggregate(count())`

@@ -13,7 +13,7 @@ from kit.operators.aggregates import Aggregate, named_aggregates
 from kit.operators.display import described_html
 from kit.operators.side_output import OutputTag
 from kit.operators.window import WindowAggregate, WindowProcess, WindowReduce
-from kit.operators.window_assigners import EventTimeSessionWindows, WindowAssigner
+from kit.operators.window_assigners import WindowAssigner, checked_assigner
 from kit.operators.window_contents import ReduceFunction, WindowFunction
 
 if TYPE_CHECKING:
@@ -24,11 +24,9 @@ if TYPE_CHECKING:
 class WindowedStream:
     """Records partitioned by key and cut into windows."""
 
-    def __init__(
-        self, keyed: KeyedStream, assigner: WindowAssigner | EventTimeSessionWindows, time_column: str | None
-    ) -> None:
+    def __init__(self, keyed: KeyedStream, assigner: WindowAssigner, time_column: str | None) -> None:
         self._keyed = keyed
-        self._assigner = assigner
+        self._assigner = checked_assigner(assigner)
         self._time_column = time_column
         self._settings: dict[str, Any] = {}
 

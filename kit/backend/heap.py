@@ -7,7 +7,7 @@ Batch operators ask for tables, functions that see one key at a time for states,
     table.reduce(table.slots(carriers))
 
     backend.set_current_key("UA")
-    backend.value_state(ValueStateDescriptor("last", pa.int64())).update(17)
+    backend.state(ValueStateDescriptor("last", pa.int64())).update(17)
 
 Snapshots are full: `kit.backend.snapshot` says what is written. Follows `HeapKeyedStateBackend` with its
 `HeapRestoreOperation`.
@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from typing import Any, NamedTuple, Protocol, cast
+from typing import Any, NamedTuple, Protocol, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -36,7 +36,7 @@ from kit.backend.framing import file_name, state_kind, state_name
 from kit.backend.key_context import KeyContext
 from kit.backend.key_hashing import infer_key_type, key_groups
 from kit.backend.keyed_states import (
-    STATE_CLASSES,
+    KINDS,
     AggregatingState,
     KeyedState,
     ListState,
@@ -117,46 +117,41 @@ class HeapKeyedStateBackend:
         """Let states work on this key. It is checked when a state first looks at it."""
         self._context.set_current_key(key)
 
-    def value_state(
-        self, descriptor: ValueStateDescriptor, namespace: Any = None, namespace_type: pa.DataType | None = None
-    ) -> ValueState:
-        """The value of the current key. A namespace's type is inferred when it is an int or a string."""
-        return cast(ValueState, self._state(descriptor, namespace, namespace_type))
-
-    def list_state(
-        self, descriptor: ListStateDescriptor, namespace: Any = None, namespace_type: pa.DataType | None = None
-    ) -> ListState:
-        """The list of the current key."""
-        return cast(ListState, self._state(descriptor, namespace, namespace_type))
-
-    def map_state(
-        self, descriptor: MapStateDescriptor, namespace: Any = None, namespace_type: pa.DataType | None = None
-    ) -> MapState:
-        """The map of the current key."""
-        return cast(MapState, self._state(descriptor, namespace, namespace_type))
-
-    def reducing_state(
-        self, descriptor: ReducingStateDescriptor, namespace: Any = None, namespace_type: pa.DataType | None = None
-    ) -> ReducingState:
-        """The folded value of the current key."""
-        return cast(ReducingState, self._state(descriptor, namespace, namespace_type))
-
-    def aggregating_state(
-        self, descriptor: AggregatingStateDescriptor, namespace: Any = None, namespace_type: pa.DataType | None = None
-    ) -> AggregatingState:
-        """The accumulator of the current key."""
-        return cast(AggregatingState, self._state(descriptor, namespace, namespace_type))
-
-    def _state(self, descriptor: StateDescriptor, namespace: Any, namespace_type: pa.DataType | None) -> KeyedState:
+    @overload
+    def state(
+        self, descriptor: ValueStateDescriptor, namespace: Any = ..., namespace_type: pa.DataType | None = ...
+    ) -> ValueState: ...
+    @overload
+    def state(
+        self, descriptor: ListStateDescriptor, namespace: Any = ..., namespace_type: pa.DataType | None = ...
+    ) -> ListState: ...
+    @overload
+    def state(
+        self, descriptor: MapStateDescriptor, namespace: Any = ..., namespace_type: pa.DataType | None = ...
+    ) -> MapState: ...
+    @overload
+    def state(
+        self, descriptor: ReducingStateDescriptor, namespace: Any = ..., namespace_type: pa.DataType | None = ...
+    ) -> ReducingState: ...
+    @overload
+    def state(
+        self, descriptor: AggregatingStateDescriptor, namespace: Any = ..., namespace_type: pa.DataType | None = ...
+    ) -> AggregatingState: ...
+    def state(
+        self, descriptor: StateDescriptor, namespace: Any = None, namespace_type: pa.DataType | None = None
+    ) -> KeyedState:
+        """The state of the current key (`getPartitionedState`). A namespace's type is inferred when it is an int or a
+        string.
+        """
         if namespace is not None and namespace_type is None:
             namespace_type = infer_key_type(namespace)
-        return STATE_CLASSES[descriptor.kind](self.table(descriptor, namespace_type), namespace)
+        table = self.table(descriptor, namespace_type)
+        return table.view(table, namespace)
 
     def _new_table(
         self, name: str, kind: StateKind, stored_type: pa.DataType, namespace_type: pa.DataType | None
     ) -> StateTable:
-        table = StateTable(self._context, name, kind, stored_type, namespace_type)
-        self._tables[name] = table
+        table = self._tables[name] = KINDS[kind](self._context, name, stored_type, namespace_type)
         return table
 
     # ---- snapshot -----------------------------------------------------------------------------------------------

@@ -7,58 +7,89 @@ Operators that work on batches ask it for the slots of a batch once and then rea
     table.reduce(slots, {"flights": ones, "delay": delays})
     totals = table.get(slots)                       # Arrow, one a row
 
-The states that work on one key at a time (`kit.backend.keyed_states`) sit on the same tables.
+A `KeyedState` is the same table seen by a function that works on one key at a time. What is particular to a kind of
+state (how its entries are kept, added to and merged) is in a file of its own; `kit.backend.keyed_states` lists them.
 Follows `StateTable`; a namespace (a window, say) is part of the entry's key as it is there.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, cast
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from kit.backend.arrow_types import as_type, stored_type
-from kit.backend.descriptors import AggregatingStateDescriptor, ReducingStateDescriptor, StateDescriptor, StateKind
-from kit.backend.folding import FoldOverflowError, fold, may_overflow
+from kit.backend.descriptors import StateDescriptor, StateKind
 from kit.backend.key_codec import Column, codec_for
 from kit.backend.key_context import KeyContext
 from kit.backend.slot_index import ABSENT, FrozenIndex, SlotIndex
 from kit.backend.sorting import distinct
-from kit.backend.value_columns import FieldColumn, FrozenColumn, NumberColumn, StructColumn, column_for, numbers_of
+from kit.backend.value_columns import FrozenColumn, ValueColumn, column_for
 from kit.backend.value_types import MisfitError, converter
-from kit.state.errors import StateDescriptorError, StateError, StateOverflowError, StateTypeError
+from kit.state.errors import StateDescriptorError, StateError, StateTypeError
 
 Slots = npt.NDArray[np.int64]
 Values = Any  # an Arrow or numpy column; for a struct also a mapping of these, or a record batch
 
-_CONTAINERS: dict[StateKind, type] = {StateKind.LIST: list, StateKind.MAP: dict}
-_FOLDS: dict[str, np.ufunc] = {"sum": np.add, "count": np.add, "min": np.fmin, "max": np.maximum}
-"""A NaN is larger than any number, as in Spark SQL."""
+
+class KeyedState:
+    """A table as user functions see it: the state of the current key, in one namespace. All kinds can `clear` it.
+
+    What is written is checked against the state's Arrow type at once (StateTypeError names state, type and value).
+    """
+
+    __slots__ = ("_namespace", "_table")
+
+    def __init__(self, table: StateTable, namespace: Any = None) -> None:
+        self._table = table
+        self._namespace = namespace
+
+    def __repr__(self) -> str:
+        namespace = "" if self._namespace is None else f", namespace {self._namespace!r}"
+        return f"{type(self).__name__}({self._table.name!r}{namespace})"
+
+    def clear(self) -> None:
+        """Remove the entry of the current key."""
+        slot = self._slot()
+        if slot >= 0:
+            self._table.clear(np.array([slot]))
+
+    def _slot(self) -> int:
+        return self._table.current_slot(self._namespace, create=False)
+
+    def _slot_to_write(self) -> int:
+        return self._table.current_slot(self._namespace, create=True)
+
+    def _read(self) -> Any:
+        return self._table.read(self._slot())
+
+    def _write(self, value: Any) -> None:
+        converted = self._table.converted(value, self._table.convert)
+        self._table.write(self._slot_to_write(), converted)
 
 
 class StateTable:
     """The entries of one state: a value for each (key, namespace) that has one."""
 
+    kind: ClassVar[StateKind]
+    view: ClassVar[type[KeyedState]]
+    """What a function that works on one key at a time sees."""
+    in_batches: ClassVar[bool] = True
+    """Whether a function that works on batches may see it."""
+
     def __init__(
-        self,
-        context: KeyContext,
-        name: str,
-        kind: StateKind,
-        stored_type: pa.DataType,
-        namespace_type: pa.DataType | None,
+        self, context: KeyContext, name: str, stored_type: pa.DataType, namespace_type: pa.DataType | None
     ) -> None:
         self.context = context
         self.name = name
-        self.kind = kind
         self.stored_type = stored_type
         self.namespace_type = namespace_type
         self.namespace_codec = None if namespace_type is None else codec_for(namespace_type, "namespace")
         self.descriptor: StateDescriptor | None = None
         self.index = SlotIndex(1 if namespace_type is None else 2)
-        self.column = column_for(stored_type, _CONTAINERS.get(kind))
+        self.column = self.new_column()
         self.convert = converter(stored_type)
         self._unset = np.zeros(0, np.bool_)  # slots handed out whose entry was not written yet
         self._unset_slots = np.empty(0, np.int64)
@@ -70,16 +101,22 @@ class StateTable:
 
     def __repr__(self) -> str:
         by = "" if self.namespace_type is None else f" by {self.namespace_type}"
-        return f"StateTable({self.name!r}, {self.kind} of {self.stored_type}{by}, {len(self)} entries)"
+        return f"{type(self).__name__}({self.name!r}, {self.kind} of {self.stored_type}{by}, {len(self)} entries)"
 
     def attach(self, descriptor: StateDescriptor, namespace_type: pa.DataType | None) -> None:
         """Let `descriptor` say how entries are reduced and what is read where there is none.
 
         Raises StateDescriptorError when the table was registered or restored with another kind or type.
         """
-        self._check_same(descriptor, namespace_type)
-        if self.descriptor is None:
-            self._start_from(descriptor)
+        found = (self.kind, self.stored_type, self.namespace_type)
+        wanted = (descriptor.kind, descriptor.stored_type, namespace_type)
+        if found != wanted:
+            origin = "restored" if self.descriptor is None else "registered"
+            raise StateDescriptorError(
+                f"State {self.name!r} was {origin} as {_described(*found)}, and is asked for as {_described(*wanted)}: "
+                "use another name, or the same descriptor"
+            )
+        self.adopt(descriptor)
         self.descriptor = descriptor
 
     def check_restored(self, kind: StateKind, stored_type: pa.DataType, namespace_type: pa.DataType | None) -> None:
@@ -90,6 +127,43 @@ class StateTable:
                 f"State {self.name!r} was registered as {_described(*registered)}, and is stored as "
                 f"{_described(*stored)}: use another name, or the descriptor it was stored with"
             )
+
+    # ---- what a kind of state may have its own way --------------------------------------------------------------
+
+    def new_column(self) -> ValueColumn:
+        """What entries are kept in."""
+        return column_for(self.stored_type)
+
+    def adopt(self, descriptor: StateDescriptor) -> None:
+        """Take over what a descriptor of the table's kind and type says besides."""
+
+    @property
+    def added_type(self) -> pa.DataType:
+        """The type of what `add` takes."""
+        return self.stored_type
+
+    def add(self, slots: Slots, values: Values = None) -> None:
+        """Add a value to each row's entry, rows in order: append it to a list, fold it into a reducing state's entry
+        or an aggregating state's accumulator.
+        """
+        raise StateDescriptorError(f"State {self.name!r} is of kind {self.kind}: nothing can be added to it")
+
+    def reduce(self, slots: Slots, values: Values = None, validity: Values = None) -> None:
+        """Fold a value into each row's entry, rows in order; an integer sum wraps around as in Java.
+
+        `values` is a column; for a struct a mapping from field to column, a struct column or a record batch. A field
+        that is only counted needs none. Nulls, and rows where `validity` (bool; or a mapping by field) is False, are
+        passed over: an entry that met nothing else is null in that field (a count is 0). A sum of decimals or of
+        uint64 that its type cannot hold raises StateOverflowError.
+        """
+        raise StateDescriptorError(f"State {self.name!r} is of kind {self.kind}: only a reducing state reduces")
+
+    def merge(self, into: Slots, slots: Slots) -> None:
+        """Fold the entry of each of `slots` into that of `into`, rows in order, and remove it (`mergeNamespaces`).
+
+        For reducing and aggregating states and lists. No slot may be in both.
+        """
+        raise StateDescriptorError(f"State {self.name!r} is of kind {self.kind}: its entries do not merge")
 
     def freeze(self) -> tuple[FrozenIndex, FrozenColumn]:
         """The entries at this moment, safe from later changes: the synchronous part of a snapshot."""
@@ -145,7 +219,7 @@ class StateTable:
         codes = [column.take(slots) for column in self.index.columns]
         self.column.clear(slots)
         if len(self._unset_slots):
-            self._mark_set(slots)
+            self.mark_set(slots)
         self.index.remove(slots)
         self.context.release(codes[0])
         if self.namespace_codec is not None:
@@ -165,8 +239,8 @@ class StateTable:
 
     def put(self, slots: Slots, values: Values) -> None:
         """Set entries; of equal slots the last wins. A null clears the entry, as `update(None)` does."""
-        self._check_slots(slots)
-        column = self._as_arrow(values, len(slots))
+        self.check_slots(slots)
+        column = self.as_column(values, len(slots))
         if column.null_count:
             reversed_slots, last = np.unique(slots[::-1], return_index=True)
             rows = len(slots) - 1 - last
@@ -175,69 +249,6 @@ class StateTable:
             self.clear(reversed_slots[~valid])
         else:
             self._put(slots, column)
-
-    def reduce(self, slots: Slots, values: Values = None, validity: Values = None) -> None:
-        """Fold a value into each row's entry, rows in order; an integer sum wraps around as in Java.
-
-        `values` is a column; for a struct a mapping from field to column, a struct column or a record batch. A field
-        that is only counted needs none. Nulls, and rows where `validity` (bool; or a mapping by field) is False, are
-        passed over: an entry that met nothing else is null in that field (a count is 0). A sum of decimals or of
-        uint64 that its type cannot hold raises StateOverflowError.
-        """
-        self._check_slots(slots)
-        descriptor = self.descriptor
-        if not isinstance(descriptor, ReducingStateDescriptor):
-            raise StateDescriptorError(f"State {self.name!r} is of kind {self.kind}: only a reducing state reduces")
-        if callable(descriptor.reduce):
-            self._reduce_rows(descriptor.reduce, slots, values)
-            return
-        fresh = self._mark_set(slots)
-        if isinstance(self.column, StructColumn):
-            for field, column in self._reducing_columns().items():
-                word = _word(descriptor.reduce, field)
-                self._reduce_numbers(column, word, slots, _part(values, field), _part(validity, field), fresh)
-        else:
-            column = self._reducing_columns()[""]
-            self._reduce_numbers(column, str(descriptor.reduce), slots, values, validity, fresh)
-
-    def merge(self, into: Slots, slots: Slots) -> None:
-        """Fold the entry of each of `slots` into that of `into`, rows in order, and remove it (`mergeNamespaces`).
-
-        For reducing states and lists. No slot may be in both.
-        """
-        self._check_slots(into)
-        descriptor, values = self.descriptor, self.get(slots)
-        if self.kind is StateKind.LIST:
-            for slot, elements in zip(into.tolist(), values.to_pylist(), strict=True):
-                self.container(slot).extend(elements)
-        elif not isinstance(descriptor, ReducingStateDescriptor):
-            raise StateDescriptorError(f"State {self.name!r} is of kind {self.kind}: its entries do not merge")
-        elif callable(descriptor.reduce):
-            self._reduce_rows(descriptor.reduce, into, values)
-        else:
-            fresh = self._mark_set(into)
-            for field, column in self._reducing_columns().items():
-                word = _word(descriptor.reduce, field)
-                part = _part(values, field) if isinstance(self.column, StructColumn) else values
-                self._reduce_numbers(column, "sum" if word == "count" else word, into, part, None, fresh)
-        self.clear(slots)
-
-    def add(self, slots: Slots, values: Values) -> None:
-        """Add a value to each row's accumulator (aggregating state) or list (list state), rows in order."""
-        self._check_slots(slots)
-        rows = values.to_pylist() if isinstance(values, (pa.Array, pa.ChunkedArray)) else list(values)
-        if isinstance(self.descriptor, AggregatingStateDescriptor):
-            aggregate = self.descriptor.aggregate
-            for slot, value in zip(slots.tolist(), rows, strict=True):
-                before = self.read(slot)
-                after = aggregate.add(value, aggregate.create_accumulator() if before is None else before)
-                self.write(slot, self.converted(after, self.convert))
-        elif self.kind is StateKind.LIST:
-            convert = converter(self.stored_type.value_type)
-            for slot, value in zip(slots.tolist(), rows, strict=True):
-                self.container(slot).append(self.converted(value, convert))
-        else:
-            raise StateDescriptorError(f"State {self.name!r} is of kind {self.kind}: nothing can be added to it")
 
     # ---- one entry ----------------------------------------------------------------------------------------------
 
@@ -267,15 +278,7 @@ class StateTable:
         """Set the entry of a slot to a converted value."""
         self.column.put_one(slot, value)
         if len(self._unset_slots):
-            self._mark_set(np.array([slot]))
-
-    def container(self, slot: int) -> Any:
-        """The list or dict of a slot, empty at first, to be changed in place."""
-        column = self.column
-        if self._unset[slot]:
-            column.put_one(slot, _CONTAINERS[self.kind]())
-            self._mark_set(np.array([slot]))
-        return column.owned(slot)  # type: ignore[attr-defined]
+            self.mark_set(np.array([slot]))
 
     def converted(self, value: Any, convert: Any) -> Any:
         """The value as its type holds it; StateTypeError when it does not fit."""
@@ -287,6 +290,49 @@ class StateTable:
             raise StateTypeError(
                 f"State {self.name!r} ({self.kind} of {self.stored_type}) refuses {value!r}: {error}"
             ) from None
+
+    # ---- for kinds ----------------------------------------------------------------------------------------------
+
+    def is_unset(self, slot: int) -> bool:
+        """Whether a slot was handed out whose entry was not written yet."""
+        return self._unset.item(slot)
+
+    def mark_set(self, slots: Slots) -> Slots:
+        """Note that entries are written; the slots that were not before."""
+        if not len(self._unset_slots):
+            return slots[:0]
+        self._unset[slots] = False
+        still = self._unset[self._unset_slots]
+        fresh = self._unset_slots[~still]
+        self._unset_slots = self._unset_slots[still]
+        return fresh
+
+    def as_column(self, values: Values, rows: int) -> pa.Array:
+        """Values of one column as the type that is stored, which must be as many as the rows."""
+        if isinstance(values, np.ndarray):
+            values = pa.array(values)
+        column = one_array(values)
+        if len(column) != rows:
+            raise StateError(f"State {self.name!r}: {rows} slots and {len(column)} values")
+        if column.type != self.stored_type:
+            try:
+                if stored_type(column.type) == self.stored_type:
+                    return as_type(column, self.stored_type)
+                if pa.types.is_nested(column.type):
+                    raise pa.ArrowInvalid("another structure")
+                column = column.cast(self.stored_type)
+            except pa.ArrowException as error:
+                raise StateTypeError(
+                    f"State {self.name!r} ({self.kind} of {self.stored_type}) cannot take {column.type}: {error}"
+                ) from None
+        return column
+
+    def check_slots(self, slots: Slots) -> None:
+        """Raise StateError unless every slot can be written."""
+        if len(slots) and slots.min() < 0:
+            raise StateError(
+                f"State {self.name!r}: a slot is -1, which has no entry to write; look slots up with create"
+            )
 
     # ---- within -------------------------------------------------------------------------------------------------
 
@@ -308,163 +354,15 @@ class StateTable:
             self.clear(added)
             raise StateError(f"State {self.name!r}: {misplaced}")
 
-    def _mark_set(self, slots: Slots) -> Slots:
-        """Note that entries are written; the slots that were not before."""
-        if not len(self._unset_slots):
-            return slots[:0]
-        self._unset[slots] = False
-        still = self._unset[self._unset_slots]
-        fresh = self._unset_slots[~still]
-        self._unset_slots = self._unset_slots[still]
-        return fresh
-
     def _put(self, slots: Slots, column: pa.Array) -> None:
         self.column.put(slots, column)
-        self._mark_set(slots)
-
-    def _reduce_numbers(
-        self, column: FieldColumn, word: str, slots: Slots, values: Values, validity: Values, fresh: Slots
-    ) -> None:
-        valid = None if validity is None else np.asarray(validity, np.bool_)
-        values = _one_array(values)
-        if values is not None:
-            if len(values) != len(slots):
-                raise StateError(f"State {self.name!r}: {len(slots)} slots and {len(values)} values")
-            if isinstance(values, pa.Array) and values.null_count:
-                not_null = values.is_valid().to_numpy(zero_copy_only=False)
-                valid = not_null if valid is None else valid & not_null
-        elif word != "count":
-            raise StateError(f"State {self.name!r}: no values to {word}")
-        if not isinstance(column, NumberColumn):
-            self._fold(column, word, slots, values, valid, fresh)
-            return
-        if word == "count":
-            column.reduce(np.add, slots if valid is None else slots[valid], 1, None, fresh)
-            return
-        numbers = self._as_stored(numbers_of(values)[0], column.values.dtype)
-        if word == "sum" and numbers.dtype == np.uint64 and may_overflow(column, slots, numbers):
-            self._fold(column, word, slots, pa.array(numbers), valid, fresh)
-        else:
-            column.reduce(_FOLDS[word], slots, numbers, valid, fresh)
-
-    def _fold(self, column: FieldColumn, word: str, slots: Slots, values: Values, valid: Any, fresh: Slots) -> None:
-        """What numpy cannot fold."""
-        values = as_type(values if isinstance(values, pa.Array) else pa.array(values), column.type)
-        if valid is not None:
-            rows = np.flatnonzero(valid)
-            slots, values = slots[rows], values.take(pa.array(rows))
-        try:
-            fold(column, word, slots, values, fresh)
-        except FoldOverflowError as error:
-            key = self.keys(np.array([error.slot]))[0].as_py()
-            field = next(name for name, each in self._reducing_columns().items() if each is column)
-            what = f"State {self.name!r}" + (f", {field!r}" if field else "")
-            raise StateOverflowError(
-                f"{what}: the sum for key {key!r} is {error.total}, which {column.type} cannot hold: sum a column of "
-                "fewer digits, or floats"
-            ) from None
-
-    def _as_stored(self, numbers: Any, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
-        if not np.can_cast(numbers.dtype, dtype, "safe"):
-            raise StateTypeError(f"State {self.name!r} of {self.stored_type} cannot take numbers of {numbers.dtype}")
-        return numbers.astype(dtype, copy=False)
-
-    def _reduce_rows(self, reduce: Any, slots: Slots, values: Values) -> None:
-        rows = self._as_arrow(values, len(slots)).to_pylist()
-        for slot, value in zip(slots.tolist(), rows, strict=True):
-            if value is not None:
-                before = self.read(slot)
-                after = value if before is None else reduce(before, value)
-                self.write(slot, self.converted(after, self.convert))
-
-    def _as_arrow(self, values: Values, rows: int) -> pa.Array:
-        if isinstance(values, np.ndarray):
-            values = pa.array(values)
-        column = _one_array(values)
-        if len(column) != rows:
-            raise StateError(f"State {self.name!r}: {rows} slots and {len(column)} values")
-        if column.type != self.stored_type:
-            try:
-                if stored_type(column.type) == self.stored_type:
-                    return as_type(column, self.stored_type)
-                if pa.types.is_nested(column.type):
-                    raise pa.ArrowInvalid("another structure")
-                column = column.cast(self.stored_type)
-            except pa.ArrowException as error:
-                raise StateTypeError(
-                    f"State {self.name!r} ({self.kind} of {self.stored_type}) cannot take {column.type}: {error}"
-                ) from None
-        return column
-
-    def _check_slots(self, slots: Slots) -> None:
-        if len(slots) and slots.min() < 0:
-            raise StateError(
-                f"State {self.name!r}: a slot is -1, which has no entry to write; look slots up with create"
-            )
-
-    def _check_same(self, descriptor: StateDescriptor, namespace_type: pa.DataType | None) -> None:
-        found = (self.kind, self.stored_type, self.namespace_type)
-        wanted = (descriptor.kind, descriptor.stored_type, namespace_type)
-        if found != wanted:
-            origin = "restored" if self.descriptor is None else "registered"
-            raise StateDescriptorError(
-                f"State {self.name!r} was {origin} as {_described(*found)}, and is asked for as {_described(*wanted)}: "
-                "use another name, or the same descriptor"
-            )
-        before = self.descriptor
-        if isinstance(before, ReducingStateDescriptor) and isinstance(descriptor, ReducingStateDescriptor):
-            words = (before.reduce, descriptor.reduce)
-            if not any(callable(word) for word in words) and words[0] != words[1]:
-                raise StateDescriptorError(
-                    f"State {self.name!r} was registered to reduce by {words[0]!r}, and is asked for with {words[1]!r}"
-                )
-
-    def _start_from(self, descriptor: StateDescriptor) -> None:
-        if not isinstance(descriptor, ReducingStateDescriptor) or callable(descriptor.reduce):
-            return
-        for field, column in self._reducing_columns().items():
-            if not isinstance(column, NumberColumn):
-                continue
-            word = _word(descriptor.reduce, field)
-            unused = np.ones(len(column.values), np.bool_)
-            unused[self.entries()] = False
-            column.start_from(_start_of(word, column.values.dtype), np.flatnonzero(unused))
-
-    def _reducing_columns(self) -> dict[str, FieldColumn]:
-        """The columns that are reduced by words: by struct field, "" where the value is no struct."""
-        return self.column.fields if isinstance(self.column, StructColumn) else {"": cast(FieldColumn, self.column)}
+        self.mark_set(slots)
 
 
 def _described(kind: StateKind, stored_type: pa.DataType, namespace_type: pa.DataType | None) -> str:
     return f"{kind} of {stored_type}" + ("" if namespace_type is None else f" by namespace {namespace_type}")
 
 
-def _word(reduce: Any, field: str) -> str:
-    """The word by which a field of a struct, or a bare number, is reduced."""
-    return str(reduce[field] if isinstance(reduce, Mapping) else reduce)
-
-
-def _start_of(word: str, dtype: np.dtype[Any]) -> Any:
-    """The number that changes nothing when another is folded into it."""
-    if word in {"sum", "count"}:
-        return 0
-    if dtype.kind == "f":
-        return np.nan if word == "min" else -np.inf
-    if dtype.kind == "b":
-        return word == "min"
-    return np.iinfo(dtype).max if word == "min" else np.iinfo(dtype).min
-
-
-def _part(values: Values, field: str) -> Values:
-    if values is None or isinstance(values, np.ndarray):
-        return values
-    if isinstance(values, Mapping):
-        return values.get(field)
-    if isinstance(values, pa.StructArray):
-        part = values.field(field)
-        return part if not values.null_count else values.flatten()[values.type.get_field_index(field)]
-    return values.column(field)
-
-
-def _one_array(values: Values) -> Any:
+def one_array(values: Values) -> Any:
+    """The same with its chunks, if it has any, as one."""
     return values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values

@@ -8,7 +8,7 @@ copied when it is next changed (copy on write).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 import numpy as np
@@ -69,30 +69,19 @@ class ValueColumn(Entries, Protocol):
         """The entries of slots below `size`, safe from later changes."""
 
 
-def column_for(
-    arrow_type: pa.DataType, container: type | None = None, initial: Mapping[str, Any] | None = None
-) -> ValueColumn:
-    """The column for a type. `container` is list or dict where entries are changed in place; `initial` is what a
-    number starts from, by struct field ("" for a bare number).
-    """
-    starts = initial or {}
-    if container is not None:
-        return ObjectColumn(arrow_type, container)
-    if is_direct(arrow_type):
-        return NumberColumn(arrow_type, starts.get("", 0))
-    if pa.types.is_decimal(arrow_type):
-        return DecimalColumn(arrow_type)
+def column_for(arrow_type: pa.DataType) -> ValueColumn:
+    """The column for values of a type that are set as a whole."""
     if pa.types.is_struct(arrow_type) and arrow_type.num_fields:
-        return StructColumn(arrow_type, starts)
-    return ObjectColumn(arrow_type)
+        return StructColumn(arrow_type)
+    return _field_column(arrow_type)
 
 
 class NumberColumn:
     """Numbers, bools or times in a numpy array, with a null mask once there was a null."""
 
-    def __init__(self, arrow_type: pa.DataType, initial: Any = 0) -> None:
+    def __init__(self, arrow_type: pa.DataType) -> None:
         self.type = arrow_type
-        self.initial = initial
+        self.initial: Any = 0
         self.values = np.empty(0, storage_dtype(arrow_type))
         self.nulls: Mask | None = None
         self._temporal = pa.types.is_temporal(arrow_type)
@@ -288,11 +277,9 @@ class FrozenDecimals:
 class StructColumn:
     """Structs: one column a field, of numbers, decimals or, for all else, of objects."""
 
-    def __init__(self, arrow_type: pa.StructType, initial: Mapping[str, Any]) -> None:
+    def __init__(self, arrow_type: pa.StructType) -> None:
         self.type = arrow_type
-        self.fields: dict[str, FieldColumn] = {
-            f.name: _field_column(f.type, initial.get(f.name, 0)) for f in arrow_type
-        }
+        self.fields: dict[str, FieldColumn] = {f.name: _field_column(f.type) for f in arrow_type}
 
     def ensure(self, capacity: int) -> None:
         """Have room for slots below `capacity`."""
@@ -345,40 +332,31 @@ class FrozenStructs:
 
     def gathered(self, rows: RowsByKeyGroup) -> StructColumn:
         """The entries of all rows."""
-        column = StructColumn(self.type, {})
+        column = StructColumn(self.type)
         names = [field.name for field in self.type]
         column.fields = {name: field.gathered(rows) for name, field in zip(names, self._fields, strict=True)}
         return column
 
 
 class ObjectColumn:
-    """Anything else: a Python list of values; lists and dicts among them are changed only through `owned`."""
+    """Anything else: a Python list of values, none of which is ever changed."""
 
-    def __init__(self, arrow_type: pa.DataType, container: type | None = None) -> None:
+    def __init__(self, arrow_type: pa.DataType) -> None:
         self.type = arrow_type
-        self._container = container
         self._values: list[Any] = []
-        self._owned: bytearray | None = None  # after a freeze: 1 where the element is no longer shared with it
 
     def ensure(self, capacity: int) -> None:
         """Have room for slots below `capacity`."""
         self._values.extend([None] * (capacity - len(self._values)))
-        if self._owned is not None:
-            self._owned.extend(bytes(len(self._values) - len(self._owned)))
 
     def get(self, slots: Slots) -> pa.Array:
         """The entries of slots, as Arrow."""
-        values = [self._values[slot] for slot in slots.tolist()]
-        if self._container is dict:
-            values = [None if value is None else sorted_items(value) for value in values]
-        return pa.array(values, self.type)
+        return pa.array([self._values[slot] for slot in slots.tolist()], self.type)
 
     def put(self, slots: Slots, values: pa.Array) -> None:
         """Set entries from Arrow."""
         for slot, value in zip(slots.tolist(), values.to_pylist(), strict=True):
-            self._values[slot] = value if self._container is None else self._container(value)
-            if self._owned is not None:
-                self._owned[slot] = 1
+            self.put_one(slot, value)
 
     def get_one(self, slot: int) -> Any:
         """One entry as a Python value."""
@@ -387,14 +365,6 @@ class ObjectColumn:
     def put_one(self, slot: int, value: Any) -> None:
         """Set one entry from a converted Python value."""
         self._values[slot] = value
-        if self._owned is not None:
-            self._owned[slot] = 1
-
-    def owned(self, slot: int) -> Any:
-        """The list or dict of a slot, safe to change in place."""
-        if self._owned is not None and not self._owned[slot]:
-            self.put_one(slot, self._values[slot].copy())
-        return self._values[slot]
 
     def clear(self, slots: Slots) -> None:
         """Back to what an entry starts from."""
@@ -403,10 +373,8 @@ class ObjectColumn:
 
     def freeze(self, size: int) -> ObjectColumn:
         """A copy for a snapshot."""
-        frozen = ObjectColumn(self.type, self._container)
+        frozen = self._like()
         frozen._values = self._values[:size]
-        if self._container is not None:
-            self._owned = bytearray(len(self._values))
         return frozen
 
     def settle(self) -> None:
@@ -414,19 +382,75 @@ class ObjectColumn:
 
     def gathered(self, rows: RowsByKeyGroup) -> ObjectColumn:
         """The entries of all rows."""
-        column = ObjectColumn(self.type, self._container)
+        column = self._like()
         slots = rows.gathered(np.arange(len(self._values)))
         column._values = [self._values[slot] for slot in slots.tolist()]
         return column
+
+    def _like(self) -> ObjectColumn:
+        return ObjectColumn(self.type)
+
+
+class ContainerColumn(ObjectColumn):
+    """Lists or dicts, which are changed in place, and only through `owned`: after a freeze the first change copies.
+
+    `container` makes one of what Arrow gives; `stored` brings one into the order of a checkpoint.
+    """
+
+    def __init__(
+        self, arrow_type: pa.DataType, container: Callable[[Any], Any], stored: Callable[[Any], Any] | None = None
+    ) -> None:
+        super().__init__(arrow_type)
+        self._container = container
+        self._stored = stored
+        self._owned: bytearray | None = None  # after a freeze: 1 where the element is no longer shared with it
+
+    def ensure(self, capacity: int) -> None:
+        """Have room for slots below `capacity`."""
+        super().ensure(capacity)
+        if self._owned is not None:
+            self._owned.extend(bytes(len(self._values) - len(self._owned)))
+
+    def get(self, slots: Slots) -> pa.Array:
+        """The entries of slots, as Arrow."""
+        if self._stored is None:
+            return super().get(slots)
+        values = [self._values[slot] for slot in slots.tolist()]
+        return pa.array([None if value is None else self._stored(value) for value in values], self.type)
+
+    def put(self, slots: Slots, values: pa.Array) -> None:
+        """Set entries from Arrow."""
+        for slot, value in zip(slots.tolist(), values.to_pylist(), strict=True):
+            self.put_one(slot, self._container(value))
+
+    def put_one(self, slot: int, value: Any) -> None:
+        """Set one entry to a container of converted values."""
+        self._values[slot] = value
+        if self._owned is not None:
+            self._owned[slot] = 1
+
+    def owned(self, slot: int) -> Any:
+        """The container of a slot, safe to change in place."""
+        if self._owned is not None and not self._owned[slot]:
+            self.put_one(slot, self._values[slot].copy())
+        return self._values[slot]
+
+    def freeze(self, size: int) -> ObjectColumn:
+        """A copy for a snapshot, of the containers once they are changed."""
+        self._owned = bytearray(len(self._values))
+        return super().freeze(size)
+
+    def _like(self) -> ObjectColumn:
+        return ContainerColumn(self.type, self._container, self._stored)
 
 
 FieldColumn = NumberColumn | DecimalColumn | ObjectColumn
 
 
-def _field_column(arrow_type: pa.DataType, initial: Any) -> FieldColumn:
+def _field_column(arrow_type: pa.DataType) -> FieldColumn:
     """The column of a field of a struct: structs within it are objects."""
     if is_direct(arrow_type):
-        return NumberColumn(arrow_type, initial)
+        return NumberColumn(arrow_type)
     return DecimalColumn(arrow_type) if pa.types.is_decimal(arrow_type) else ObjectColumn(arrow_type)
 
 

@@ -2,7 +2,7 @@
 
 It is fully acknowledged when every task, operator coordinator and master hook has. Then it is finalized into a
 `CompletedCheckpoint`; or it is aborted, and what it collected is discarded. Either way it is disposed: nothing is
-acknowledged any more.
+acknowledged any more. Its steps are those of the table in `kit.coordinator.checkpoint_state`.
 
 Follows Flink's `PendingCheckpoint`. An ack costs the same however many tasks there are.
 """
@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from enum import Enum
 
+from kit.coordinator.checkpoint_state import TRANSITIONS, CheckpointEvent, CheckpointState
 from kit.coordinator.completed_checkpoint import CompletedCheckpoint
 from kit.coordinator.plan import CheckpointPlan, OperatorStateBuilder
 from kit.coordinator.request_decider import CheckpointTriggerRequest
@@ -69,8 +70,22 @@ class PendingCheckpoint:
         self.acked_tasks: dict[str, ExecutionVertex] = {}
         self.ended_tasks: set[str] = set()
         """Those that had processed all their input: they leave when the checkpoint is complete."""
-        self.is_disposed = False
+        self.state = CheckpointState.LOCATING
         self.failure: CheckpointException | None = None
+
+    def step(self, event: CheckpointEvent) -> None:
+        """Go where the table says; raises ProtocolError for an event that has no place in the present state."""
+        self.state = TRANSITIONS.follow(self, self.state, event)
+
+    def located(self, location: str) -> None:
+        """Its directory is made."""
+        self.location = location
+        self.step(CheckpointEvent.LOCATED)
+
+    @property
+    def is_disposed(self) -> bool:
+        """Whether it has come to its end, or is being stored: nothing is acknowledged any more."""
+        return self.state.is_disposed
 
     @property
     def properties(self) -> CheckpointProperties:
@@ -179,9 +194,9 @@ class PendingCheckpoint:
         )
 
     def complete(self, job_id: str, metadata: CheckpointMetadata, path: str, at_ms: int) -> CompletedCheckpoint:
-        """Its metadata stands at `path`: become a completed checkpoint, and be disposed."""
+        """Its metadata stands at `path`: what it becomes, if the store takes it."""
         assert self.location is not None
-        self.is_disposed = True
+        self.step(CheckpointEvent.WRITTEN)
         return CompletedCheckpoint(
             job_id,
             self.checkpoint_id,
@@ -194,10 +209,10 @@ class PendingCheckpoint:
             path,
         )
 
-    def abort(self, why: CheckpointException) -> None:
+    def fail(self, why: CheckpointException, event: CheckpointEvent = CheckpointEvent.ABORT) -> None:
         """Come to an end without completing; the state collected is for `files_to_discard` to tell."""
         self.failure = why
-        self.is_disposed = True
+        self.step(event)
 
     def files_to_discard(self) -> tuple[str, ...]:
         """Every file that the acks so far refer to and that no other checkpoint may use; all of a savepoint's."""
@@ -219,4 +234,5 @@ class PendingCheckpoint:
 
     def __repr__(self) -> str:
         kind = self.properties.snapshot_type.name
-        return f"PendingCheckpoint({self.checkpoint_id}, {kind}, {len(self.acked_tasks)} of {self.tasks} acked)"
+        acked = f"{len(self.acked_tasks)} of {self.tasks} acked"
+        return f"PendingCheckpoint({self.checkpoint_id}, {kind}, {self.state.name}, {acked})"

@@ -12,42 +12,47 @@ that was set before is carried out there even where the backlog allows none.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
-from kit.graph.settings import DISABLED_CHECKPOINT_INTERVAL_MS
-from kit.protocol.commands import CancelTimer, ScheduleTimer
-
-if TYPE_CHECKING:
-    from kit.coordinator.coordinator import CheckpointCoordinator
+from kit.coordinator.context import CoordinatorContext
+from kit.graph.settings import DISABLED_CHECKPOINT_INTERVAL_MS, CheckpointCoordinatorConfiguration
+from kit.protocol.commands import CancelTimer, Note, ScheduleTimer
 
 PERIODIC_TIMER = "checkpoint-trigger"
 """The name of the timer (Flink's `ScheduledTrigger`)."""
 
 
 class PeriodicTrigger:
-    """The part of the coordinator that asks for a checkpoint whenever the interval is over."""
+    """The part of the coordinator that calls `ask` for a checkpoint whenever the interval is over."""
 
-    def __init__(self, coordinator: CheckpointCoordinator) -> None:
-        self._coordinator = coordinator
+    def __init__(
+        self, config: CheckpointCoordinatorConfiguration, context: CoordinatorContext, ask: Callable[[], None]
+    ) -> None:
+        self._config = config
+        self._context = context
+        self._ask = ask
+        self.is_scheduling = False
+        """Whether there are periodic checkpoints at present."""
         self._due_ms: int | None = None
         self._backlogs: set[str] = set()
 
     @property
     def interval_ms(self) -> int:
         """The interval at present, DISABLED_CHECKPOINT_INTERVAL_MS when there are to be no checkpoints."""
-        config = self._coordinator.config
-        return config.interval_during_backlog_ms if self._backlogs else config.interval_ms
+        return self._config.interval_during_backlog_ms if self._backlogs else self._config.interval_ms
 
     def start(self) -> None:
-        """Set the first trigger, an interval from now."""
+        """Begin, with the first trigger an interval from now."""
+        self.is_scheduling = True
         if not self._is_disabled:
-            self._schedule(self._coordinator.context.at + self._coordinator.config.interval_ms)
+            self._schedule(self._context.at + self._config.interval_ms)
 
-    def cancel(self) -> None:
+    def stop(self) -> None:
         """There is no trigger any more."""
+        self.is_scheduling = False
         if self._due_ms is not None:
             self._due_ms = None
-            self._coordinator.context.emit(CancelTimer(timer=PERIODIC_TIMER))
+            self._context.emit(CancelTimer(timer=PERIODIC_TIMER))
 
     def reschedule(self, now_ms: int, delay_ms: int) -> None:
         """Set the trigger anew: a request came too soon after the last completion."""
@@ -56,20 +61,20 @@ class PeriodicTrigger:
     def on_timer(self) -> None:
         """The timer fired; one that was set before the present one is ignored."""
         due_ms = self._due_ms
-        if due_ms is None or self._coordinator.context.at < due_ms:
+        if due_ms is None or self._context.at < due_ms:
             return
         if self._is_disabled:
             self._due_ms = None
             return
         self._schedule(due_ms + self.interval_ms)
-        self._coordinator.request_periodic()
+        self._ask()
 
     def set_is_processing_backlog(self, operator_id: str, is_processing: bool) -> None:
         """A source works off a backlog, or has done so: the last word of each counts."""
         (self._backlogs.add if is_processing else self._backlogs.discard)(operator_id)
-        if not self._coordinator.is_periodic_scheduling or self._is_disabled:
+        if not self.is_scheduling or self._is_disabled:
             return
-        due_ms = self._coordinator.context.at + self.interval_ms
+        due_ms = self._context.at + self.interval_ms
         if self._due_ms is None or due_ms < self._due_ms:
             self._schedule(due_ms)
 
@@ -78,10 +83,9 @@ class PeriodicTrigger:
         return self.interval_ms == DISABLED_CHECKPOINT_INTERVAL_MS
 
     def _schedule(self, due_ms: int) -> None:
-        owner = self._coordinator
         self._due_ms = due_ms
-        owner.context.emit(ScheduleTimer(timer=PERIODIC_TIMER, due_ms=max(due_ms, owner.context.at)))
-        owner.note("PeriodicTriggerScheduled", due_ms=due_ms)
+        self._context.emit(ScheduleTimer(timer=PERIODIC_TIMER, due_ms=max(due_ms, self._context.at)))
+        self._context.emit(Note(kind="PeriodicTriggerScheduled", data={"due_ms": due_ms}))
 
     def __repr__(self) -> str:
         backlog = f", backlog of {len(self._backlogs)} sources" * bool(self._backlogs)

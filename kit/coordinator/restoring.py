@@ -10,12 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
+from kit.coordinator.checkpointed_job import CheckpointedJob
 from kit.coordinator.completed_checkpoint import CompletedCheckpoint
+from kit.coordinator.context import CoordinatorContext
+from kit.coordinator.ledger import CheckpointLedger
 from kit.coordinator.master_hooks import restore_command
 from kit.coordinator.shared_state_registry import shared_handles
-from kit.coordinator.statistics import RestoredCheckpointStats
 from kit.coordinator.vertex_finished_state_checker import validate_operators_finished_state
 from kit.metadata import CheckpointMetadata, read_metadata
 from kit.protocol.commands import DiscardState, RemoveStored, ResetMasterHooks, SetCheckpointIdCounter, StoreCheckpoint
@@ -26,15 +27,14 @@ from kit.restore.operator_id_pair import OperatorIDPair
 from kit.restore.topology import AssignmentVertex
 from kit.state.operator_state import without_in_flight_data
 
-if TYPE_CHECKING:
-    from kit.coordinator.coordinator import CheckpointCoordinator
-
 
 class CheckpointRestore:
     """The part of the coordinator that brings the job back to a checkpoint."""
 
-    def __init__(self, coordinator: CheckpointCoordinator) -> None:
-        self._coordinator = coordinator
+    def __init__(self, job: CheckpointedJob, context: CoordinatorContext, ledger: CheckpointLedger) -> None:
+        self._job = job
+        self._context = context
+        self._ledger = ledger
 
     def add_savepoint(
         self,
@@ -49,14 +49,13 @@ class CheckpointRestore:
         `path` is its `_metadata`, in the directory `location`. A durable store is asked to remember it too. Raises
         `kit.restore.errors.FinishedOperatorsError` when the program was changed around operators that had finished.
         """
-        owner = self._coordinator
         self._check_finished(metadata)
         completed = self._completed(metadata, claim_mode, location, path)
-        _, discards = owner.store.add(completed)
-        owner.discard(discards, "CheckpointSubsumed")
-        owner.context.emit(SetCheckpointIdCounter(next_id=completed.checkpoint_id + 1))
-        if owner.store.is_durable:
-            owner.context.emit(
+        _, discards = self._ledger.store.add(completed)
+        self._ledger.discard(discards, "CheckpointSubsumed")
+        self._context.emit(SetCheckpointIdCounter(next_id=completed.checkpoint_id + 1))
+        if self._ledger.store.is_durable:
+            self._context.emit(
                 StoreCheckpoint(checkpoint_id=completed.checkpoint_id, metadata_path=path, claim_mode=claim_mode)
             )
         return completed
@@ -65,9 +64,8 @@ class CheckpointRestore:
         self, metadata: CheckpointMetadata, claim_mode: RecoveryClaimMode, location: str, path: str
     ) -> CompletedCheckpoint:
         """The checkpoint in the job's terms, what it shares registered."""
-        owner = self._coordinator
         completed = CompletedCheckpoint(
-            owner.job_id,
+            self._job.job_id,
             metadata.checkpoint_id,
             0,
             0,
@@ -79,7 +77,7 @@ class CheckpointRestore:
             metadata.properties,
         )
         if not completed.properties.unclaimed:
-            owner.store.registry.register_restored(
+            self._ledger.store.registry.register_restored(
                 completed.checkpoint_id,
                 shared_handles(metadata.operator_states),
                 claim_mode,
@@ -95,7 +93,6 @@ class CheckpointRestore:
         ValueError when that is the newest, since then nobody knows what the job is to go on from, and for metadata
         that cannot be read: none is passed over.
         """
-        owner = self._coordinator
         whole = [each for each in found if each.metadata is not None]
         if found and found[-1] not in whole:
             stored = found[-1].stored
@@ -114,7 +111,7 @@ class CheckpointRestore:
             restored.append(self._completed(metadata, mode, stored.location, stored.metadata_path))
             if each is found[-1]:
                 self._check_finished(metadata)
-        owner.store.recover(restored)
+        self._ledger.store.recover(restored)
         for each in found:
             if each.metadata is None:
                 self._finish_deleting(each.stored)
@@ -125,12 +122,12 @@ class CheckpointRestore:
             discard = DiscardState(
                 paths=(), location=stored.location, checkpoint_id=checkpoint_id, everything=True, stored=True
             )
-            self._coordinator.clean(discard)
+            self._ledger.clean(discard)
         else:
-            self._coordinator.context.emit(RemoveStored(checkpoint_id=checkpoint_id))
+            self._context.emit(RemoveStored(checkpoint_id=checkpoint_id))
 
     def _check_finished(self, metadata: CheckpointMetadata) -> None:
-        job = self._coordinator.plan_calculator.graph.job_graph
+        job = self._job.graph.job_graph
         vertices = [
             AssignmentVertex(
                 vertex.name,
@@ -150,7 +147,7 @@ class CheckpointRestore:
 
     def _properties(self, claim_mode: RecoveryClaimMode) -> CheckpointProperties:
         if claim_mode is RecoveryClaimMode.CLAIM:
-            return self._coordinator.properties
+            return self._job.properties
         if claim_mode is RecoveryClaimMode.NO_CLAIM:
             return CheckpointProperties.for_unclaimed_snapshot()
         return CheckpointProperties.for_savepoint(forced=False)
@@ -161,28 +158,21 @@ class CheckpointRestore:
         Master hooks are given their state, or are reset. Raises ProtocolError after shutdown and while a checkpoint is
         being stored (wait for its end first), ValueError for hook state that no hook takes.
         """
-        owner = self._coordinator
-        if owner.is_shut_down:
+        if self._ledger.is_shut_down:
             raise ProtocolError("the checkpoint coordinator is shut down")
-        if owner.completion.is_storing:
-            raise ProtocolError(f"{owner.completion.completed!r} is being stored: restore once that has ended")
-        latest = owner.store.latest
+        if (storing := self._ledger.storing) is not None:
+            raise ProtocolError(f"{storing!r} is being stored: restore once that has ended")
+        latest = self._ledger.store.latest
         if latest is None:
-            if owner.hooks:
-                owner.context.emit(ResetMasterHooks())
+            if self._job.hooks:
+                self._context.emit(ResetMasterHooks())
             return None
-        owner.statistics.report_restored(
-            RestoredCheckpointStats(
-                latest.checkpoint_id, owner.context.at, latest.properties, latest.location, latest.state_size
-            )
-        )
-        owner.note("CheckpointRestored", latest.checkpoint_id, path=latest.location, size_bytes=latest.state_size)
-        owner.force_full_snapshot = latest.properties.unclaimed
+        self._ledger.restored(latest)
         command = restore_command(
-            owner.hooks, latest.checkpoint_id, latest.master_states, allow_unmatched=allow_non_restored_state
+            self._job.hooks, latest.checkpoint_id, latest.master_states, allow_unmatched=allow_non_restored_state
         )
         if command is not None:
-            owner.context.emit(command)
+            self._context.emit(command)
         return self._without_ignored_data(latest)
 
     def _without_ignored_data(self, latest: CompletedCheckpoint) -> CompletedCheckpoint:
@@ -190,7 +180,7 @@ class CheckpointRestore:
 
         Flink drops what operator coordinators had stored along with it, so that a source begins anew; that stays here.
         """
-        if latest.checkpoint_id != self._coordinator.config.checkpoint_id_of_ignored_in_flight_data:
+        if latest.checkpoint_id != self._job.config.checkpoint_id_of_ignored_in_flight_data:
             return latest
         states = {key: without_in_flight_data(state) for key, state in latest.operator_states.items()}
         return replace(latest, operator_states=states)

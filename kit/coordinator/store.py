@@ -84,6 +84,10 @@ class CompletedCheckpointStore:
         lowest = next((each.checkpoint_id for each in self.checkpoints if not each.properties.is_savepoint), None)
         return last, [] if lowest is None else self._clean(lowest)
 
+    def stop_with(self, checkpoint_id: int) -> None:
+        """The savepoint to stop with is noted in the durable store."""
+        self.stopped_with = checkpoint_id
+
     def _subsume(self) -> list[CompletedCheckpoint]:
         newest = self.checkpoints[-1]
         newest_checkpoint = next(

@@ -14,7 +14,6 @@ from kit.draw.moment import advance, moment_at, moments
 from kit.draw.page import export_html
 from kit.draw.picture import Chart, Svg
 from kit.draw.redistribution import redistribution, redistribution_svg, restores_of
-from kit.draw.run import load_trace, save_trace
 from kit.draw.stage import Stage
 
 __all__ = [
@@ -31,7 +30,6 @@ __all__ = [
     "frames",
     "gantt",
     "last_frame",
-    "load_trace",
     "moment_at",
     "moment_svg",
     "moments",
@@ -39,7 +37,6 @@ __all__ = [
     "redistribution",
     "redistribution_svg",
     "restores_of",
-    "save_trace",
 ]
 
 

@@ -18,8 +18,9 @@ from kit.draw.layout import Box
 from kit.draw.picture import Svg
 from kit.draw.run import shape_of
 from kit.draw.scene import fit
-from kit.draw.stage import Stage, StageEdge, StageOperator
+from kit.draw.stage import Stage
 from kit.draw.svg import document
+from kit.protocol.shape import ShapeEdge, ShapeOperator
 
 NODE_WIDTH, NODE_HEIGHT, RANK_GAP, NODE_GAP = 150.0, 48.0, 190.0, 56.0
 TOP, MARGIN, PAD = 78.0, 40.0, 15.0
@@ -95,7 +96,7 @@ def _frames(shape: Stage, boxes: list[Box]) -> list[str]:
     return parts
 
 
-def _node(node: StageOperator, box: Box) -> list[str]:
+def _node(node: ShapeOperator, box: Box) -> list[str]:
     name = fit(node.name, box.width - 16, 12, bold=True)
     facts = f"uid {node.uid}" if node.uid else "no uid: state is lost if the job changes"
     return [
@@ -107,7 +108,7 @@ def _node(node: StageOperator, box: Box) -> list[str]:
     ]
 
 
-def _edge(edge: StageEdge, boxes: list[Box]) -> list[str]:
+def _edge(edge: ShapeEdge, boxes: list[Box]) -> list[str]:
     a, b = boxes[edge.source], boxes[edge.target]
     x1, y1, x2, y2 = a.x + a.width, a.y + a.height / 2, b.x - 1, b.y + b.height / 2
     middle = (x1 + x2) / 2

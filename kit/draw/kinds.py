@@ -406,7 +406,11 @@ _NOTES = (
     ),
     _note("CheckpointTriggered", MILESTONE, "Checkpoint {cp} is triggered: {sources} begin", mark="checkpoint"),
     _note("TaskAcknowledged", PLUMBING, "{task} is ticked off in checkpoint {cp}"),
-    _note("AcknowledgeIgnored", PLUMBING, "An acknowledgement of checkpoint {cp} from {task} changes nothing"),
+    _note(
+        "AcknowledgeIgnored", PLUMBING, "An acknowledgement of checkpoint {cp} from {task} changes nothing: {result}"
+    ),
+    _note("DeclineIgnored", PLUMBING, "{task} declines checkpoint {cp}, which changes nothing: {result}"),
+    _note("MetricsIgnored", PLUMBING, "What {task} measured of checkpoint {cp} is of no use: {result}"),
     _note("CheckpointFinalizing", PLUMBING, "Checkpoint {cp} has all acknowledgements"),
     _note("CheckpointCompleted", MILESTONE, "{kind_of} {cp} is complete", means=meanings.completed, mark="checkpoint"),
     _note(

@@ -18,7 +18,7 @@ from itertools import pairwise
 
 import pygraphviz
 
-from kit.draw.stage import Stage
+from kit.draw.stage import Stage, is_crowd
 
 TASK_WIDTH, TASK_HEIGHT, TASK_GAP, HEADER = 168, 58, 20, 46
 PITCH, DENSE_PITCH, CELL, BEND_HEIGHT = 16.0, 13.0, 14, 40
@@ -93,7 +93,7 @@ class Layout:
 def place_of(stage: Stage, task: str) -> str:
     """The place where a task is drawn."""
     vertex = stage.vertex_of(task)
-    return vertex.name if vertex.aggregated else task
+    return vertex.name if is_crowd(vertex) else task
 
 
 @lru_cache(maxsize=64)
@@ -153,9 +153,9 @@ def _place_heights(stage: Stage, bundles: Bundles) -> dict[str, float]:
     """A box's height: room for its text, and for the lanes on its busier side."""
     heights: dict[str, float] = {}
     for vertex in stage.vertices:
-        names = [vertex.name] if vertex.aggregated else [f"{vertex.name}/{i}" for i in range(vertex.parallelism)]
+        names = [vertex.name] if is_crowd(vertex) else [f"{vertex.name}/{i}" for i in range(vertex.parallelism)]
         least = TASK_HEIGHT
-        if vertex.aggregated:
+        if is_crowd(vertex):
             least = 58 + math.ceil(vertex.parallelism / (TASK_WIDTH // CELL)) * CELL
         busiest = max(max(sum(pair[side] == name for pair in bundles) for side in (0, 1)) for name in names)
         height = max(least, busiest * _pitch(busiest) + 8)

@@ -5,13 +5,12 @@ Every door of `kit.draw` and of the widgets asks `run_of` (or, for what needs th
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from kit.draw.stage import Stage
+from kit.graph.epoch_shape import epoch_shape
 from kit.graph.execution_graph import ExecutionGraph
 from kit.graph.job_graph import JobGraph, create_job_graph
 from kit.graph.stream_graph import StreamGraph
@@ -46,10 +45,10 @@ def run_of(thing: Any) -> Run:
     if isinstance(thing, Run):
         return thing
     if isinstance(thing, Trace):
-        return Run(thing, tuple(thing.stages))
+        return Run(thing, _stages(thing))
     trace = getattr(thing, "trace", None)
     if isinstance(trace, Trace):
-        return Run(trace, tuple(trace.stages) or (shape_of(thing.job),))
+        return Run(trace, _stages(trace) or (shape_of(thing.job),))
     if isinstance(thing, Iterable) and not isinstance(thing, str | bytes):
         records = list(thing)
         if all(isinstance(record, TraceRecord) for record in records):
@@ -57,6 +56,10 @@ def run_of(thing: Any) -> Run:
     hint = "; Lab(env) or SparkJob(env) makes a run of it" if hasattr(thing, "job_graph") else ""
     given = repr(thing) if len(repr(thing)) <= LONGEST_REPR else f"{repr(thing)[:LONGEST_REPR]}…"
     raise TypeError(f"{given} is a {type(thing).__name__}, not a run: expected a Lab, a SparkJob or a Trace{hint}")
+
+
+def _stages(trace: Trace) -> tuple[Stage, ...]:
+    return tuple(map(Stage.of, trace.stages))
 
 
 def shape_of(thing: Any) -> Stage:
@@ -68,25 +71,5 @@ def shape_of(thing: Any) -> Stage:
     elif callable(getattr(thing, "job_graph", None)):
         thing = thing.job_graph()
     if isinstance(thing, JobGraph):
-        return Stage.of(ExecutionGraph(thing))
+        return Stage.of(epoch_shape(ExecutionGraph(thing)))
     return max(run_of(thing).stages, key=lambda stage: stage.epoch)
-
-
-def save_trace(thing: Any, path: str | Path) -> Path:
-    """Write the trace of a run, and the shapes of its epochs, as JSON lines; `load_trace` reads it anywhere."""
-    run = run_of(thing)
-    target = Path(path)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    head = {"detailed": run.trace.detailed, "stages": [stage.to_dict() for stage in run.known]}
-    with target.open("w", encoding="utf-8") as lines:
-        for line in (head, *(record.to_dict() for record in run.trace)):
-            lines.write(json.dumps(line, ensure_ascii=False) + "\n")
-    return target
-
-
-def load_trace(path: str | Path) -> Trace:
-    """The trace that `save_trace` wrote, as good for pictures as the run itself."""
-    with Path(path).open(encoding="utf-8") as lines:
-        head = json.loads(next(lines))
-        records = [TraceRecord.from_dict(json.loads(line)) for line in lines]
-    return Trace(records, detailed=head["detailed"], stages=map(Stage.from_dict, head["stages"]))

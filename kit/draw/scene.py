@@ -32,7 +32,7 @@ from kit.draw.job_state import (
     is_of_the_job_master,
 )
 from kit.draw.layout import CELL, IN_LENGTH, OUT_LENGTH, Box, Lane, Layout
-from kit.draw.stage import Stage
+from kit.draw.stage import Stage, is_crowd
 
 Sprite = dict[str, str | float]
 Scene = dict[str, Sprite]
@@ -240,7 +240,7 @@ def _tasks(layout: Layout, moment: Moment) -> Named:
     acting = moment.record.machine if moment.record is not None else ""
     for vertex in layout.stage.vertices:
         names = [f"{vertex.name}/{subtask}" for subtask in range(vertex.parallelism)]
-        if vertex.aggregated:
+        if is_crowd(vertex):
             yield from _crowd(vertex.name, layout.places[vertex.name], names, moment, acting in names)
         else:
             for name in names:

@@ -78,7 +78,7 @@ class JobMaster(Machine):
         self.epoch = 0
         self.tasks = TaskTable()
         self.coordinators = OperatorCoordinators(job, self)
-        self._coordinator_failure: str | None = None
+        self._failure: str | None = None
         self.checkpoints = CheckpointCoordinator(
             job.job_id,
             self.graph,
@@ -204,9 +204,9 @@ class JobMaster(Machine):
     def _begin_coordinators(self, latest: CompletedCheckpoint | None) -> bool:
         """Let the operator coordinators begin from the checkpoint; False when one of them cannot at the very start."""
         self.coordinators.deploy(latest, self.graph.parallelism)
-        if self.epoch == 1 and self._coordinator_failure is not None:
+        if self.epoch == 1 and self._failure is not None:
             self._workers, self.tasks = Workers.NONE, TaskTable()
-            self._end_epoch(JobStatus.FAILING, self._coordinator_failure)
+            self._end_epoch(JobStatus.FAILING, self._failure)
             return False
         return True
 
@@ -260,7 +260,7 @@ class JobMaster(Machine):
     def _start_checkpoints_when_running(self) -> None:
         if self.status is JobStatus.RUNNING and self.tasks.all_running:
             self.emit(Note(kind="AllTasksRunning", data={"epoch": self.epoch}))
-            if self.checkpoints.config.is_periodic and not self.checkpoints.is_periodic_scheduling:
+            if self.checkpoints.config.is_periodic and not self.checkpoints.periodic.is_scheduling:
                 self.checkpoints.start_checkpoint_scheduler()
 
     def _take_last_checkpoint_when_all_data_ended(self) -> None:
@@ -268,7 +268,7 @@ class JobMaster(Machine):
         if (
             self.checkpoints.config.checkpoints_after_tasks_finish
             and self._workers is Workers.AT_WORK
-            and not (self._stopping.is_under_way or self.checkpoints.took_last_checkpoint)
+            and not (self._stopping.is_under_way or self.checkpoints.ledger.took_last_checkpoint)
             and self.tasks.all_data_ended
         ):
             self.checkpoints.handle(events.RequestCheckpoint(request_id=OWN_REQUEST))
@@ -292,9 +292,9 @@ class JobMaster(Machine):
     @property
     def _savepoint_is_being_decided(self) -> bool:
         """Whether the savepoint to stop with has all acks and is being written."""
-        completing = self.checkpoints.completion.queue
         return self._stopping.is_under_way and any(
-            each.request.request_id == self._stopping.request for each in completing
+            each.state.is_completing and each.request.request_id == self._stopping.request
+            for each in self.checkpoints.pending.values()
         )
 
     @handles(events.SlotLost)
@@ -337,8 +337,8 @@ class JobMaster(Machine):
 
     def coordinator_failed(self, error: str) -> None:
         """A coordinator raised: the job fails once the event at hand is dealt with."""
-        if self._coordinator_failure is None:
-            self._coordinator_failure = error
+        if self._failure is None:
+            self._failure = error
 
     # --- failing, restarting, ending ------------------------------------------------------------------------------
 
@@ -389,7 +389,7 @@ class JobMaster(Machine):
         for task in self.tasks.canceling():
             self._attempt_ended(task, ExecutionState.CANCELED)
         for leftovers in self._leftovers.sweep():
-            self.checkpoints.clean(leftovers)
+            self.checkpoints.ledger.clean(leftovers)
         if self.ending_as is not None:
             self._end_when_ready()
         elif self.status is JobStatus.RESTARTING:
@@ -397,7 +397,7 @@ class JobMaster(Machine):
             self._restart_when_ready()
 
     def _restart_when_ready(self) -> None:
-        if not self._awaited and self.status is JobStatus.RESTARTING and not self.checkpoints.is_storing:
+        if not self._awaited and self.status is JobStatus.RESTARTING and self.checkpoints.ledger.storing is None:
             self._become(JobStatus.RUNNING)
             self._begin_restore()
 
@@ -410,7 +410,7 @@ class JobMaster(Machine):
             return
         if not self.checkpoints.store.is_durable:
             self._end_now(status, self.error)
-        elif not (self.checkpoints.is_storing or self._result_is_stored):
+        elif not (self.checkpoints.ledger.storing is not None or self._result_is_stored):
             self._result_is_stored = True
             self.emit(StoreJobResult(status=status.name))
 
@@ -427,7 +427,7 @@ class JobMaster(Machine):
         retained = [each for each in store.checkpoints if not each.should_be_discarded_at(status.name)]
         self.checkpoints.shut_down(JobStatus.CREATED.name if keep_all else status.name)
         if not keep_all:
-            self.emit(remove_orphans((*retained, *store.subsumed), self.checkpoints.completion.savepoints))
+            self.emit(remove_orphans((*retained, *store.subsumed), self.checkpoints.ledger.savepoints))
         answer = self._stopping.end(status, error)
         self._become(status, answer.error if answer is not None and status is JobStatus.FAILED else error)
         if answer is not None:
@@ -488,7 +488,7 @@ class JobMaster(Machine):
 
     def _answer(self, word: CompleteRequest) -> None:
         if word.request_id == OWN_REQUEST:
-            if word.error and not (self.checkpoints.config.is_periodic or self.checkpoints.took_last_checkpoint):
+            if word.error and not (self.checkpoints.config.is_periodic or self.checkpoints.ledger.took_last_checkpoint):
                 super().emit(ScheduleTimer(timer=LAST_CHECKPOINT_TIMER, due_ms=self.at + LAST_CHECKPOINT_AGAIN_MS))
         elif not self._stopping.holds_back(word):
             super().emit(word)
@@ -502,10 +502,11 @@ class JobMaster(Machine):
         periodic checkpoints go on after a stop that failed.
         """
         super().handle(event, at, cause)
-        self._fail_for_coordinator()
+        self._draw_failure()
+        self.checkpoints.settle()
         self._end_when_ready()
         self._restart_when_ready()
-        self._fail_for_coordinator()
+        self._draw_failure()
         if self._stopping.failed:
             self._go_on_after_failed_stop()
         elif self._stopping.stands and self.status is JobStatus.RESTARTING:
@@ -523,8 +524,8 @@ class JobMaster(Machine):
             self._start_checkpoints_when_running()
             self._take_last_checkpoint_when_all_data_ended()
 
-    def _fail_for_coordinator(self) -> None:
-        error, self._coordinator_failure = self._coordinator_failure, None
+    def _draw_failure(self) -> None:
+        error, self._failure = self._failure, None
         if error is not None:
             self._on_failure(error)
 
@@ -581,12 +582,12 @@ class JobMaster(Machine):
         return self.tasks.state_of(task)
 
     def fail_job(self, error: str, checkpoint_id: int | None) -> None:
-        """Too many checkpoints failed, or a stop-with-savepoint did."""
-        self._on_failure(error)
+        """Too many checkpoints failed, or a stop-with-savepoint did: the job fails once the event is dealt with."""
+        self.coordinator_failed(error)
 
     def fail_job_due_to_task_failure(self, error: str, task: str) -> None:
         """The same where one task is to blame."""
-        self._on_failure(f"{task}: {error}")
+        self.coordinator_failed(f"{task}: {error}")
 
     def validate(self) -> None:
         """Check the invariants of the job and its parts."""

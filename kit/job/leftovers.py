@@ -24,7 +24,9 @@ class Leftovers:
 
     def begin(self, checkpoint_id: int, location: str) -> None:
         """A checkpoint has got its directory."""
-        self._begun = {each: where for each, where in self._begun.items() if not self._checkpoints.is_completed(each)}
+        self._begun = {
+            each: where for each, where in self._begun.items() if not self._checkpoints.ledger.is_completed(each)
+        }
         self._begun[checkpoint_id] = location
 
     def sweep(self) -> list[DiscardState]:
@@ -33,7 +35,7 @@ class Leftovers:
         return [
             DiscardState(paths=(), location=location, checkpoint_id=checkpoint_id, everything=True)
             for checkpoint_id, location in begun.items()
-            if not (checkpoint_id in self._checkpoints.pending or self._checkpoints.is_completed(checkpoint_id))
+            if not (checkpoint_id in self._checkpoints.pending or self._checkpoints.ledger.is_completed(checkpoint_id))
         ]
 
     def __repr__(self) -> str:

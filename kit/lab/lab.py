@@ -453,7 +453,7 @@ class Lab:
     @property
     def stages(self) -> list[Stage]:
         """The shape of each epoch so far, as pictures need it."""
-        return list(self.trace.stages)
+        return list(run_of(self).known)
 
     def moment(self) -> Moment:
         """The present moment as pictures see it."""

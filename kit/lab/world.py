@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, ClassVar
 
 from kit.channel.slot_channel_state import SlotChannelState, slot_name
-from kit.draw.stage import Stage
+from kit.graph.epoch_shape import epoch_shape
 from kit.graph.execution_graph import ExecutionGraph
 from kit.graph.job_graph import JobGraph
 from kit.job.job_master import JobMaster
@@ -57,6 +57,7 @@ from kit.protocol.trace import Trace, TraceRecord
 from kit.protocol.vocabulary import COMMANDS
 from kit.protocol.words import Envelope, Machine, Word
 from kit.task.stream_task import StreamTask
+from kit.task.unknown_task import answer_for_unknown_task
 
 share_columns()
 
@@ -120,9 +121,15 @@ class World:
     def _perform_message(self, action: Action) -> None:
         sender = action.detail.rpartition(" from ")[2]
         message = self.agenda.take_message(sender, action.subject)
-        machine = self._machine(action.subject)
-        if machine is not None:
-            self.deliver(machine, *message)
+        if action.subject == JOB:
+            self.deliver(self.master, *message)
+            return
+        task = self.tasks.get(action.subject)
+        answer = answer_for_unknown_task(message.word, task, self.job.job_id)
+        if answer is not None:
+            self.agenda.post(action.subject, JOB, Envelope(answer, message.cause))
+        elif task is not None:
+            self.deliver(task, *message)
 
     def _perform_wire(self, action: Action) -> None:
         sent = self.agenda.take_element(action.number)
@@ -262,7 +269,7 @@ class World:
         self.agenda.begin_epoch(self.graph)
         self._validate_every = 1 + self.graph.channel_count // len(self.tasks) // CHANNELS_CHECKED
         self.graphs.append(self.graph)
-        self.trace.stages.append(Stage.of(self.graph, command.epoch))
+        self.trace.stages.append(epoch_shape(self.graph, command.epoch))
         if self.job.settings.checkpoint.unaligned:
             slots = range(max(command.parallelism.values()))
             self.slots = {slot_name(slot): SlotChannelState.of(self.graph, slot, command.epoch) for slot in slots}

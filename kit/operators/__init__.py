@@ -44,6 +44,7 @@ from kit.operators.coordinator import (
     OperatorCoordinator,
     OperatorCoordinatorContext,
 )
+from kit.operators.cumulative_windows import CumulativeEventTimeWindows
 from kit.operators.function_operator import (
     FunctionInput,
     KeyedProcessFunctionContext,
@@ -128,6 +129,7 @@ __all__ = [
     "CheckpointedFunction",
     "CoProcess",
     "CoProcessFunction",
+    "CumulativeEventTimeWindows",
     "EventTimeSessionWindows",
     "Filter",
     "FlatMap",

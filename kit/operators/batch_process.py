@@ -19,8 +19,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kit.backend.descriptors import StateDescriptor, StateKind, ValueStateDescriptor
+from kit.backend.descriptors import StateDescriptor, ValueStateDescriptor
 from kit.backend.key_codec import codec_for
+from kit.backend.keyed_states import KINDS
 from kit.backend.tables import StateTable, Values
 from kit.backend.timers import DueTimers
 from kit.operators.function_operator import KeyedFunctionOperator, TimeView
@@ -33,7 +34,6 @@ from kit.state.errors import StateDescriptorError
 
 Mask = Any  # a bool column of Arrow or numpy: the rows meant; None for all of them
 Numbers = npt.NDArray[np.int64]
-_KINDS = (StateKind.VALUE, StateKind.REDUCING, StateKind.LIST)
 
 
 class BatchState:
@@ -57,23 +57,21 @@ class BatchState:
     def update(self, values: Values, where: Mask = None) -> None:
         """Set the entry of each row's key; a null removes it. `values` is one value, or has one for each row meant."""
         slots = self._table.slots(_meant(self._keys, where))
-        self._table.put(slots, self._column(values, len(slots)))
+        self._table.put(slots, self._column(values, len(slots), self._table.stored_type))
 
     def add(self, values: Values = None, where: Mask = None) -> None:
         """Fold a value into the entry of each row's key (reducing state), or append it to its list."""
         slots = self._table.slots(_meant(self._keys, where))
-        if self._table.kind is StateKind.LIST:
-            self._table.add(slots, values)
-        else:
-            self._table.reduce(slots, self._column(values, len(slots)))
+        self._table.add(slots, self._column(values, len(slots), self._table.added_type))
 
     def clear(self, where: Mask = None) -> None:
         """Remove the entry of each row's key."""
         self._table.clear(self._table.slots(_meant(self._keys, where), create=False))
 
-    def _column(self, values: Values, rows: int) -> Values:
+    @staticmethod
+    def _column(values: Values, rows: int, arrow_type: pa.DataType) -> Values:
         if isinstance(values, (bool, int, float, str, bytes)):
-            return pa.repeat(pa.scalar(values, self._table.stored_type), rows)
+            return pa.repeat(pa.scalar(values, arrow_type), rows)
         return values
 
 
@@ -142,10 +140,11 @@ class BatchContext(TimeView):
 
     def state(self, descriptor: StateDescriptor) -> BatchState:
         """The state of this name, for the keys at hand: a value, a reducing or a list state."""
-        if descriptor.kind not in _KINDS:
+        if not KINDS[descriptor.kind].in_batches:
+            *others, last = (kind for kind, table in KINDS.items() if table.in_batches)
             raise StateDescriptorError(
                 f"State {descriptor.name!r} is of kind {descriptor.kind}, which cannot be read in columns: use a "
-                f"{', '.join(_KINDS[:-1])} or {_KINDS[-1]} state, or process() row by row"
+                f"{', '.join(others)} or {last} state, or process() row by row"
             )
         return BatchState(self._operator.context.keyed_state.table(descriptor), self.keys)
 

@@ -17,7 +17,7 @@ from typing import Any
 import pyarrow as pa
 
 from kit.backend.arrow_types import as_type
-from kit.backend.descriptors import StateDescriptor, StateKind
+from kit.backend.descriptors import StateDescriptor
 from kit.backend.keyed_states import KeyedState
 from kit.backend.timers import DueTimers, TimerService
 from kit.operators.base import Operator
@@ -230,15 +230,7 @@ class KeyedFunctionOperator(FunctionOperator):
 
     def state(self, descriptor: StateDescriptor) -> KeyedState:
         """The state of the current key."""
-        backend = self.context.keyed_state
-        of_kind: dict[StateKind, Callable[[Any], KeyedState]] = {
-            StateKind.VALUE: backend.value_state,
-            StateKind.LIST: backend.list_state,
-            StateKind.MAP: backend.map_state,
-            StateKind.REDUCING: backend.reducing_state,
-            StateKind.AGGREGATING: backend.aggregating_state,
-        }
-        return of_kind[descriptor.kind](descriptor)
+        return self.context.keyed_state.state(descriptor)
 
     def process_watermark(self, timestamp_ms: int) -> None:
         """Fire the event-time timers that are due, then hand the watermark on."""

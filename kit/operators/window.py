@@ -1,13 +1,13 @@
 """Event-time windows: something kept for each key and window, which comes out when the watermark passes the end.
 
 An assigner says which windows a row belongs to (`kit.operators.window_assigners`), the contents what is kept of the
-rows (`kit.operators.window_contents`). The state of a window lies under its key with its start as namespace, and a
+rows (`kit.operators.window_contents`). The state of a window lies under its key with its id as namespace, and a
 timer at its last millisecond makes it fire: one batch holds all windows that a watermark makes due, by end, key group
 and key, so that two hosts emit the same.
 
 A window is cleared `allowed_lateness_ms` after it fired. Until then a row that belongs to it makes it fire again, once
 for each batch. A row whose windows have all been cleared is *late*: it goes to the side output for late rows, or is
-dropped and counted. Sessions, whose windows merge, are in `kit.operators.session_window`.
+dropped and counted. Windows that merge are in `kit.operators.merging_window_operator`.
 
 Follows Flink's `WindowOperator` with `EventTimeTrigger`; Flink fires a late window anew for each row, not each batch.
 """
@@ -20,9 +20,8 @@ import pyarrow as pa
 
 from kit.operators.aggregates import Aggregate, AggregateSet, as_tuple
 from kit.operators.base import Operator
-from kit.operators.session_window import SessionWindowOperator
+from kit.operators.merging_window_operator import MergingWindowOperator
 from kit.operators.spec import column_field, row_type, unique_names
-from kit.operators.window_assigners import EventTimeSessionWindows
 from kit.operators.window_contents import (
     AggregatedContents,
     ListedContents,
@@ -41,9 +40,7 @@ WINDOW_END = "window_end"
 class _Window(WindowSpec):
     def create(self) -> Operator:
         """One subtask's operator."""
-        if isinstance(self.assigner, EventTimeSessionWindows):
-            return SessionWindowOperator(self)
-        return WindowOperator(self)
+        return MergingWindowOperator(self) if self.assigner.merges else WindowOperator(self)
 
 
 @dataclass(frozen=True, eq=False, repr=False)

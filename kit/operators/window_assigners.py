@@ -1,15 +1,17 @@
 """Which windows of event time a row belongs to.
 
-Tumbling windows lie side by side, sliding ones overlap: both are known from the row's time alone. A session is not: it
-grows with each row that comes within the gap, and two sessions that meet become one.
+A kind of window is a `WindowAssigner`; a new kind is a new one, and nothing else. Tumbling windows lie side by side,
+sliding ones overlap: both are known from the row's time alone. A session is not: it grows with each row that comes
+within the gap, and two sessions that meet become one.
 
-Follows Flink's `TumblingEventTimeWindows`, `SlidingEventTimeWindows` and `EventTimeSessionWindows`.
+Follows Flink's `WindowAssigner`, `TumblingEventTimeWindows`, `SlidingEventTimeWindows` and `EventTimeSessionWindows`.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Protocol
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -17,20 +19,50 @@ import numpy.typing as npt
 Times = npt.NDArray[np.int64]
 
 
-class WindowAssigner(Protocol):
-    """Which windows rows belong to."""
+class WindowAssigner(ABC):
+    """A kind of window: which windows rows belong to, and the bounds of each window. All times are ms since 1970.
 
+    A window is known by an int64, its *id*, unique among the windows of a key: its start, unless `starts` is
+    overridden. Ids are in checkpoints, so a kind that has been used must not change them. Columns of ids, starts and
+    ends are int64 numpy arrays. An assigner is immutable, and compared and shown by what it was made with: a frozen
+    dataclass.
+
+    Windows that merge (`merges`) become one where they overlap or touch, as sessions do. Then each row makes one
+    window, and of two windows the one that starts later must not end earlier.
+
+    Follows `WindowAssigner` and `MergingWindowAssigner`.
+    """
+
+    __slots__ = ()
+
+    merges: ClassVar[bool] = False
+
+    @abstractmethod
     def assign(self, times_ms: Times) -> tuple[Times | None, Times]:
-        """The windows of rows with these event times: a row number (None: each row has one, in order) and a start for
+        """The windows of rows with these event times: a row number (None: each row has one, in order) and an id for
         each.
         """
 
-    def ends(self, starts_ms: Times) -> Times:
-        """The end of each window, excluded, in ms."""
+    def starts(self, windows: Times) -> Times:
+        """The start of each window."""
+        return windows
+
+    @abstractmethod
+    def ends(self, windows: Times) -> Times:
+        """The end of each window, excluded."""
+
+
+def checked_assigner(assigner: object) -> WindowAssigner:
+    """The same; TypeError unless it is a kind of window."""
+    if not isinstance(assigner, WindowAssigner):
+        raise TypeError(
+            f"window() takes a kind of window, such as TumblingEventTimeWindows(60_000), but was given {assigner!r}"
+        )
+    return assigner
 
 
 @dataclass(frozen=True, slots=True)
-class TumblingEventTimeWindows:
+class TumblingEventTimeWindows(WindowAssigner):
     """Windows of `size_ms` side by side, aligned to 1970 plus `offset_ms`: `TumblingEventTimeWindows(60_000)`."""
 
     size_ms: int
@@ -44,13 +76,13 @@ class TumblingEventTimeWindows:
         """Each row's one window."""
         return None, (times_ms - self.offset_ms) // self.size_ms * self.size_ms + self.offset_ms
 
-    def ends(self, starts_ms: Times) -> Times:
+    def ends(self, windows: Times) -> Times:
         """The starts of the windows after these."""
-        return starts_ms + self.size_ms
+        return windows + self.size_ms
 
 
 @dataclass(frozen=True, slots=True)
-class SlidingEventTimeWindows:
+class SlidingEventTimeWindows(WindowAssigner):
     """Windows of `size_ms`, one every `slide_ms`, aligned to 1970 plus `offset_ms`.
 
     `SlidingEventTimeWindows(60_000, 10_000)`: the last minute, every ten seconds; a row is in six windows. With a
@@ -73,13 +105,13 @@ class SlidingEventTimeWindows:
         rows, nth = np.nonzero(starts > (times_ms - self.size_ms)[:, None])
         return rows, starts[rows, nth]
 
-    def ends(self, starts_ms: Times) -> Times:
+    def ends(self, windows: Times) -> Times:
         """The ends of the windows."""
-        return starts_ms + self.size_ms
+        return windows + self.size_ms
 
 
 @dataclass(frozen=True, slots=True)
-class EventTimeSessionWindows:
+class EventTimeSessionWindows(WindowAssigner):
     """Sessions: rows of a key belong together while no more than `gap_ms` lie between one and the next.
 
     `EventTimeSessionWindows(30_000)`; a session ends `gap_ms` after its last row.
@@ -87,6 +119,16 @@ class EventTimeSessionWindows:
 
     gap_ms: int
 
+    merges = True
+
     def __post_init__(self) -> None:
         if self.gap_ms < 1:
             raise ValueError(f"{self!r}: gap_ms must be 1 or more")
+
+    def assign(self, times_ms: Times) -> tuple[None, Times]:
+        """Each row by itself is a session."""
+        return None, times_ms
+
+    def ends(self, windows: Times) -> Times:
+        """The ends of sessions of one row."""
+        return windows + self.gap_ms

@@ -24,7 +24,7 @@ from kit.operators.key_time_index import expand
 from kit.operators.row_buffer import RowBuffer
 from kit.operators.spec import ResolvedSpec
 from kit.operators.watermarks import event_times_ms
-from kit.operators.window_assigners import EventTimeSessionWindows, Times, WindowAssigner
+from kit.operators.window_assigners import Times, WindowAssigner
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -36,7 +36,7 @@ class WindowJoin(ResolvedSpec):
     assigner: WindowAssigner
 
     def _resolve(self) -> None:
-        if isinstance(self.assigner, EventTimeSessionWindows):
+        if self.assigner.merges:
             raise ValueError(
                 f"{self.name}: sessions of two streams cannot be joined; take tumbling or sliding windows, or "
                 "interval_join"
@@ -76,14 +76,14 @@ class WindowJoinOperator(Operator):
         """Keep the rows of windows that are still to fire."""
         given, assigner = self._inputs[input_index], self._spec.assigner
         times = event_times_ms(batch, str(given.time_column), self._spec.name)
-        rows, starts = assigner.assign(times)
+        rows, windows = assigner.assign(times)
         if rows is None:
             rows = np.arange(len(times))
-        last_ms = assigner.ends(starts) - 1
+        last_ms = assigner.ends(windows) - 1
         is_open = last_ms > self.context.current_watermark_ms
-        rows, starts, last_ms = rows[is_open], starts[is_open], last_ms[is_open]
+        rows, windows, last_ms = rows[is_open], windows[is_open], last_ms[is_open]
         keys = given.keys_of(batch, self.context.keyed_state.key_type)
-        self._timers.register_event_time(keys.take(pa.array(rows)), last_ms, starts)
+        self._timers.register_event_time(keys.take(pa.array(rows)), last_ms, windows)
         kept = distinct(rows, len(times))
         self.late_rows_dropped += int((np.delete(times, kept) <= self.context.current_watermark_ms).sum())
         self._buffers[input_index].add(batch.take(pa.array(kept)), times[kept])
@@ -99,7 +99,7 @@ class WindowJoinOperator(Operator):
 
     def _fire(self, due: DueTimers) -> None:
         assert due.namespaces is not None
-        starts = due.namespaces.to_numpy()
+        starts = self._spec.assigner.starts(due.namespaces.to_numpy())
         first_right, end_right = self._right.between(due.keys, starts, due.timestamps_ms)
         windows, left = expand(*self._left.between(due.keys, starts, due.timestamps_ms))
         some, right = expand(first_right[windows], end_right[windows])
@@ -108,8 +108,8 @@ class WindowJoinOperator(Operator):
 
     def _kept_until(self, times: Times) -> Times:
         """When the last window of each row has fired."""
-        rows, starts = self._spec.assigner.assign(times)
-        last_ms = self._spec.assigner.ends(starts) - 1
+        rows, windows = self._spec.assigner.assign(times)
+        last_ms = self._spec.assigner.ends(windows) - 1
         if rows is None:
             return last_ms
         until = times.copy()

@@ -19,10 +19,8 @@ from kit.operators.base import Operator
 from kit.operators.side_output import OutputTag
 from kit.operators.spec import ResolvedSpec, SchemaError, key_type_of, keys_of
 from kit.operators.watermarks import check_time_column, event_times_ms
-from kit.operators.window_assigners import EventTimeSessionWindows, Times, WindowAssigner
-from kit.operators.window_contents import (
-    WindowContents,
-)
+from kit.operators.window_assigners import Times, WindowAssigner
+from kit.operators.window_contents import WindowContents
 from kit.protocol.elements import MAX_WATERMARK_MS
 
 
@@ -32,7 +30,7 @@ class WindowSpec(ResolvedSpec):
 
     input_schema: pa.Schema
     keys: tuple[str, ...]
-    assigner: WindowAssigner | EventTimeSessionWindows
+    assigner: WindowAssigner
     time_column: str
     allowed_lateness_ms: int = field(default=0, kw_only=True)
     late_tag: OutputTag | None = field(default=None, kw_only=True)
@@ -112,41 +110,38 @@ class WindowOperator(WindowOperatorBase):
     def process_batch(self, batch: pa.RecordBatch, input_index: int = 0) -> None:
         """Take the rows into their windows."""
         spec = self._spec
-        assigner: Any = spec.assigner
         times = event_times_ms(batch, spec.time_column, spec.name)
-        rows, starts = assigner.assign(times)
-        last_ms = assigner.ends(starts) - 1
+        rows, windows = spec.assigner.assign(times)
+        last_ms = spec.assigner.ends(windows) - 1
         late = times + spec.allowed_lateness_ms <= self.context.current_watermark_ms
         if late.any():  # unless a window is still open for the row
             is_open = self._clears_at(last_ms) > self.context.current_watermark_ms
             rows = np.flatnonzero(is_open) if rows is None else rows[is_open]
-            starts, last_ms = starts[is_open], last_ms[is_open]
+            windows, last_ms = windows[is_open], last_ms[is_open]
             late[rows] = False
             self._set_aside(batch, late)
-        if not len(starts):
+        if not len(windows):
             return
         if rows is not None:
             batch = batch.take(pa.array(rows))
         keys = keys_of(batch, spec.keys)
-        slots = self._table.slots(keys, starts)
+        slots = self._table.slots(keys, windows)
         self._contents.add(self._table, slots, batch)
         first = self._first_rows.of(slots)
-        keys, starts, last_ms = keys.take(pa.array(first)), starts[first], last_ms[first]
-        overdue = self._register(keys, last_ms, starts)
+        keys, windows, last_ms = keys.take(pa.array(first)), windows[first], last_ms[first]
+        overdue = self._register(keys, last_ms, windows)
         if overdue.any():
-            keys, starts = keys.filter(pa.array(overdue)), starts[overdue]
-            self._fire(keys, starts, starts, assigner.ends(starts))
+            self._fire(*where(overdue, keys, windows, spec.assigner.starts(windows), last_ms + 1))
 
     def process_watermark(self, timestamp_ms: int) -> None:
         """Fire the windows that end before the watermark or with it, clear what is overdue, then hand it on."""
         due = self._timers.advance(timestamp_ms)
         if due.namespaces is not None and len(due.keys):
-            keys, starts = due.keys, due.namespaces.to_numpy()
-            ends = self._spec.assigner.ends(starts)  # type: ignore[union-attr]
-            fires = due.timestamps_ms == ends - 1
-            self._fire(*where(fires, keys, starts, starts, ends))
-            keys, starts = where(due.timestamps_ms == self._clears_at(ends - 1), keys, starts)
-            self._table.clear(self._table.slots(keys, starts, create=False))
+            keys, windows, assigner = due.keys, due.namespaces.to_numpy(), self._spec.assigner
+            starts, ends = assigner.starts(windows), assigner.ends(windows)
+            self._fire(*where(due.timestamps_ms == ends - 1, keys, windows, starts, ends))
+            keys, windows = where(due.timestamps_ms == self._clears_at(ends - 1), keys, windows)
+            self._table.clear(self._table.slots(keys, windows, create=False))
         self.context.output.emit_watermark(timestamp_ms)
 
 

@@ -22,6 +22,8 @@ NoteKind = Literal[
     "CheckpointTriggered",
     "TaskAcknowledged",
     "AcknowledgeIgnored",
+    "DeclineIgnored",
+    "MetricsIgnored",
     "CheckpointFinalizing",
     "CheckpointCompleted",
     "CheckpointAborted",

@@ -15,11 +15,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from enum import Enum
+from os import PathLike
 from typing import Any, TypeVar
 
 import pandas as pd
 import pyarrow as pa
 
+from kit.protocol.json_lines import read_lines, write_lines
+from kit.protocol.shape import EpochShape
 from kit.protocol.words import Machine, Word
 
 ROWS_SHOWN = 20
@@ -59,15 +62,15 @@ class TraceRecord:
 class Trace(Sequence[TraceRecord]):
     """The records of one run, oldest first.
 
-    `stages` are the shapes of the run's epochs, which the host adds and pictures need (`kit.draw.Stage`); whatever is
-    cut from the trace has them as well.
+    `stages` are the shapes of the run's epochs, which the host adds: with them a trace stands alone, and whatever is
+    cut from it as well. `save` writes both to a file, `Trace.load` reads them back in any process.
     """
 
     def __init__(
-        self, records: Iterable[TraceRecord] = (), *, detailed: bool = False, stages: Iterable[Any] = ()
+        self, records: Iterable[TraceRecord] = (), *, detailed: bool = False, stages: Iterable[EpochShape] = ()
     ) -> None:
         self.detailed = detailed
-        self.stages: list[Any] = list(stages)
+        self.stages: list[EpochShape] = list(stages)
         self._records: list[TraceRecord] = list(records)
         self._by_id: dict[str, TraceRecord] = {}
         """The first records by id; the rest is filed when somebody asks."""
@@ -99,6 +102,22 @@ class Trace(Sequence[TraceRecord]):
         for record in self._records[len(self._by_id) :]:
             self._by_id[record.id] = record
         return self._by_id.get(record_id)
+
+    def save(self, path: str | PathLike[str]) -> PathLike[str]:
+        """Write the records and the shapes of the epochs to a file of JSON lines, whose directory is made."""
+        head = {"detailed": self.detailed, "stages": [stage.to_dict() for stage in self.stages]}
+        return write_lines(path, (head, *(record.to_dict() for record in self._records)))
+
+    @classmethod
+    def load(cls, path: str | PathLike[str]) -> Trace:
+        """The trace that `save` wrote. Raises ValueError for a file that is none."""
+        lines = read_lines(path)
+        try:
+            head: dict[str, Any] = next(lines, {})
+            stages = map(EpochShape.from_dict, head["stages"])
+            return cls(map(TraceRecord.from_dict, lines), detailed=head["detailed"], stages=stages)
+        except (KeyError, TypeError, ValueError) as error:
+            raise ValueError(f"{path} is no trace: expected a file that Trace.save wrote") from error
 
     def __len__(self) -> int:
         return len(self._records)

@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from kit.coordinator.master_hooks import MasterHook, MasterHooks
-from kit.draw.stage import Stage
+from kit.graph.epoch_shape import epoch_shape
 from kit.graph.execution_graph import ExecutionGraph
 from kit.graph.job_graph import JobGraph
 from kit.host.job_files import JobFiles
@@ -471,10 +471,10 @@ class JobDriver:
             local_state=self._local_state,
         )
         epoch = Epoch(command.epoch, ticket.slots)
-        stage = Stage.of(ExecutionGraph(self.job, command.parallelism, command.max_parallelism), command.epoch)
+        graph = ExecutionGraph(self.job, command.parallelism, command.max_parallelism)
         with self.lock:
             self._epoch = epoch
-            self.trace.stages.append(stage)
+            self.trace.stages.append(epoch_shape(graph, command.epoch))
         self._worker_traceback = ""
         self._in(_START_TIMER, int(self.settings.start_timeout_s * 1000), lambda: self._start_timed_out(epoch))
         epoch.gang = self.launch(ticket, lambda error: self._inbox.put(GangEnded(epoch.number, error)))

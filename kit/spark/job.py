@@ -387,7 +387,7 @@ class SparkJob:
     def stages(self) -> list[Stage]:
         """The shape of each epoch so far, as pictures need it."""
         with self._driver.lock:
-            return list(self._driver.trace.stages)
+            return [Stage.of(shape) for shape in self._driver.trace.stages]
 
     def checkpoints(self) -> pd.DataFrame:
         """One row a checkpoint: id, kind, status, trigger time, duration, size, acknowledgements."""

@@ -38,6 +38,7 @@ from kit.spark.background import Background
 from kit.spark.channels import Route
 from kit.spark.codec import encode_element
 from kit.task.stream_task import StreamTask
+from kit.task.unknown_task import answer_for_unknown_task
 
 TURNS_A_ROUND = 4
 """A task with plenty to do takes so many turns before the others get theirs."""
@@ -101,6 +102,7 @@ class TaskHost:
         self._turns = deque(reversed(self.tasks.values()))
         """The task whose turn is next comes first."""
         self._epoch = epoch
+        self._job_id = graph.job_graph.job_id
         self._files = files
         self._wires = wires
         self._say = say
@@ -120,9 +122,13 @@ class TaskHost:
     # --- what comes in --------------------------------------------------------------------------------------------
 
     def message(self, message: TaskMessage, cause: str = "") -> None:
-        """From the JobMaster; what is meant for another attempt is dropped."""
-        if message.attempt == self._epoch:
-            self._ready.append((self.tasks[message.task], message, cause))
+        """From the JobMaster; what is meant for a task that is not here is dropped, unless it asks for an answer."""
+        task = self.tasks.get(message.task)
+        answer = answer_for_unknown_task(message, task, self._job_id)
+        if answer is not None:
+            self._say(Envelope(answer, cause))
+        elif task is not None and message.attempt == self._epoch:
+            self._ready.append((task, message, cause))
 
     def element(self, channel: int, element: Element, cause: str = "") -> None:
         """From a task of another slot."""

@@ -315,3 +315,13 @@ def test_a_partitioning_of_ones_own_goes_with_unaligned_checkpoints_only_by_forc
     with pytest.raises(GraphError, match=r"partition_custom from .flights. to .next. .* force_unaligned=True"):
         job()
     job(force_unaligned=True)
+
+
+@pytest.mark.parametrize("wrong", [60_000, TumblingEventTimeWindows])
+def test_what_is_no_kind_of_window_is_refused(wrong: object) -> None:
+    env = StreamEnvironment()
+    left, right = (env.from_source(CollectionSource([{"k": 1, "at": 2}])).assign_timestamps("at") for _ in range(2))
+    with pytest.raises(TypeError, match="such as TumblingEventTimeWindows"):
+        left.key_by("k").window(wrong)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="such as TumblingEventTimeWindows"):
+        left.join(right).where("k").equal_to("k").window(wrong)  # type: ignore[arg-type]

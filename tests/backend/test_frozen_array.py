@@ -126,8 +126,8 @@ def work(backend: HeapKeyedStateBackend, data: st.DataObject, keys: st.SearchStr
                 table.clear(table.slots(some, create=False))
         case "one":
             backend.set_current_key(some[0].as_py())
-            backend.value_state(AT, 1, pa.int64()).update(None if numbers[0].as_py() is None else 7)
-            backend.reducing_state(TOTAL).add({"low": 3.5})
+            backend.state(AT, 1, pa.int64()).update(None if numbers[0].as_py() is None else 7)
+            backend.state(TOTAL).add({"low": 3.5})
         case "timers":
             backend.timer_service("timer").register_event_time(some, np.arange(len(some)))
 

@@ -64,11 +64,11 @@ def backend(key_type: pa.DataType | None = None) -> HeapKeyedStateBackend:
 def test_states_behave_like_dicts(namespace: Any, data: st.DataObject) -> None:
     state = backend()
     value, listed, mapped = (
-        state.value_state(VALUE, namespace),
-        state.list_state(LIST, namespace),
-        state.map_state(MAP, namespace),
+        state.state(VALUE, namespace),
+        state.state(LIST, namespace),
+        state.state(MAP, namespace),
     )
-    total, average = state.reducing_state(SUM, namespace), state.aggregating_state(AVERAGE, namespace)
+    total, average = state.state(SUM, namespace), state.state(AVERAGE, namespace)
     models: dict[str, dict[str, Any]] = {}
     number, field = st.integers(-5, 5), st.sampled_from("xyz")
     frozen = None
@@ -130,30 +130,30 @@ def test_namespaces_of_one_key_are_apart() -> None:
     state = backend()
     state.set_current_key("a")
     for namespace in (1, 2, 3):
-        state.value_state(VALUE, namespace).update(str(namespace))
-    state.value_state(VALUE, 2).clear()
-    assert [state.value_state(VALUE, n).value() for n in (1, 2, 3)] == ["1", "none yet", "3"]
+        state.state(VALUE, namespace).update(str(namespace))
+    state.state(VALUE, 2).clear()
+    assert [state.state(VALUE, n).value() for n in (1, 2, 3)] == ["1", "none yet", "3"]
 
 
 def test_a_window_can_be_a_namespace() -> None:
     window = pa.struct([("start", pa.int64()), ("end", pa.int64())])
     state = backend()
     state.set_current_key("a")
-    state.list_state(LIST, (0, 10), window).add(1)
-    state.list_state(LIST, {"start": 0, "end": 10}, window).add(2)
-    assert state.list_state(LIST, (0, 10), window).get() == [1, 2]
-    assert state.list_state(LIST, (10, 20), window).get() == []
+    state.state(LIST, (0, 10), window).add(1)
+    state.state(LIST, {"start": 0, "end": 10}, window).add(2)
+    assert state.state(LIST, (0, 10), window).get() == [1, 2]
+    assert state.state(LIST, (10, 20), window).get() == []
 
 
 def test_reductions_a_row_at_a_time() -> None:
     state = backend()
     state.set_current_key("a")
     for low, high in ((3, 4), (1, 9), (2, 2)):
-        state.reducing_state(RANGE).add({"low": low, "high": high})
-    assert state.reducing_state(RANGE).get() == {"low": 1, "high": 9, "n": 3}
+        state.state(RANGE).add({"low": low, "high": high})
+    assert state.state(RANGE).get() == {"low": 1, "high": 9, "n": 3}
     for word in ("to", "three", "four"):
-        state.reducing_state(LONGEST).add(word)
-    assert state.reducing_state(LONGEST).get() == "three"
+        state.state(LONGEST).add(word)
+    assert state.state(LONGEST).get() == "three"
 
 
 def test_rows_and_batches_see_the_same_entries() -> None:
@@ -161,8 +161,8 @@ def test_rows_and_batches_see_the_same_entries() -> None:
     table = state.table(SUM)
     table.reduce(table.slots(pa.array(["a", "b", "a"])), pa.array([1, 2, 3]))
     state.set_current_key("a")
-    state.reducing_state(SUM).add(10)
-    assert state.reducing_state(SUM).get() == 14
+    state.state(SUM).add(10)
+    assert state.state(SUM).get() == 14
     assert table.get(table.slots(pa.array(["a"]))).to_pylist() == [14]
 
 
@@ -189,7 +189,7 @@ def test_values_that_do_not_fit_are_refused_at_once(arrow_type: pa.DataType, val
     state = backend()
     state.set_current_key("a")
     with pytest.raises(StateTypeError, match=message):
-        state.value_state(ValueStateDescriptor("v", arrow_type)).update(value)
+        state.state(ValueStateDescriptor("v", arrow_type)).update(value)
     assert written(state) is None
 
 
@@ -208,7 +208,7 @@ def test_values_that_do_not_fit_are_refused_at_once(arrow_type: pa.DataType, val
 def test_values_read_as_arrow_would_give_them(arrow_type: pa.DataType, value: Any, read: Any) -> None:
     state = backend()
     state.set_current_key("a")
-    held = state.value_state(ValueStateDescriptor("v", arrow_type))
+    held = state.state(ValueStateDescriptor("v", arrow_type))
     held.update(value)
     assert held.value() == read
     assert written(state) is not None
@@ -218,24 +218,24 @@ def test_a_list_or_map_takes_all_or_nothing() -> None:
     state = backend()
     state.set_current_key("a")
     with pytest.raises(StateTypeError, match=r"'list' \(list of list<.*refuses 'x'"):
-        state.list_state(LIST).add_all([1, "x"])
+        state.state(LIST).add_all([1, "x"])
     with pytest.raises(StateTypeError, match="None is no value"):
-        state.list_state(LIST).add(None)
+        state.state(LIST).add(None)
     with pytest.raises(StateTypeError, match=r"'map' .*refuses 7"):
-        state.map_state(MAP).put_all({"x": 1, 7: 2})
-    assert state.list_state(LIST).get() == []
-    assert state.map_state(MAP).is_empty()
+        state.state(MAP).put_all({"x": 1, 7: 2})
+    assert state.state(LIST).get() == []
+    assert state.state(MAP).is_empty()
     assert written(state) is None
 
 
 def test_a_state_needs_a_current_key_of_its_type() -> None:
     state = backend(pa.int32())
     with pytest.raises(StateError, match="No current key"):
-        state.value_state(VALUE).value()
+        state.state(VALUE).value()
     for key in ("a", 1 << 40, None, True):
         state.set_current_key(key)
         with pytest.raises(StateTypeError):
-            state.value_state(VALUE).update("x")
+            state.state(VALUE).update("x")
 
 
 @pytest.mark.parametrize(

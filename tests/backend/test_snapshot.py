@@ -43,11 +43,11 @@ def backends(key_type: pa.DataType, parallelism: int) -> list[HeapKeyedStateBack
 def write_row(backend: HeapKeyedStateBackend, key: Any, row: dict[str, Any]) -> None:
     backend.set_current_key(key)
     if row["value"] is not None:
-        backend.value_state(VALUE).update(row["value"])
-        backend.reducing_state(TOTAL, row["n"]).add({"low": row["low"]})
-    backend.value_state(FLAG).update(row["flag"])
-    backend.list_state(LIST, "ab"[row["n"] % 2]).add_all(row["list"])
-    backend.map_state(MAP).put_all(row["map"])
+        backend.state(VALUE).update(row["value"])
+        backend.state(TOTAL, row["n"]).add({"low": row["low"]})
+    backend.state(FLAG).update(row["flag"])
+    backend.state(LIST, "ab"[row["n"] % 2]).add_all(row["list"])
+    backend.state(MAP).put_all(row["map"])
     timers = backend.timer_service("window", pa.int64())
     timers.register_event_time_timer(row["n"] * 100, row["n"])
     if row["flag"]:
@@ -146,7 +146,7 @@ def test_equal_state_makes_equal_bytes(keys: str, data: st.DataObject) -> None:
         write_row(one, k, row)
     for k in data.draw(st.lists(key, max_size=5)):  # what came and went leaves no trace
         other.set_current_key(k)
-        other.list_state(ListStateDescriptor("gone", pa.int64())).add(1)
+        other.state(ListStateDescriptor("gone", pa.int64())).add(1)
     gone = other.table(ListStateDescriptor("gone", pa.int64()))
     gone.clear(gone.entries())
     for k, row in data.draw(st.permutations(list(unique.values()))):

@@ -11,13 +11,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kit.backend.descriptors import (
+    AggregateFunction,
+    AggregatingStateDescriptor,
     ListStateDescriptor,
+    MapStateDescriptor,
     ReducingStateDescriptor,
     StateDescriptor,
+    StateKind,
     ValueStateDescriptor,
 )
 from kit.backend.heap import HeapKeyedStateBackend
 from kit.backend.key_hashing import key_groups
+from kit.backend.keyed_states import KINDS
 from kit.state.errors import StateDescriptorError, StateError, StateTypeError
 from kit.state.handles import KeyGroupRange
 from tests.backend.conftest import KEYS, contents, plain
@@ -236,3 +241,75 @@ def test_one_name_is_one_state() -> None:
             state.table(descriptor)
     with pytest.raises(StateDescriptorError, match="by namespace int64"):
         state.table(ReducingStateDescriptor("n", pa.int64(), "sum"), pa.int64())
+
+
+class Spread(AggregateFunction):
+    """The least and the greatest, as one list."""
+
+    def create_accumulator(self) -> list[int]:
+        return []
+
+    def add(self, value: int, accumulator: list[int]) -> list[int]:
+        return self.merge([value], accumulator)
+
+    def get_result(self, accumulator: list[int]) -> int:
+        return accumulator[-1] - accumulator[0]
+
+    def merge(self, one: list[int], other: list[int]) -> list[int]:
+        both = sorted(one + other)
+        return [both[0], both[-1]]
+
+
+MERGED: dict[str, tuple[StateDescriptor, pa.Array, list[Any]]] = {
+    "lists": (
+        ListStateDescriptor("state", pa.int64()),
+        pa.array([[7], [1, 2], [3]], pa.list_(pa.int64())),
+        [[7, 3], [1, 2]],
+    ),
+    "by a word": (ReducingStateDescriptor("state", pa.int64(), "sum"), pa.array([7, 1, 3]), [10, 1]),
+    "by a function": (
+        ReducingStateDescriptor("state", pa.string(), lambda a, b: a + b),
+        pa.array(["x", "y", "z"]),
+        ["xz", "y"],
+    ),
+    "accumulators": (
+        AggregatingStateDescriptor("state", pa.list_(pa.int64()), Spread()),
+        pa.array([[7, 9], [1, 2], [3, 4]], pa.list_(pa.int64())),
+        [[3, 9], [1, 2]],
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", MERGED)
+def test_entries_of_a_kind_that_merges_become_one(kind: str) -> None:
+    descriptor, values, expected = MERGED[kind]
+    table = backend().table(descriptor)
+    slots = table.slots(np.array([0, 1, 2]))
+    table.put(slots, values)
+    table.merge(slots[:1], slots[2:])
+    assert table.get(slots[:2]).to_pylist() == expected
+    assert len(table) == 2
+
+
+@pytest.mark.parametrize(
+    "descriptor", [ValueStateDescriptor("state", pa.int64()), MapStateDescriptor("state", pa.int64(), pa.int64())]
+)
+def test_entries_of_other_kinds_do_not_merge(descriptor: StateDescriptor) -> None:
+    table = backend().table(descriptor)
+    with pytest.raises(StateDescriptorError, match=f"of kind {descriptor.kind}: its entries do not merge"):
+        table.merge(table.slots(np.array([0])), table.slots(np.array([1])))
+
+
+def test_what_a_function_reduced_may_be_reduced_by_a_word() -> None:
+    """A job may say it in words after a restore: entries it makes from then on start from what changes nothing."""
+    state = backend()
+    table = state.table(ReducingStateDescriptor("least", pa.int64(), min))
+    table.reduce(table.slots(np.array([0])), np.array([5]))
+    table = state.table(ReducingStateDescriptor("least", pa.int64(), "min"))
+    slots = table.slots(np.array([0, 1]))
+    table.reduce(slots, np.array([7, 9]))
+    assert table.get(slots).to_pylist() == [5, 9]
+
+
+def test_every_kind_of_state_has_a_table() -> None:
+    assert set(KINDS) == set(StateKind)

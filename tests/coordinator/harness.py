@@ -209,7 +209,9 @@ class Harness:
         """Hand an event to the coordinator, which must be sound afterwards; what was to be deleted is gone by now."""
         while self.cleans and self.cleaning:
             self.coordinator.handle(self.cleaning.pop(0))
+            self.coordinator.settle()
         self.coordinator.handle(event)
+        self.coordinator.settle()
         self.coordinator.validate()
 
     def wait(self, ms: int) -> None:

@@ -69,11 +69,11 @@ def test_every_step_is_a_command_and_the_next_waits_for_its_answer() -> None:
     assert (metadata.checkpoint_id, version.number) == (1, 6)
     assert (job.retained_ids(), job.take(commands.StoreCheckpoint)) == ([], [])
     job.give(events.MetadataWritten(checkpoint_id=1, path="chk-1/_metadata", size_bytes=len(write.data)))
-    assert job.coordinator.is_storing
+    assert job.coordinator.ledger.storing is not None
     assert (job.retained_ids(), job.confirmed(), job.pending()) == ([], [], [1])
     assert [word.metadata_path for word in job.take(commands.StoreCheckpoint)] == ["chk-1/_metadata"]
     job.give(events.CheckpointStored(checkpoint_id=1))
-    assert not job.coordinator.is_storing
+    assert job.coordinator.ledger.storing is None
     assert (job.retained_ids(), len(job.confirmed()), job.pending()) == ([1], 4, [])
 
 
@@ -304,11 +304,11 @@ def test_a_declined_checkpoint_is_over_at_once_and_only_once(reason: Reason) -> 
     assert job.timers == {}
     assert job.discarded() == {"source/0-1"}
     assert job.aborted() == [(task, 1) for task in TASKS]
-    assert job.coordinator.failure_manager.counter == 1
+    assert job.coordinator.ledger.failures.counter == 1
     job.decline(1, "source/1", reason)
     job.decline(1, "source/0", reason)
     assert job.aborted() == []
-    assert job.coordinator.failure_manager.counter == 1
+    assert job.coordinator.ledger.failures.counter == 1
     assert job.calls == [("aborted", 1)]
 
 
@@ -340,7 +340,7 @@ def test_expiry_counts() -> None:
     job = Harness(timeout_ms=100)
     job.trigger()
     job.wait(100)
-    assert [call[0] for call in job.calls] == ["aborted", "fail_job"]
+    assert [call[0] for call in job.calls] == ["fail_job", "aborted"]
 
 
 @pytest.mark.flink(
@@ -363,7 +363,7 @@ def test_failover_ends_all_that_is_pending_and_periodic_checkpoints_go_on() -> N
     assert job.pending() == [1, 2, 3]
     job.coordinator.abort_pending_checkpoints(Reason.JOB_FAILOVER_REGION, "sums/0 died")
     assert job.pending() == []
-    assert job.coordinator.failure_manager.counter == 0
+    assert job.coordinator.ledger.failures.counter == 0
     assert job.discarded() == set()
     job.wait(100)
     assert job.pending() == [4]
@@ -444,7 +444,7 @@ def test_a_checkpoint_that_is_being_stored_can_no_longer_be_aborted() -> None:
     job.answer(commands.WriteMetadata)
     job.wait(1_000)
     job.coordinator.abort_pending_checkpoints(Reason.JOB_FAILOVER_REGION)
-    assert job.coordinator.is_storing
+    assert job.coordinator.ledger.storing is not None
     job.answer(commands.StoreCheckpoint)
     assert job.retained_ids() == [1]
     assert job.aborted() == []
@@ -555,7 +555,7 @@ def test_a_copy_goes_its_own_way() -> None:
     other.decline(1, "sums/1")
     job.complete(1)
     assert (job.retained_ids(), other.retained_ids()) == ([1], [])
-    assert (job.coordinator.failure_manager.counter, other.coordinator.failure_manager.counter) == (0, 1)
+    assert (job.coordinator.ledger.failures.counter, other.coordinator.ledger.failures.counter) == (0, 1)
     assert (job.coordinator.statistics.counts.failed, other.coordinator.statistics.counts.failed) == (0, 1)
     assert other.discarded() == {"sums/0-1"}
     assert job.discarded() == set()

@@ -34,7 +34,7 @@ def test_a_checkpoint_that_covers_the_end_of_all_tasks_is_the_last() -> None:
     job = Harness(interval_ms=100)
     job.coordinator.start_checkpoint_scheduler()
     covering(job, *TASKS)
-    assert not job.coordinator.is_periodic_scheduling
+    assert not job.coordinator.periodic.is_scheduling
     job.at += 1_000
     job.give(events.TimerFired(timer=PERIODIC_TIMER))
     assert job.take(commands.AllocateCheckpointId) == []
@@ -55,8 +55,8 @@ def test_while_one_task_still_reads_checkpoints_go_on() -> None:
     job = Harness(interval_ms=100)
     job.coordinator.start_checkpoint_scheduler()
     covering(job, *SOURCES, "sums/0")
-    assert job.coordinator.is_periodic_scheduling
-    assert not job.coordinator.took_last_checkpoint
+    assert job.coordinator.periodic.is_scheduling
+    assert not job.coordinator.ledger.took_last_checkpoint
 
 
 def test_the_next_checkpoint_is_not_triggered_before_the_leaving_have_left() -> None:
@@ -95,5 +95,5 @@ def test_after_a_restart_all_begins_anew() -> None:
     job = Harness(interval_ms=100)
     covering(job, *TASKS)
     job.epoch = 2
-    job.coordinator.use_graph(job.coordinator.plan_calculator.graph)
-    assert (job.coordinator.leaving, job.coordinator.took_last_checkpoint) == (set(), False)
+    job.coordinator.use_graph(job.coordinator.job.plan_calculator.graph)
+    assert (job.coordinator.ledger.leaving, job.coordinator.ledger.took_last_checkpoint) == (set(), False)

@@ -81,7 +81,7 @@ def test_every_abort_discards_what_was_collected(reason: Reason) -> None:
     checkpoint = pending()
     snapshot = TaskStateSnapshot({operator_id("sums"): keyed_state("a file")})
     assert checkpoint.acknowledge_task("sums/0", 1, snapshot) is SUCCESS
-    checkpoint.abort(CheckpointException(reason))
+    checkpoint.fail(CheckpointException(reason))
     assert checkpoint.files_to_discard() == ("a file",)
     assert checkpoint.is_disposed
     assert checkpoint.failure is not None
@@ -156,7 +156,7 @@ def test_operator_coordinators_must_ack() -> None:
 def test_nothing_is_acked_once_it_is_over() -> None:
     checkpoint = pending(coordinators=("source",), hooks=("mail",))
     checkpoint.acknowledge_coordinator(ORDER[0], b"splits")
-    checkpoint.abort(CheckpointException(Reason.CHECKPOINT_EXPIRED))
+    checkpoint.fail(CheckpointException(Reason.CHECKPOINT_EXPIRED))
     assert checkpoint.acknowledge_task("source/0", 1, None) is DISCARDED
     assert checkpoint.acknowledge_coordinator(ORDER[0], None) is DISCARDED
     assert checkpoint.acknowledge_hook("mail", None) is DISCARDED
@@ -188,7 +188,7 @@ def test_acks_are_told_apart() -> None:
     assert checkpoint.acknowledge_task("source/0", 1, None) is DUPLICATE
     assert checkpoint.acknowledge_task("source/0", 2, None) is UNKNOWN
     assert checkpoint.acknowledge_task("nobody/0", 1, None) is UNKNOWN
-    assert repr(checkpoint) == "PendingCheckpoint(5, Checkpoint, 1 of 2 acked)"
+    assert repr(checkpoint) == "PendingCheckpoint(5, Checkpoint, LOCATING, 1 of 2 acked)"
     checkpoint.validate()
 
 

@@ -44,7 +44,7 @@ def test_nothing_is_triggered_after_shutdown() -> None:
     job = Harness(interval_ms=100)
     job.coordinator.start_checkpoint_scheduler()
     job.coordinator.shut_down("CANCELED")
-    job.coordinator.execute_queued_request_later()
+    job.coordinator.settle()
     job.give(events.TimerFired(timer=PERIODIC_TIMER))
     job.wait(1_000)
     assert not job.coordinator.trigger.is_triggering
@@ -355,7 +355,7 @@ def test_expiry_while_a_hook_hangs_ends_the_checkpoint_for_good() -> None:
     [command] = job.take(commands.TriggerMasterHook)
     job.wait(500)
     assert Reason.CHECKPOINT_EXPIRED.message in job.errors()[request]
-    assert list(job.coordinator.recently_expired) == [1]
+    assert job.coordinator.ledger.ended == {1: "CHECKPOINT_EXPIRED"}
     job.give(events.MasterHookTriggered(checkpoint_id=command.checkpoint_id, hook="mail"))
     assert job.triggered() == []
     assert not job.coordinator.trigger.is_triggering
@@ -517,7 +517,7 @@ def test_alignment_follows_the_settings(
 def test_operator_coordinators_come_before_hooks_and_hooks_before_tasks() -> None:
     job = Harness(graph({"a": 1, "b": 1, "c": 1}, edges=[("a", "c", "hash"), ("b", "c", "hash")]), hooks=["mail"])
     job.coordinator = type(job.coordinator)(
-        job.coordinator.job_id,
+        job.coordinator.job.job_id,
         job.graph,
         job,
         operator_coordinators=[operator_id("a"), operator_id("b")],

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from kit.draw.stage import Stage, StageChannel, StageVertex
+from kit.draw.stage import Stage
 from kit.protocol.commands import GrantCredit, JobStatusChanged, Note, SendElement, StartEpoch, WriteSnapshot
 from kit.protocol.elements import Buffer, CheckpointBarrier, Element, Watermark
 from kit.protocol.events import ElementReceived, ProcessInput, SlotLost, SnapshotWritten, StartJob, TimerFired
@@ -21,6 +21,7 @@ from kit.protocol.messages import (
     TriggerTaskCheckpoint,
 )
 from kit.protocol.options import CheckpointOptions
+from kit.protocol.shape import ShapeChannel, ShapeVertex
 from kit.protocol.tasks import ExecutionState, TaskRestore
 from kit.protocol.trace import Trace
 from kit.protocol.words import Envelope, Machine, Word
@@ -34,11 +35,11 @@ def stage(epoch: int = 1, counts: int = 2, sources: int = 2) -> Stage:
     return Stage(
         epoch,
         (
-            StageVertex("source", ("clicks", "parse"), sources),
-            StageVertex("count", ("count per page",), counts),
-            StageVertex("sink", ("write files",), 1),
+            ShapeVertex("source", ("clicks", "parse"), sources),
+            ShapeVertex("count", ("count per page",), counts),
+            ShapeVertex("sink", ("write files",), 1),
         ),
-        tuple(StageChannel(number, *pair) for number, pair in enumerate(pairs)),
+        tuple(ShapeChannel(number, *pair) for number, pair in enumerate(pairs)),
     )
 
 

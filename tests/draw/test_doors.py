@@ -22,7 +22,6 @@ from kit.draw import (
     frames,
     gantt,
     last_frame,
-    load_trace,
     moment_at,
     moment_svg,
     moments,
@@ -30,11 +29,11 @@ from kit.draw import (
     redistribution,
     redistribution_svg,
     restores_of,
-    save_trace,
 )
 from kit.lab import Lab
 from kit.protocol.trace import Trace
 from kit.spark import SparkJob
+from tests.draw.elsewhere import shown, shown_elsewhere
 from tests.draw.labs import lab_of, letters
 
 DOORS: dict[str, Callable[[Any], Any]] = {
@@ -68,11 +67,11 @@ def lab() -> Lab:
 @pytest.fixture(scope="module")
 def saved(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Trace:
     """Its trace, written and read."""
-    return load_trace(save_trace(lab, tmp_path_factory.mktemp("saved") / "run.jsonl"))
+    return Trace.load(lab.trace.save(tmp_path_factory.mktemp("saved") / "run.jsonl"))
 
 
 def test_no_door_is_left_out() -> None:
-    no_run = {"Chart", "Frame", "Moment", "Stage", "Svg", "advance", "export_html", "load_trace", "save_trace"}
+    no_run = {"Chart", "Frame", "Moment", "Stage", "Svg", "advance", "export_html"}
     assert set(DOORS) == set(kit.draw.__all__) - no_run
 
 
@@ -86,6 +85,18 @@ def as_data(made: Any) -> Any:
     if isinstance(made, pd.DataFrame):
         return made.to_json()
     return made._repr_svg_() if hasattr(made, "_repr_svg_") else made
+
+
+def test_in_another_process_a_saved_trace_is_all_that_is_needed(lab: Lab, tmp_path: Path) -> None:
+    assert shown_elsewhere(lab.trace.save(tmp_path / "run.jsonl")) == shown(lab)
+
+
+def test_a_file_that_is_no_trace_is_refused(tmp_path: Path) -> None:
+    for number, text in enumerate(("", "{}", "[1]", "not JSON", '{"detailed": true, "stages": []}\n{"id": 1}')):
+        path = tmp_path / str(number)
+        path.write_text(text, encoding="utf-8")
+        with pytest.raises(ValueError, match=rf"{number} is no trace: expected a file that Trace\.save wrote"):
+            Trace.load(path)
 
 
 @pytest.mark.parametrize("door", DOORS)

@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kit.draw.layout import Box, Layout, Point, lay_out
-from kit.draw.stage import MOST_BOXES, Stage, StageChannel, StageVertex, stage_for
+from kit.draw.stage import MOST_BOXES, Stage, stage_for
+from kit.protocol.shape import ShapeChannel, ShapeVertex
 from tests.draw.script import stage
 
 
@@ -23,8 +24,8 @@ def diamond() -> Stage:
     names = ("source", "clean", "join", "sink")
     return Stage(
         1,
-        tuple(StageVertex(name, (name,), 1) for name in names),
-        tuple(StageChannel(number, *pair) for number, pair in enumerate(pairs)),
+        tuple(ShapeVertex(name, (name,), 1) for name in names),
+        tuple(ShapeChannel(number, *pair) for number, pair in enumerate(pairs)),
     )
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from kit.coordinator import checkpoint_state
 from kit.job import status
 from kit.protocol.transitions import Transitions
 from tests.house.files import ROOT
@@ -17,6 +18,7 @@ from tests.house.files import ROOT
 PAGE = ROOT / "docs" / "state-machines.md"
 TABLES: Mapping[str, Transitions[Any]] = {
     "A job": status.TRANSITIONS,
+    "A checkpoint": checkpoint_state.TRANSITIONS,
 }
 """What the page shows, by the heading it goes under."""
 INTRODUCTION = """# State machines

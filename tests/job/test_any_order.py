@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from kit.graph.settings import FixedDelay
-from kit.job.status import JobStatus
+from kit.job.status import TRANSITIONS, JobStatus
 from kit.protocol import commands, events
 from kit.protocol.messages import (
     CheckpointMetrics,
@@ -67,7 +67,7 @@ class AnyOrder(RuleBasedStateMachine):
                     if request_id > 0:
                         self.answered.append(request_id)
                 case commands.JobStatusChanged(status=status):
-                    assert self.statuses[-1].may_become(JobStatus[status])
+                    assert TRANSITIONS.allows(self.statuses[-1], JobStatus[status])
                     self.statuses.append(JobStatus[status])
                 case commands.StartEpoch(epoch=epoch):
                     self.epochs.append(epoch)

@@ -194,13 +194,13 @@ def test_a_checkpoint_completes_behind_the_events_that_were_sent_before() -> Non
     job.answer_all()
     job.say("source/1", {"send": 1, "to": 0})
     job.say("source/1", {"snapshot": "complete"})
-    assert not job.master.checkpoints.is_completed(1)
+    assert not job.master.checkpoints.ledger.is_completed(1)
     to_source = [word for word in job.emitted if getattr(word, "task", "") == "source/0"]
     order = [type(word) for word in to_source if not isinstance(word, DeployTask)]
     assert order == [OperatorEventToTask, TriggerTaskCheckpoint]
     job.ack_all(1)
     job.answer_all()
-    assert job.master.checkpoints.is_completed(1)
+    assert job.master.checkpoints.ledger.is_completed(1)
 
 
 @pytest.mark.flink(

@@ -289,9 +289,9 @@ def test_the_checkpoint_coordinator_ends_with_the_job_in_its_status(status: str)
         state = ExecutionState[status]
         for task in list(master.tasks):
             master.handle(TaskStateChanged(task=task, attempt=1, state=state), 0)
-    assert not master.checkpoints.is_shut_down
+    assert not master.checkpoints.ledger.is_shut_down
     told = master.handle(events.EpochEnded(epoch=1), 0)
-    assert (master.checkpoints.is_shut_down, master.checkpoints.job_status) == (True, status)
+    assert (master.checkpoints.ledger.is_shut_down, master.checkpoints.ledger.job_status) == (True, status)
     assert master.checkpoints.store.checkpoints == []
     assert master.status.name == status
     assert [word.status for word in told if isinstance(word, commands.JobStatusChanged)] == [status]

@@ -33,7 +33,7 @@ def stopped_but_for_its_tasks(**facts: RestartStrategy) -> JobHarness:
 
 
 def is_periodic(job: JobHarness) -> bool:
-    return job.master.checkpoints.is_periodic_scheduling
+    return job.master.checkpoints.periodic.is_scheduling
 
 
 def not_stopped(why: str) -> str:

@@ -160,6 +160,23 @@ def test_lists_and_folded_values_and_rows_that_are_not_meant() -> None:
     assert repr(harness.operator.create_contexts()[0].state(Kinds.log)) == "BatchState('log', 0 rows)"
 
 
+class Marks(KeyedBatchFunction):
+    log = ListStateDescriptor("log", pa.string())
+
+    def process_batch(self, batch, ctx):
+        ctx.state(self.log).add("seen")
+        ctx.emit({"plane": ctx.keys, "log": ctx.state(self.log).get()})
+
+
+def test_one_value_is_appended_for_each_row() -> None:
+    harness = Harness(by_batch(Marks, pa.schema([("plane", pa.string()), ("log", pa.list_(pa.string()))])))
+    assert [row["log"] for row in harness.process(flights("a", "b", "a"))] == [
+        ["seen", "seen"],
+        ["seen"],
+        ["seen", "seen"],
+    ]
+
+
 class Wakes(KeyedBatchFunction):
     """A timer that sets the next one, in both kinds of time; every second one is deleted."""
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kit.operators import SchemaError, TumblingEventTimeWindows, WindowAggregate, count, sum_
+from kit.operators import SchemaError, TumblingEventTimeWindows, WindowAggregate, WindowAssigner, count, sum_
 from kit.protocol.elements import MAX_WATERMARK_MS, MIN_WATERMARK_MS
 from tests.operators.harness import Harness, Row, restored
 
@@ -132,7 +132,7 @@ def test_days_of_timestamps_are_named_by_timestamps() -> None:
     ]
 
 
-class HoppingWindows:
+class HoppingWindows(WindowAssigner):
     """Windows of 10 ms every 5 ms: what an assigner may do that gives a row several windows."""
 
     def assign(self, times_ms):
@@ -141,8 +141,8 @@ class HoppingWindows:
         last = times_ms // 5 * 5
         return np.repeat(np.arange(len(times_ms)), 2), np.stack([last - 5, last], axis=1).ravel()
 
-    def ends(self, starts_ms):
-        return starts_ms + 10
+    def ends(self, windows):
+        return windows + 10
 
 
 def test_an_assigner_may_give_a_row_several_windows() -> None:

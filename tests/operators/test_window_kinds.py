@@ -99,7 +99,7 @@ class RowByRow:
 
     def window(self, mine: list[OneWindow], start: int, end: int) -> OneWindow:
         for window in mine:
-            if window.start == start:
+            if (window.start, window.end) == (start, end):
                 return window
         mine.append(OneWindow(start, end))
         return mine[-1]

@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from kit.draw import frames, load_trace, save_trace
+from kit.draw import frames
+from kit.protocol.trace import Trace
 from kit.spark.job import SparkJob
+from tests.draw.elsewhere import shown, shown_elsewhere
 from tests.draw.test_doors import DOORS, as_data
 from tests.spark.jobs import ThreadGang, await_checkpoint, generator, totals_job, until
 from widgets import Stepper
@@ -34,7 +36,9 @@ def test_every_door_and_the_stepper_take_a_job_at_any_time(tmp_path: Path) -> No
     assert len(stepper.film["frames"]) > seen
     assert stepper.moment.n == there
     assert Stepper(job).moment.job == "FINISHED"
-    saved = load_trace(save_trace(job, tmp_path / "run.jsonl"))
+    path = job.trace.save(tmp_path / "run.jsonl")
+    saved = Trace.load(path)
+    assert shown_elsewhere(path) == shown(job)
     for door in DOORS.values():
         assert as_data(door(job)) == as_data(door(job.trace)) == as_data(door(saved))
     assert {frame.stage.epoch for frame in frames(saved)} == {1, 2}

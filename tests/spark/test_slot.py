@@ -15,7 +15,15 @@ from kit.host.task_files import TaskFiles
 from kit.protocol.commands import CancelSnapshot, ScheduleTimer, WriteSnapshot
 from kit.protocol.elements import CheckpointBarrier, EndOfData
 from kit.protocol.events import SnapshotWritten
-from kit.protocol.messages import AcknowledgeCheckpoint, DeployTask, JobMessage, TaskStateChanged, TriggerTaskCheckpoint
+from kit.protocol.messages import (
+    AcknowledgeCheckpoint,
+    CancelTask,
+    DeclineCheckpoint,
+    DeployTask,
+    JobMessage,
+    TaskStateChanged,
+    TriggerTaskCheckpoint,
+)
 from kit.protocol.options import CheckpointOptions
 from kit.protocol.snapshots import SnapshotPart
 from kit.protocol.tasks import ExecutionState
@@ -231,3 +239,19 @@ def test_a_slot_that_leaves_in_time_is_not_ended(monkeypatch: pytest.MonkeyPatch
 def test_an_answer_names_its_task(bench: Bench) -> None:
     work = Work(bench.host.tasks["rows/0"], CancelSnapshot(checkpoint_id=1), "", 0)
     assert "rows/0" in repr(work)
+
+
+@pytest.mark.parametrize(("task", "attempt"), [("rows/7", 1), ("rows/0", 3)])
+def test_a_trigger_for_a_task_that_is_not_in_the_slot_is_declined(bench: Bench, task: str, attempt: int) -> None:
+    options = CheckpointOptions(location="chk-1")
+    bench.said.clear()
+    bench.host.message(
+        TriggerTaskCheckpoint(task=task, attempt=attempt, checkpoint_id=1, timestamp_ms=900, options=options)
+    )
+    (decline,) = bench.said
+    assert isinstance(decline, DeclineCheckpoint)
+    assert (decline.task, decline.attempt, decline.checkpoint_id) == (task, attempt, 1)
+    assert decline.reason.name == "TASK_CHECKPOINT_FAILURE"
+    assert f"the slot knows no task {task}@{attempt}" in decline.detail
+    bench.host.message(CancelTask(task="rows/7", attempt=1))
+    assert bench.said == [decline]

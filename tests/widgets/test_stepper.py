@@ -10,7 +10,7 @@ import pytest
 from IPython.core.interactiveshell import InteractiveShell
 from traitlets.config import Config
 
-from kit.draw import frames, load_trace, save_trace
+from kit.draw import frames
 from kit.protocol.trace import Trace
 from kit.spark import SparkJob
 from tests.draw.labs import lab_of, letters
@@ -34,7 +34,7 @@ def test_the_frames_travel_once_and_value_follows() -> None:
 def test_it_opens_at_the_present_of_whatever_it_is_given(tmp_path: Path) -> None:
     lab = lab_of()
     lab.run_until(checkpoint=1)
-    saved = load_trace(save_trace(lab, tmp_path / "run.jsonl"))
+    saved = Trace.load(lab.trace.save(tmp_path / "run.jsonl"))
     for run in (lab, lab.trace, lab.trace[:100], saved):
         stepper = Stepper(run)
         assert stepper.value == last(stepper)

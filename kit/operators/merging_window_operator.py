@@ -1,11 +1,11 @@
-"""Session windows: windows that grow with each row, and merge where they meet.
+"""Windows that merge, at work: sessions, which grow with each row and become one where they meet.
 
-A batch is sorted by key and time and cut where more than the gap lies between two rows; the pieces are put together
+A batch is sorted by key and window and cut where two windows neither overlap nor touch; the pieces are put together
 with the sessions they touch, which a `KeyTimeIndex` finds. Of sessions that merge, one keeps its state and takes in
 that of the others. The state of a session lies under the time it first began at (Flink's *state window*), which is
 its namespace however it grows; its bounds are in a state of their own.
 
-Follows Flink's `EventTimeSessionWindows`, `MergingWindowSet` and the merging side of `WindowOperator`.
+Follows Flink's `MergingWindowSet` and the merging side of `WindowOperator`.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class _Sessions:
     old_in: Numbers
 
 
-class SessionWindowOperator(WindowOperatorBase):
+class MergingWindowOperator(WindowOperatorBase):
     """Takes rows into the sessions of their key, and fires those that are over."""
 
     def initialize_state(self) -> None:
@@ -68,12 +68,13 @@ class SessionWindowOperator(WindowOperatorBase):
 
     def process_batch(self, batch: pa.RecordBatch, input_index: int = 0) -> None:
         """Take the rows into their sessions."""
-        times = event_times_ms(batch, self._spec.time_column, self._spec.name)
-        late = self._is_over(times + self._gap_ms)
+        assigner = self._spec.assigner
+        _, windows = assigner.assign(event_times_ms(batch, self._spec.time_column, self._spec.name))
+        late = self._is_over(assigner.ends(windows))
         if late.any():
-            self._process_with_late_rows(batch, times, late)
+            self._process_with_late_rows(batch, windows, late)
         elif batch.num_rows:
-            self._take_in(batch, times)
+            self._take_in(batch, windows)
         self._fire_overdue()
 
     def process_watermark(self, timestamp_ms: int) -> None:
@@ -87,47 +88,43 @@ class SessionWindowOperator(WindowOperatorBase):
             self._clear(*where(due.timestamps_ms == self._clears_at(ends - 1), keys, windows))
         self.context.output.emit_watermark(timestamp_ms)
 
-    @property
-    def _gap_ms(self) -> int:
-        return self._spec.assigner.gap_ms  # type: ignore[union-attr]
-
     def _is_over(self, ends: Numbers) -> npt.NDArray[np.bool_]:
         """Whether sessions that end so have been cleared."""
         return self._clears_at(ends - 1) <= self.context.current_watermark_ms
 
     # ---- rows that come late ------------------------------------------------------------------------------------
 
-    def _process_with_late_rows(self, batch: pa.RecordBatch, times: Numbers, late: npt.NDArray[np.bool_]) -> None:
+    def _process_with_late_rows(self, batch: pa.RecordBatch, windows: Numbers, late: npt.NDArray[np.bool_]) -> None:
         """A row that is late by itself is not when it joins a session that goes on: that depends on what was before
         it. Rows that could in no order belong to such a session are set aside at once, the others taken one by one.
         """
         codes = self._index.codes(keys_of(batch, self._spec.keys), create=True)
-        sessions = self._merged(codes, times)
+        sessions = self._merged(codes, windows)
         lost = late & self._is_over(sessions.ends)[sessions.session_of]
         self._index.forget_unused(codes)
         doubtful = late & ~lost
         start = 0
         for row in np.flatnonzero(doubtful).tolist():
-            self._take_in_some(batch, times, start + np.flatnonzero(~lost[start:row]))
+            self._take_in_some(batch, windows, start + np.flatnonzero(~lost[start:row]))
             codes = self._index.codes(keys_of(batch.slice(row, 1), self._spec.keys))
-            if len(self._merged(codes, times[row : row + 1]).old):
-                self._take_in_some(batch, times, np.array([row]))
+            if len(self._merged(codes, windows[row : row + 1]).old):
+                self._take_in_some(batch, windows, np.array([row]))
             else:
                 lost[row] = True
             start = row + 1
-        self._take_in_some(batch, times, start + np.flatnonzero(~lost[start:]))
+        self._take_in_some(batch, windows, start + np.flatnonzero(~lost[start:]))
         self._set_aside(batch, lost)
 
-    def _take_in_some(self, batch: pa.RecordBatch, times: Numbers, rows: Numbers) -> None:
+    def _take_in_some(self, batch: pa.RecordBatch, windows: Numbers, rows: Numbers) -> None:
         if len(rows):
-            self._take_in(batch.take(pa.array(rows)), times[rows])
+            self._take_in(batch.take(pa.array(rows)), windows[rows])
 
     # ---- merging ------------------------------------------------------------------------------------------------
 
-    def _take_in(self, batch: pa.RecordBatch, times: Numbers) -> None:
+    def _take_in(self, batch: pa.RecordBatch, windows: Numbers) -> None:
         """Merge the rows with the sessions they touch; note those that are overdue."""
         keys = keys_of(batch, self._spec.keys)
-        sessions = self._merged(self._index.codes(keys, create=True), times)
+        sessions = self._merged(self._index.codes(keys, create=True), windows)
         keys_of_sessions = keys.take(pa.array(sessions.rows))
         self._replace(sessions, keys_of_sessions)
         slots = self._table.slots(keys, sessions.windows[sessions.session_of])
@@ -154,18 +151,19 @@ class SessionWindowOperator(WindowOperatorBase):
         start, end = self._bounds.get(slots).flatten()
         return start.fill_null(0).to_numpy(), end.fill_null(0).to_numpy()
 
-    def _merged(self, codes: Numbers, times: Numbers) -> _Sessions:
-        """What the sessions are with these rows; nothing is changed yet."""
-        order = np.lexsort((times, codes))
-        codes, times = codes[order], times[order]
+    def _merged(self, codes: Numbers, row_windows: Numbers) -> _Sessions:
+        """What the sessions are with these rows, each a window by itself; nothing is changed yet."""
+        row_starts = self._spec.assigner.starts(row_windows)
+        order = np.lexsort((row_starts, codes))
+        codes, row_starts, row_ends = codes[order], row_starts[order], self._spec.assigner.ends(row_windows[order])
         begins = np.ones(len(codes), np.bool_)
-        begins[1:] = (codes[1:] != codes[:-1]) | (times[1:] - times[:-1] > self._gap_ms)
+        begins[1:] = (codes[1:] != codes[:-1]) | (row_starts[1:] > row_ends[:-1])
         first = np.flatnonzero(begins)
         last = np.append(first[1:], len(codes)) - 1
         piece_of = np.empty(len(order), np.int64)
         piece_of[order] = np.cumsum(begins) - 1
 
-        piece_codes, piece_starts, piece_ends = codes[first], times[first], times[last] + self._gap_ms
+        piece_codes, piece_starts, piece_ends = codes[first], row_starts[first], row_ends[last]
         low = self._index.position(piece_codes, piece_starts, column=_ENDS)
         high = self._index.position(piece_codes, piece_ends, after_equal=True)
         old = distinct(expand(low, high)[1], len(self._index))

@@ -1,0 +1,89 @@
+"""The shape of one epoch: tasks and channels, and the operators and edges that they were made from.
+
+A trace says what happened, and the shapes of its epochs say among whom. Both are plain values that can be written as
+JSON, so a run recorded on a cluster can be looked at anywhere. Rescaling changes the shape.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, Self
+
+
+@dataclass(frozen=True, slots=True)
+class ShapeVertex:
+    """A job vertex: its name as in task names, the operators chained in it, how many subtasks."""
+
+    name: str
+    operators: tuple[str, ...]
+    parallelism: int
+    max_parallelism: int = 128
+
+
+@dataclass(frozen=True, slots=True)
+class ShapeChannel:
+    """A channel of the execution graph: its number, the tasks at its ends, how records are distributed."""
+
+    number: int
+    source: str
+    target: str
+    partitioner: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ShapeOperator:
+    """An operator as the user wrote it, and the vertex that it is chained into."""
+
+    name: str
+    uid: str | None
+    vertex: str
+
+
+@dataclass(frozen=True, slots=True)
+class ShapeEdge:
+    """What flows from one operator to another, by their indices in `EpochShape.operators`; `shipping` says how.
+
+    `reason` says why the two are not chained; empty when they are.
+    """
+
+    source: int
+    target: int
+    shipping: str
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class EpochShape:
+    """What was deployed in one epoch."""
+
+    epoch: int
+    vertices: tuple[ShapeVertex, ...]
+    channels: tuple[ShapeChannel, ...]
+    job: str = ""
+    operators: tuple[ShapeOperator, ...] = ()
+    edges: tuple[ShapeEdge, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """The shape as JSON-like data."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Self:
+        """The shape that `to_dict` described."""
+        return cls(
+            data["epoch"],
+            tuple(ShapeVertex(**{**vertex, "operators": tuple(vertex["operators"])}) for vertex in data["vertices"]),
+            tuple(ShapeChannel(**channel) for channel in data["channels"]),
+            data["job"],
+            tuple(ShapeOperator(**operator) for operator in data["operators"]),
+            tuple(ShapeEdge(**edge) for edge in data["edges"]),
+        )
+
+    def __hash__(self) -> int:
+        """Without the channels: what is kept by shape is asked for often, and a large job has too many of them."""
+        return hash((self.epoch, self.job, self.vertices))
+
+    def __repr__(self) -> str:
+        shape = " -> ".join(f"{vertex.name} x{vertex.parallelism}" for vertex in self.vertices)
+        return f"{type(self).__name__}(epoch {self.epoch}: {shape}, {len(self.channels)} channels)"

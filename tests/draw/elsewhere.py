@@ -1,0 +1,44 @@
+"""Every picture of a run as text, made here or in another process that knows nothing but a saved trace."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from kit.draw import chains_svg, film, gantt, last_frame, phases, redistribution, redistribution_svg
+from kit.draw.page import page_html
+from kit.protocol.trace import Trace
+from tests.house.files import ROOT
+from widgets import Stepper
+
+
+def shown(run: Any) -> dict[str, str]:
+    """What a reader sees of a run that was restored at least once."""
+    stepper = Stepper(run)
+    return {
+        "chains": chains_svg(run),
+        "film": json.dumps(film(run)),
+        "gantt": gantt(run)._repr_svg_(),
+        "last frame": last_frame(run).svg(),
+        "page": page_html(run),
+        "phases": phases(run).to_csv(),
+        "redistribution": redistribution(run).to_csv(),
+        "restore": redistribution_svg(run),
+        "stepper": json.dumps(stepper.film) + stepper.svg(),
+        "trace": run.to_pandas().to_csv() if isinstance(run, Trace) else run.trace.to_pandas().to_csv(),
+    }
+
+
+def shown_elsewhere(path: Path) -> dict[str, str]:
+    """The same of a saved trace, in a new process."""
+    command = [sys.executable, "-m", "tests.draw.elsewhere", str(path)]
+    ran = subprocess.run(command, cwd=ROOT, capture_output=True, check=True, text=True)
+    made: dict[str, str] = json.loads(ran.stdout)
+    return made
+
+
+if __name__ == "__main__":
+    print(json.dumps(shown(Trace.load(sys.argv[1]))))
