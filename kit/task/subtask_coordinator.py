@@ -28,8 +28,14 @@ from typing import Protocol
 from kit.channel.channel_state_writer import ChannelStateWriter, ChannelStateWriteResult
 from kit.protocol.commands import CancelSnapshot, CancelTimer, DiscardSnapshot, ScheduleTimer, WriteSnapshot
 from kit.protocol.elements import CancelCheckpointMarker, CheckpointBarrier
-from kit.protocol.events import ChannelStateFailed, ChannelStateWritten, SnapshotFailed, SnapshotWritten
-from kit.protocol.messages import AcknowledgeCheckpoint, DeclineCheckpoint, ReportCheckpointMetrics
+from kit.protocol.events import SnapshotFailed, SnapshotWritten
+from kit.protocol.messages import (
+    AcknowledgeCheckpoint,
+    ChannelStateFailed,
+    ChannelStateWritten,
+    DeclineCheckpoint,
+    ReportCheckpointMetrics,
+)
 from kit.protocol.options import AlignmentType, CheckpointOptions
 from kit.protocol.reasons import CheckpointException, CheckpointFailureReason
 from kit.protocol.snapshots import Effect
@@ -223,8 +229,7 @@ class SubtaskCheckpointCoordinator:
         else:
             self._discard(running)
             self._abort_channel_state(event.checkpoint_id, event.error, clean_up=False)
-            asynchronous = CheckpointFailureReason.CHECKPOINT_ASYNC_EXCEPTION
-            self._decline_unwritten(event.checkpoint_id, asynchronous, event.error)
+            self._decline_unwritten(event.checkpoint_id, event.reason, event.error)
 
     def _look_at_channels(self, running: AsyncCheckpoint) -> None:
         checkpoint_id, error = running.checkpoint_id, running.channels.error
