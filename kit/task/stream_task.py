@@ -32,7 +32,6 @@ import traceback
 
 import pyarrow as pa
 
-from kit.channel.channel_state_requests import ChannelStateWriteRequest
 from kit.channel.channel_state_writer import ChannelStateWriter
 from kit.graph.execution_graph import ExecutionGraph
 from kit.operators.source_operator import SourceOperator
@@ -47,7 +46,6 @@ from kit.protocol.commands import (
     ReadState,
     ScheduleTimer,
     SendElement,
-    SubmitChannelState,
 )
 from kit.protocol.elements import (
     MAX_WATERMARK_MS,
@@ -60,8 +58,6 @@ from kit.protocol.elements import (
     WatermarkStatus,
 )
 from kit.protocol.events import (
-    ChannelStateFailed,
-    ChannelStateWritten,
     CreditReceived,
     EffectsCommitted,
     EffectsFailed,
@@ -77,6 +73,8 @@ from kit.protocol.events import (
 )
 from kit.protocol.messages import (
     CancelTask,
+    ChannelStateFailed,
+    ChannelStateWritten,
     DeployTask,
     InitializationMetrics,
     NotifyCheckpointAborted,
@@ -129,7 +127,7 @@ class StreamTask(Machine):
         self.error = ""
         self.failure: Exception | None = None
         self._settings = job.settings
-        self.channel_state = ChannelStateWriter(task, self.subtask, self._submit_channel_state)
+        self.channel_state = ChannelStateWriter(task, self.subtask, self.emit)
         self.input = TaskInput(graph, vertex, self, self.channel_state)
         self.inputs = self.input.gates
         self.outputs = TaskOutputs(graph, vertex, self._send, self._note_waiting, self.channel_state)
@@ -355,9 +353,6 @@ class StreamTask(Machine):
 
     def _note_waiting(self, channel: int, element: Element) -> None:
         self.emit(ElementQueued(channel=channel, element=element))
-
-    def _submit_channel_state(self, request: ChannelStateWriteRequest) -> None:
-        self.emit(SubmitChannelState(request=request))
 
     # --- sources --------------------------------------------------------------------------------------------------
 

@@ -23,14 +23,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from enum import Enum
 from typing import Protocol
 
 from kit.channel.channel_state_writer import ChannelStateWriter, ChannelStateWriteResult
 from kit.protocol.commands import CancelSnapshot, CancelTimer, DiscardSnapshot, ScheduleTimer, WriteSnapshot
 from kit.protocol.elements import CancelCheckpointMarker, CheckpointBarrier
-from kit.protocol.events import ChannelStateFailed, ChannelStateWritten, SnapshotFailed, SnapshotWritten
-from kit.protocol.messages import AcknowledgeCheckpoint, DeclineCheckpoint, ReportCheckpointMetrics
+from kit.protocol.events import SnapshotFailed, SnapshotWritten
+from kit.protocol.messages import (
+    AcknowledgeCheckpoint,
+    ChannelStateFailed,
+    ChannelStateWritten,
+    DeclineCheckpoint,
+    ReportCheckpointMetrics,
+)
 from kit.protocol.options import AlignmentType, CheckpointOptions
 from kit.protocol.reasons import CheckpointException, CheckpointFailureReason
 from kit.protocol.snapshots import Effect
@@ -45,14 +50,6 @@ OUTPUT_ALIGNMENT_TIMER = "output-alignment-timeout"
 ABORT_NOTICE = "it was aborted by the coordinator"
 WriteAnswer = SnapshotWritten | SnapshotFailed | ChannelStateWritten | ChannelStateFailed
 """What the host says of the asynchronous part."""
-
-
-class AsyncState(Enum):
-    """Where the asynchronous part of a snapshot stands (`AsyncCheckpointState`)."""
-
-    RUNNING = "RUNNING"
-    COMPLETED = "COMPLETED"
-    DISCARDED = "DISCARDED"
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +74,6 @@ class AsyncCheckpoint:
     tail: str
     effects: tuple[Effect, ...]
     written: SnapshotWritten | None = None
-    state: AsyncState = AsyncState.RUNNING
 
     @property
     def complete(self) -> bool:
@@ -233,8 +229,7 @@ class SubtaskCheckpointCoordinator:
         else:
             self._discard(running)
             self._abort_channel_state(event.checkpoint_id, event.error, clean_up=False)
-            asynchronous = CheckpointFailureReason.CHECKPOINT_ASYNC_EXCEPTION
-            self._decline_unwritten(event.checkpoint_id, asynchronous, event.error)
+            self._decline_unwritten(event.checkpoint_id, event.reason, event.error)
 
     def _look_at_channels(self, running: AsyncCheckpoint) -> None:
         checkpoint_id, error = running.checkpoint_id, running.channels.error
@@ -255,7 +250,6 @@ class SubtaskCheckpointCoordinator:
         if not running.complete:
             return
         del self._running[running.checkpoint_id]
-        running.state = AsyncState.COMPLETED
         state = _reported_state(running)
         assert running.written is not None
         metrics = running.metrics
@@ -278,7 +272,6 @@ class SubtaskCheckpointCoordinator:
     def _discard(self, running: AsyncCheckpoint) -> None:
         """Give up what is being written, and have what was written removed."""
         del self._running[running.checkpoint_id]
-        running.state = AsyncState.DISCARDED
         self._open_inputs.discard(running.checkpoint_id)
         if running.written is None:
             self._task.emit(CancelSnapshot(checkpoint_id=running.checkpoint_id))
