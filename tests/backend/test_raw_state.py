@@ -33,9 +33,13 @@ def has_raw_keyed_state(state: OperatorState) -> bool:
     return any(subtask.raw_keyed_state for subtask in state.subtask_states.values())
 
 
-def content(handle: KeyGroupsStateHandle | OperatorStreamStateHandle) -> bytes:
-    assert isinstance(handle.delegate, ByteStreamStateHandle)
-    return handle.delegate.data
+def content(name: str, handle: KeyGroupsStateHandle | OperatorStreamStateHandle) -> bytes:
+    """The bytes behind a handle of this checkpoint, in its metadata or in a file."""
+    stream = handle.delegate
+    if isinstance(stream, ByteStreamStateHandle):
+        return stream.data
+    assert stream.path is not None
+    return load(name).locate(stream.path).read_bytes()
 
 
 def utf(text: str) -> bytes:
@@ -66,8 +70,8 @@ def test_raw_state_that_flink_wrote_is_read_at_any_parallelism(name: str, parall
     groups, partitions = [], []
     for subtask in range(parallelism):
         inputs = RawStateInputs("raw", ranges[subtask])
-        inputs.give("keyed", [(handle, content(handle)) for handle in keyed[subtask]])
-        inputs.give("operator", [(handle, content(handle)) for handle in listed[subtask]])
+        inputs.give("keyed", [(handle, content(name, handle)) for handle in keyed[subtask]])
+        inputs.give("operator", [(handle, content(name, handle)) for handle in listed[subtask]])
         for key_group, stream in inputs.keyed:
             assert key_group in ranges[subtask]
             assert struct.unpack(">i", stream.read(4) or b"") == (key_group,)
@@ -92,18 +96,18 @@ def test_the_same_raw_state_makes_the_same_file_and_offsets_as_flinks(name: str)
                 outputs.keyed.write(struct.pack(">i", key_group) + utf(f"raw-kg-{key_group}"))
         keyed, _ = outputs.take()
         assert keyed is not None
-        assert keyed.encode() == (content(handle), handle.offsets)
+        assert keyed.encode() == (content(name, handle), handle.offsets)
     for subtask in state.subtask_states.values():
         for listed in subtask.raw_operator_state:
             inputs = RawStateInputs("raw", None)
-            inputs.give("operator", [(listed, content(listed))])
+            inputs.give("operator", [(listed, content(name, listed))])
             outputs = RawStateOutputs("raw", None)
             for stream in inputs.operator:
                 outputs.operator.start_new_partition()
                 outputs.operator.write(utf(read_utf(stream)))
             _, operator = outputs.take()
             assert operator is not None
-            assert operator.encode() == (content(listed), dict(listed.state_name_to_partition_offsets))
+            assert operator.encode() == (content(name, listed), dict(listed.state_name_to_partition_offsets))
 
 
 def test_what_nobody_could_read_again_is_refused() -> None:
