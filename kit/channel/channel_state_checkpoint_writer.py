@@ -20,7 +20,8 @@ from kit.channel.channel_state_outbox import ChannelStateOutbox
 from kit.channel.channel_state_serializer import HEADER_LENGTH, ChannelStateSerializer
 from kit.protocol.commands import CancelChannelStateFile, WriteChannelStateFile
 from kit.protocol.elements import DataElement
-from kit.protocol.events import ChannelStateFileFailed, ChannelStateFileWritten, ChannelStateWritten
+from kit.protocol.events import ChannelStateFileFailed, ChannelStateFileWritten
+from kit.protocol.messages import ChannelStateWritten
 from kit.protocol.reasons import CheckpointException, CheckpointFailureReason
 from kit.state.channel_handles import ChannelInfoT
 from kit.state.errors import StorageError
@@ -199,11 +200,11 @@ class ChannelStateCheckpointWriter:
         if not self._elements:
             self.state = WriterState.COMPLETED
             for task in self._results:
-                self._outbox.written(task, ChannelStateWritten(checkpoint_id=self.checkpoint_id))
+                self._outbox.say(ChannelStateWritten(task=task, checkpoint_id=self.checkpoint_id))
             return
         self.state = WriterState.WRITING
         elements, self._elements = tuple(self._elements), []
-        self._outbox.ask(
+        self._outbox.say(
             WriteChannelStateFile(
                 task=self._owner,
                 checkpoint_id=self.checkpoint_id,
@@ -226,14 +227,14 @@ class ChannelStateCheckpointWriter:
                 for info in sorted(result.outputs)
             )
             size_bytes = sum(handle.size for handle in (*inputs, *outputs))
-            self._outbox.written(
-                task,
+            self._outbox.say(
                 ChannelStateWritten(
+                    task=task,
                     checkpoint_id=self.checkpoint_id,
                     input_handles=inputs,
                     output_handles=outputs,
                     bytes_written=size_bytes,
-                ),
+                )
             )
 
     def _place(
@@ -267,7 +268,7 @@ class ChannelStateCheckpointWriter:
 
     def _fail_all(self, cause: Exception, causes: dict[str, Exception] | None = None) -> None:
         if self.state is WriterState.WRITING:
-            self._outbox.ask(CancelChannelStateFile(checkpoint_id=self.checkpoint_id, file_name=self._file_name))
+            self._outbox.say(CancelChannelStateFile(checkpoint_id=self.checkpoint_id, file_name=self._file_name))
         self.state = WriterState.FAILED
         self._elements.clear()
         for task in self._results:

@@ -5,8 +5,7 @@ yet holds back those of its own subtask only, in a queue of their own. What shou
 start) ends the executor: all that waits is cancelled, and whoever asks for more hears why.
 
 Subtasks register until the executor has as many as may share a file, or until the first checkpoint starts, or one of
-them leaves; the next one gets a new executor. `SlotChannelState` does that for the tasks of a slot and is what a host
-talks to.
+them leaves; the next one gets a new executor. `SlotChannelState`, the machine, does that for the tasks of a slot.
 
 Follows `ChannelStateWriteRequestExecutorImpl` and `ChannelStateWriteRequestExecutorFactory`.
 """
@@ -20,7 +19,7 @@ from typing import Protocol
 
 from kit.channel.channel_state_checkpoint_writer import ChannelStateFile
 from kit.channel.channel_state_dispatcher import ChannelStateWriteRequestDispatcher
-from kit.channel.channel_state_outbox import ChannelStateAnswer, ChannelStateOutbox, FileJob
+from kit.channel.channel_state_outbox import ChannelStateOutbox
 from kit.channel.channel_state_requests import (
     ChannelStateWriteRequest,
     CheckpointAbortRequest,
@@ -28,8 +27,6 @@ from kit.channel.channel_state_requests import (
     SubtaskRegisterRequest,
     SubtaskReleaseRequest,
 )
-from kit.graph.execution_graph import ExecutionGraph
-from kit.protocol.events import ChannelStateFileFailed, ChannelStateFileWritten
 
 DEFAULT_MAX_SUBTASKS_PER_FILE = 5
 """Flink's execution.checkpointing.unaligned.max-subtasks-per-channel-state-file."""
@@ -164,6 +161,14 @@ class ChannelStateWriteRequestExecutor:
             while queue:
                 self._outbox.cancel(queue.popleft(), cause)
 
+    def validate(self) -> None:
+        """Check that nothing waits that could be done, and nothing of a subtask that has left."""
+        assert not self.has_work, f"{self!r} has not carried out {[*self._ready][:1] or self._unready}"
+        for task, unready in self._unready.items():
+            strangers = [request for request in unready if request.task != task]
+            assert not strangers, f"{strangers} wait among the requests of {task}"
+            assert not (self.is_closed and unready), f"{self!r}, but {list(unready)} still wait"
+
     def __repr__(self) -> str:
         state = "ended" if self.is_closed else "registering" if self.is_registering else "running"
         return f"ChannelStateWriteRequestExecutor({', '.join(self.subtasks)}, {state})"
@@ -230,64 +235,3 @@ class SharedExecutor:
 
     def __repr__(self) -> str:
         return f"SharedExecutor({self.executor!r})"
-
-
-class SlotChannelState:
-    """The channel state executors of one slot, as its host sees them. All state is here: a copy goes on by itself."""
-
-    def __init__(self, max_subtasks_per_file: int = DEFAULT_MAX_SUBTASKS_PER_FILE) -> None:
-        self._factory = ChannelStateWriteRequestExecutorFactory(max_subtasks_per_file)
-        self._of_task: dict[str, SharedExecutor] = {}
-        self._shared: list[SharedExecutor] = []
-
-    @classmethod
-    def of(cls, graph: ExecutionGraph, slot: int) -> SlotChannelState:
-        """The executors of the tasks with subtask index `slot`, which have registered if there will be unaligned
-        checkpoints.
-        """
-        settings = graph.job_graph.settings.checkpoint
-        state = cls(settings.max_subtasks_per_channel_state_file)
-        for task in graph.tasks:
-            if settings.unaligned and task.subtask_index == slot:
-                state.register(task.task, slot, task.vertex.operators[0].operator_id)
-        return state
-
-    def register(self, task: str, subtask: int, operator_id: str) -> None:
-        """A task of the slot, `operator_id` the head of its chain; in the order in which they are deployed."""
-        shared = self._of_task[task] = self._factory.get_or_create_executor(task, subtask, operator_id)
-        if shared not in self._shared:
-            self._shared.append(shared)
-
-    def submit(self, request: ChannelStateWriteRequest) -> None:
-        """Queue what a task asks for; KeyError for a task that is none of this slot's."""
-        shared = self._of_task[request.task]
-        shared.submit(request)
-        if isinstance(request, SubtaskReleaseRequest):
-            shared.release(request.task)
-
-    def file_answer(self, event: ChannelStateFileWritten | ChannelStateFileFailed) -> None:
-        """What came of a file."""
-        for shared in self._shared:
-            if isinstance(event, ChannelStateFileWritten):
-                shared.dispatcher.file_written(event)
-            else:
-                shared.dispatcher.file_failed(event)
-
-    @property
-    def has_work(self) -> bool:
-        """Whether `work` would do something."""
-        return any(shared.executor.has_work or shared.outbox for shared in self._shared)
-
-    def work(self) -> tuple[list[ChannelStateAnswer], list[FileJob]]:
-        """Carry out what can be: what to tell the tasks, then what to do about files."""
-        answers: list[ChannelStateAnswer] = []
-        jobs: list[FileJob] = []
-        for shared in self._shared:
-            shared.executor.run()
-            said, asked = shared.outbox.take()
-            answers += said
-            jobs += asked
-        return answers, jobs
-
-    def __repr__(self) -> str:
-        return f"SlotChannelState({len(self._of_task)} tasks, {len(self._shared)} executors)"

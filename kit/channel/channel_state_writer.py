@@ -1,10 +1,10 @@
 """A task's door to its channel state: what was in flight, checkpoint by checkpoint.
 
 The task says what belongs to a checkpoint (`start`, `add_...`, `finish_...`, or `abort`); each call becomes a request
-that leaves the machine. What comes of it is a `ChannelStateWriteResult`, done when the host answers. Every `start` is
+to the slot's machine. What comes of it is a `ChannelStateWriteResult`, done when the host answers. Every `start` is
 answered once, in order, so that answers find their result even if a checkpoint's id was given up and used again.
 
-`submit` must survive a copy of the task: give a bound method, not a closure. Follows `ChannelStateWriterImpl`.
+`give` must survive a copy of the task: it is a bound method, not a closure. Follows `ChannelStateWriterImpl`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from kit.channel.channel_state_requests import (
 )
 from kit.channel.data_future import DataFuture
 from kit.protocol.elements import DataElement
-from kit.protocol.events import ChannelStateFailed, ChannelStateWritten
+from kit.protocol.messages import ChannelStateFailed, ChannelStateWritten, OutputDataDecided, SubmitChannelState
 from kit.protocol.options import CheckpointOptions
 from kit.protocol.reasons import CheckpointException, CheckpointFailureReason
 from kit.state.handles import (
@@ -93,12 +93,12 @@ class ChannelStateWriter:
         self,
         task: str,
         subtask: int,
-        submit: Callable[[ChannelStateWriteRequest], None],
+        give: Callable[[SubmitChannelState | OutputDataDecided], None],
         max_checkpoints: int = DEFAULT_MAX_CHECKPOINTS,
     ) -> None:
         self.task = task
         self.subtask = subtask
-        self._submit = submit
+        self._give = give
         self._max_checkpoints = max_checkpoints
         self._results: dict[int, ChannelStateWriteResult] = {}
         self._unanswered: dict[int, list[ChannelStateWriteResult]] = {}
@@ -145,6 +145,11 @@ class ChannelStateWriter:
         self._request(
             WriteOutputFutureRequest(**self._of(checkpoint_id), info=info, start_seq=start_seq, future=future)
         )
+
+    def output_data_decided(self, checkpoint_id: int) -> None:
+        """A future that was added is done: what waits behind it can go on."""
+        if not self._closed:
+            self._give(OutputDataDecided(task=self.task, checkpoint_id=checkpoint_id))
 
     def finish_input(self, checkpoint_id: int) -> None:
         """All input of the checkpoint has been added."""
@@ -195,7 +200,7 @@ class ChannelStateWriter:
         try:
             if self._ended_by is not None:
                 raise self._ended_by
-            self._submit(request)
+            self._give(SubmitChannelState(task=self.task, request=request))
         except Exception as error:
             request.cancel(error)
             raise RuntimeError(f"{request!r} cannot be carried out: {error}") from error

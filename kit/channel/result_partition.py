@@ -42,6 +42,9 @@ class OutputStateWriter(Protocol):
     ) -> None:
         """Write what the future will hold."""
 
+    def output_data_decided(self, checkpoint_id: int) -> None:
+        """A future of this checkpoint is done."""
+
 
 class ResultSubpartition:
     """One output channel: what was produced and not yet sent.
@@ -188,13 +191,15 @@ class ResultSubpartition:
 
     def _settle(self, data: Iterable[DataElement]) -> None:
         assert self._in_flight is not None
-        future, self._in_flight = self._in_flight[1], None
+        (checkpoint_id, future), self._in_flight = self._in_flight, None
         future.complete(data)
+        self._writer.output_data_decided(checkpoint_id)
 
     def _settle_failed(self, cause: Exception) -> None:
         assert self._in_flight is not None
-        future, self._in_flight = self._in_flight[1], None
+        (checkpoint_id, future), self._in_flight = self._in_flight, None
         future.fail(cause)
+        self._writer.output_data_decided(checkpoint_id)
 
     def __repr__(self) -> str:
         return f"ResultSubpartition({self.target_task}, {len(self.queue)} queued, {self.credits} credits)"

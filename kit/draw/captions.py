@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kit.draw.element_kinds import element_kind
+from kit.draw.job_state import is_of_the_job_master, task_of
 from kit.draw.kinds import kind_of
 from kit.protocol.trace import TraceRecord
 
@@ -63,8 +64,7 @@ def _fields(record: TraceRecord, ends: Ends) -> _Fields:
 
 
 def _who(record: TraceRecord) -> str:
-    name = record.machine.partition("@")[0]
-    return name if "/" in name else "the JobMaster"
+    return "the JobMaster" if is_of_the_job_master(record) else task_of(record)
 
 
 def _reason(data: Mapping[str, Any]) -> str:

@@ -16,7 +16,7 @@ from typing import Any
 import pandas as pd
 
 from kit.draw.checkpoint_path import Path
-from kit.draw.job_state import COMPLETED, Moment, task_of
+from kit.draw.job_state import COMPLETED, Moment, is_of_the_job_master, task_of
 from kit.draw.kinds import kind_of
 from kit.draw.moment import moment_at
 from kit.draw.picture import Chart
@@ -159,7 +159,7 @@ def _paths(records: Sequence[TraceRecord]) -> dict[tuple[int, str], Path]:
         if record.checkpoint_id is None or side is None or side.path is None:
             continue
         task = task_of(record)
-        if "/" not in task:  # the JobMaster's record of what a task said
+        if is_of_the_job_master(record):  # the JobMaster's record of what a task said
             task = record.data["task"]
         side.path(paths.setdefault((record.checkpoint_id, task), Path()), record)
     return paths

@@ -294,3 +294,8 @@ def _running(moment: Moment) -> tuple[str, ...]:
 def task_of(record: TraceRecord) -> str:
     """The task that a record of a task's machine is about."""
     return record.machine.partition("@")[0]
+
+
+def is_of_the_job_master(record: TraceRecord) -> bool:
+    """Whether the JobMaster took the event or gave the command: neither a task did, nor the machine of a slot."""
+    return record.machine == "job"

@@ -176,10 +176,6 @@ _EVENTS = (
         means=meanings.published,
     ),
     _event(events.EffectsFailed, DETAIL, "{who} could not publish its output: {error}"),
-    _event(events.ChannelStateWritten, PLUMBING, "{who}'s in-flight data of checkpoint {cp} is written"),
-    _event(
-        events.ChannelStateFailed, DETAIL, "{who}'s in-flight data of checkpoint {cp} could not be written: {error}"
-    ),
     _event(events.ChannelStateFileWritten, PLUMBING, "The file with in-flight data of checkpoint {cp} is written"),
     _event(
         events.ChannelStateFileFailed,
@@ -261,11 +257,10 @@ _COMMANDS = (
     ),
     _command(commands.CommitEffects, DETAIL, "{who} publishes the output that waited for checkpoint {cp}"),
     _command(commands.DropEffects, PLUMBING, "{who} drops output that no checkpoint will publish"),
-    _command(commands.SubmitChannelState, BULK, "{who} keeps in-flight data for a checkpoint"),
     _command(
         commands.WriteChannelStateFile,
         PLUMBING,
-        "The in-flight data of checkpoint {cp} is complete: {who} writes it to a file",
+        "{who} has all in-flight data of checkpoint {cp} and writes it to a file",
     ),
     _command(
         commands.CancelChannelStateFile, PLUMBING, "{who} stops writing the file with in-flight data of checkpoint {cp}"
@@ -355,6 +350,33 @@ _MESSAGES = (
     ),
 )
 
+_WITHIN_A_SLOT = (
+    _message(
+        messages.SubmitChannelState,
+        BULK,
+        command=Side("{who} keeps in-flight data for a checkpoint"),
+        event=Side("{who} takes in-flight data of {task} for a checkpoint"),
+    ),
+    _message(
+        messages.OutputDataDecided,
+        BULK,
+        command=Side("{who} knows what was in flight to one receiver"),
+        event=Side("{who} hears what {task} had in flight to one receiver"),
+    ),
+    _message(
+        messages.ChannelStateWritten,
+        PLUMBING,
+        command=Side("{who} tells {task} that its in-flight data of checkpoint {cp} is written"),
+        event=Side("{who}'s in-flight data of checkpoint {cp} is written"),
+    ),
+    _message(
+        messages.ChannelStateFailed,
+        DETAIL,
+        command=Side("{who} tells {task} that its in-flight data of checkpoint {cp} could not be written"),
+        event=Side("{who}'s in-flight data of checkpoint {cp} could not be written: {error}"),
+    ),
+)
+
 _NOTES = (
     _note(
         "StateAssigned",
@@ -432,7 +454,7 @@ _NOTES = (
     ),
 )
 
-KINDS: dict[str, Kind] = {kind.name: kind for kind in (*_EVENTS, *_COMMANDS, *_MESSAGES, *_NOTES)}
+KINDS: dict[str, Kind] = {kind.name: kind for kind in (*_EVENTS, *_COMMANDS, *_MESSAGES, *_WITHIN_A_SLOT, *_NOTES)}
 """By the name of the word or of the note."""
 
 OTHER = Kind("", DETAIL)

@@ -29,6 +29,7 @@ from kit.draw.job_state import (
     MessageMoment,
     Moment,
     TaskMoment,
+    is_of_the_job_master,
 )
 from kit.draw.layout import CELL, IN_LENGTH, OUT_LENGTH, Box, Lane, Layout
 from kit.draw.stage import Stage, is_crowd
@@ -146,7 +147,7 @@ def _words(layout: Layout, words: Words) -> Named:
 def _panel(layout: Layout, moment: Moment) -> Named:
     """The JobMaster's panel: the job's status, checkpoints under way, checkpoints that ended."""
     right = layout.width - 24
-    acting = " acting" if moment.record is not None and "/" not in moment.record.machine else ""
+    acting = " acting" if moment.record is not None and is_of_the_job_master(moment.record) else ""
     yield "jm", _rect("panel", 24, PANEL_TOP, right - 24, PANEL_HEIGHT, "jm" + acting, 8)
     yield "jm:title", _text("panel", 38, PANEL_TOP + 20, "jm-title", "JobMaster, checkpoint coordinator")
     status = "not started" if moment.job == "CREATED" else f"job {moment.job.lower()}"

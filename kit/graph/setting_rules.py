@@ -11,12 +11,12 @@ Follows Flink's `CheckpointingOptions`, `StateRecoveryOptions` and `RestartStrat
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
+from kit.graph.stores import EXAMPLES, IN_MEMORY, store_named
 from kit.protocol.properties import RetentionPolicy
 
 MINIMAL_CHECKPOINT_TIME_MS = 10
@@ -29,11 +29,6 @@ LONGEST_MS = 2**63 - 1
 """No time is longer (`Long.MAX_VALUE`)."""
 UNLIMITED = 2**31 - 1
 """As a number of attempts or tolerated failures: any number (`Integer.MAX_VALUE`)."""
-
-IN_MEMORY, ON_FILE_SYSTEM = "memory", "filesystem"
-"""Where completed checkpoints are noted, beside ZooKeeper."""
-ZOOKEEPER_STORE = re.compile(r"zookeeper://(?P<hosts>[\w.-]+:\d+(?:,[\w.-]+:\d+)*)(?P<root>(?:/[\w.-]+)+)")
-"""The third way to say it: any number of servers, and the node below which all is kept."""
 
 
 class CheckpointingMode(Enum):
@@ -95,12 +90,9 @@ def one_of(kind: type[Enum]) -> Allowed:
 FLAG = Allowed("True or False", lambda found: type(found) is bool)
 PLACE = Allowed("a path or URI", lambda found: isinstance(found, str) and bool(found))
 MODES, RETENTIONS = one_of(CheckpointingMode), one_of(RetentionPolicy)
-STORES = Allowed(
-    f"{IN_MEMORY!r}, {ON_FILE_SYSTEM!r} or 'zookeeper://host:port,host:port/root'",
-    lambda found: (
-        isinstance(found, str)
-        and (found in (IN_MEMORY, ON_FILE_SYSTEM) or ZOOKEEPER_STORE.fullmatch(found) is not None)
-    ),
+STORE = Allowed(
+    f"{', '.join(map(repr, [IN_MEMORY, *EXAMPLES[:-1]]))} or {EXAMPLES[-1]!r}",
+    lambda found: isinstance(found, str) and (found == IN_MEMORY or store_named(found) is not None),
 )
 
 
@@ -159,7 +151,7 @@ RULES: dict[str, tuple[Rule, ...]] = {
         Rule("directory", f"{_CHECKPOINTING}.dir", or_none(PLACE, "a temporary one")),
         Rule("savepoint_directory", f"{_CHECKPOINTING}.savepoint-dir", or_none(PLACE, "a target with each request")),
         Rule("memory_threshold_bytes", f"{_CHECKPOINTING}.data-inline-threshold", whole(0, MAX_MEMORY_THRESHOLD_BYTES)),
-        Rule("store", "high-availability.type", STORES),
+        Rule("store", "high-availability.type", STORE),
     ),
     "FixedDelay": (
         Rule("attempts", f"{_FIXED}.attempts", count(0)),

@@ -18,7 +18,6 @@ from os import PathLike, fspath
 import pandas as pd
 
 from kit.graph.setting_rules import (
-    IN_MEMORY,
     RULES,
     UNLIMITED,
     CheckpointingMode,
@@ -27,6 +26,7 @@ from kit.graph.setting_rules import (
     expect,
     member,
 )
+from kit.graph.stores import IN_MEMORY
 from kit.protocol.properties import RetentionPolicy
 
 DISABLED_CHECKPOINT_INTERVAL_MS = 2**63 - 1
@@ -56,9 +56,9 @@ class CheckpointConfig:
     With `local_recovery` each slot keeps a copy of its state of the last checkpoint on its own machine, below the
     directory for temporary files, and a restarted task reads that instead, where it is there and whole.
 
-    `store` is where the driver notes which checkpoints are complete: "memory", "filesystem" (beside the checkpoints)
-    or "zookeeper://host:port,host:port/root". With the last two, which need a `directory`, a new driver can go on where
-    one that died left the job.
+    `store` is where the driver notes which checkpoints are complete: "memory", or one that outlives it, "filesystem"
+    (beside the checkpoints), "zookeeper://host:port,host:port/root" or "sqlite:///path/of/file.db". With these, which
+    need a `directory`, a new driver can go on where one that died left the job.
 
     Raises SettingError. Where Flink 2.x switches `unaligned` off with a warning (AT_LEAST_ONCE), this refuses. Where
     Flink falls back to AT_LEAST_ONCE when there is no interval, `mode` holds here, since checkpoints may be asked for.

@@ -1,8 +1,8 @@
 """What the JobMaster asks of its host's disk, and of what the user hung in beside the job.
 
-One method a command; `carry_out` finds it in a table and gives the event that answers, or None where nothing does.
-Nothing here raises for what the world outside may do wrong: a full disk, a missing savepoint, a hook that fails come
-back as the event that says so.
+One method per command; `carry_out` finds it in a table and gives the event that answers, or None where nothing does.
+What a method raises becomes the event with which the command says that it failed (`kit.host.answers`); only those who
+know more than the error says make that event themselves.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 
 from kit.coordinator.master_hooks import MasterHooks
 from kit.graph.job_graph import JobGraph
+from kit.host.answers import carry_out
 from kit.host.output import Output, begin_new_output, sinks
 from kit.host.storage import CheckpointLocation, CheckpointStorage
 from kit.host.store_errors import InconsistentStoreError
@@ -36,17 +37,15 @@ from kit.protocol.commands import (
     TriggerMasterHook,
     WriteMetadata,
 )
+from kit.protocol.duties import Command
 from kit.protocol.events import (
     CheckpointIdAllocated,
-    CheckpointIdFailed,
     CheckpointOperatorCoordinator,
     CheckpointsRecovered,
     CheckpointStored,
     CheckpointStoreFailed,
     JobResultStored,
-    LocationFailed,
     LocationInitialized,
-    MetadataFailed,
     MetadataWritten,
     OrphansRemoved,
     SnapshotResolved,
@@ -77,9 +76,9 @@ class JobFiles:
         """Let go of connections."""
         self._store.close()
 
-    def carry_out(self, command: Word) -> Word | None:
+    def carry_out(self, command: Command) -> Word | None:
         """Do what the command says; returns the event that answers it."""
-        return self._HOW[type(command)](self, command)
+        return carry_out(self, self._HOW, command)
 
     def _enumerate_splits(self, command: EnumerateSplits) -> Word:
         spec = self._job.operator(command.operator_id).spec
@@ -91,10 +90,7 @@ class JobFiles:
         return SplitsEnumerated(operator_id=command.operator_id, splits=tuple(splits))
 
     def _resolve(self, command: ResolveSnapshot) -> Word:
-        try:
-            resolved = self._storage.resolve(command.path)
-        except (OSError, ValueError) as error:
-            return StartFailed(error=str(error))
+        resolved = self._storage.resolve(command.path)
         return SnapshotResolved(path=command.path, location=resolved.location.directory, metadata=resolved.metadata)
 
     def _recover(self, command: RecoverCheckpoints) -> Word:
@@ -106,11 +102,8 @@ class JobFiles:
             found = tuple(RecoveredCheckpoint(each, self._metadata_of(each)) for each in stored)
         except (OSError, ValueError) as error:
             return StartFailed(error=f"the checkpoints of job {self._job.name} cannot be recovered: {error}")
-        try:
-            if not (found or status or command.restores):
-                begin_new_output(self._job, self._output)
-        except OSError as error:
-            return StartFailed(error=str(error))
+        if not (found or status or command.restores):
+            begin_new_output(self._job, self._output)
         return CheckpointsRecovered(checkpoints=found, status=status)
 
     def _metadata_of(self, stored: StoredCheckpoint) -> bytes | None:
@@ -153,32 +146,23 @@ class JobFiles:
                 self._store.remove(stored.checkpoint_id)
 
     def _allocate_id(self, command: AllocateCheckpointId) -> Word:
-        try:
-            return CheckpointIdAllocated(checkpoint_id=self._store.next_id())
-        except OSError as error:
-            return CheckpointIdFailed(error=str(error))
+        return CheckpointIdAllocated(checkpoint_id=self._store.next_id())
 
     def _set_counter(self, command: SetCheckpointIdCounter) -> None:
         self._store.raise_counter(command.next_id)
 
     def _initialize_location(self, command: InitializeLocation) -> Word:
         checkpoint_id = command.checkpoint_id
-        try:
-            if command.initialize_base:
-                self._storage.init_base_locations()
-            if command.properties.is_savepoint:
-                location = self._storage.initialize_location_for_savepoint(checkpoint_id, command.target)
-            else:
-                location = self._storage.initialize_location_for_checkpoint(checkpoint_id)
-        except (OSError, ValueError) as error:
-            return LocationFailed(checkpoint_id=checkpoint_id, error=str(error))
+        if command.initialize_base:
+            self._storage.init_base_locations()
+        if command.properties.is_savepoint:
+            location = self._storage.initialize_location_for_savepoint(checkpoint_id, command.target)
+        else:
+            location = self._storage.initialize_location_for_checkpoint(checkpoint_id)
         return LocationInitialized(checkpoint_id=checkpoint_id, location=location.directory)
 
     def _write_metadata(self, command: WriteMetadata) -> Word:
-        try:
-            path = self._storage.write_metadata(CheckpointLocation(command.location), command.data)
-        except OSError as error:
-            return MetadataFailed(checkpoint_id=command.checkpoint_id, error=str(error))
+        path = self._storage.write_metadata(CheckpointLocation(command.location), command.data)
         return MetadataWritten(checkpoint_id=command.checkpoint_id, path=path, size_bytes=len(command.data))
 
     def _add_to_store(self, command: StoreCheckpoint) -> Word:
@@ -188,35 +172,20 @@ class JobFiles:
             return CheckpointStoreFailed(
                 checkpoint_id=command.checkpoint_id, error=str(error), possibly_inconsistent=True
             )
-        except OSError as error:
-            return CheckpointStoreFailed(checkpoint_id=command.checkpoint_id, error=str(error))
         return CheckpointStored(checkpoint_id=command.checkpoint_id)
 
     def _remove_stored(self, command: RemoveStored) -> None:
         self._store.remove(command.checkpoint_id)
 
     def _store_result(self, command: StoreJobResult) -> Word:
-        try:
-            self._store.end(command.status)
-        except OSError as error:
-            return JobResultStored(error=str(error))
+        self._store.end(command.status)
         return JobResultStored()
 
     def _discard(self, command: DiscardState) -> Word | None:
-        error = ""
-        try:
-            self._delete(command)
-        except OSError as why:
-            error = str(why)
-        if command.location is None:
-            return None
-        return StateDiscarded(checkpoint_id=command.checkpoint_id, error=error)
-
-    def _delete(self, command: DiscardState) -> None:
         """Files first, then the entry in the store: whoever finds the entry knows that something may be left."""
         self._storage.discard(command.paths)
         if command.location is None:
-            return
+            return None
         location = CheckpointLocation(command.location)
         if command.everything:
             self._dispose(location, command.checkpoint_id)
@@ -224,6 +193,7 @@ class JobFiles:
             self._storage.discard_location(location)
         if command.stored and command.checkpoint_id is not None:
             self._store.remove(command.checkpoint_id)
+        return StateDiscarded(checkpoint_id=command.checkpoint_id)
 
     def _dispose(self, location: CheckpointLocation, checkpoint_id: int | None) -> None:
         """All that was written for a checkpoint that was given up, staged output too; what cannot be deleted stays."""

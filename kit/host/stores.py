@@ -3,7 +3,7 @@
     MemoryStore     nothing outlives the driver (Flink's `EmbeddedCompletedCheckpointStore` and
                     `StandaloneCheckpointIDCounter`)
     DurableStore    over `Records`, which are small values by name, each replaced at once: files beside the checkpoints
-                    (`FileRecords`), or nodes of ZooKeeper (`kit.host.zookeeper`)
+                    (`kit.host.file_records`), nodes of ZooKeeper, rows of a database; `kit.graph.stores` lists them
 
 The records of a job:
 
@@ -26,14 +26,14 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Protocol
 
-from kit.graph.setting_rules import IN_MEMORY, ON_FILE_SYSTEM, ZOOKEEPER_STORE
+from kit.graph.stores import IN_MEMORY, store_named
 from kit.host.storage import CheckpointStorage
 from kit.host.store_errors import InconsistentStoreError, StoreError
 from kit.protocol.properties import RecoveryClaimMode
 from kit.protocol.stored import StoredCheckpoint
-from kit.state.errors import StorageError
 
 FIRST_CHECKPOINT_ID = 1
 CHECKPOINTS, COUNTER, RUN = "checkpoints", "checkpointID", "run"
@@ -278,65 +278,27 @@ def _decode(data: bytes, what: str) -> StoredCheckpoint:
         raise StoreError(f"{what} cannot be read ({error}): {data[:80]!r}; repair or remove it") from error
 
 
-class FileRecords:
-    """Records as files in `store/` of the job's checkpoint directory."""
-
-    def __init__(self, storage: CheckpointStorage) -> None:
-        self._storage = storage
-        self.directory = f"{storage.job_directory}/store"
-
-    def read(self, name: str) -> bytes | None:
-        """The content of the file."""
-        path = f"{self.directory}/{name}"
-        try:
-            return self._storage.read(path).to_pybytes() if self._storage.exists(path) else None
-        except OSError as error:
-            raise StoreError(str(error)) from error
-
-    def write(self, name: str, data: bytes) -> None:
-        """Write the file, which appears whole or not at all; look again when that seems to have failed."""
-        try:
-            self._storage.write(f"{self.directory}/{name}", data)
-        except StorageError as error:
-            try:
-                there = self.read(name) == data
-            except StoreError as again:
-                raise InconsistentStoreError(f"{error}; whether it was written is unknown: {again}") from error
-            if not there:
-                raise StoreError(str(error)) from error
-
-    def update(self, name: str, change: Callable[[bytes | None], bytes]) -> bytes:
-        """Read and write: there is one driver at a time."""
-        data = change(self.read(name))
-        self.write(name, data)
-        return data
-
-    def remove(self, name: str) -> None:
-        """Delete the file."""
-        self._storage.discard([f"{self.directory}/{name}"])
-
-    def names(self, below: str) -> list[str]:
-        """The files in a directory, but for those that were being written when a driver died."""
-        return [name for name in self._storage.names(f"{self.directory}/{below}") if not name.startswith(".")]
-
-    def close(self) -> None:
-        """There is nothing to let go of."""
-
-    def __repr__(self) -> str:
-        return self.directory
+def look_up(records: Records, name: str, data: bytes, error: StoreError) -> None:
+    """After a write that ended in an error: was it made all the same? Raises that error when it was not, and
+    InconsistentStoreError when nobody knows.
+    """
+    try:
+        there = records.read(name) == data
+    except StoreError as again:
+        raise InconsistentStoreError(f"{error}; whether it was written is unknown: {again}") from error
+    if not there:
+        raise error
 
 
 def open_store(setting: str, storage: CheckpointStorage) -> MemoryStore | DurableStore:
     """The store that `CheckpointConfig.store` names, for the job of this storage; a connection is made when needed.
 
-    Raises ImportError when the client of ZooKeeper is not installed.
+    Raises ImportError when a client that it needs is not installed.
     """
     if setting == IN_MEMORY:
         return MemoryStore()
-    if setting == ON_FILE_SYSTEM:
-        return DurableStore(FileRecords(storage))
-    from kit.host.zookeeper import ZooKeeperRecords
-
-    address = ZOOKEEPER_STORE.fullmatch(setting)
-    assert address is not None, setting
-    return DurableStore(ZooKeeperRecords(address["hosts"], f"{address['root']}/{storage.job_id}"))
+    named = store_named(setting)
+    assert named is not None, setting
+    kind, address = named
+    module, _, name = kind.records.rpartition(".")
+    return DurableStore(getattr(import_module(module), name).open(address, storage))

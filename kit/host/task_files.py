@@ -1,6 +1,6 @@
 """What a task asks of its host's disk: rows of its source, its state, its snapshots, its output.
 
-As in `kit.host.job_files`: one method a command, and what goes wrong outside comes back as an event.
+As in `kit.host.job_files`: one method per command, and what goes wrong comes back as an event.
 
 A snapshot is all or nothing: when one of its parts cannot be written, those that were are deleted before
 `SnapshotFailed` is given. A file of in-flight data is written at once, or not at all.
@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 
 from kit.channel.channel_state_reader import INPUT_CHANNEL, RESULT_SUBPARTITION, UPSTREAM_OUTPUT_BUFFER
 from kit.graph.job_graph import JobGraph
+from kit.host.answers import carry_out
 from kit.host.local_state import LocalState, StateReader
 from kit.host.output import Output
 from kit.host.storage import CheckpointLocation, CheckpointStorage
@@ -29,12 +30,10 @@ from kit.protocol.commands import (
     WriteChannelStateFile,
     WriteSnapshot,
 )
+from kit.protocol.duties import Command
 from kit.protocol.events import (
-    ChannelStateFileFailed,
     ChannelStateFileWritten,
     EffectsCommitted,
-    EffectsFailed,
-    SnapshotFailed,
     SnapshotWritten,
     SplitRead,
     SplitReadFailed,
@@ -61,9 +60,15 @@ class TaskFiles:
         self._output = output
         self._readers: dict[str, SplitReader] = {}
 
-    def carry_out(self, command: Word) -> Word | None:
-        """Do what the command says; returns the event that answers it."""
-        return self._HOW[type(command)](self, command)
+    def carry_out(self, command: Command, sync_ms: int = 0) -> Word | None:
+        """Do what the command says; returns the event that answers it.
+
+        `sync_ms` is how long the machine took over the event that led to the command: a snapshot's answer tells of it.
+        """
+        how = self._HOW
+        if sync_ms and isinstance(command, WriteSnapshot):
+            how = {WriteSnapshot: lambda files, command: files._write_snapshot(command, sync_ms)}
+        return carry_out(self, how, command)
 
     def close(self) -> None:
         """Let go of open files."""
@@ -127,8 +132,7 @@ class TaskFiles:
                     streams[handle.delegate] = self._storage.read(handle.delegate)
                 yield RestoredPart(operator_id, kind, handle, streams[handle.delegate])
 
-    def write_snapshot(self, command: WriteSnapshot, sync_ms: int = 0) -> Word:
-        """Write it; `sync_ms` is what the host measured of the synchronous part, and goes into the answer."""
+    def _write_snapshot(self, command: WriteSnapshot, sync_ms: int = 0) -> Word:
         states: dict[str, dict[str, Any]] = {}
         written: list[str] = []
         try:
@@ -138,11 +142,11 @@ class TaskFiles:
                 states.setdefault(part.operator_id, {})[f"{part.kind}_state"] = (handle,)
             for effect in command.effects:
                 self._output.stage(effect)
-        except Exception as error:  # whatever a value does while it is encoded fails the snapshot, not the host
+        except Exception:
             self._storage.discard(written)
             self._drop_copies(command)
             self._output.drop(command.effects)
-            return SnapshotFailed(checkpoint_id=command.checkpoint_id, error=str(error))
+            raise
         snapshot = TaskStateSnapshot(
             {operator_id: OperatorSubtaskState(**kinds) for operator_id, kinds in states.items()}
         )
@@ -153,11 +157,14 @@ class TaskFiles:
             sync_ms=sync_ms,
         )
 
-    def undo(self, command: WriteSnapshot, written: SnapshotWritten) -> None:
-        """Remove what was written of a snapshot that nobody wants any more."""
-        self._storage.discard(written.state.files())
-        self._drop_copies(command)
-        self._output.drop(command.effects)
+    def undo(self, command: Command, answer: Word | None) -> None:
+        """Remove what was written, and answered so, for a command that was stopped meanwhile."""
+        if isinstance(command, WriteSnapshot) and isinstance(answer, SnapshotWritten):
+            self._storage.discard(answer.state.files())
+            self._drop_copies(command)
+            self._output.drop(command.effects)
+        elif isinstance(answer, ChannelStateFileWritten):
+            self._storage.discard(answer.handle.files())
 
     def _discard_snapshot(self, command: DiscardSnapshot) -> None:
         self._storage.discard(command.paths)
@@ -177,20 +184,11 @@ class TaskFiles:
         return OperatorStreamStateHandle(where, stream)
 
     def _write_channel_state(self, command: WriteChannelStateFile) -> Word:
-        try:
-            data, offsets = command.encode()
-            handle = self._storage.to_handle(data, CheckpointLocation(command.location), command.file_name)
-        except Exception as error:  # as for a snapshot: whatever a value does while it is encoded
-            return ChannelStateFileFailed(
-                checkpoint_id=command.checkpoint_id, file_name=command.file_name, error=str(error)
-            )
+        data, offsets = command.encode()
+        handle = self._storage.to_handle(data, CheckpointLocation(command.location), command.file_name)
         return ChannelStateFileWritten(
             checkpoint_id=command.checkpoint_id, file_name=command.file_name, handle=handle, offsets=offsets
         )
-
-    def undo_channel_state(self, written: ChannelStateFileWritten) -> None:
-        """Remove a file of in-flight data that nobody wants any more."""
-        self._storage.discard(written.handle.files())
 
     def _drop_copies(self, command: WriteSnapshot) -> None:
         if self._local is not None:
@@ -201,10 +199,7 @@ class TaskFiles:
             self._local.prune(command.subtask, command.checkpoint_id, command.copies)
 
     def _commit(self, command: CommitEffects) -> Word:
-        try:
-            self._output.commit(command.effects)
-        except OSError as error:
-            return EffectsFailed(operator_id=command.operator_id, checkpoint_id=command.checkpoint_id, error=str(error))
+        self._output.commit(command.effects)
         return EffectsCommitted(operator_id=command.operator_id, checkpoint_id=command.checkpoint_id)
 
     def _drop(self, command: DropEffects) -> None:
@@ -213,7 +208,7 @@ class TaskFiles:
     _HOW: ClassVar[dict[type[Word], Callable[[TaskFiles, Any], Word | None]]] = {
         ReadSplit: _read_split,
         ReadState: _read_state,
-        WriteSnapshot: write_snapshot,
+        WriteSnapshot: _write_snapshot,
         WriteChannelStateFile: _write_channel_state,
         CommitEffects: _commit,
         DropEffects: _drop,

@@ -10,10 +10,11 @@ refers to with an ephemeral child, since a standby may still read it; here a dri
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any, TypeVar
 
+from kit.host.storage import CheckpointStorage
 from kit.host.store_errors import InconsistentStoreError, StoreError
 
 try:
@@ -61,6 +62,11 @@ class ZooKeeperRecords:
         self._hosts = hosts
         self._root = root
         self._client: Any = None
+
+    @classmethod
+    def open(cls, address: Mapping[str, str], storage: CheckpointStorage) -> ZooKeeperRecords:
+        """The records that `zookeeper://<hosts><root>` names, for the job of this storage."""
+        return cls(address["hosts"], f"{address['root']}/{storage.job_id}")
 
     def read(self, name: str) -> bytes | None:
         """The node's data."""

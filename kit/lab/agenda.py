@@ -202,9 +202,11 @@ class Agenda:
         self._tasks = [task.task for task in graph.tasks]
         self._task_numbers = {task: number for number, task in enumerate(self._tasks)}
 
-    def end_epoch(self, tasks: Collection[str]) -> None:
-        """The tasks that were left are gone as well. What was said to one that had been killed before still arrives."""
-        self.forget(tasks)
+    def end_epoch(self, machines: Collection[str]) -> None:
+        """The tasks and slots that were left are gone as well. What was said to one that had been killed before still
+        arrives.
+        """
+        self.forget(machines)
         self._wires.clear()
         self._sent.clear()
 
@@ -247,7 +249,7 @@ class Agenda:
         return list(self._io.values())
 
     def forget(self, names: Collection[str]) -> None:
-        """Nothing of tasks that are gone is under way any more."""
+        """Nothing of tasks and slots that are gone is under way any more."""
         for way in [way for way in self._mail if way[0] in names or way[1] in names]:
             number, _ = self._mail.pop(way)
             del self._ways[number]
@@ -261,7 +263,7 @@ class Agenda:
             if channel.source_task in names or channel.target_task in names:
                 self._empty(number)
         for name in names:
-            self._turns.discard(self._task_numbers[name])
+            self._turns.discard(self._task_numbers.get(name, -1))
 
     # --- copying --------------------------------------------------------------------------------------------------
 

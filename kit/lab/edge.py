@@ -10,12 +10,13 @@ from os import PathLike
 
 from kit.coordinator.master_hooks import MasterHooks
 from kit.graph.job_graph import JobGraph
+from kit.host.file_records import FileRecords
 from kit.host.job_files import JobFiles
 from kit.host.local_state import LocalState
 from kit.host.memory import MemoryFiles
 from kit.host.output import MemoryOutput, sinks
 from kit.host.storage import CheckpointStorage
-from kit.host.stores import DurableStore, FileRecords, MemoryStore
+from kit.host.stores import DurableStore, MemoryStore
 from kit.host.task_files import TaskFiles
 from kit.lab.errors import LabError, enumerated, said
 

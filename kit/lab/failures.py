@@ -28,6 +28,7 @@ from kit.lab.errors import LabError, said
 from kit.lab.world import World
 from kit.operators.spec import UserFunctionError
 from kit.protocol.trace import TraceRecord
+from kit.task.chain import SnapshotError
 
 REPEATS = 3
 LAB_ATTEMPTS = 10
@@ -52,25 +53,28 @@ def for_the_lab(job: JobGraph) -> JobGraph:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """What ended an epoch: the task that failed first, and why. `place` is the last line of the user's own code."""
+    """What ended an epoch: the task that failed first, and why. `place` is the last line of the user's own code,
+    `root` what was raised there.
+    """
 
     epoch: int
     task: str
     error: str
-    kind: str
+    root: str
     place: str
 
     @classmethod
     def of(cls, record: TraceRecord) -> Failure:
         """The failure that the JobMaster heard of with this record."""
         told = str(record.data.get("traceback") or "").partition(_CAUSED)[0].rstrip()
-        kind = told.rpartition("\n")[2].partition(":")[0]
-        return cls(record.data["attempt"], record.data["task"], record.data["error"], kind, _place_in(told))
+        root = told.rpartition("\n")[2] or record.data["error"]
+        return cls(record.data["attempt"], record.data["task"], record.data["error"], root, _place_in(told))
 
     @property
     def key(self) -> tuple[str, str]:
         """What two failures have in common when they are the same: the operators, and the place or else the error."""
-        return self.task.rpartition("/")[0], f"{self.kind} {self.place}" if self.place else self.error
+        at_place = f"{self.root.partition(':')[0]} {self.place}"
+        return self.task.rpartition("/")[0], at_place if self.place else self.root
 
     def __repr__(self) -> str:
         return f"Failure(epoch {self.epoch}, {self.task}: {self.error})"
@@ -157,8 +161,8 @@ def _caused(error: LabError, world: World, failure: Failure | None) -> LabError:
 
 def _users(failure: BaseException | None) -> BaseException | None:
     """The user's own exception, with the user's own part of its traceback."""
-    if isinstance(failure, UserFunctionError):
-        failure = failure.__cause__ or failure
+    while isinstance(failure, SnapshotError | UserFunctionError) and failure.__cause__ is not None:
+        failure = failure.__cause__
     if failure is None:
         return None
     return failure.with_traceback(_users_part(failure.__traceback__))

@@ -1,19 +1,20 @@
 """Everything that exists in the lab, and what its machines ask for carried out.
 
-The world is one JobMaster, the tasks of the current epoch, the messages and elements that are under way between them,
-the timers, the reads and writes that have been asked for and not yet done, the files, and the virtual time. It does
-not decide what happens next: `enabled` says what may, `perform` does one thing. All of it can be copied, which is
-what rewinding rests on.
+The world is one JobMaster, the tasks and slots of the current epoch, the messages and elements that are under way
+between them, the timers, the reads and writes that have been asked for and not yet done, the files, and the virtual
+time. It does not decide what happens next: `enabled` says what may, `perform` does one thing. All of it can be copied,
+which is what rewinding rests on.
 
 Time is virtual: every action takes `ACTION_MS`, and when nothing can happen but a timer, time jumps to it.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, ClassVar
 
-from kit.channel.channel_state_executor import SlotChannelState
+from kit.channel.slot_channel_state import SlotChannelState, slot_name
 from kit.graph.epoch_shape import epoch_shape
 from kit.graph.execution_graph import ExecutionGraph
 from kit.graph.job_graph import JobGraph
@@ -24,28 +25,18 @@ from kit.lab.agenda import Agenda
 from kit.lab.copying import copy_of, share_columns
 from kit.lab.edge import LabEdge
 from kit.protocol.commands import (
-    CancelChannelStateFile,
-    CancelSnapshot,
     CancelTimer,
     CompleteRequest,
-    ElementQueued,
-    ElementTaken,
     GrantCredit,
     JobStatusChanged,
-    Note,
-    ReadSplit,
     ScheduleTimer,
     SendElement,
     StartEpoch,
     StopEpoch,
-    SubmitChannelState,
-    WriteChannelStateFile,
-    WriteSnapshot,
 )
+from kit.protocol.duties import Command, Duty, by_command, refused
 from kit.protocol.elements import CreditedElement, Element
 from kit.protocol.events import (
-    ChannelStateFileFailed,
-    ChannelStateFileWritten,
     CreditReceived,
     ElementReceived,
     EpochEnded,
@@ -54,10 +45,19 @@ from kit.protocol.events import (
     SlotLost,
     TimerFired,
 )
-from kit.protocol.messages import JobMessage, OperatorEventToTask, TaskMessage
+from kit.protocol.messages import (
+    JobMessage,
+    OperatorEventToTask,
+    OutputDataDecided,
+    SlotMessage,
+    SubmitChannelState,
+    TaskMessage,
+)
 from kit.protocol.trace import Trace, TraceRecord
+from kit.protocol.vocabulary import COMMANDS
 from kit.protocol.words import Envelope, Machine, Word
 from kit.task.stream_task import StreamTask
+from kit.task.unknown_task import answer_for_unknown_task
 
 share_columns()
 
@@ -85,7 +85,11 @@ class World:
         self.graphs: list[ExecutionGraph] = []
         """Each epoch's execution graph."""
         self.agenda = Agenda()
-        self._channel_state: dict[int, SlotChannelState] = {}
+        self.slots: dict[str, SlotChannelState] = {}
+        """The channel state machines of the slots, where there may be unaligned checkpoints."""
+        self._handed: deque[tuple[Machine, Word, str]] = deque()
+        """What is handed to a machine at once, as soon as the commands before it are carried out."""
+        self._handling = False
         self._validate_every = 1
 
     # --- what may happen ------------------------------------------------------------------------------------------
@@ -117,9 +121,15 @@ class World:
     def _perform_message(self, action: Action) -> None:
         sender = action.detail.rpartition(" from ")[2]
         message = self.agenda.take_message(sender, action.subject)
-        machine = self._machine(action.subject)
-        if machine is not None:
-            self.deliver(machine, *message)
+        if action.subject == JOB:
+            self.deliver(self.master, *message)
+            return
+        task = self.tasks.get(action.subject)
+        answer = answer_for_unknown_task(message.word, task, self.job.job_id)
+        if answer is not None:
+            self.agenda.post(action.subject, JOB, Envelope(answer, message.cause))
+        elif task is not None:
+            self.deliver(task, *message)
 
     def _perform_wire(self, action: Action) -> None:
         sent = self.agenda.take_element(action.number)
@@ -141,8 +151,6 @@ class World:
         machine = self._machine(machine_name)
         if isinstance(command, StopEpoch):
             self._stop_epoch(command, cause)
-        elif isinstance(command, WriteChannelStateFile):
-            self._write_channel_state(command, cause)
         elif machine is not None:
             self._carry_out(machine, command, cause)
 
@@ -151,10 +159,11 @@ class World:
 
     def _perform_kill(self, action: Action) -> None:
         slot = int(action.subject)
-        self._channel_state.pop(slot, None)
         killed = [name for name, task in self.tasks.items() if task.subtask == slot]
         for name in killed:
             del self.tasks[name]
+        if self.slots.pop(slot_name(slot), None) is not None:
+            killed.append(slot_name(slot))
         self.agenda.forget(killed)
         self.deliver(self.master, SlotLost(epoch=self.master.epoch, slot=slot, error="it was killed in the lab"))
 
@@ -185,9 +194,22 @@ class World:
     }
 
     def deliver(self, machine: Machine, event: Word, cause: str = "") -> None:
-        """Let a machine handle an event, check it, record what happened, and begin what it asks for."""
+        """Let a machine handle an event, check it, record what happened, and begin what it asks for, in order; then
+        the same with what was handed to a machine at once meanwhile.
+        """
+        self._handed.append((machine, event, cause))
+        if self._handling:
+            return
+        self._handling = True
+        try:
+            while self._handed:
+                self._handle(*self._handed.popleft())
+        finally:
+            self._handed.clear()
+            self._handling = False
+
+    def _handle(self, machine: Machine, event: Word, cause: str) -> None:
         commands = machine.handle(event, self.at_ms, cause)
-        event_id = machine.event_id
         if isinstance(machine, StreamTask):
             self.agenda.set_turn(machine.name, machine.available)
             if machine.failure is not None:
@@ -198,9 +220,10 @@ class World:
             machine.validate()
         self.trace.record(machine, event, commands)
         for number, command in enumerate(commands, 1):
-            self._route(machine, command, f"{event_id}.{number}")
-        if self._channel_state and isinstance(machine, StreamTask):
-            self._work_on_channel_state(machine.subtask, event_id)
+            carry_out = _CARRY_OUT.get(type(command))
+            if carry_out is None:
+                raise refused(machine, command)
+            carry_out(self, machine, command, f"{machine.event_id}.{number}")
 
     def _keep_failure(self, identity: str, failure: Exception) -> None:
         self.failures.setdefault(identity, failure)
@@ -209,19 +232,14 @@ class World:
 
     # --- commands -------------------------------------------------------------------------------------------------
 
-    def _route(self, machine: Machine, command: Word, cause: str) -> None:
-        if isinstance(command, TaskMessage):
-            self.agenda.post(JOB, command.task, Envelope(command, cause))
-        elif isinstance(command, JobMessage):
-            self.agenda.post(machine.name, JOB, Envelope(command, cause))
-        elif isinstance(command, JobStatusChanged):
-            if JobStatus[command.status].is_terminal:
-                self.edge.for_tasks.forget_local_state()
-        elif isinstance(command, Note | ElementQueued | ElementTaken):
-            pass
-        else:
-            handler = self._ROUTES.get(type(command), World._begin_io)
-            handler(self, machine, command, cause)
+    def _observe(self, machine: Machine, command: Command, cause: str) -> None:
+        """The trace has it."""
+
+    def _tell_task(self, machine: Machine, message: TaskMessage, cause: str) -> None:
+        self.agenda.post(JOB, message.task, Envelope(message, cause))
+
+    def _tell_job(self, machine: Machine, message: JobMessage, cause: str) -> None:
+        self.agenda.post(machine.name, JOB, Envelope(message, cause))
 
     def _send(self, machine: Machine, command: SendElement, cause: str) -> None:
         self.agenda.send(Envelope(command, cause))
@@ -231,20 +249,19 @@ class World:
         if sender is not None:
             self.deliver(sender, CreditReceived(channel=command.channel, credits=command.credits), cause)
 
+    def _hand_over(self, machine: Machine, message: SlotMessage, cause: str) -> None:
+        task = self.tasks[message.task]
+        to_slot = isinstance(message, SubmitChannelState | OutputDataDecided)
+        self.deliver(self.slots[slot_name(task.subtask)] if to_slot else task, message, cause)
+
     def _schedule(self, machine: Machine, command: ScheduleTimer, cause: str) -> None:
         self.agenda.schedule(machine.name, Envelope(command, cause))
 
     def _cancel_timer(self, machine: Machine, command: CancelTimer, cause: str) -> None:
         self.agenda.cancel_timer(machine.name, command.timer)
 
-    def _cancel_snapshot(self, machine: Machine, command: CancelSnapshot, cause: str) -> None:
-        self.agenda.cancel_io(
-            lambda owner, pending: (
-                owner == machine.name
-                and isinstance(pending, WriteSnapshot)
-                and pending.checkpoint_id == command.checkpoint_id
-            )
-        )
+    def _stop_work(self, machine: Machine, command: Any, cause: str) -> None:
+        self.agenda.cancel_io(lambda owner, work: owner == machine.name and command.stops(work))
 
     def _start_epoch(self, machine: Machine, command: StartEpoch, cause: str) -> None:
         self.graph = ExecutionGraph(self.job, command.parallelism, command.max_parallelism)
@@ -255,65 +272,48 @@ class World:
         self.trace.stages.append(epoch_shape(self.graph, command.epoch))
         if self.job.settings.checkpoint.unaligned:
             slots = range(max(command.parallelism.values()))
-            self._channel_state = {slot: SlotChannelState.of(self.graph, slot) for slot in slots}
+            self.slots = {slot_name(slot): SlotChannelState.of(self.graph, slot, command.epoch) for slot in slots}
 
     def _stop_epoch(self, command: StopEpoch, cause: str) -> None:
-        self.agenda.end_epoch(self.tasks.keys())
-        self.tasks = {}
-        self._channel_state = {}
+        self.agenda.end_epoch([*self.tasks, *self.slots])
+        self.tasks, self.slots = {}, {}
         self.deliver(self.master, EpochEnded(epoch=command.epoch), cause)
 
-    def _submit_channel_state(self, machine: Machine, command: SubmitChannelState, cause: str) -> None:
-        assert isinstance(machine, StreamTask)
-        self._channel_state[machine.subtask].submit(command.request)
-
-    def _work_on_channel_state(self, slot: int, cause: str) -> None:
-        """Let a slot's executors do what can be done: answers go to their tasks, files are to be written."""
-        while (state := self._channel_state.get(slot)) is not None and state.has_work:
-            answers, jobs = state.work()
-            for job in jobs:
-                if isinstance(job, CancelChannelStateFile):
-                    self._cancel_channel_state(job)
-                else:
-                    self._begin_io(self.tasks[job.task], job, cause)
-            for answer in answers:
-                self.deliver(self.tasks[answer.task], answer.event, cause)
-
-    def _write_channel_state(self, command: WriteChannelStateFile, cause: str) -> None:
-        slot = self.tasks[command.task].subtask
-        answer = self.edge.for_tasks.carry_out(command)
-        assert isinstance(answer, ChannelStateFileWritten | ChannelStateFileFailed)
-        self._channel_state[slot].file_answer(answer)
-        self._work_on_channel_state(slot, cause)
-
-    def _cancel_channel_state(self, command: CancelChannelStateFile) -> None:
-        self.agenda.cancel_io(
-            lambda owner, pending: isinstance(pending, WriteChannelStateFile) and pending.file_name == command.file_name
-        )
-
-    def _answer(self, machine: Machine, command: CompleteRequest, cause: str) -> None:
+    def _answer_user(self, machine: Machine, command: CompleteRequest, cause: str) -> None:
         self.answers[command.request_id] = command
 
-    def _begin_io(self, machine: Machine, command: Word, cause: str) -> None:
+    def _show_status(self, machine: Machine, command: JobStatusChanged, cause: str) -> None:
+        if JobStatus[command.status].is_terminal:
+            self.edge.for_tasks.forget_local_state()
+
+    def _begin_io(self, machine: Machine, command: Command, cause: str) -> None:
         self.agenda.begin(machine.name, Envelope(command, cause))
 
-    def _carry_out(self, machine: Machine, command: Word, cause: str) -> None:
+    def _carry_out(self, machine: Machine, command: Command, cause: str) -> None:
         files = self.edge.for_job if machine is self.master else self.edge.for_tasks
         answer = files.carry_out(command)
         if answer is not None:
             self.deliver(machine, answer, cause)
 
-    _ROUTES: dict[type[Word], Callable[[World, Machine, Any, str], None]] = {
-        SendElement: _send,
-        GrantCredit: _grant,
-        ScheduleTimer: _schedule,
-        CancelTimer: _cancel_timer,
-        CancelSnapshot: _cancel_snapshot,
-        SubmitChannelState: _submit_channel_state,
-        StartEpoch: _start_epoch,
-        CompleteRequest: _answer,
-        ReadSplit: _carry_out,
+    DUTIES: ClassVar[dict[Duty, Callable[[World, Machine, Any, str], None]]] = {
+        Duty.OBSERVE: _observe,
+        Duty.SET_TIMER: _schedule,
+        Duty.CANCEL_TIMER: _cancel_timer,
+        Duty.TELL_TASK: _tell_task,
+        Duty.TELL_JOB: _tell_job,
+        Duty.SEND_ELEMENT: _send,
+        Duty.GRANT_CREDITS: _grant,
+        Duty.HAND_OVER: _hand_over,
+        Duty.READ_ROWS: _carry_out,
+        Duty.WORK: _begin_io,
+        Duty.CLEAN_UP: _begin_io,
+        Duty.STOP_WORK: _stop_work,
+        Duty.START_EPOCH: _start_epoch,
+        Duty.STOP_EPOCH: _begin_io,
+        Duty.ANSWER_USER: _answer_user,
+        Duty.SHOW_STATUS: _show_status,
     }
+    """How this host sees to each duty; both hosts have such a table."""
 
     # --- copying --------------------------------------------------------------------------------------------------
 
@@ -343,7 +343,7 @@ class World:
     # --- looking --------------------------------------------------------------------------------------------------
 
     def _machine(self, name: str) -> Machine | None:
-        return self.master if name == JOB else self.tasks.get(name)
+        return self.master if name == JOB else self.tasks.get(name) or self.slots.get(name)
 
     def queued(self, channel: int) -> list[Element]:
         """What is under way on a channel's wire."""
@@ -354,6 +354,8 @@ class World:
         self.master.validate()
         for task in self.tasks.values():
             task.validate()
+        for slot in self.slots.values():
+            slot.validate()
         for number in self.agenda.busy_channels:
             buffers = sum(isinstance(element, CreditedElement) for element in self.queued(number))
             receiver = self.tasks.get(self.graph.channels[number].target_task)
@@ -364,5 +366,7 @@ class World:
     def __repr__(self) -> str:
         return f"World({self.at_ms} ms, {self.master.status.name}, {len(self.tasks)} tasks)"
 
+
+_CARRY_OUT = by_command(World.DUTIES, COMMANDS)
 
 __all__ = ["ACTION_MS", "JOB", "TraceRecord", "World"]

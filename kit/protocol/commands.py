@@ -1,7 +1,8 @@
 """What a machine asks of its host.
 
-Each docstring names the event that answers. Commands without an answer are final. The order in a list of commands is
-the order in which the host must carry them out; what a command starts may end in any order.
+Each command says which duty of its host it is (`kit.protocol.duties`), which events may answer it, and what it says
+when it fails. Commands without an answer are final. The order in a list of commands is the order in which the host must
+carry them out; what a command starts may end in any order.
 """
 
 from __future__ import annotations
@@ -11,9 +12,12 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, ClassVar
 
+from kit.protocol import events
+from kit.protocol.duties import Command, Duty
 from kit.protocol.elements import Element
 from kit.protocol.notes import NoteKind
 from kit.protocol.properties import CheckpointProperties, RecoveryClaimMode
+from kit.protocol.reasons import CheckpointFailureReason, reason_of, told
 from kit.protocol.snapshots import Effect, SnapshotPart
 from kit.protocol.tasks import TaskRestore
 from kit.protocol.words import Word
@@ -22,22 +26,27 @@ from kit.protocol.words import Word
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ScheduleTimer(Word):
+class ScheduleTimer(Command):
     """Send `TimerFired(timer)` at host time `due_ms`; a timer of the same name is replaced."""
 
     timer: str
     due_ms: int
 
+    duty: ClassVar = Duty.SET_TIMER
+    answers: ClassVar = (events.TimerFired,)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CancelTimer(Word):
+class CancelTimer(Command):
     """Forget the timer."""
 
     timer: str
 
+    duty: ClassVar = Duty.CANCEL_TIMER
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Note(Word):
+class Note(Command):
     """Nothing to do: something happened inside the machine that a reader of the trace will want to know. `data` is
     JSON-like.
     """
@@ -46,160 +55,210 @@ class Note(Word):
     checkpoint_id: int | None = None
     data: dict[str, Any]
 
+    duty: ClassVar = Duty.OBSERVE
+
 
 # --- from the JobMaster ---------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class EnumerateSplits(Word):
-    """Ask the source at `operator_id` what there is to read. Answer: SplitsEnumerated or StartFailed."""
+class EnumerateSplits(Command):
+    """Ask the source at `operator_id` what there is to read."""
 
     operator_id: str
 
+    duty: ClassVar = Duty.WORK
+    answers: ClassVar = (events.SplitsEnumerated, events.StartFailed)
+    fails_with: ClassVar = events.StartFailed
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ResolveSnapshot(Word):
-    """Find the `_metadata` at `path` (a directory or the file). Answer: SnapshotResolved or StartFailed."""
+class ResolveSnapshot(Command):
+    """Find the `_metadata` at `path` (a directory or the file)."""
 
     path: str
 
+    duty: ClassVar = Duty.WORK
+    answers: ClassVar = (events.SnapshotResolved, events.StartFailed)
+    fails_with: ClassVar = events.StartFailed
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RecoverCheckpoints(Word):
-    """Open the durable store: with `recover` give what an earlier driver of this job left in it, else begin anew.
-    Answer: CheckpointsRecovered or StartFailed.
-    """
+class RecoverCheckpoints(Command):
+    """Open the durable store: with `recover` give what an earlier driver of this job left in it, else begin anew."""
 
     recover: bool
     restores: bool = False
     """Whether the job goes on from a snapshot when nothing is left: where it does not, its output begins anew."""
 
+    duty: ClassVar = Duty.WORK
+    answers: ClassVar = (events.CheckpointsRecovered, events.StartFailed)
+    fails_with: ClassVar = events.StartFailed
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RemoveOrphans(Word):
+class RemoveOrphans(Command):
     """Delete what this run of the job left behind and nothing refers to: checkpoint directories, staged output and
     entries of the store, but for those of the checkpoints in `keep`; shared files, but for those named in `shared`.
-    Answer: OrphansRemoved.
     """
 
     keep: tuple[int, ...]
     shared: tuple[str, ...] = ()
 
+    duty: ClassVar = Duty.CLEAN_UP
+    answers: ClassVar = (events.OrphansRemoved,)
+    fails_with: ClassVar = events.OrphansRemoved
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StartEpoch(Word):
+class StartEpoch(Command):
     """Start the workers of this epoch with these parallelisms, by vertex; the `DeployTask` messages follow."""
 
     epoch: int
     parallelism: dict[str, int]
     max_parallelism: dict[str, int]
 
+    duty: ClassVar = Duty.START_EPOCH
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StopEpoch(Word):
-    """Make every worker of the epoch leave. Answer: EpochEnded."""
+class StopEpoch(Command):
+    """Make every worker of the epoch leave."""
 
     epoch: int
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AllocateCheckpointId(Word):
-    """Get and increment the id counter. Answer: CheckpointIdAllocated or CheckpointIdFailed."""
+    duty: ClassVar = Duty.STOP_EPOCH
+    answers: ClassVar = (events.EpochEnded,)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SetCheckpointIdCounter(Word):
+class AllocateCheckpointId(Command):
+    """Get and increment the id counter."""
+
+    duty: ClassVar = Duty.WORK
+    answers: ClassVar = (events.CheckpointIdAllocated, events.CheckpointIdFailed)
+    fails_with: ClassVar = events.CheckpointIdFailed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetCheckpointIdCounter(Command):
     """After a restore: the next id is `next_id`, unless the counter is beyond it already."""
 
     next_id: int
 
+    duty: ClassVar = Duty.WORK
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class InitializeLocation(Word):
-    """Make the directory of a checkpoint, or of a savepoint below `target`. Answer: LocationInitialized or
-    LocationFailed.
-    """
+class InitializeLocation(Command):
+    """Make the directory of a checkpoint, or of a savepoint below `target`."""
 
     checkpoint_id: int
     properties: CheckpointProperties
     target: str | None = None
     initialize_base: bool = False
 
+    duty: ClassVar = Duty.WORK
+    answers: ClassVar = (events.LocationInitialized, events.LocationFailed)
+    fails_with: ClassVar = events.LocationFailed
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ScheduleCoordinatorCheckpoint(Word):
-    """Give the operator coordinator its turn. Answer: CheckpointOperatorCoordinator."""
+class ScheduleCoordinatorCheckpoint(Command):
+    """Give the operator coordinator its turn."""
 
     checkpoint_id: int
     operator_id: str
 
+    duty: ClassVar = Duty.WORK
+    answers: ClassVar = (events.CheckpointOperatorCoordinator,)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TriggerMasterHook(Word):
-    """Call a master hook. Answer: MasterHookTriggered or MasterHookFailed."""
+class TriggerMasterHook(Command):
+    """Call a master hook."""
 
     checkpoint_id: int
     hook: str
     timestamp_ms: int
 
+    duty: ClassVar = Duty.WORK
+    answers: ClassVar = (events.MasterHookTriggered, events.MasterHookFailed)
+    fails_with: ClassVar = events.MasterHookFailed
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RestoreMasterHooks(Word):
-    """Give each hook its state back, None to those without: (hook, version, state). Answer: MasterHooksRestored or
-    MasterHookFailed.
-    """
+class RestoreMasterHooks(Command):
+    """Give each hook its state back, None to those without: (hook, version, state)."""
 
     checkpoint_id: int
     states: tuple[tuple[str, int, bytes | None], ...]
 
+    duty: ClassVar = Duty.WORK
+    answers: ClassVar = (events.MasterHooksRestored, events.MasterHookFailed)
+    fails_with: ClassVar = events.MasterHookFailed
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ResetMasterHooks(Word):
+class ResetMasterHooks(Command):
     """Tell the hooks that the job begins again from nothing, or from some of its state."""
 
+    duty: ClassVar = Duty.WORK
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WriteMetadata(Word):
-    """Write `_metadata` into `location`, last and atomically. Answer: MetadataWritten or MetadataFailed."""
+class WriteMetadata(Command):
+    """Write `_metadata` into `location`, last and atomically."""
 
     checkpoint_id: int
     location: str
     data: bytes
 
+    duty: ClassVar = Duty.WORK
+    answers: ClassVar = (events.MetadataWritten, events.MetadataFailed)
+    fails_with: ClassVar = events.MetadataFailed
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StoreCheckpoint(Word):
-    """Add the completed checkpoint to the durable store; `claim_mode` when the job was restored from it. Answer:
-    CheckpointStored or CheckpointStoreFailed.
-    """
+class StoreCheckpoint(Command):
+    """Add the completed checkpoint to the durable store; `claim_mode` when the job was restored from it."""
 
     checkpoint_id: int
     metadata_path: str
     claim_mode: RecoveryClaimMode | None = None
 
+    duty: ClassVar = Duty.WORK
+    answers: ClassVar = (events.CheckpointStored, events.CheckpointStoreFailed)
+    fails_with: ClassVar = events.CheckpointStoreFailed
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RemoveStored(Word):
+class RemoveStored(Command):
     """Take the checkpoint out of the durable store; its files stay."""
 
     checkpoint_id: int
 
+    duty: ClassVar = Duty.CLEAN_UP
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StoreJobResult(Word):
+class StoreJobResult(Command):
     """Note in the durable store that the job has ended in this status, before anything is deleted for that reason: no
-    later driver begins it again. Answer: JobResultStored.
+    later driver begins it again.
     """
 
     status: str
 
+    duty: ClassVar = Duty.WORK
+    answers: ClassVar = (events.JobResultStored,)
+    fails_with: ClassVar = events.JobResultStored
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DiscardState(Word):
+class DiscardState(Command):
     """Delete these files, and the directory `location` when it is given: if nothing is left in it, or with
     `everything` that is, and what was staged for the checkpoint as well. When they are gone, so is the checkpoint's
-    entry in the durable store, if it is `stored`. Never fails the job. Answer, when there is a `location`:
-    StateDiscarded.
+    entry in the durable store, if it is `stored`. Never fails the job.
     """
 
     paths: tuple[str, ...]
@@ -208,15 +267,26 @@ class DiscardState(Word):
     everything: bool = False
     stored: bool = False
 
+    duty: ClassVar = Duty.CLEAN_UP
+    answers: ClassVar = (events.StateDiscarded,)
+
+    def failed(self, error: Exception) -> Word | None:
+        """Files without a directory are nobody's to wait for."""
+        if self.location is None:
+            return None
+        return events.StateDiscarded(checkpoint_id=self.checkpoint_id, error=told(error))
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CompleteRequest(Word):
+class CompleteRequest(Command):
     """Answer a user's request: `path` of the snapshot, or `error`; raises ValueError for both or neither."""
 
     request_id: int
     checkpoint_id: int | None = None
     path: str | None = None
     error: str = ""
+
+    duty: ClassVar = Duty.ANSWER_USER
 
     def __post_init__(self) -> None:
         if (self.path is None) == (not self.error):
@@ -225,18 +295,20 @@ class CompleteRequest(Word):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class JobStatusChanged(Word):
+class JobStatusChanged(Command):
     """The job entered this status (a `kit.job.status.JobStatus` by name); `error` says why it failed or restarts."""
 
     status: str
     error: str = ""
+
+    duty: ClassVar = Duty.SHOW_STATUS
 
 
 # --- from a StreamTask ----------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SendElement(Word):
+class SendElement(Command):
     """Put the element on the wire of this channel. The machine has the credit for it; `priority` overtakes what is
     not yet written.
     """
@@ -245,64 +317,78 @@ class SendElement(Word):
     element: Element
     priority: bool = False
 
+    duty: ClassVar = Duty.SEND_ELEMENT
     bulk: ClassVar[bool] = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ElementQueued(Word):
+class ElementQueued(Command):
     """Nothing to do: the element waits in its output until the receiver gives a credit. For those who draw."""
 
     channel: int
     element: Element
 
+    duty: ClassVar = Duty.OBSERVE
     bulk: ClassVar[bool] = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ElementTaken(Word):
+class ElementTaken(Command):
     """Nothing to do: the task took an element of this input that nothing else tells of (buffers give a credit,
     barriers a note). For those who draw.
     """
 
     channel: int
 
+    duty: ClassVar = Duty.OBSERVE
     bulk: ClassVar[bool] = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GrantCredit(Word):
+class GrantCredit(Command):
     """Tell the sender at the other end of this input channel that `credits` more buffers fit."""
 
     channel: int
     credits: int
 
+    duty: ClassVar = Duty.GRANT_CREDITS
     bulk: ClassVar[bool] = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReadState(Word):
-    """Read everything that the restore refers to. Answer: StateRead or StateReadFailed."""
+class ReadState(Command):
+    """Read everything that the restore refers to."""
 
     restore: TaskRestore
 
+    duty: ClassVar = Duty.WORK
+    answers: ClassVar = (events.StateRead, events.StateReadFailed)
+    fails_with: ClassVar = events.StateReadFailed
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReadSplit(Word):
-    """Read at most `max_rows` of a source's split from `position` on. Answer: SplitRead or SplitReadFailed."""
+class ReadSplit(Command):
+    """Read at most `max_rows` of a source's split from `position` on."""
 
     operator_id: str
     split: dict[str, object]
     position: int
     max_rows: int
 
+    duty: ClassVar = Duty.READ_ROWS
+    answers: ClassVar = (events.SplitRead, events.SplitReadFailed)
     bulk: ClassVar[bool] = True
+
+    def failed(self, error: Exception) -> Word | None:
+        """An input that does not parse will not do so the next time."""
+        return events.SplitReadFailed(
+            split_id=str(self.split["id"]), error=told(error), recoverable=not isinstance(error, ValueError)
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WriteSnapshot(Word):
-    """The asynchronous part of a snapshot: write all parts below `location`, stage all effects. Answer:
-    SnapshotWritten or SnapshotFailed.
-    """
+class WriteSnapshot(Command):
+    """The asynchronous part of a snapshot: write all parts below `location`, stage all effects."""
 
     checkpoint_id: int
     location: str
@@ -311,20 +397,36 @@ class WriteSnapshot(Word):
     effects: tuple[Effect, ...]
     synchronous_savepoint: bool = False
 
+    duty: ClassVar = Duty.WORK
+    answers: ClassVar = (events.SnapshotWritten, events.SnapshotFailed)
+
+    def failed(self, error: Exception) -> Word | None:
+        """A reason stays a reason."""
+        reason, detail = reason_of(error, CheckpointFailureReason.CHECKPOINT_ASYNC_EXCEPTION)
+        return events.SnapshotFailed(checkpoint_id=self.checkpoint_id, reason=reason, error=detail)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CancelSnapshot(Word):
+class CancelSnapshot(Command):
     """Stop writing this snapshot if it is still being written, and remove what was."""
 
     checkpoint_id: int
 
+    duty: ClassVar = Duty.STOP_WORK
+
+    def stops(self, work: Command) -> bool:
+        """Whether this is the work, which the same machine asked for, that is not wanted any more."""
+        return isinstance(work, WriteSnapshot) and work.checkpoint_id == self.checkpoint_id
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DiscardSnapshot(Word):
+class DiscardSnapshot(Command):
     """Delete these state files and this staged output of a snapshot that was written and that nobody wants."""
 
     paths: tuple[str, ...]
     effects: tuple[Effect, ...]
+
+    duty: ClassVar = Duty.WORK
 
 
 class LocalCopies(Enum):
@@ -336,56 +438,46 @@ class LocalCopies(Enum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PruneLocalState(Word):
+class PruneLocalState(Command):
     """Delete the copies of state that the slot `subtask` keeps on its own machine of the `copies` of a checkpoint."""
 
     subtask: int
     checkpoint_id: int
     copies: LocalCopies
 
+    duty: ClassVar = Duty.WORK
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CommitEffects(Word):
-    """Publish staged output; publishing twice is publishing once. Answer: EffectsCommitted or EffectsFailed."""
+class CommitEffects(Command):
+    """Publish staged output; publishing twice is publishing once."""
 
     operator_id: str
     checkpoint_id: int
     effects: tuple[Effect, ...]
 
+    duty: ClassVar = Duty.WORK
+    answers: ClassVar = (events.EffectsCommitted, events.EffectsFailed)
+    fails_with: ClassVar = events.EffectsFailed
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DropEffects(Word):
+class DropEffects(Command):
     """Delete staged output that no checkpoint will ever publish."""
 
     operator_id: str
     effects: tuple[Effect, ...]
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SubmitChannelState(Word):
-    """Hand a request (a `kit.channel.channel_state_requests.ChannelStateWriteRequest`) to the executor that writes
-    this task's channel state. Answer to each one that starts a checkpoint, once: ChannelStateWritten or
-    ChannelStateFailed.
-    """
-
-    request: Any
-
-    bulk: ClassVar[bool] = True
-
-    @property
-    def checkpoint_id(self) -> int | None:
-        """The checkpoint it is about, if any."""
-        return self.request.checkpoint_id or None
+    duty: ClassVar = Duty.WORK
 
 
 # --- from a slot's channel state executor ---------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WriteChannelStateFile(Word):
+class WriteChannelStateFile(Command):
     """Write the in-flight data of one or several subtasks, `task` the first of them, below `location`: `encode()`
-    gives the bytes, and where in them each element begins, with the end of the last one. Answer:
-    ChannelStateFileWritten or ChannelStateFileFailed.
+    gives the bytes, and where in them each element begins, with the end of the last one.
     """
 
     task: str
@@ -394,10 +486,20 @@ class WriteChannelStateFile(Word):
     file_name: str
     encode: Callable[[], tuple[Any, tuple[int, ...]]]
 
+    duty: ClassVar = Duty.WORK
+    answers: ClassVar = (events.ChannelStateFileWritten, events.ChannelStateFileFailed)
+    fails_with: ClassVar = events.ChannelStateFileFailed
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CancelChannelStateFile(Word):
+class CancelChannelStateFile(Command):
     """Stop writing this file if it is still being written, and remove what was."""
 
     checkpoint_id: int
     file_name: str
+
+    duty: ClassVar = Duty.STOP_WORK
+
+    def stops(self, work: Command) -> bool:
+        """Whether this is the work, which the same machine asked for, that is not wanted any more."""
+        return isinstance(work, WriteChannelStateFile) and work.file_name == self.file_name

@@ -18,7 +18,7 @@ from kit.protocol.reasons import CheckpointFailureReason
 from kit.protocol.snapshots import RestoredPart
 from kit.protocol.stored import RecoveredCheckpoint
 from kit.protocol.words import Word
-from kit.state.handles import InputChannelStateHandle, ResultSubpartitionStateHandle, StreamStateHandle
+from kit.state.handles import StreamStateHandle
 from kit.state.operator_state import TaskStateSnapshot
 
 # --- to both --------------------------------------------------------------------------------------------------------
@@ -172,10 +172,10 @@ class MasterHookTriggered(Word):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MasterHookFailed(Word):
-    """Answer to `TriggerMasterHook`, or to `RestoreMasterHook` (then `checkpoint_id` is the one restored)."""
+    """Answer to `TriggerMasterHook`, or to `RestoreMasterHooks` (then `checkpoint_id` is the one restored)."""
 
     checkpoint_id: int
-    hook: str
+    hook: str = ""
     error: str
 
 
@@ -351,10 +351,11 @@ class SnapshotWritten(Word):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SnapshotFailed(Word):
-    """Answer to `WriteSnapshot`: what had been written was removed again."""
+    """Answer to `WriteSnapshot`: what had been written was removed again; `error` adds to the `reason`."""
 
     checkpoint_id: int
     error: str
+    reason: CheckpointFailureReason = CheckpointFailureReason.CHECKPOINT_ASYNC_EXCEPTION
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -372,31 +373,6 @@ class EffectsFailed(Word):
     operator_id: str
     checkpoint_id: int
     error: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChannelStateWritten(Word):
-    """Answer to `SubmitChannelState`: all in-flight data of this task's checkpoint is stored; none where there was
-    none. `bytes_written` are this task's, whoever shares the file.
-    """
-
-    checkpoint_id: int
-    input_handles: tuple[InputChannelStateHandle, ...] = ()
-    output_handles: tuple[ResultSubpartitionStateHandle, ...] = ()
-    bytes_written: int = 0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChannelStateFailed(Word):
-    """Answer to `SubmitChannelState`: the in-flight data of this checkpoint is not stored, nothing of it is left.
-
-    `executor_ended`: neither will that of any other checkpoint be.
-    """
-
-    checkpoint_id: int
-    error: str
-    reason: CheckpointFailureReason = CheckpointFailureReason.CHECKPOINT_ASYNC_EXCEPTION
-    executor_ended: bool = False
 
 
 # --- to a slot's channel state executor -----------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 A message is emitted by one machine as a command and handled by the other as an event. On the lab it lies in a mailbox
 until a step delivers it; on Spark it crosses the control socket. Messages to a task name the task and its attempt;
 messages from a task name their sender the same way, so that whatever an earlier attempt still says can be told apart.
+What a task and the channel state machine of its slot say to each other never leaves the slot.
 
 A task is named `<vertex>/<subtask>`, for instance `totals/1`; the attempt is the epoch in which it was deployed,
 counted from 1.
@@ -13,28 +14,34 @@ Follows Flink's `TaskExecutorGateway`, `CheckpointResponder` and `OperatorEventG
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any, ClassVar
 
+from kit.protocol.duties import Command, Duty
 from kit.protocol.options import CheckpointOptions
 from kit.protocol.reasons import CheckpointFailureReason
 from kit.protocol.tasks import ExecutionState, TaskRestore
-from kit.protocol.words import Word
+from kit.state.handles import InputChannelStateHandle, ResultSubpartitionStateHandle
 from kit.state.operator_state import TaskStateSnapshot
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TaskMessage(Word):
+class TaskMessage(Command):
     """From the JobMaster to one attempt of a task."""
 
     task: str
     attempt: int
 
+    duty: ClassVar = Duty.TELL_TASK
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class JobMessage(Word):
+class JobMessage(Command):
     """From one attempt of a task to the JobMaster."""
 
     task: str
     attempt: int
+
+    duty: ClassVar = Duty.TELL_JOB
 
 
 # --- to a task ------------------------------------------------------------------------------------------------------
@@ -177,3 +184,66 @@ class OperatorEventToCoordinator(JobMessage):
 
     operator_id: str
     payload: dict[str, object]
+
+
+# --- within a slot --------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SlotMessage(Command):
+    """Between a task and the channel state machine of its slot, which are in one process and share the epoch."""
+
+    task: str
+
+    duty: ClassVar = Duty.HAND_OVER
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChannelStateWritten(SlotMessage):
+    """All in-flight data of the checkpoint of `task` is stored; none where there was none. `bytes_written` are this
+    task's, whoever shares the file.
+    """
+
+    checkpoint_id: int
+    input_handles: tuple[InputChannelStateHandle, ...] = ()
+    output_handles: tuple[ResultSubpartitionStateHandle, ...] = ()
+    bytes_written: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChannelStateFailed(SlotMessage):
+    """The in-flight data of this checkpoint of `task` is not stored, nothing of it is left.
+
+    `executor_ended`: neither will that of any other checkpoint be.
+    """
+
+    checkpoint_id: int
+    error: str
+    reason: CheckpointFailureReason = CheckpointFailureReason.CHECKPOINT_ASYNC_EXCEPTION
+    executor_ended: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubmitChannelState(SlotMessage):
+    """`task` hands over a request (a `kit.channel.channel_state_requests.ChannelStateWriteRequest`). Each one that
+    starts a checkpoint is answered once.
+    """
+
+    request: Any
+
+    answers: ClassVar = (ChannelStateWritten, ChannelStateFailed)
+    bulk: ClassVar[bool] = True
+
+    @property
+    def checkpoint_id(self) -> int | None:
+        """The checkpoint it is about, if any."""
+        return self.request.checkpoint_id or None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutputDataDecided(SlotMessage):
+    """What `task` had in flight on an output, and had handed over as not yet decided, is known now."""
+
+    checkpoint_id: int
+
+    bulk: ClassVar[bool] = True

@@ -69,3 +69,16 @@ class CheckpointException(Exception):
     def __reduce__(self) -> tuple[type[CheckpointException], tuple[CheckpointFailureReason, str]]:
         """A copy is made of the reason and the detail, not of the text."""
         return type(self), (self.reason, self.detail)
+
+
+def told(error: Exception) -> str:
+    """An error in words: those of the world outside speak for themselves, others begin with their name."""
+    speaks = isinstance(error, OSError | ValueError) and str(error)
+    return str(error) if speaks else f"{type(error).__name__}: {error}"
+
+
+def reason_of(error: Exception, otherwise: CheckpointFailureReason) -> tuple[CheckpointFailureReason, str]:
+    """Why a checkpoint fails with `error`, and what there is to add: an error of another kind fails it `otherwise`."""
+    if isinstance(error, CheckpointException):
+        return error.reason, error.detail
+    return otherwise, told(error)

@@ -36,24 +36,17 @@ from kit.protocol.commands import (
     DiscardState,
     JobStatusChanged,
     Note,
-    RemoveOrphans,
-    RemoveStored,
-    ScheduleCoordinatorCheckpoint,
     ScheduleTimer,
     StartEpoch,
     StopEpoch,
 )
-from kit.protocol.events import (
-    CheckpointOperatorCoordinator,
-    EpochEnded,
-    OperatorEventLost,
-    SlotLost,
-    TimerFired,
-)
-from kit.protocol.messages import JobMessage, OperatorEventToTask, TaskMessage, TaskStateChanged
+from kit.protocol.duties import Command, Duty, by_command, refused
+from kit.protocol.events import EpochEnded, OperatorEventLost, SlotLost, TimerFired
+from kit.protocol.messages import JobMessage, OperatorEventToTask, TaskStateChanged
 from kit.protocol.tasks import ExecutionState, split_task_name
 from kit.protocol.trace import Trace, TraceRecord
-from kit.protocol.words import Envelope, Word
+from kit.protocol.vocabulary import COMMANDS
+from kit.protocol.words import Envelope, ProtocolError, Word
 from kit.spark.auth import new_secret
 from kit.spark.background import Background, HostClock
 from kit.spark.codec import CodecError, pack_words, unpack_words
@@ -61,7 +54,6 @@ from kit.spark.control import ControlServer, SlotJoined, SlotLeft, SlotMessage
 from kit.spark.edge import SparkOutput, local_state_directory, open_local_state, open_storage
 from kit.spark.endpoint import WireSettings
 from kit.spark.epoch import Epoch, GangEnded, Launch
-from kit.spark.failures import failure_of
 from kit.spark.slot import CONNECTED, DELIVER, PEER_LOST, ROWS_READ, SAID, TROUBLE, SlotTicket, connect_message
 from kit.spark.wire import ControlMessage
 
@@ -157,6 +149,8 @@ class JobDriver:
         store = open_store(job.settings.checkpoint.store, self._storage)
         self._files = JobFiles(job, self._storage, master_hooks, store, output)
         self._discarded: set[str] = set()
+        self._told: dict[int, list[Envelope]] = {}
+        """What the event being handled has told tasks, by slot, until the next command of another kind."""
         self._now = HostClock()
         self._inbox: queue.SimpleQueue[Any] = queue.SimpleQueue()
         self._timers: dict[str, tuple[int, Callable[[], None]]] = {}
@@ -268,15 +262,14 @@ class JobDriver:
             commands = self.master.handle(event, self._now(), cause)
             event_id = self.master.event_id
             self.trace.record(self.master, event, commands)
-        messages: dict[int, list[Envelope]] = {}
         for number, command in enumerate(commands, 1):
-            led_by = f"{event_id}.{number}"
-            if isinstance(command, TaskMessage):
-                messages.setdefault(split_task_name(command.task)[1], []).append(Envelope(command, led_by))
-            else:
-                self._CARRY_OUT.get(type(command), JobDriver._begin)(self, command, led_by)
-        for slot, words in messages.items():
-            self._send(slot, words)
+            carry_out = _CARRY_OUT.get(type(command))
+            if carry_out is None:
+                raise refused(self.master, command)
+            if carry_out is not JobDriver._tell_task:
+                self._send_told()
+            carry_out(self, command, f"{event_id}.{number}")
+        self._send_told()
 
     # --- what arrives ---------------------------------------------------------------------------------------------
 
@@ -333,8 +326,11 @@ class JobDriver:
                 self.trace = self.trace[-limit * 9 // 10 :]
 
     def _trouble(self, epoch: Epoch, slot: int, message: ControlMessage) -> None:
+        error = str(message.fields["error"])
+        if message.fields["fatal"]:
+            raise ProtocolError(f"slot {slot}: {error}")
         self._worker_traceback = str(message.fields["traceback"])
-        self._lose(epoch, slot, str(message.fields["error"]))
+        self._lose(epoch, slot, error)
 
     def _peer_lost(self, epoch: Epoch, slot: int, message: ControlMessage) -> None:
         lost, reason = int(message.fields["slot"]), str(message.fields["reason"])
@@ -408,6 +404,21 @@ class JobDriver:
 
     # --- commands -------------------------------------------------------------------------------------------------
 
+    def _observe(self, command: Command, cause: str) -> None:
+        """The trace has it; when all tasks run, requests can be answered."""
+        if isinstance(command, Note) and command.kind == "AllTasksRunning":
+            self.running.set()
+
+    def _tell_task(self, message: Any, cause: str) -> None:
+        """What is told to the tasks of a slot one after the other goes there in one piece."""
+        self._told.setdefault(split_task_name(message.task)[1], []).append(Envelope(message, cause))
+
+    def _send_told(self) -> None:
+        if self._told:
+            told, self._told = self._told, {}
+            for slot, words in told.items():
+                self._send(slot, words)
+
     def _send(self, slot: int, words: list[Envelope]) -> None:
         epoch = self._epoch
         words = [each for each in words if epoch is not None and each.word.attempt == epoch.number]
@@ -429,17 +440,13 @@ class JobDriver:
             for word, cause in lost:
                 self._inbox.put(_Answered(_lost(word, str(error)), cause))
 
-    def _begin(self, command: Word, cause: str) -> None:
+    def _begin(self, command: Command, cause: str) -> None:
         """What reads or writes goes to the background."""
         self._background.submit(lambda: self._carry_out(command, cause))
 
-    def _carry_out(self, command: Word, cause: str) -> _Answered | None:
+    def _carry_out(self, command: Command, cause: str) -> _Answered | None:
         """On the background thread."""
-        try:
-            answer = self._files.carry_out(command)
-        except Exception as error:
-            logger.warning("job %s: %s: %s", self.job.name, type(command).__name__, error)
-            answer = failure_of(command, error)
+        answer = self._files.carry_out(command)
         return None if answer is None else _Answered(answer, cause)
 
     def _schedule(self, command: ScheduleTimer, cause: str) -> None:
@@ -448,10 +455,6 @@ class JobDriver:
 
     def _cancel_timer(self, command: CancelTimer, cause: str) -> None:
         self._timers.pop(command.timer, None)
-
-    def _coordinator_turn(self, command: ScheduleCoordinatorCheckpoint, cause: str) -> None:
-        answer = CheckpointOperatorCoordinator(checkpoint_id=command.checkpoint_id, operator_id=command.operator_id)
-        self._inbox.put(_Answered(answer, cause))
 
     def _start_epoch(self, command: StartEpoch, cause: str) -> None:
         ticket = SlotTicket(
@@ -536,18 +539,12 @@ class JobDriver:
                 self.error = JobFailedError(command.error, self._worker_traceback)
             self._cleaner.submit(_CleanedUp)
 
-    def _noted(self, command: Note, cause: str) -> None:
-        if command.kind == "AllTasksRunning":
-            self.running.set()
-
-    def _discard(self, command: DiscardState, cause: str) -> None:
-        """Delete what is there; what a slot writes there yet is deleted when the epoch has ended."""
-        if command.location is not None:
+    def _clean_up(self, command: Command, cause: str) -> None:
+        """What deletes goes to a background of its own, in order: nothing waits for it. What a slot writes there later
+        is deleted when the epoch has ended.
+        """
+        if isinstance(command, DiscardState) and command.location is not None:
             self._discarded.add(command.location)
-        self._clean(command, cause)
-
-    def _clean(self, command: Word, cause: str) -> None:
-        """What deletes goes to a background of its own, in order: nothing waits for it."""
         self._cleaner.submit(lambda: self._carry_out(command, cause))
 
     def _dispose(self, locations: set[str]) -> None:
@@ -555,19 +552,22 @@ class JobDriver:
             with _logged(f"job {self.job.name} leaves {location} behind"):
                 self._storage.dispose_on_failure(CheckpointLocation(location))
 
-    _CARRY_OUT: ClassVar[dict[type[Word], Callable[[JobDriver, Any, str], None]]] = {
-        ScheduleTimer: _schedule,
-        CancelTimer: _cancel_timer,
-        ScheduleCoordinatorCheckpoint: _coordinator_turn,
-        StartEpoch: _start_epoch,
-        StopEpoch: _stop_epoch,
-        CompleteRequest: _answer,
-        JobStatusChanged: _status_changed,
-        Note: _noted,
-        DiscardState: _discard,
-        RemoveStored: _clean,
-        RemoveOrphans: _clean,
+    DUTIES: ClassVar[dict[Duty, Callable[[JobDriver, Any, str], None]]] = {
+        Duty.OBSERVE: _observe,
+        Duty.SET_TIMER: _schedule,
+        Duty.CANCEL_TIMER: _cancel_timer,
+        Duty.TELL_TASK: _tell_task,
+        Duty.WORK: _begin,
+        Duty.CLEAN_UP: _clean_up,
+        Duty.START_EPOCH: _start_epoch,
+        Duty.STOP_EPOCH: _stop_epoch,
+        Duty.ANSWER_USER: _answer,
+        Duty.SHOW_STATUS: _status_changed,
     }
+    """How the driver sees to the duties of the JobMaster; those of the tasks are the slots'."""
+
+
+_CARRY_OUT = by_command(JobDriver.DUTIES, COMMANDS)
 
 
 def _lost(word: OperatorEventToTask, error: str) -> OperatorEventLost:

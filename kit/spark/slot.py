@@ -30,7 +30,7 @@ from kit.graph.job_graph import JobGraph
 from kit.host.task_files import TaskFiles
 from kit.protocol.elements import Buffer
 from kit.protocol.messages import TaskMessage
-from kit.protocol.words import Envelope
+from kit.protocol.words import Envelope, ProtocolError
 from kit.spark.background import Background, HostClock
 from kit.spark.channels import CreditArrived, DataPlane, ElementArrived, PeerEnded, PeerLost
 from kit.spark.codec import decode_element, pack_words, unpack_words
@@ -38,7 +38,7 @@ from kit.spark.control import LEAVE, ControlClient, DriverLeft, DriverMessage
 from kit.spark.edge import SparkOutput, open_local_state, open_storage
 from kit.spark.endpoint import WireSettings
 from kit.spark.stream import Endpoint
-from kit.spark.task_host import TaskAnswer, TaskHost
+from kit.spark.task_host import TaskHost, Work
 from kit.spark.wire import ControlMessage
 
 CONNECT = "connect"
@@ -210,7 +210,8 @@ class Slot:
     def _complain(self, error: Exception) -> None:
         """Tell the driver what happened, and wait to be told to leave."""
         text = "".join(traceback.format_exception(error))
-        self._driver.send(ControlMessage(TROUBLE, {"error": f"{type(error).__name__}: {error}", "traceback": text}))
+        fields = {"error": f"{type(error).__name__}: {error}", "traceback": text}
+        self._driver.send(ControlMessage(TROUBLE, fields | {"fatal": isinstance(error, ProtocolError)}))
         while not self._over:
             item = self._inbox.get()
             if isinstance(item, DriverLeft) or (isinstance(item, DriverMessage) and item.message.kind == LEAVE):
@@ -258,7 +259,7 @@ class Slot:
         self._is_alone = not self._over  # it left without a word, or cannot be reached
         self._over = True
 
-    def _answered(self, item: TaskAnswer) -> None:
+    def _answered(self, item: Work) -> None:
         assert self._host is not None
         self._host.answer(item)
 
@@ -272,7 +273,7 @@ class Slot:
         PeerLost: _peer_lost,
         DriverMessage: _driver_said,
         DriverLeft: _driver_left,
-        TaskAnswer: _answered,
+        Work: _answered,
         _BackgroundFailed: _background_failed,
     }
 

@@ -8,8 +8,8 @@ has come that overtakes records go first. A round ends early when it has taken l
 meanwhile; the next one goes on where it ended.
 
 A read of the source is done at once. Snapshots are written, state is read and output is published by one background
-thread, in the order in which it was asked for; the answers come through the slot's inbox. In-flight data goes there by
-way of the slot's channel state executors, which belong to the main thread.
+thread, in the order in which it was asked for; the answers come through the slot's inbox. The machine that gathers
+in-flight data for files is handed its events on the main thread, as the tasks are.
 
 The trace gets all but what is about single buffers; words about them pass through here at full speed.
 """
@@ -20,51 +20,25 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
-from kit.channel.channel_state_executor import SlotChannelState
+from kit.channel.slot_channel_state import SlotChannelState
 from kit.graph.execution_graph import ExecutionGraph
 from kit.host.task_files import TaskFiles
-from kit.protocol.commands import (
-    CancelChannelStateFile,
-    CancelSnapshot,
-    CancelTimer,
-    CommitEffects,
-    DiscardSnapshot,
-    DropEffects,
-    ElementQueued,
-    ElementTaken,
-    GrantCredit,
-    Note,
-    PruneLocalState,
-    ReadSplit,
-    ReadState,
-    ScheduleTimer,
-    SendElement,
-    SubmitChannelState,
-    WriteChannelStateFile,
-    WriteSnapshot,
-)
+from kit.protocol.commands import CancelTimer, GrantCredit, ReadSplit, ScheduleTimer, SendElement
+from kit.protocol.duties import Command, Duty, by_command, refused
 from kit.protocol.elements import Buffer, Element
-from kit.protocol.events import (
-    ChannelStateFileFailed,
-    ChannelStateFileWritten,
-    CreditReceived,
-    ElementReceived,
-    ProcessInput,
-    SnapshotWritten,
-    SplitRead,
-    TimerFired,
-)
-from kit.protocol.messages import JobMessage, TaskMessage
+from kit.protocol.events import CreditReceived, ElementReceived, ProcessInput, SplitRead, TimerFired
+from kit.protocol.messages import JobMessage, OutputDataDecided, SlotMessage, SubmitChannelState, TaskMessage
 from kit.protocol.tasks import ExecutionState
 from kit.protocol.trace import TraceRecord, keeps, records_of
-from kit.protocol.words import Envelope, Word
+from kit.protocol.vocabulary import COMMANDS
+from kit.protocol.words import Envelope, Machine, Word
 from kit.spark.background import Background
 from kit.spark.channels import Route
 from kit.spark.codec import encode_element
-from kit.spark.failures import failure_of
 from kit.task.stream_task import StreamTask
+from kit.task.unknown_task import answer_for_unknown_task
 
 TURNS_A_ROUND = 4
 """A task with plenty to do takes so many turns before the others get theirs."""
@@ -84,13 +58,17 @@ class Wires(Protocol):
         """Give the sender credits."""
 
 
-@dataclass(frozen=True, slots=True)
-class TaskAnswer:
-    """What the background found out for a task; it comes through the slot's inbox."""
+@dataclass(slots=True, eq=False)
+class Work:
+    """What a machine asked for that takes its time, and its answer when it comes back through the slot's inbox."""
 
-    task: StreamTask
-    event: Word
+    machine: Machine
+    command: Command
     cause: str
+    sync_ms: int
+    """How long the machine took over the event that led to it."""
+    stopped: bool = False
+    answer: Word | None = None
 
 
 class TaskHost:
@@ -124,16 +102,17 @@ class TaskHost:
         self._turns = deque(reversed(self.tasks.values()))
         """The task whose turn is next comes first."""
         self._epoch = epoch
+        self._job_id = graph.job_graph.job_id
         self._files = files
         self._wires = wires
         self._say = say
         self._background = background
         self._now = now
-        self._ready: deque[tuple[StreamTask, Word, str]] = deque()
+        self._ready: deque[tuple[Machine, Word, str]] = deque()
         self._timers: dict[tuple[str, str], tuple[ScheduleTimer, str]] = {}
-        self._cancelled: set[tuple[str, int]] = set()
-        self._cancelled_files: set[str] = set()
-        self._channel_state = SlotChannelState.of(graph, slot)
+        self._work: list[Work] = []
+        """What the background was given and has not answered."""
+        self._channel_state = SlotChannelState.of(graph, slot, epoch)
         self.next_timer_ms: int | None = None
         self._handled_in_s = 0.0
 
@@ -143,9 +122,13 @@ class TaskHost:
     # --- what comes in --------------------------------------------------------------------------------------------
 
     def message(self, message: TaskMessage, cause: str = "") -> None:
-        """From the JobMaster; what is meant for another attempt is dropped."""
-        if message.attempt == self._epoch:
-            self._ready.append((self.tasks[message.task], message, cause))
+        """From the JobMaster; what is meant for a task that is not here is dropped, unless it asks for an answer."""
+        task = self.tasks.get(message.task)
+        answer = answer_for_unknown_task(message, task, self._job_id)
+        if answer is not None:
+            self._say(Envelope(answer, cause))
+        elif task is not None and message.attempt == self._epoch:
+            self._ready.append((task, message, cause))
 
     def element(self, channel: int, element: Element, cause: str = "") -> None:
         """From a task of another slot."""
@@ -155,13 +138,13 @@ class TaskHost:
         """From a task of another slot."""
         self._ready.append((self._senders[channel], CreditReceived(channel=channel, credits=credits), ""))
 
-    def answer(self, answer: TaskAnswer) -> None:
-        """From the background."""
-        if isinstance(answer.event, ChannelStateFileWritten | ChannelStateFileFailed):
-            self._channel_state.file_answer(answer.event)
-            self._work_on_channel_state(answer.cause)
-        else:
-            self._ready.append((answer.task, answer.event, answer.cause))
+    def answer(self, work: Work) -> None:
+        """From the background. What was stopped meanwhile is undone, and answered with nothing."""
+        self._work.remove(work)
+        if work.stopped:
+            self._background.submit(lambda: self._files.undo(work.command, work.answer))
+        elif work.answer is not None:
+            self._ready.append((work.machine, work.answer, work.cause))
 
     def fire_timers(self) -> None:
         """Let every timer fire that is due."""
@@ -179,11 +162,7 @@ class TaskHost:
         """Handle what is ready, then give each task its turns; False when there was nothing to do."""
         worked = bool(self._ready)
         self._handle_ready()
-        worked |= self._give_turns()
-        if self._channel_state.has_work:
-            self._work_on_channel_state("")
-            worked = True
-        return worked
+        return self._give_turns() or worked
 
     def _give_turns(self) -> bool:
         worked, end_ms = False, self._now() + ROUND_MS
@@ -210,21 +189,26 @@ class TaskHost:
         while ready:
             self._handle(*ready.popleft())
 
-    def _handle(self, task: StreamTask, event: Word, cause: str) -> None:
-        if task.state.is_terminal and isinstance(event, ElementReceived):
+    def _handle(self, machine: Machine, event: Word, cause: str) -> None:
+        if type(event) is ElementReceived and self.tasks[machine.name].state.is_terminal:
             return  # it has ended; its credits may still set free what it sent last
         started_s = time.perf_counter()
-        commands = task.handle(event, self._now(), cause)
-        event_id = task.event_id
+        commands = machine.handle(event, self._now(), cause)
         self._handled_in_s = time.perf_counter() - started_s
         if keeps(event, False) or any(keeps(command, False) for command in commands):
-            self.records += records_of(task, event, commands, detailed=False)
+            self.records += records_of(machine, event, commands, detailed=False)
         for number, command in enumerate(commands, 1):
-            self._CARRY_OUT.get(type(command), TaskHost._tell_master)(self, task, command, f"{event_id}.{number}")
+            carry_out = _CARRY_OUT.get(type(command))
+            if carry_out is None:
+                raise refused(machine, command)
+            carry_out(self, machine, command, f"{machine.event_id}.{number}")
 
     # --- commands -------------------------------------------------------------------------------------------------
 
-    def _send(self, task: StreamTask, command: SendElement, cause: str) -> None:
+    def _observe(self, machine: Machine, command: Command, cause: str) -> None:
+        """The trace has it."""
+
+    def _send(self, machine: Machine, command: SendElement, cause: str) -> None:
         # `priority` stays with the machines: what a channel's credits let onto the wire arrives before the event, and
         # is the receiver's to keep. Overtaking it here would put it in neither snapshot.
         channel, element = command.channel, command.element
@@ -236,111 +220,66 @@ class TaskHost:
         else:
             self._wires.send(channel, encode_element(element, cause))
 
-    def _grant(self, task: StreamTask, command: GrantCredit, cause: str) -> None:
+    def _grant(self, machine: Machine, command: GrantCredit, cause: str) -> None:
         sender = self._senders.get(command.channel)
         if sender is not None:
             self._ready.append((sender, CreditReceived(channel=command.channel, credits=command.credits), cause))
         else:
             self._wires.grant(command.channel, command.credits)
 
-    def _read_split(self, task: StreamTask, command: ReadSplit, cause: str) -> None:
-        answer = self._answer_to(command, self._files.carry_out)
+    def _hand_over(self, machine: Machine, message: SlotMessage, cause: str) -> None:
+        to_slot = isinstance(message, SubmitChannelState | OutputDataDecided)
+        self._ready.append((self._channel_state if to_slot else self.tasks[message.task], message, cause))
+
+    def _read_rows(self, machine: Machine, command: ReadSplit, cause: str) -> None:
+        answer = self._files.carry_out(command)
         assert answer is not None
         if isinstance(answer, SplitRead) and answer.batch is not None:
             self.rows_read += answer.batch.num_rows
-        self._ready.append((task, answer, cause))
+        self._ready.append((machine, answer, cause))
 
-    def _start(self, task: StreamTask, command: Word, cause: str) -> None:
-        self._background.submit(lambda: _task_answer(task, self._answer_to(command, self._files.carry_out), cause))
+    def _begin(self, machine: Machine, command: Command, cause: str) -> None:
+        work = Work(machine, command, cause, round(self._handled_in_s * 1000))
+        self._work.append(work)
+        self._background.submit(lambda: self._carry_out(work))
 
-    def _write_snapshot(self, task: StreamTask, command: WriteSnapshot, cause: str) -> None:
-        sync_ms = round(self._handled_in_s * 1000)
-        self._background.submit(lambda: _task_answer(task, self._write(task, command, sync_ms), cause))
-
-    def _write(self, task: StreamTask, command: WriteSnapshot, sync_ms: int) -> Word | None:
+    def _carry_out(self, work: Work) -> Work:
         """On the background thread."""
-        key = (task.name, command.checkpoint_id)
-        if key in self._cancelled:
-            return None
-        answer = self._answer_to(command, lambda command: self._files.write_snapshot(command, sync_ms))
-        if isinstance(answer, SnapshotWritten) and key in self._cancelled:
-            self._files.undo(command, answer)
-            return None
-        return answer
+        if not work.stopped:
+            work.answer = self._files.carry_out(work.command, work.sync_ms)
+        return work
 
-    def _cancel_snapshot(self, task: StreamTask, command: CancelSnapshot, cause: str) -> None:
-        self._cancelled.add((task.name, command.checkpoint_id))
+    def _stop_work(self, machine: Machine, command: Any, cause: str) -> None:
+        for work in self._work:
+            work.stopped |= work.machine is machine and command.stops(work.command)
 
-    def _submit_channel_state(self, task: StreamTask, command: SubmitChannelState, cause: str) -> None:
-        self._channel_state.submit(command.request)
-        self._work_on_channel_state(cause)
-
-    def _work_on_channel_state(self, cause: str) -> None:
-        answers, jobs = self._channel_state.work()
-        for job in jobs:
-            if isinstance(job, CancelChannelStateFile):
-                self._cancelled_files.add(job.file_name)
-            else:
-                self._write_channel_state(self.tasks[job.task], job, cause)
-        for answer in answers:
-            self._ready.append((self.tasks[answer.task], answer.event, cause))
-
-    def _write_channel_state(self, task: StreamTask, job: WriteChannelStateFile, cause: str) -> None:
-        self._background.submit(lambda: _task_answer(task, self._write_file(job), cause))
-
-    def _write_file(self, job: WriteChannelStateFile) -> Word | None:
-        """On the background thread."""
-        if job.file_name in self._cancelled_files:
-            return None
-        answer = self._answer_to(job, self._files.carry_out)
-        if isinstance(answer, ChannelStateFileWritten) and job.file_name in self._cancelled_files:
-            self._files.undo_channel_state(answer)
-            return None
-        return answer
-
-    def _answer_to(self, command: Any, carry_out: Callable[[Any], Word | None]) -> Word | None:
-        try:
-            return carry_out(command)
-        except Exception as error:
-            return failure_of(command, error)
-
-    def _schedule(self, task: StreamTask, command: ScheduleTimer, cause: str) -> None:
-        self._timers[task.name, command.timer] = command, cause
+    def _schedule(self, machine: Machine, command: ScheduleTimer, cause: str) -> None:
+        self._timers[machine.name, command.timer] = command, cause
         self._find_next_timer()
 
-    def _cancel_timer(self, task: StreamTask, command: CancelTimer, cause: str) -> None:
-        self._timers.pop((task.name, command.timer), None)
+    def _cancel_timer(self, machine: Machine, command: CancelTimer, cause: str) -> None:
+        self._timers.pop((machine.name, command.timer), None)
         self._find_next_timer()
 
     def _find_next_timer(self) -> None:
         self.next_timer_ms = min((timer.due_ms for timer, _ in self._timers.values()), default=None)
 
-    def _tell_master(self, task: StreamTask, command: Word, cause: str) -> None:
-        if not isinstance(command, JobMessage):
-            raise TypeError(f"{task.name} asked for {command!r}, which this host cannot carry out")
-        self._say(Envelope(command, cause))
+    def _tell_job(self, machine: Machine, message: JobMessage, cause: str) -> None:
+        self._say(Envelope(message, cause))
 
-    def _nothing(self, task: StreamTask, command: Word, cause: str) -> None:
-        """The trace has it."""
-
-    _CARRY_OUT: dict[type[Word], Callable[[TaskHost, StreamTask, Any, str], None]] = {
-        SendElement: _send,
-        GrantCredit: _grant,
-        ReadSplit: _read_split,
-        ReadState: _start,
-        CommitEffects: _start,
-        DropEffects: _start,
-        DiscardSnapshot: _start,
-        PruneLocalState: _start,
-        WriteSnapshot: _write_snapshot,
-        CancelSnapshot: _cancel_snapshot,
-        SubmitChannelState: _submit_channel_state,
-        ScheduleTimer: _schedule,
-        CancelTimer: _cancel_timer,
-        Note: _nothing,
-        ElementQueued: _nothing,
-        ElementTaken: _nothing,
+    DUTIES: ClassVar[dict[Duty, Callable[[TaskHost, Machine, Any, str], None]]] = {
+        Duty.OBSERVE: _observe,
+        Duty.SET_TIMER: _schedule,
+        Duty.CANCEL_TIMER: _cancel_timer,
+        Duty.TELL_JOB: _tell_job,
+        Duty.SEND_ELEMENT: _send,
+        Duty.GRANT_CREDITS: _grant,
+        Duty.HAND_OVER: _hand_over,
+        Duty.READ_ROWS: _read_rows,
+        Duty.WORK: _begin,
+        Duty.STOP_WORK: _stop_work,
     }
+    """How a slot sees to the duties of its tasks; the JobMaster's are the driver's."""
 
     def states(self) -> dict[str, ExecutionState]:
         """Where each task stands."""
@@ -351,5 +290,4 @@ def _slot_of(task: str) -> int:
     return int(task.rpartition("/")[2])
 
 
-def _task_answer(task: StreamTask, event: Word | None, cause: str) -> TaskAnswer | None:
-    return None if event is None else TaskAnswer(task, event, cause)
+_CARRY_OUT = by_command(TaskHost.DUTIES, COMMANDS)

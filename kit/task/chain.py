@@ -64,6 +64,19 @@ class ChainSnapshot:
     effects: tuple[Effect, ...]
 
 
+class SnapshotError(RuntimeError):
+    """An operator could not put its state into a snapshot: the task fails; its own error is the cause.
+
+    In Flink a `CheckpointException`, which the barrier handler would take for a reason to give up the checkpoint only.
+    """
+
+    @classmethod
+    def of(cls, checkpoint_id: int, operator: str, error: Exception) -> SnapshotError:
+        """The operator failed with `error` in the snapshot of this checkpoint."""
+        why = f"{type(error).__name__}: {error}"
+        return cls(f"Could not complete snapshot {checkpoint_id} for operator {operator}: {why}")
+
+
 class ChainOutput:
     """An operator's output: the operators chained behind it, and the partitions it feeds.
 
@@ -137,6 +150,7 @@ class ChainLink:
         self.current_watermark_ms = MIN_WATERMARK_MS
         self.operator_state = OperatorStateStore()
         self.restored_checkpoint_id: int | None = None
+        self.closed = False
         self.output: Output
         self._owner = owner
         self._staged: list[Effect] = []
@@ -145,6 +159,11 @@ class ChainLink:
             None if key_type is None else HeapKeyedStateBackend(key_type, self.key_group_range, self.max_parallelism)
         )
         self.operator: Operator = chained.spec.create()
+
+    @property
+    def display_name(self) -> str:
+        """The operator's name with subtask and attempt, `sums (1/2)#0` (`TaskInfo.getTaskNameWithSubtasks`)."""
+        return f"{self.name} ({self.subtask + 1}/{self.parallelism})#{self._owner.attempt - 1}"
 
     @property
     def keyed_state(self) -> HeapKeyedStateBackend:
@@ -211,7 +230,10 @@ class ChainLink:
             self._keyed.notify_checkpoint_subsumed(checkpoint_id)
 
     def close(self) -> None:
-        """Close the operator and then, also when that fails, its backends."""
+        """Close the operator and then, also when that fails, its backends; once."""
+        if self.closed:
+            return
+        self.closed = True
         try:
             self.operator.close()
         finally:
@@ -236,7 +258,6 @@ class OperatorChain:
 
     def __init__(self, vertex: JobVertex, owner: ChainOwner, *, finished: bool = False) -> None:
         self.links = [] if finished else [ChainLink(chained, owner) for chained in vertex.operators]
-        self.closed = False
         self._by_id = {link.operator_id: link for link in self.links}
         for link in self.links:
             chained_after = vertex.chained_after(link.operator_id)
@@ -300,17 +321,23 @@ class OperatorChain:
 
     def prepare_snapshot_pre_barrier(self, checkpoint_id: int) -> None:
         """Let every operator emit what must come before the barrier, head to tails."""
-        for link in self.links:
+        for link in self._open:
             link.operator.prepare_snapshot_pre_barrier(checkpoint_id)
 
     def snapshot(self, checkpoint_id: int) -> ChainSnapshot:
-        """The synchronous part of a snapshot, tails to head. Raises RuntimeError after `close`."""
-        if self.closed:
+        """The synchronous part of a snapshot, tails to head.
+
+        Raises SnapshotError when an operator fails in it, RuntimeError when a link is closed.
+        """
+        if len(self._open) < len(self.links):
             raise RuntimeError(f"{self!r} is closed: a task takes its last checkpoint before that")
         parts: list[SnapshotPart] = []
         effects: list[Effect] = []
         for link in reversed(self.links):
-            link_parts, link_effects = link.snapshot(checkpoint_id)
+            try:
+                link_parts, link_effects = link.snapshot(checkpoint_id)
+            except Exception as error:
+                raise SnapshotError.of(checkpoint_id, link.display_name, error) from error
             parts += link_parts
             effects += link_effects
         return ChainSnapshot(tuple(parts), tuple(effects))
@@ -320,11 +347,26 @@ class OperatorChain:
         for link in self.links:
             link.operator.finish()
 
+    @property
+    def _open(self) -> list[ChainLink]:
+        """The links that are not closed, head first."""
+        return [link for link in self.links if not link.closed]
+
+    @property
+    def partly_closed(self) -> list[ChainLink]:
+        """The links that are closed while others are not, head first."""
+        closed = [link for link in self.links if link.closed]
+        return closed if len(closed) < len(self.links) else []
+
+    def close_next(self) -> bool:
+        """Close the first link that is open; returns whether there are more."""
+        for link in self._open[:1]:
+            link.close()
+        return bool(self._open)
+
     def close(self) -> None:
         """The task ends: let go of the state, once."""
-        if not self.closed:
-            self.closed = True
-            self._tell_all(ChainLink.close)
+        self._tell_all(ChainLink.close)
 
     def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
         """The checkpoint is stored for good."""
@@ -339,9 +381,9 @@ class OperatorChain:
         self._tell_all(lambda link: link.operator.notify_checkpoint_aborted(checkpoint_id))
 
     def _tell_all(self, tell: Callable[[ChainLink], None]) -> None:
-        """Tails to head; all are told even when one fails, and then the first failure is raised."""
+        """Tails to head, all that are open, even when one fails; then the first failure is raised."""
         failures: list[Exception] = []
-        for link in reversed(self.links):
+        for link in reversed(self._open):
             try:
                 tell(link)
             except Exception as failure:

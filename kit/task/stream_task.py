@@ -14,6 +14,12 @@ goes on; the task then stays until a checkpoint that began after that completes,
 published, and only then sends `EndOfPartition` and is FINISHED. Stop-with-savepoint takes the same way, with the
 savepoint as that last checkpoint.
 
+With `checkpoints_after_tasks_finish` operators are closed all at once, as in 2.x, where no message is taken meanwhile.
+Without, they are closed one per turn, head first, as in 1.11, and a trigger may come in between: a chain with a closed
+operator declines (CHECKPOINT_DECLINED_TASK_CLOSING) behind the barrier that it has sent on already, a task whose
+operators are all closed runs no more, and declines (CHECKPOINT_DECLINED_TASK_NOT_READY) behind a
+`CancelCheckpointMarker`. In 2.x a trigger that comes when the mailbox is closed is declined with the former reason.
+
 What a task does with one element of its inputs is in `kit.task.task_input`, how a source reads in
 `kit.task.source_loop`, where results go in `kit.task.task_outputs`.
 
@@ -26,8 +32,6 @@ import traceback
 
 import pyarrow as pa
 
-from kit.channel.channel_state_reader import SequentialChannelStateReader
-from kit.channel.channel_state_requests import ChannelStateWriteRequest
 from kit.channel.channel_state_writer import ChannelStateWriter
 from kit.graph.execution_graph import ExecutionGraph
 from kit.operators.source_operator import SourceOperator
@@ -42,7 +46,6 @@ from kit.protocol.commands import (
     ReadState,
     ScheduleTimer,
     SendElement,
-    SubmitChannelState,
 )
 from kit.protocol.elements import (
     MAX_WATERMARK_MS,
@@ -55,8 +58,6 @@ from kit.protocol.elements import (
     WatermarkStatus,
 )
 from kit.protocol.events import (
-    ChannelStateFailed,
-    ChannelStateWritten,
     CreditReceived,
     EffectsCommitted,
     EffectsFailed,
@@ -72,6 +73,8 @@ from kit.protocol.events import (
 )
 from kit.protocol.messages import (
     CancelTask,
+    ChannelStateFailed,
+    ChannelStateWritten,
     DeployTask,
     InitializationMetrics,
     NotifyCheckpointAborted,
@@ -83,22 +86,27 @@ from kit.protocol.messages import (
 )
 from kit.protocol.notes import NoteKind
 from kit.protocol.reasons import CheckpointException, CheckpointFailureReason
-from kit.protocol.snapshots import Effect
+from kit.protocol.snapshots import Effect, RestoredPart
 from kit.protocol.tasks import ExecutionState
 from kit.protocol.words import Machine, ProtocolError, Word, handles
 from kit.state.operator_state import TaskStateSnapshot
-from kit.state.restored_state import NOTHING_RESTORED, RestoredSubtaskState
 from kit.task.barrier_handlers import create_barrier_handler
 from kit.task.chain import OperatorChain
+from kit.task.channel_recovery import recover_channels
 from kit.task.checkpoint_metrics import CheckpointMetricsBuilder
 from kit.task.final_checkpoint import FinalCheckpoint
 from kit.task.initialization_metrics import InitializationMetricsBuilder
+from kit.task.processing_timer import PROCESSING_TIME_TIMER, ProcessingTimer
 from kit.task.source_loop import SOURCE_TIMER, SourceLoop
-from kit.task.subtask_coordinator import OUTPUT_ALIGNMENT_TIMER, Finished, SubtaskCheckpointCoordinator
+from kit.task.subtask_coordinator import (
+    OUTPUT_ALIGNMENT_TIMER,
+    Finished,
+    SubtaskCheckpointCoordinator,
+    WriteAnswer,
+)
 from kit.task.task_input import TaskInput
 from kit.task.task_outputs import TaskOutputs
 
-PROCESSING_TIME_TIMER = "processing-time"
 ALIGNMENT_TIMEOUT = "alignment-timeout"
 
 
@@ -112,11 +120,14 @@ class StreamTask(Machine):
         self.attempt = attempt
         self.job_id = job.job_id
         self.subtask = vertex.subtask_index
+        operators = " -> ".join(operator.name for operator in vertex.vertex.operators)
+        self.display_name = f"{operators} ({self.subtask + 1}/{vertex.parallelism})#{attempt - 1}"
+        """As Flink calls the task (`TaskInfo.getTaskNameWithSubtasks`)."""
         self.state = ExecutionState.CREATED
         self.error = ""
         self.failure: Exception | None = None
         self._settings = job.settings
-        self.channel_state = ChannelStateWriter(task, self.subtask, self._submit_channel_state)
+        self.channel_state = ChannelStateWriter(task, self.subtask, self.emit)
         self.input = TaskInput(graph, vertex, self, self.channel_state)
         self.inputs = self.input.gates
         self.outputs = TaskOutputs(graph, vertex, self._send, self._note_waiting, self.channel_state)
@@ -125,13 +136,16 @@ class StreamTask(Machine):
         self.barriers = self.input.barriers = create_barrier_handler(job.settings.checkpoint, self.inputs, self)
         self.chain = OperatorChain(vertex.vertex, self)
         self._source = self._create_source_loop()
-        self._processing_timer_ms: int | None = None
+        self._timer = ProcessingTimer(self)
         self._restored: TaskStateSnapshot | None = None
         self._recovers_channels = False
         self._deployed_as_finished = False
         self._initialization: InitializationMetricsBuilder | None = None
         self._operators_finished = False
-        self._final = FinalCheckpoint(required=job.settings.checkpoint.checkpoints_after_tasks_finish)
+        self._operators_closed = False
+        after_finish = job.settings.checkpoint.checkpoints_after_tasks_finish
+        self._final = FinalCheckpoint(required=after_finish)
+        self._closes_in_turns = not after_finish
         self._last_notified_id = -1
         self._commits_pending: set[tuple[str, int]] = set()
 
@@ -162,6 +176,8 @@ class StreamTask(Machine):
             return self.input.is_recovering and self.outputs.writable
         if self.state is not ExecutionState.RUNNING:
             return False
+        if self._is_closing:
+            return True
         if not self.outputs.writable:
             return self.inputs.priority_available
         if self._source is None:
@@ -187,7 +203,7 @@ class StreamTask(Machine):
         if message.restore.state.is_task_deployed_as_finished:
             self._deployed_as_finished = True
             self.chain = OperatorChain(self.vertex.vertex, self, finished=True)
-            self._recover_channels(StateRead(parts=()))
+            self._recover_channels(())
             self._run()
         else:
             self.emit(ReadState(restore=message.restore))
@@ -199,29 +215,18 @@ class StreamTask(Machine):
             return
         self._initialization.state_read(self.at, event.parts)
         self.chain.restore(event.parts, None if self._restored is None else self._last_notified_id)
-        self._recover_channels(event)
+        self._recover_channels(event.parts)
         self._run_when_recovered()
 
-    def _recover_channels(self, event: StateRead) -> None:
-        """Put back what was in flight at the checkpoint; the outputs' is sent on, the inputs' processed first."""
-        if not self._recovers_channels:
-            return
-        head, tail = (self._restored_state_of(end) for end in (self.chain.head_id, self.chain.tail_id))
-        reader = SequentialChannelStateReader(
-            event.parts, head.input_rescale_descriptor, tail.output_rescale_descriptor
-        )
-        reader.read_output_data(self.outputs.partitions, notify_and_block_on_completion=True)
-        self.input.begin_recovery(reader, head.input_rescale_descriptor)
-
-    def _restored_state_of(self, operator_id: str) -> RestoredSubtaskState:
-        state = self._restored.subtask_states.get(operator_id) if self._restored else None
-        return state if isinstance(state, RestoredSubtaskState) else NOTHING_RESTORED
+    def _recover_channels(self, parts: tuple[RestoredPart, ...]) -> None:
+        if self._recovers_channels:
+            recover_channels(parts, self._restored, self.chain, self.input, self.outputs)
 
     def _run_when_recovered(self) -> None:
         """RUNNING, as soon as all that was in flight at the inputs has been processed."""
         if not self.input.is_recovering:
             self._run()
-            self._arm_processing_timer()
+            self._timer.arm()
 
     @handles(StateReadFailed)
     def _state_read_failed(self, event: StateReadFailed) -> None:
@@ -307,6 +312,8 @@ class StreamTask(Machine):
         if self.state is ExecutionState.INITIALIZING:
             self.input.take_recovered()
             self._run_when_recovered()
+        elif self._is_closing:
+            self._close_next()
         elif self._source is None:
             self.input.take_turn(only_priority=not self.outputs.writable)
         elif not self._source.take_turn():
@@ -315,7 +322,7 @@ class StreamTask(Machine):
     def process_batch(self, batch: pa.RecordBatch, input_index: int) -> None:
         """Records for the head of the chain."""
         self.chain.process_batch(batch, input_index)
-        self._arm_processing_timer()
+        self._timer.arm()
 
     def advance_event_time(self, timestamp_ms: int) -> None:
         """No earlier record will come on any input."""
@@ -347,9 +354,6 @@ class StreamTask(Machine):
     def _note_waiting(self, channel: int, element: Element) -> None:
         self.emit(ElementQueued(channel=channel, element=element))
 
-    def _submit_channel_state(self, request: ChannelStateWriteRequest) -> None:
-        self.emit(SubmitChannelState(request=request))
-
     # --- sources --------------------------------------------------------------------------------------------------
 
     @handles(SplitRead)
@@ -359,7 +363,7 @@ class StreamTask(Machine):
         self._source.read_ended()
         if self.state is ExecutionState.RUNNING and not self._operators_finished:
             self._source.take(event)
-            self._arm_processing_timer()
+            self._timer.arm()
 
     @handles(SplitReadFailed)
     def _split_read_failed(self, event: SplitReadFailed) -> None:
@@ -379,26 +383,17 @@ class StreamTask(Machine):
         elif event.timer == OUTPUT_ALIGNMENT_TIMER and self.state is ExecutionState.RUNNING:
             self.checkpoints.aligned_barrier_timeout()
         elif event.timer == PROCESSING_TIME_TIMER and not (self.state.is_terminal or self._operators_finished):
-            self._processing_timer_ms = None
-            self.chain.on_processing_time(self.at)
-            self._arm_processing_timer()
+            self._timer.fire()
         elif event.timer == ALIGNMENT_TIMEOUT and self.state is ExecutionState.RUNNING:
             self.barriers.on_alignment_timeout()
-
-    def _arm_processing_timer(self) -> None:
-        """Have the host wake the task for its earliest processing-time timer."""
-        due_ms = None if self._operators_finished else self.chain.next_processing_time_ms()
-        if due_ms is not None and (self._processing_timer_ms is None or due_ms < self._processing_timer_ms):
-            self._processing_timer_ms = due_ms
-            self.emit(ScheduleTimer(timer=PROCESSING_TIME_TIMER, due_ms=due_ms))
 
     # --- checkpoints ----------------------------------------------------------------------------------------------
 
     @handles(TriggerTaskCheckpoint)
     def _trigger_checkpoint(self, message: TriggerTaskCheckpoint) -> None:
         barrier = CheckpointBarrier(message.checkpoint_id, message.timestamp_ms, message.options)
-        if self.state is not ExecutionState.RUNNING:
-            self.checkpoints.decline(message.checkpoint_id, CheckpointFailureReason.CHECKPOINT_DECLINED_TASK_NOT_READY)
+        if not self.is_running:
+            self._decline_not_running(message.checkpoint_id)
             return
         if not self.inputs.all_ended:
             for channel in self.inputs.open_channels:
@@ -433,10 +428,18 @@ class StreamTask(Machine):
             self._final.stop_with(barrier.checkpoint_id)
         self._perform_checkpoint(barrier, metrics)
 
+    def _decline_not_running(self, checkpoint_id: int) -> None:
+        """Not yet or no longer is there anything to snapshot. While the outputs are open, those downstream are told not
+        to wait for a barrier. Barriers do not come here: a task takes none before it runs, and closes when its inputs
+        have ended.
+        """
+        if self.state is ExecutionState.RUNNING:
+            self.broadcast(CancelCheckpointMarker(checkpoint_id))
+        self.checkpoints.decline(
+            checkpoint_id, CheckpointFailureReason.CHECKPOINT_DECLINED_TASK_NOT_READY, f"{self.name} does not run"
+        )
+
     def _perform_checkpoint(self, barrier: CheckpointBarrier, metrics: CheckpointMetricsBuilder) -> None:
-        if self.state is not ExecutionState.RUNNING:
-            self.broadcast(CancelCheckpointMarker(barrier.checkpoint_id))
-            return
         if self._operators_finished:
             self._final.begin(barrier.checkpoint_id)
         self.checkpoints.checkpoint_state(
@@ -463,28 +466,11 @@ class StreamTask(Machine):
         """Tell the trace what the barrier handler did."""
         self.emit(Note(kind=kind, checkpoint_id=checkpoint_id, data=data))
 
-    @handles(SnapshotWritten)
-    def _snapshot_written(self, event: SnapshotWritten) -> None:
+    @handles(SnapshotWritten, SnapshotFailed, ChannelStateWritten, ChannelStateFailed)
+    def _take_answer(self, event: WriteAnswer) -> None:
+        """State or in-flight data is written, or is not."""
         if self.state is ExecutionState.RUNNING:
-            self.checkpoints.snapshot_written(event)
-            self.leave_when_done()
-
-    @handles(SnapshotFailed)
-    def _snapshot_failed(self, event: SnapshotFailed) -> None:
-        if self.state is ExecutionState.RUNNING:
-            self.checkpoints.snapshot_failed(event)
-            self.leave_when_done()
-
-    @handles(ChannelStateWritten)
-    def _channel_state_written(self, event: ChannelStateWritten) -> None:
-        if self.state is ExecutionState.RUNNING:
-            self.checkpoints.channel_state_written(event)
-            self.leave_when_done()
-
-    @handles(ChannelStateFailed)
-    def _channel_state_failed(self, event: ChannelStateFailed) -> None:
-        if self.state is ExecutionState.RUNNING:
-            self.checkpoints.channel_state_failed(event)
+            self.checkpoints.take_answer(event)
             self.leave_when_done()
 
     @handles(NotifyCheckpointComplete)
@@ -556,9 +542,27 @@ class StreamTask(Machine):
         self.leave_when_done()
 
     def leave_when_done(self) -> None:
-        """FINISHED, once nothing more can be asked of the task."""
-        if self.state is not ExecutionState.RUNNING or not self._may_leave:
-            return
+        """FINISHED, once nothing more can be asked of the task, unless its operators are closed in turns first."""
+        if self.state is ExecutionState.RUNNING and not self._closes_in_turns and self._may_leave:
+            self._leave()
+
+    @property
+    def is_running(self) -> bool:
+        """Whether operators process records, or may still be asked for a snapshot (`StreamTask.isRunning`)."""
+        return self.state is ExecutionState.RUNNING and not self._operators_closed
+
+    @property
+    def _is_closing(self) -> bool:
+        return self._closes_in_turns and self._may_leave
+
+    def _close_next(self) -> None:
+        """Close one operator (`closeOperators` of 1.11); when all are it no longer runs, a turn later it leaves."""
+        if self._operators_closed:
+            self._leave()
+        else:
+            self._operators_closed = not self.chain.close_next()
+
+    def _leave(self) -> None:
         failure = self._close()
         if failure is not None:
             self._fail(failure)

@@ -29,8 +29,14 @@ from typing import Protocol
 from kit.channel.channel_state_writer import ChannelStateWriter, ChannelStateWriteResult
 from kit.protocol.commands import CancelSnapshot, CancelTimer, DiscardSnapshot, ScheduleTimer, WriteSnapshot
 from kit.protocol.elements import CancelCheckpointMarker, CheckpointBarrier
-from kit.protocol.events import ChannelStateFailed, ChannelStateWritten, SnapshotFailed, SnapshotWritten
-from kit.protocol.messages import AcknowledgeCheckpoint, DeclineCheckpoint, ReportCheckpointMetrics
+from kit.protocol.events import SnapshotFailed, SnapshotWritten
+from kit.protocol.messages import (
+    AcknowledgeCheckpoint,
+    ChannelStateFailed,
+    ChannelStateWritten,
+    DeclineCheckpoint,
+    ReportCheckpointMetrics,
+)
 from kit.protocol.options import AlignmentType, CheckpointOptions
 from kit.protocol.reasons import CheckpointException, CheckpointFailureReason
 from kit.protocol.snapshots import Effect
@@ -43,6 +49,8 @@ from kit.task.task_outputs import TaskOutputs
 MAX_REMEMBERED_ABORTS = 10_000
 OUTPUT_ALIGNMENT_TIMER = "output-alignment-timeout"
 ABORT_NOTICE = "it was aborted by the coordinator"
+WriteAnswer = SnapshotWritten | SnapshotFailed | ChannelStateWritten | ChannelStateFailed
+"""What the host says of the asynchronous part."""
 
 
 class AsyncState(Enum):
@@ -87,6 +95,7 @@ class TaskActions(Protocol):
     """What the coordinator needs of its task."""
 
     name: str
+    display_name: str
     attempt: int
     job_id: str
     subtask: int
@@ -160,6 +169,11 @@ class SubtaskCheckpointCoordinator:
         chain.prepare_snapshot_pre_barrier(checkpoint_id)
         self._task.outputs.broadcast(barrier)
         self._set_alignment_timer(barrier)
+        if chain.partly_closed:
+            why = f"{chain.partly_closed[0].name} is closed"
+            self._abort_channel_state(checkpoint_id, why, clean_up=True)
+            self.decline(checkpoint_id, CheckpointFailureReason.CHECKPOINT_DECLINED_TASK_CLOSING, why)
+            return
         try:
             self._take_snapshot(barrier, metrics, chain, finished)
         except Exception as error:
@@ -208,43 +222,39 @@ class SubtaskCheckpointCoordinator:
 
     # --- the asynchronous part ------------------------------------------------------------------------------------
 
-    def snapshot_written(self, event: SnapshotWritten) -> None:
-        """The state is written; what was aborted meanwhile the host has removed."""
+    def take_answer(self, event: WriteAnswer) -> None:
+        """State or in-flight data is written, or is not; what was aborted meanwhile the host has removed."""
+        if isinstance(event, ChannelStateWritten):
+            self._task.channel_state.written(event)
+        elif isinstance(event, ChannelStateFailed):
+            self._task.channel_state.failed(event)
         running = self._running.get(event.checkpoint_id)
-        if running is not None:
-            running.written = event
-            self._report_when_complete(running)
-
-    def snapshot_failed(self, event: SnapshotFailed) -> None:
-        """The background part failed: decline, unless the checkpoint was aborted meanwhile."""
-        running = self._running.get(event.checkpoint_id)
-        if running is not None:
-            self._discard(running)
-            self._abort_channel_state(event.checkpoint_id, event.error, clean_up=False)
-            self.decline(event.checkpoint_id, CheckpointFailureReason.CHECKPOINT_ASYNC_EXCEPTION, event.error)
-
-    def channel_state_written(self, event: ChannelStateWritten) -> None:
-        """The in-flight data is written."""
-        self._task.channel_state.written(event)
-        self._look_at_channels(event.checkpoint_id)
-
-    def channel_state_failed(self, event: ChannelStateFailed) -> None:
-        """The in-flight data could not be written, or belongs to a checkpoint that was given up."""
-        self._task.channel_state.failed(event)
-        self._look_at_channels(event.checkpoint_id)
-
-    def _look_at_channels(self, checkpoint_id: int) -> None:
-        running = self._running.get(checkpoint_id)
         if running is None:
             return
-        error = running.channels.error
+        if isinstance(event, ChannelStateWritten | ChannelStateFailed):
+            self._look_at_channels(running)
+        elif isinstance(event, SnapshotWritten):
+            running.written = event
+            self._report_when_complete(running)
+        else:
+            self._discard(running)
+            self._abort_channel_state(event.checkpoint_id, event.error, clean_up=False)
+            self._decline_unwritten(event.checkpoint_id, event.reason, event.error)
+
+    def _look_at_channels(self, running: AsyncCheckpoint) -> None:
+        checkpoint_id, error = running.checkpoint_id, running.channels.error
         if error is None:
             self._report_when_complete(running)
             return
         self._discard(running)
-        asynchronous = CheckpointFailureReason.CHECKPOINT_ASYNC_EXCEPTION
-        reason = error.reason if isinstance(error, CheckpointException) else asynchronous
-        self.decline(checkpoint_id, reason, error.detail if isinstance(error, CheckpointException) else str(error))
+        if isinstance(error, CheckpointException):
+            self._decline_unwritten(checkpoint_id, error.reason, error.detail)
+        else:
+            self._decline_unwritten(checkpoint_id, CheckpointFailureReason.CHECKPOINT_ASYNC_EXCEPTION, str(error))
+
+    def _decline_unwritten(self, checkpoint_id: int, reason: CheckpointFailureReason, error: str) -> None:
+        what = f"Could not materialize checkpoint {checkpoint_id} for operator {self._task.display_name}"
+        self.decline(checkpoint_id, reason, f"{what}: {error}")
 
     def _report_when_complete(self, running: AsyncCheckpoint) -> None:
         if not running.complete:

@@ -8,7 +8,6 @@ from typing import Any
 
 import pyarrow as pa
 
-from kit.channel.channel_state_executor import SlotChannelState
 from kit.channel.channel_state_outbox import ChannelStateOutbox
 from kit.channel.channel_state_requests import (
     ChannelStateWriteRequest,
@@ -24,15 +23,18 @@ from kit.channel.channel_state_requests import (
 from kit.channel.channel_state_serializer import ChannelStateSerializer
 from kit.channel.channel_state_writer import ChannelStateWriter
 from kit.channel.data_future import DataFuture
+from kit.channel.slot_channel_state import SlotChannelState
 from kit.host.memory import MemoryFiles
 from kit.host.output import MemoryOutput
 from kit.host.storage import CheckpointStorage
 from kit.host.task_files import TaskFiles
 from kit.protocol.commands import CancelChannelStateFile, WriteChannelStateFile
 from kit.protocol.elements import Buffer, DataElement
-from kit.protocol.events import ChannelStateFailed, ChannelStateFileWritten, ChannelStateWritten
+from kit.protocol.events import ChannelStateFileWritten
+from kit.protocol.messages import ChannelStateFailed, ChannelStateWritten, OutputDataDecided, SubmitChannelState
 from kit.protocol.options import AlignmentType, CheckpointOptions
 from kit.protocol.snapshots import RestoredPart
+from kit.protocol.words import Word
 from kit.state.handles import InputChannelInfo, ResultSubpartitionInfo, StateObject
 from tests.task.harness import fan_in
 
@@ -69,37 +71,47 @@ class Slot:
         storage = CheckpointStorage("/checkpoints", job.job_id, None, threshold_bytes, self.disk.filesystem)
         self.storage = storage
         self.files = TaskFiles(job, storage, MemoryOutput())
-        self.state = SlotChannelState(max_subtasks_per_file)
+        self.state = SlotChannelState(0, 1, max_subtasks_per_file)
+        self.asked: list[SubmitChannelState | OutputDataDecided] = []
         names = tasks or (TASK,)
         for name in names:
             self.state.register(name, 0, f"id-of-{name[0]}")
-        self.writers = {name: ChannelStateWriter(name, 0, self.state.submit) for name in names}
+        self.writers = {name: ChannelStateWriter(name, 0, self.ask) for name in names}
         self.writer = self.writers[names[0]]
         self.jobs: list[WriteChannelStateFile] = []
-        self.answers: list[tuple[str, ChannelStateWritten | ChannelStateFailed]] = []
+        self.answers: list[ChannelStateWritten | ChannelStateFailed] = []
+
+    def ask(self, word: SubmitChannelState | OutputDataDecided) -> None:
+        """What a writer says waits until `run`."""
+        self.asked.append(word)
 
     def run(self) -> Slot:
         """Carry out what the writers asked for; their answers go to them, files wait."""
-        answers, jobs = self.state.work()
-        for job in jobs:
-            if isinstance(job, CancelChannelStateFile):
-                self.jobs = [waiting for waiting in self.jobs if waiting.file_name != job.file_name]
-            else:
-                self.jobs.append(job)
-        for answer in answers:
-            self.answers.append((answer.task, answer.event))
-            writer = self.writers[answer.task]
-            if isinstance(answer.event, ChannelStateWritten):
-                writer.written(answer.event)
-            else:
-                writer.failed(answer.event)
+        while self.asked:
+            self.hear(self.asked.pop(0))
         return self
+
+    def hear(self, event: Word) -> None:
+        """Let the slot's machine handle an event; answers go to the writers, files wait."""
+        for command in self.state.handle(event, 0):
+            if isinstance(command, CancelChannelStateFile):
+                self.jobs = [waiting for waiting in self.jobs if not command.stops(waiting)]
+            elif isinstance(command, WriteChannelStateFile):
+                self.jobs.append(command)
+            elif isinstance(command, ChannelStateWritten):
+                self.answers.append(command)
+                self.writers[command.task].written(command)
+            elif isinstance(command, ChannelStateFailed):
+                self.answers.append(command)
+                self.writers[command.task].failed(command)
+        self.state.validate()
 
     def write_files(self) -> Slot:
         """Write the files that wait, and tell."""
         while self.jobs:
             answer = self.files.carry_out(self.jobs.pop(0))
-            self.state.file_answer(answer)  # type: ignore[arg-type]
+            assert answer is not None
+            self.hear(answer)
             self.run()
         return self
 
@@ -121,11 +133,11 @@ class Slot:
     @property
     def failures(self) -> list[tuple[str, ChannelStateFailed]]:
         """What tasks were told that is not stored."""
-        return [(task, event) for task, event in self.answers if isinstance(event, ChannelStateFailed)]
+        return [(event.task, event) for event in self.answers if isinstance(event, ChannelStateFailed)]
 
     def states(self) -> list[StateObject]:
         """Every handle that was given."""
-        written = [event for _, event in self.answers if isinstance(event, ChannelStateWritten)]
+        written = [event for event in self.answers if isinstance(event, ChannelStateWritten)]
         return [handle for event in written for handle in (*event.input_handles, *event.output_handles)]
 
 
@@ -149,19 +161,19 @@ class Outbox(ChannelStateOutbox):
 
     def written_to(self) -> dict[str, ChannelStateWritten]:
         """Give what each task was told that is stored."""
-        return {a.task: a.event for a in self._answers if isinstance(a.event, ChannelStateWritten)}
+        return {word.task: word for word in self._words if isinstance(word, ChannelStateWritten)}
 
     def errors(self) -> dict[str, ChannelStateFailed]:
         """Give what each task was told that failed."""
-        return {a.task: a.event for a in self._answers if isinstance(a.event, ChannelStateFailed)}
+        return {word.task: word for word in self._words if isinstance(word, ChannelStateFailed)}
 
     def jobs(self) -> list[WriteChannelStateFile]:
         """Give the files that are to be written."""
-        return [job for job in self._jobs if isinstance(job, WriteChannelStateFile)]
+        return [job for job in self._words if isinstance(job, WriteChannelStateFile)]
 
     def cancelled(self) -> list[str]:
         """Give the files that are not to be written after all."""
-        return [job.file_name for job in self._jobs if isinstance(job, CancelChannelStateFile)]
+        return [job.file_name for job in self._words if isinstance(job, CancelChannelStateFile)]
 
 
 # --- requests of a task, by name -------------------------------------------------------------------------------------

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from kit.channel.channel_state_executor import (
     ChannelStateWriteRequestExecutor,
     ChannelStateWriteRequestExecutorFactory,
-    SlotChannelState,
 )
 from kit.channel.channel_state_requests import (
     ChannelStateWriteRequest,
@@ -21,7 +20,10 @@ from kit.channel.channel_state_requests import (
     WriteInputRequest,
 )
 from kit.channel.data_future import DataFuture
+from kit.channel.slot_channel_state import SlotChannelState
 from kit.graph.settings import CheckpointConfig
+from kit.protocol.messages import ChannelStateFailed, SubmitChannelState
+from kit.protocol.words import Word
 from tests.channel.channel_state import TASK, Outbox, buffer, complete_in, start, watched, write_in, write_out_future
 from tests.task.harness import fan_in
 
@@ -125,17 +127,21 @@ def test_a_start_that_is_left_at_the_end_is_answered() -> None:
     assert outbox.errors()[TASK].executor_ended
 
 
+def submit(state: SlotChannelState, request: ChannelStateWriteRequest) -> list[Word]:
+    """The slot's machine takes a request; give what it says."""
+    return state.handle(SubmitChannelState(task=request.task, request=request), 0)
+
+
 @pytest.mark.flink("ChannelStateWriteRequestExecutorImplTest.testCanBeClosed")
 def test_it_can_end_while_data_is_awaited() -> None:
-    state = SlotChannelState()
+    state = SlotChannelState(0, 1)
     state.register(TASK, 0, "id")
     for request in (start(), write_out_future(DataFuture()), write_out_future(DataFuture())):
-        state.submit(request)
-    assert state.work() == ([], [])
-    state.submit(SubtaskReleaseRequest(task=TASK, subtask=0))
-    ((answer,), jobs) = state.work()
-    assert (answer.task, answer.event.checkpoint_id, jobs) == (TASK, 1, [])
-    assert not state.has_work
+        assert submit(state, request) == []
+    (answer,) = submit(state, SubtaskReleaseRequest(task=TASK, subtask=0))
+    assert isinstance(answer, ChannelStateFailed)
+    assert (answer.task, answer.checkpoint_id) == (TASK, 1)
+    state.validate()
 
 
 @pytest.mark.flink("ChannelStateWriteRequestExecutorImplTest.testRecordsException")
@@ -151,14 +157,13 @@ def test_the_error_is_kept_and_told_to_the_last_who_leaves() -> None:
 
 
 def test_the_error_holds_no_buffers() -> None:
-    state = SlotChannelState()
+    state = SlotChannelState(0, 1)
     state.register(TASK, 0, "id")
     data, is_held = watched(1)
-    state.submit(start())
-    state.submit(complete_in())
-    state.submit(write_in(data.pop(), buffer(2)))
-    answers, _ = state.work()
-    assert [answer.event.executor_ended for answer in answers] == [False, True]  # type: ignore[union-attr]
+    submit(state, start())
+    submit(state, complete_in())
+    answers = submit(state, write_in(data.pop(), buffer(2)))
+    assert [answer.executor_ended for answer in answers] == [False, True]  # type: ignore[attr-defined]
     assert not is_held()
 
 
@@ -315,8 +320,10 @@ def test_registering_and_leaving_in_any_order_stays_consistent(deeds: list[int |
 
 def test_a_slot_shares_files_as_the_settings_say() -> None:
     env = fan_in(2, chaining=False, unaligned=True, max_subtasks_per_channel_state_file=2)
-    slot = SlotChannelState.of(env.execution_graph(), 0)
-    assert repr(slot) == "SlotChannelState(3 tasks, 2 executors)"
+    slot = SlotChannelState.of(env.execution_graph(), 0, 1)
+    assert repr(slot) == "SlotChannelState(slot 0, 3 tasks, 2 executors)"
     assert CheckpointConfig().max_subtasks_per_channel_state_file == 5
-    assert repr(SlotChannelState.of(env.execution_graph(), 1)) == "SlotChannelState(1 tasks, 1 executors)"
-    assert repr(SlotChannelState.of(fan_in().execution_graph(), 0)) == "SlotChannelState(0 tasks, 0 executors)"
+    assert repr(SlotChannelState.of(env.execution_graph(), 1, 1)) == "SlotChannelState(slot 1, 1 tasks, 1 executors)"
+    assert (
+        repr(SlotChannelState.of(fan_in().execution_graph(), 0, 1)) == "SlotChannelState(slot 0, 0 tasks, 0 executors)"
+    )

@@ -363,4 +363,4 @@ def test_whatever_was_in_flight_comes_back_in_order(writes: list[Any], threshold
                 found = data_of(taken(gates[one][two]))
                 assert found == given_.get((task, InputChannelInfo(one, two)), [])
                 assert data_of(partitions[one].queues[two]) == given_.get((task, ResultSubpartitionInfo(one, two)), [])
-    assert {event.checkpoint_id for _, event in slot.answers} == {1}
+    assert {event.checkpoint_id for event in slot.answers} == {1}

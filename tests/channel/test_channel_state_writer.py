@@ -6,11 +6,10 @@ import copy
 
 import pytest
 
-from kit.channel.channel_state_requests import ChannelStateWriteRequest
 from kit.channel.channel_state_writer import ChannelStateWriter, ChannelStateWriteResult
 from kit.channel.data_future import DataFuture
 from kit.protocol.elements import CheckpointBarrier, EndOfData, Watermark
-from kit.protocol.events import ChannelStateFailed, ChannelStateWritten
+from kit.protocol.messages import ChannelStateFailed, ChannelStateWritten
 from kit.protocol.reasons import CheckpointException, CheckpointFailureReason
 from tests.channel.channel_state import IN, OPTIONS, OUT, Slot, buffer, read_back, values, watched
 
@@ -57,10 +56,10 @@ def test_data_that_is_known_later_is_stored_when_it_is() -> None:
     slot.writer.start(CP, OPTIONS)
     slot.writer.add_output_data_future(CP, OUT, 0, future)
     result = slot.finish(CP).writer.take_result(CP)
-    assert not slot.do().state.has_work
+    slot.do()
     assert not result.done
     assert future.complete([buffer(1), Watermark(7)])
-    assert slot.state.has_work
+    slot.writer.output_data_decided(CP)
     slot.do()
     assert [len(h.offsets) for h in result.output_handles] == [2]
     assert not future.complete([])
@@ -74,6 +73,7 @@ def test_data_that_cannot_be_known_fails_the_checkpoint_and_no_other() -> None:
     slot.writer.add_output_data_future(CP, OUT, 0, future)
     result = slot.finish(CP).writer.take_result(CP)
     future.fail(GivenUpError("no barrier"))
+    slot.writer.output_data_decided(CP)
     slot.do()
     assert result.error is not None
     assert "GivenUpError: no barrier" in what(result)
@@ -165,7 +165,7 @@ def test_what_ended_the_executor_is_told_at_the_next_call() -> None:
 
 @pytest.mark.flink("ChannelStateWriterImplTest.testLimit")
 def test_so_many_checkpoints_may_be_open() -> None:
-    asked: list[ChannelStateWriteRequest] = []
+    asked: list[object] = []
     writer = ChannelStateWriter("a/0", 0, asked.append, max_checkpoints=3)
     for checkpoint_id in range(3):
         writer.start(checkpoint_id, OPTIONS)
@@ -272,16 +272,16 @@ def test_an_old_checkpoint_can_be_aborted_while_it_is_written_and_a_new_one_has_
 
 
 def test_an_answer_after_the_abort_finds_its_own_result() -> None:
-    writer = ChannelStateWriter("a/0", 0, lambda request: None)
+    writer = ChannelStateWriter("a/0", 0, lambda word: None)
     writer.start(CP, OPTIONS)
     first = writer.take_result(CP)
     writer.start(CP, OPTIONS)
     second = writer.take_result(CP)
-    writer.failed(ChannelStateFailed(checkpoint_id=CP, error="aborted"))
+    writer.failed(ChannelStateFailed(task="a/0", checkpoint_id=CP, error="aborted"))
     assert (first.done, second.done) == (True, False)
-    writer.written(ChannelStateWritten(checkpoint_id=CP))
+    writer.written(ChannelStateWritten(task="a/0", checkpoint_id=CP))
     assert (first.error is None, second.done, second.error) == (False, True, None)
-    writer.written(ChannelStateWritten(checkpoint_id=CP))
+    writer.written(ChannelStateWritten(task="a/0", checkpoint_id=CP))
 
 
 # --- leaving ----------------------------------------------------------------------------------------------------------
@@ -300,7 +300,7 @@ def test_results_are_done_when_the_task_leaves() -> None:
 
 @pytest.mark.flink("ChannelStateWriterImplTest.testBuffersRecycledOnError")
 def test_a_request_that_cannot_be_submitted_holds_nothing() -> None:
-    def refuse(request: ChannelStateWriteRequest) -> None:
+    def refuse(word: object) -> None:
         raise GivenUpError("no executor")
 
     writer = ChannelStateWriter("a/0", 0, refuse)
@@ -356,6 +356,7 @@ def test_a_copy_goes_on_by_itself_and_shares_the_buffers() -> None:
     other = copy.deepcopy(slot, memo)
     for each, data in ((slot, 2), (other, 3)):
         each.held.complete([buffer(data)])  # type: ignore[attr-defined]
+        each.writer.output_data_decided(CP)
         each.finish(CP).do()
         result = each.writer.take_result(CP)
         assert result.error is None

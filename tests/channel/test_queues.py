@@ -122,6 +122,7 @@ class Wire:
         self.sent: list[tuple[int, Element]] = []
         self.waiting: list[tuple[int, Element]] = []
         self.in_flight: list[tuple[int, int, Any]] = []
+        self.decided: list[int] = []
         self.partition = ResultPartition(
             0,
             [(number, f"t/{number}") for number in range(channels)],
@@ -140,6 +141,9 @@ class Wire:
         self, checkpoint_id: int, info: ResultSubpartitionInfo, start_seq: int, future: DataFuture
     ) -> None:
         self.in_flight.append((checkpoint_id, info.subpartition_idx, future))
+
+    def output_data_decided(self, checkpoint_id: int) -> None:
+        self.decided.append(checkpoint_id)
 
 
 def test_a_buffer_waits_for_a_credit_and_all_behind_it_wait_too() -> None:
@@ -232,7 +236,7 @@ def test_a_barrier_that_leaves_in_time_overtakes_nothing() -> None:
     (sub,) = wire.partition.subpartitions
     assert not future.done
     sub.add_credits(1)
-    assert (future.done, future.buffers) == (True, ())
+    assert (future.done, future.buffers, wire.decided) == (True, (), [1])
     sub.aligned_barrier_timeout(1)
     assert [type(element) for _, element in wire.sent] == [Buffer, CheckpointBarrier]
 
@@ -246,7 +250,7 @@ def test_a_barrier_whose_time_is_up_turns_unaligned_and_overtakes_what_is_before
     assert wire.sent == [], "of another checkpoint"
     sub.aligned_barrier_timeout(1)
     assert wire.sent == [(0, barrier(1, UNALIGNED))]
-    assert future.buffers == tuple(before)
+    assert (future.buffers, wire.decided) == (tuple(before), [1])
     sub.add_credits(1)
     assert [element for _, element in wire.sent[1:]] == [*before, Watermark(4)]
 
@@ -257,7 +261,7 @@ def test_a_checkpoint_that_is_given_up_gets_nothing() -> None:
     sub.abort_checkpoint(2, RuntimeError("another"))
     assert not future.done
     sub.abort_checkpoint(1, RuntimeError("over"))
-    assert str(future.error) == "over"
+    assert (str(future.error), wire.decided) == ("over", [1])
     sub.aligned_barrier_timeout(1)
     sub.add_credits(1)
     assert [type(element) for _, element in wire.sent] == [Buffer, CheckpointBarrier], "it goes on in its place"

@@ -7,11 +7,12 @@ from pathlib import Path
 import pytest
 
 from kit.graph.settings import CheckpointConfig, SettingError
+from kit.graph.stores import STORES, StoreKind
+from kit.host.file_records import FileRecords
 from kit.host.memory import MemoryFiles
 from kit.host.storage import CheckpointStorage
 from kit.host.stores import (
     DurableStore,
-    FileRecords,
     InconsistentStoreError,
     MemoryStore,
     Records,
@@ -88,16 +89,36 @@ def test_a_store_in_memory_forgets_all_but_the_counter() -> None:
 
 
 @pytest.mark.parametrize(
-    "setting", ["disk", "zookeeper://", "zookeeper://host/root", "zookeeper://host:2181", "zk://h:1/r"]
+    "setting",
+    [
+        "disk",
+        "zookeeper://",
+        "zookeeper://host/root",
+        "zookeeper://host:2181",
+        "zk://h:1/r",
+        "sqlite://a.db",
+        "sqlite:///a/",
+    ],
 )
 def test_a_store_that_does_not_exist_is_refused_at_once(setting: str) -> None:
-    with pytest.raises(SettingError, match=r"store = .*expected 'memory', 'filesystem' or 'zookeeper://host:port"):
+    with pytest.raises(
+        SettingError, match=r"store = .*expected 'memory', 'filesystem', 'zookeeper://host:port.* or 'sqlite:///"
+    ):
         CheckpointConfig(store=setting, directory="/c")
 
 
-@pytest.mark.parametrize("setting", ["filesystem", "zookeeper://a:1,b-c.d:2/root/kit"])
+@pytest.mark.parametrize("setting", ["filesystem", "zookeeper://a:1,b-c.d:2/root/kit", "sqlite:///var/kit.db"])
 def test_a_durable_store_needs_a_directory(setting: str) -> None:
     with pytest.raises(SettingError, match="a directory that outlives the driver"):
         CheckpointConfig(store=setting)
     assert CheckpointConfig(store=setting, directory="/c").is_durable
     assert not CheckpointConfig().is_durable
+
+
+@pytest.mark.parametrize("kind", STORES, ids=lambda kind: kind.example)
+def test_what_is_registered_opens(kind: StoreKind, tmp_path: Path) -> None:
+    setting = kind.example.replace("port", "2181").replace("/path/of", str(tmp_path))
+    assert CheckpointConfig(store=setting, directory=tmp_path).is_durable
+    store = open_store(setting, CheckpointStorage(tmp_path, JOB))
+    assert kind.records.rpartition(".")[2] in repr(type(store._records))
+    assert [name for name in dir(Records) if not name.startswith("_") and not hasattr(store._records, name)] == []

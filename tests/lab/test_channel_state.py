@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from kit.draw.captions import caption_of
 from kit.job.status import JobStatus
 from kit.lab.actions import Action, ActionKind
 from kit.lab.lab import Lab
@@ -39,8 +40,11 @@ def test_in_flight_data_is_written_by_a_step_of_its_own() -> None:
     lab.step(action)
     assert len(files(lab)) == 1
     answered = [record for record in lab.trace.story(kind="ChannelStateWritten") if record.data["bytes_written"]]
-    assert answered
-    assert {record.machine.rpartition("/")[2] for record in answered} == {action.subject.rpartition("/")[2]}
+    said = {record.id: record.machine for record in answered if record.role == "command"}
+    assert set(said.values()) == {action.subject}
+    heard = [record for record in answered if record.role == "event"]
+    assert {f"slot {record.machine.rpartition('/')[2]}" for record in heard} == {action.subject}
+    assert {record.cause for record in heard} == set(said)
 
 
 @pytest.mark.parametrize("most", [1, 2, 5])
@@ -67,9 +71,8 @@ def test_a_worker_that_dies_takes_along_what_it_was_to_write() -> None:
     lab = a_lab()
     lab.run_until(lambda lab: bool(to_be_written(lab)))
     (action, *_) = to_be_written(lab)
-    worker = int(action.subject.rpartition("/")[2])
-    lab.kill(worker)
-    assert all(int(left.subject.rpartition("/")[2]) != worker for left in to_be_written(lab))
+    lab.kill(int(action.subject.removeprefix("slot ")))
+    assert all(left.subject != action.subject for left in to_be_written(lab))
     lab.run()
     assert lab.master.status is JobStatus.FINISHED
     assert wrong(lab, SHAPE) == {}
@@ -103,3 +106,26 @@ def test_a_rewind_goes_the_same_way_again(aligned_timeout_ms: int) -> None:
 
 def told(lab: Lab) -> list[tuple[Any, ...]]:
     return [(record.id, record.cause, record.kind, str(record.data)) for record in lab.trace.story()]
+
+
+def test_the_slot_s_machine_is_traced_told_in_words_and_leads_back_to_the_task_that_asked() -> None:
+    lab = a_lab()
+    lab.run_until(lambda lab: any(record.kind == FILE for record in lab.trace))
+    (record,) = [each for each in lab.trace if each.kind == FILE]
+    assert record.machine.startswith("slot ")
+    assert caption_of(record).startswith(f"Slot {record.machine[-1]} has all in-flight data of checkpoint ")
+    chain = lab.trace.causes(record)
+    assert [each.kind for each in chain[:3]] == [FILE, "SubmitChannelState", "SubmitChannelState"]
+    assert [each.role for each in chain[:3]] == ["command", "event", "command"]
+    assert "/" in chain[2].machine
+    lab.run()
+    lab.validate()
+    requests = [each.id for each in lab.trace.story(kind="SubmitChannelState") if each.role == "command"]
+    heard = [each.cause for each in lab.trace.story(kind="SubmitChannelState") if each.role == "event"]
+    assert sorted(requests) == sorted(heard)
+
+
+def test_a_job_without_unaligned_checkpoints_has_no_such_machine() -> None:
+    lab = Lab(environment(SHAPE), seed=0)
+    lab.run()
+    assert {record.machine for record in lab.trace if "/" not in record.machine} == {"job"}

@@ -30,6 +30,7 @@ from kit import (
 )
 from kit.graph.settings import RestartStrategy
 from kit.job.status import JobStatus
+from kit.lab.errors import LabError
 from tests.lab.jobs import failure
 
 ROWS = 90
@@ -252,3 +253,28 @@ def test_a_mistake_names_operator_and_function(function: type, said: str) -> Non
     error = failure(Lab(environment(1, function, NoRestart())))
     assert said in error
     assert "initialize_state" in error
+
+
+class Failing(ProcessFunction, CheckpointedFunction):
+    """Cannot say what a checkpoint is to keep."""
+
+    def initialize_state(self, context: FunctionInitializationContext) -> None:
+        pass
+
+    def snapshot_state(self, context: FunctionSnapshotContext) -> None:
+        raise KeyError("lost")
+
+    def process_element(self, row: dict[str, Any], ctx: ProcessFunctionContext) -> None:
+        ctx.emit(row)
+
+
+def test_a_snapshot_that_fails_says_which_and_of_what_with_the_cause_below() -> None:
+    env = StreamEnvironment("failing", checkpoint=CheckpointConfig(interval_ms=10), restart=NoRestart())
+    rows = env.from_source(CollectionSource([{"n": n} for n in range(200)], pa.schema([("n", pa.int64())])))
+    rows.process(Failing, returns=pa.schema([("n", pa.int64())])).sink_to(CollectSink("out"))
+    lab = Lab(env)
+    with pytest.raises(LabError, match=r"Could not complete snapshot 1 for operator process \(1/1\)#0: ") as raised:
+        lab.run()
+    assert isinstance(raised.value.__cause__, KeyError)
+    assert len(str(raised.value).splitlines()) <= 6
+    assert "Could not complete snapshot 1 for operator" in lab.error

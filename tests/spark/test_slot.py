@@ -14,8 +14,16 @@ from kit.graph.execution_graph import ExecutionGraph
 from kit.host.task_files import TaskFiles
 from kit.protocol.commands import CancelSnapshot, ScheduleTimer, WriteSnapshot
 from kit.protocol.elements import CheckpointBarrier, EndOfData
-from kit.protocol.events import SnapshotFailed, SnapshotWritten
-from kit.protocol.messages import AcknowledgeCheckpoint, DeployTask, JobMessage, TaskStateChanged, TriggerTaskCheckpoint
+from kit.protocol.events import SnapshotWritten
+from kit.protocol.messages import (
+    AcknowledgeCheckpoint,
+    CancelTask,
+    DeclineCheckpoint,
+    DeployTask,
+    JobMessage,
+    TaskStateChanged,
+    TriggerTaskCheckpoint,
+)
 from kit.protocol.options import CheckpointOptions
 from kit.protocol.snapshots import SnapshotPart
 from kit.protocol.tasks import ExecutionState
@@ -25,9 +33,8 @@ from kit.spark.background import Background, HostClock
 from kit.spark.codec import decode_element
 from kit.spark.control import LEAVE, DriverLeft, DriverMessage
 from kit.spark.edge import SparkOutput, open_storage
-from kit.spark.failures import failure_of
 from kit.spark.slot import LastWord
-from kit.spark.task_host import TaskAnswer, TaskHost
+from kit.spark.task_host import TaskHost, Work
 from kit.spark.wire import ControlMessage
 from tests.spark.jobs import generator, totals_job
 
@@ -56,12 +63,15 @@ class Held:
         self.jobs.append(job)
 
     def work(self, host: TaskHost) -> list[Word]:
-        """Do what was asked for, and hand the answers to the host."""
+        """Do what was asked for, hand the answers to the host, and give those that reach a machine."""
         jobs, self.jobs = self.jobs, []
-        answers = [answer for job in jobs if (answer := job()) is not None]
-        for answer in answers:
-            host.answer(answer)
-        return [answer.event for answer in answers]
+        done = [work for job in jobs if (work := job()) is not None]
+        for work in done:
+            host.answer(work)
+        for undo in self.jobs:
+            assert undo() is None
+        self.jobs = []
+        return [work.answer for work in done if work.answer is not None and not work.stopped]
 
 
 class Bench:
@@ -131,26 +141,20 @@ def test_a_snapshot_given_up_before_or_while_it_is_written_leaves_no_file(bench:
     task = bench.host.tasks["totals/0"]
     part = SnapshotPart("0" * 32, "managed_operator", "state", lambda: (b"x" * 100_000, {}))
     for early in (True, False):
-        command = WriteSnapshot(
-            checkpoint_id=early, location=str(tmp_path / "chk"), subtask=0, parts=(part,), effects=()
-        )
         cancel = CancelSnapshot(checkpoint_id=early)
+
+        def encode() -> Any:
+            if not early:  # noqa: B023
+                bench.host._stop_work(task, cancel, "")  # noqa: B023
+            return part.encode()
+
+        slow = SnapshotPart("0" * 32, "managed_operator", "state", encode)
+        command = WriteSnapshot(
+            checkpoint_id=early, location=str(tmp_path / "chk"), subtask=0, parts=(slow,), effects=()
+        )
+        bench.host._begin(task, command, "")
         if early:
-            bench.host._cancel_snapshot(task, cancel, "")
-            bench.host._write_snapshot(task, command, "")
-        else:
-            encode = part.encode
-
-            def interrupted() -> Any:
-                bench.host._cancel_snapshot(task, cancel, "")  # noqa: B023
-                return encode()  # noqa: B023
-
-            slow = SnapshotPart("0" * 32, "managed_operator", "state", interrupted)
-            bench.host._write_snapshot(
-                task,
-                WriteSnapshot(checkpoint_id=early, location=command.location, subtask=0, parts=(slow,), effects=()),
-                "",
-            )
+            bench.host._stop_work(task, cancel, "")
         assert bench.background.work(bench.host) == []
         assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
 
@@ -173,12 +177,6 @@ def test_an_end_of_data_from_another_slot_reaches_its_task(bench: Bench) -> None
     bench.host.element(channel, EndOfData(drain=True), "rows/1@1#5.1")
     bench.host.work()
     assert channel in bench.host.tasks["totals/0"].input._data_ended
-
-
-def test_what_nobody_foresaw_is_answered_too() -> None:
-    command = WriteSnapshot(checkpoint_id=3, location="", subtask=0, parts=(), effects=())
-    assert failure_of(command, KeyError("k")) == SnapshotFailed(checkpoint_id=3, error="KeyError: 'k'")
-    assert failure_of(CancelSnapshot(checkpoint_id=3), KeyError("k")) is None
 
 
 # --- the background ---------------------------------------------------------------------------------------------------
@@ -239,5 +237,21 @@ def test_a_slot_that_leaves_in_time_is_not_ended(monkeypatch: pytest.MonkeyPatch
 
 
 def test_an_answer_names_its_task(bench: Bench) -> None:
-    answer = TaskAnswer(bench.host.tasks["rows/0"], SnapshotFailed(checkpoint_id=1, error=""), "")
-    assert "rows/0" in repr(answer)
+    work = Work(bench.host.tasks["rows/0"], CancelSnapshot(checkpoint_id=1), "", 0)
+    assert "rows/0" in repr(work)
+
+
+@pytest.mark.parametrize(("task", "attempt"), [("rows/7", 1), ("rows/0", 3)])
+def test_a_trigger_for_a_task_that_is_not_in_the_slot_is_declined(bench: Bench, task: str, attempt: int) -> None:
+    options = CheckpointOptions(location="chk-1")
+    bench.said.clear()
+    bench.host.message(
+        TriggerTaskCheckpoint(task=task, attempt=attempt, checkpoint_id=1, timestamp_ms=900, options=options)
+    )
+    (decline,) = bench.said
+    assert isinstance(decline, DeclineCheckpoint)
+    assert (decline.task, decline.attempt, decline.checkpoint_id) == (task, attempt, 1)
+    assert decline.reason.name == "TASK_CHECKPOINT_FAILURE"
+    assert f"the slot knows no task {task}@{attempt}" in decline.detail
+    bench.host.message(CancelTask(task="rows/7", attempt=1))
+    assert bench.said == [decline]

@@ -13,7 +13,8 @@ from kit.channel.recovered_channel import RecoveredInputChannel
 from kit.graph.execution_graph import ExecutionGraph
 from kit.host.storage import CheckpointLocation
 from kit.host.task_files import TaskFiles
-from kit.protocol.commands import ReadState, WriteChannelStateFile
+from kit.protocol.commands import ReadState
+from kit.protocol.duties import Command
 from kit.protocol.elements import Buffer, CheckpointBarrier
 from kit.protocol.events import (
     ChannelStateFileFailed,
@@ -35,7 +36,6 @@ from kit.protocol.reasons import CheckpointFailureReason
 from kit.protocol.tasks import TaskRestore
 from kit.protocol.words import Envelope, Word
 from kit.spark.edge import SparkOutput, open_storage
-from kit.spark.failures import failure_of
 from kit.spark.task_host import TaskHost
 from kit.state.handles import (
     ByteStreamStateHandle,
@@ -167,8 +167,8 @@ def test_a_checkpoint_that_is_aborted_before_its_file_is_written_leaves_none(slo
 def test_a_checkpoint_that_is_aborted_while_its_file_is_written_leaves_none(slot: UnalignedSlot) -> None:
     carry_out = slot.files.carry_out
 
-    def interrupted(command: Word) -> Word | None:
-        answer = carry_out(command)
+    def interrupted(command: Command, sync_ms: int = 0) -> Word | None:
+        answer = carry_out(command, sync_ms)
         if isinstance(answer, ChannelStateFileWritten):
             assert slot.on_disk == [answer.file_name]
             slot.host.message(
@@ -193,12 +193,6 @@ def test_a_file_that_cannot_be_written_fails_the_checkpoint_of_all_that_share_it
     declined = slot.heard(DeclineCheckpoint)
     assert set(declined) == {"rows/0", "copy/0", "totals/0"}
     assert {message.reason for message in declined.values()} == {CheckpointFailureReason.CHECKPOINT_ASYNC_EXCEPTION}
-
-
-def test_what_nobody_foresaw_is_answered_too() -> None:
-    job = WriteChannelStateFile(task="a/0", checkpoint_id=3, location="", file_name="f", encode=lambda: (b"", (4,)))
-    answer = ChannelStateFileFailed(checkpoint_id=3, file_name="f", error="KeyError: 'k'")
-    assert failure_of(job, KeyError("k")) == answer
 
 
 # --- turns ------------------------------------------------------------------------------------------------------------

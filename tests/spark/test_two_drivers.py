@@ -96,6 +96,10 @@ def test_on_zookeeper(tmp_path: Path, zookeeper: ZooKeeper, die: tuple[str, str,
     check_takeover(tmp_path, f"zookeeper://{zookeeper.hosts}/{tmp_path.name}", die)
 
 
+def test_on_sqlite(tmp_path: Path) -> None:
+    check_takeover(tmp_path, f"sqlite://{tmp_path}/kit.db", ("StoreCheckpoint", "after", 2))
+
+
 DEATHS_AT_A_STOP = {
     "before the savepoint is noted": ("StoreCheckpoint", "before", 1),
     "noted, and nobody told": ("StoreCheckpoint", "after", 1),

@@ -12,20 +12,20 @@ from typing import Any
 from pyarrow import fs
 
 from kit.api.environment import StreamEnvironment
-from kit.channel.channel_state_executor import SlotChannelState
 from kit.channel.channel_state_reader import INPUT_CHANNEL, RESULT_SUBPARTITION
+from kit.channel.slot_channel_state import SlotChannelState
 from kit.host.storage import CheckpointStorage
 from kit.host.task_files import TaskFiles
 from kit.protocol.commands import (
     CancelChannelStateFile,
     CancelSnapshot,
     DiscardSnapshot,
-    SubmitChannelState,
     WriteChannelStateFile,
     WriteSnapshot,
 )
 from kit.protocol.elements import CheckpointBarrier, DataElement
 from kit.protocol.events import ChannelStateFileFailed, ChannelStateFileWritten
+from kit.protocol.messages import SlotMessage, SubmitChannelState
 from kit.protocol.options import AlignmentType
 from kit.protocol.snapshots import RestoredPart
 from kit.protocol.tasks import TaskRestore
@@ -65,7 +65,7 @@ class SlotHarness(TaskHarness):
         storage = CheckpointStorage(str(directory), job.job_id, None, 0, fs.LocalFileSystem())
         self.storage = storage
         self.files = TaskFiles(job, storage, self.output)
-        self.slot = SlotChannelState.of(self.graph, self.machine.subtask)
+        self.slot = SlotChannelState.of(self.graph, self.machine.subtask, self.machine.attempt)
         self.channel_files: list[WriteChannelStateFile] = []
         self.requests: list[str] = []
         """The kinds of what was asked of the channel state, in order."""
@@ -95,23 +95,22 @@ class SlotHarness(TaskHarness):
     def give(self, event: Word) -> list[Word]:
         """Let the task handle an event, and its slot do what it then can."""
         commands = super().give(event)
-        for command in self.take(SubmitChannelState):
-            self.requests.append(type(command.request).__name__)
-            self.slot.submit(command.request)
-        self.work()
+        for command in self.take(SlotMessage):
+            if isinstance(command, SubmitChannelState):
+                self.requests.append(type(command.request).__name__)
+            self.tell_slot(command)
         return commands
 
-    def work(self) -> None:
+    def tell_slot(self, event: Word) -> None:
         """Let the slot carry out what it can; files wait for `write_channel_state`."""
-        while self.slot.has_work:
-            answers, jobs = self.slot.work()
-            for job in jobs:
-                if isinstance(job, CancelChannelStateFile):
-                    self.channel_files = [each for each in self.channel_files if each.file_name != job.file_name]
-                else:
-                    self.channel_files.append(job)
-            for answer in answers:
-                self.give(answer.event)
+        for command in self.slot.handle(event, self.at):
+            if isinstance(command, CancelChannelStateFile):
+                self.channel_files = [each for each in self.channel_files if not command.stops(each)]
+            elif isinstance(command, WriteChannelStateFile):
+                self.channel_files.append(command)
+            else:
+                self.give(command)
+        self.slot.validate()
 
     def write_channel_state(self, *, error: str = "") -> None:
         """Write the files of in-flight data that wait, or with `error` fail to."""
@@ -121,10 +120,9 @@ class SlotHarness(TaskHarness):
             assert isinstance(answer, ChannelStateFileWritten | ChannelStateFileFailed)
             if error:
                 assert isinstance(answer, ChannelStateFileWritten)
-                self.files.undo_channel_state(answer)
+                self.files.undo(job, answer)
                 answer = ChannelStateFileFailed(checkpoint_id=job.checkpoint_id, file_name=job.file_name, error=error)
-            self.slot.file_answer(answer)
-            self.work()
+            self.tell_slot(answer)
 
     def write_all(self, checkpoint_id: int) -> None:
         """Write both parts of a checkpoint."""
@@ -157,7 +155,7 @@ class SlotHarness(TaskHarness):
         assert self.machine.channel_state._results == {}
         assert self.machine.channel_state._unanswered == {}
         assert self.channel_files == []
-        assert not self.slot.has_work
+        self.slot.validate()
         for shared in self.slot._shared:
             assert not shared.executor._ready
             assert not any(shared.executor._unready.values())

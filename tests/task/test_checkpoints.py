@@ -116,7 +116,7 @@ def test_an_operator_that_fails_in_its_snapshot_fails_the_task_and_nothing_is_wr
     watched(task, "snapshot_state", failing)
     task.barrier(1, 0)
     assert task.machine.state is ExecutionState.FAILED
-    assert "ValueError: no" in task.machine.error
+    assert task.machine.error == "SnapshotError: Could not complete snapshot 1 for operator out (1/1)#0: ValueError: no"
     assert task.take(WriteSnapshot) == []
     assert task.acknowledged() == []
 
@@ -132,7 +132,8 @@ def test_a_snapshot_that_cannot_be_written_is_declined() -> None:
     task.barrier(1, 0)
     task.give(SnapshotFailed(checkpoint_id=1, error="disk full"))
     (decline,) = [word for word in task.emitted if hasattr(word, "reason")]
-    assert (decline.checkpoint_id, decline.reason.name, decline.detail) == (1, ASYNC, "disk full")
+    why = "Could not materialize checkpoint 1 for operator sums (1/1)#0: disk full"
+    assert (decline.checkpoint_id, decline.reason.name, decline.detail) == (1, ASYNC, why)
     assert task.machine.state is ExecutionState.RUNNING
     task.barrier(2, 0)
     task.write(2)

@@ -33,7 +33,7 @@ from kit.protocol.snapshots import SnapshotPart
 from kit.protocol.tasks import ExecutionState, TaskRestore
 from kit.protocol.words import Word
 from kit.state.operator_state import TaskStateSnapshot
-from kit.task.stream_task import PROCESSING_TIME_TIMER
+from kit.task.processing_timer import PROCESSING_TIME_TIMER
 from tests.task.harness import SCHEMA, SUSPEND, TaskHarness, buffer, fan_in
 from tests.task.slot_harness import SlotHarness, unaligned_job
 
@@ -316,6 +316,7 @@ def test_a_checkpoint_whose_writing_fails_is_declined_with_its_text(part: str, t
     (decline,) = task.take(DeclineCheckpoint)
     assert decline.reason.name == "CHECKPOINT_ASYNC_EXCEPTION"
     assert decline.detail.endswith(TEXT)
+    assert decline.detail.startswith("Could not materialize checkpoint 1 for operator sums (1/1)#0: ")
 
 
 @pytest.mark.flink("StreamTaskTest.testUncaughtExceptionInAsynchronousCheckpointingOperation")

@@ -142,6 +142,7 @@ def test_snapshots_that_are_being_written_are_reported_before_the_task_leaves() 
     assert not is_finished(task)
     task.write(1)
     assert [ack.checkpoint_id for ack in task.acknowledged()] == [1]
+    task.run()
     assert is_finished(task)
 
 
@@ -169,6 +170,7 @@ def test_a_task_stays_until_those_downstream_have_processed_its_buffers() -> Non
     task.no_more_splits()
     assert not is_finished(task)
     task.give_credits(1)
+    task.run()
     assert is_finished(task)
 
 

@@ -13,7 +13,7 @@ from kit.channel.channel_state_requests import WriteInputRequest, WriteOutputReq
 from kit.channel.record_writer import RecordWriter
 from kit.connectors import CollectionSource, CollectSink
 from kit.graph.settings import CheckpointConfig
-from kit.protocol.commands import SendElement, SubmitChannelState
+from kit.protocol.commands import SendElement
 from kit.protocol.elements import (
     Buffer,
     CheckpointBarrier,
@@ -26,6 +26,7 @@ from kit.protocol.elements import (
     Watermark,
 )
 from kit.protocol.events import CreditReceived, ElementReceived, ProcessInput, TimerFired
+from kit.protocol.messages import SubmitChannelState
 from kit.protocol.options import AlignmentType
 from kit.protocol.words import ProtocolError
 from kit.task.stream_task import ALIGNMENT_TIMEOUT

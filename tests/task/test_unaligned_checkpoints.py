@@ -13,7 +13,7 @@ from kit.channel.channel_state_writer import ChannelStateWriteResult
 from kit.connectors import CollectionSource, CollectSink
 from kit.graph.settings import CheckpointConfig
 from kit.operators import sum_
-from kit.protocol.commands import ScheduleTimer, SendElement, SubmitChannelState, WriteSnapshot
+from kit.protocol.commands import ScheduleTimer, SendElement, WriteSnapshot
 from kit.protocol.elements import (
     MAX_WATERMARK_MS,
     Buffer,
@@ -23,7 +23,7 @@ from kit.protocol.elements import (
     Watermark,
 )
 from kit.protocol.events import EffectsFailed, ProcessInput, SnapshotFailed, TimerFired
-from kit.protocol.messages import CancelTask, NotifyCheckpointComplete, ReportCheckpointMetrics
+from kit.protocol.messages import CancelTask, NotifyCheckpointComplete, ReportCheckpointMetrics, SubmitChannelState
 from kit.protocol.options import AlignmentType
 from kit.protocol.tasks import ExecutionState, TaskRestore
 from kit.state.operator_state import EMPTY_SUBTASK_STATE, OperatorSubtaskState, TaskStateSnapshot

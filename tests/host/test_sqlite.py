@@ -1,0 +1,87 @@
+"""The durable store in a SQLite database, shared by jobs and drivers, and a database that cannot be used."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from threading import Thread
+
+import pytest
+
+from kit.host import sqlite
+from kit.host.sqlite import SqliteRecords
+from kit.host.storage import CheckpointStorage
+from kit.host.store_errors import InconsistentStoreError, StoreError
+from kit.host.stores import DurableStore, Records, open_store
+from tests.host.contract import StoreContract, stored
+
+JOB = "0" * 32
+
+
+class TestSqlite(StoreContract):
+    """A database for each test."""
+
+    @pytest.fixture
+    def records(self, tmp_path: Path) -> Records:
+        return SqliteRecords(str(tmp_path / "new" / "kit.db"), JOB)
+
+
+def test_jobs_share_a_database_and_see_their_own_records_only(tmp_path: Path) -> None:
+    setting = f"sqlite://{tmp_path}/kit.db"
+    one, other = (open_store(setting, CheckpointStorage("/c", job * 32)) for job in "0a")
+    for store in (one, other):
+        store.begin(recover=False)
+    one.add(stored(12))
+    assert (one.next_id(), other.next_id()) == (1, 1)
+    assert other.checkpoints() == []
+    with closing(sqlite3.connect(tmp_path / "kit.db")) as database:
+        names = database.execute("SELECT name FROM records WHERE job = ?", (JOB,)).fetchall()
+    assert sorted(names) == [("checkpointID",), ("checkpoints/0000000000000000012",), ("run",)]
+
+
+def test_drivers_at_once_never_get_the_same_id(tmp_path: Path) -> None:
+    given: list[int] = []
+
+    def take() -> None:
+        store = DurableStore(SqliteRecords(str(tmp_path / "kit.db"), JOB))
+        given.extend(store.next_id() for _ in range(20))
+
+    threads = [Thread(target=take) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(given) == list(range(1, 61))
+
+
+def test_a_database_that_another_process_holds_is_one_clear_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sqlite, "PATIENCE_S", 0.05)
+    store = DurableStore(SqliteRecords(str(tmp_path / "kit.db"), JOB))
+    store.add(stored(1))
+    with closing(sqlite3.connect(tmp_path / "kit.db", isolation_level=None)) as other:
+        other.execute("BEGIN EXCLUSIVE")
+        with pytest.raises(StoreError, match=rf"sqlite://{tmp_path}/kit.db: database is locked"):
+            store.checkpoints()
+        with pytest.raises(InconsistentStoreError, match="whether it was written is unknown"):
+            store.add(stored(2))
+        other.execute("ROLLBACK")
+    assert store.checkpoints() == [stored(1)]
+
+
+def test_a_file_that_is_no_database_is_left_alone(tmp_path: Path) -> None:
+    mine = tmp_path / "kit.db"
+    mine.write_text("my notes " * 100)
+    with pytest.raises(StoreError, match="file is not a database"):
+        DurableStore(SqliteRecords(str(mine), JOB)).begin(recover=True)
+    assert mine.read_text() == "my notes " * 100
+
+
+def test_what_cannot_be_read_changes_nothing(tmp_path: Path) -> None:
+    records = SqliteRecords(str(tmp_path / "kit.db"), JOB)
+    records.write("checkpointID", b"many")
+    with pytest.raises(StoreError, match="the counter of checkpoint ids holds b'many', which is no number"):
+        DurableStore(records).next_id()
+    assert records.read("checkpointID") == b"many"

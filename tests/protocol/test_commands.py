@@ -1,0 +1,135 @@
+"""Commands are contracts: each says which duty it is, what may answer it, and what it says when it fails."""
+
+from __future__ import annotations
+
+import inspect
+import pydoc
+import re
+from dataclasses import MISSING, Field, fields
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kit.channel.slot_channel_state import SlotChannelState
+from kit.job.job_master import JobMaster
+from kit.protocol import commands, messages
+from kit.protocol.commands import CancelSnapshot, DiscardState, ReadSplit, RemoveStored, WriteSnapshot
+from kit.protocol.duties import Command, Duty, by_command, check_answer
+from kit.protocol.events import MetadataFailed, SnapshotFailed, SplitRead, SplitReadFailed, StateDiscarded
+from kit.protocol.reasons import CheckpointException, CheckpointFailureReason
+from kit.protocol.vocabulary import COMMANDS
+from kit.protocol.words import ProtocolError
+from kit.task.stream_task import StreamTask
+
+MACHINES = (JobMaster, StreamTask, SlotChannelState)
+ASYNC = CheckpointFailureReason.CHECKPOINT_ASYNC_EXCEPTION
+
+
+def named(command: type[Command]) -> str:
+    return command.__name__
+
+
+def made(command: type[Command]) -> Command:
+    """A command with something in each field that must be given."""
+    given: dict[str, Any] = {field.name: value_for(field) for field in fields(command) if is_needed(field)}
+    return command(**given)
+
+
+def is_needed(field: Field[Any]) -> bool:
+    return field.default is MISSING and field.default_factory is MISSING
+
+
+def value_for(field: Field[Any]) -> Any:
+    if str(field.type).startswith("int"):
+        return 3
+    return {"id": "split"} if field.name == "split" else "text"
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=named)
+def test_every_command_has_one_duty(command: type[Command]) -> None:
+    assert isinstance(command.duty, Duty)
+
+
+def test_the_vocabulary_has_every_command_of_the_protocol() -> None:
+    found = {
+        word
+        for module in (commands, messages)
+        for _, word in inspect.getmembers(module, inspect.isclass)
+        if issubclass(word, Command) and word is not Command
+    }
+    assert set(COMMANDS) == found
+
+
+def test_every_duty_is_some_command_s() -> None:
+    assert {command.duty for command in COMMANDS} == set(Duty)
+
+
+@pytest.mark.parametrize("command", [each for each in COMMANDS if each.answers], ids=named)
+def test_every_answer_is_known_to_a_machine_and_shown_to_who_asks_for_help(command: type[Command]) -> None:
+    knows = {name for machine in MACHINES for name in machine.known_events()}
+    assert {answer.__name__ for answer in command.answers} <= knows
+    shown = re.sub(r"[\x08].", "", pydoc.render_doc(command))
+    assert re.search("Answer: .*" + ".*".join(answer.__name__ for answer in command.answers), shown)
+    assert shown.count("Answer: ") == 1
+
+
+TAKES_ITS_TIME = [each for each in COMMANDS if each.duty in (Duty.WORK, Duty.READ_ROWS) and each.answers]
+TAKES_ITS_TIME.remove(commands.ScheduleCoordinatorCheckpoint)  # nothing is read or written for it
+
+
+@pytest.mark.parametrize("command", TAKES_ITS_TIME, ids=named)
+def test_what_takes_its_time_says_so_when_it_fails(command: type[Command]) -> None:
+    asked = made(command)
+    answer = asked.failed(OSError("disk full"))
+    assert type(answer) in command.answers
+    assert "disk full" in repr(answer)
+    check_answer(asked, answer)
+    common = {field.name for field in fields(asked)} & {field.name for field in fields(answer)}  # type: ignore[arg-type]
+    assert {name: getattr(answer, name) for name in common} == {name: getattr(asked, name) for name in common}
+
+
+def test_a_failure_of_the_world_speaks_for_itself_and_another_is_named() -> None:
+    command = commands.WriteMetadata(checkpoint_id=3, location="", data=b"")
+    assert command.failed(OSError("disk full")) == MetadataFailed(checkpoint_id=3, error="disk full")
+    assert command.failed(KeyError("k")) == MetadataFailed(checkpoint_id=3, error="KeyError: 'k'")
+
+
+def test_a_snapshot_s_reason_stays_a_reason() -> None:
+    command = WriteSnapshot(checkpoint_id=3, location="", subtask=0, parts=(), effects=())
+    assert command.failed(KeyError("k")) == SnapshotFailed(checkpoint_id=3, reason=ASYNC, error="KeyError: 'k'")
+    why = CheckpointException(CheckpointFailureReason.IO_EXCEPTION, "no room")
+    assert command.failed(why) == SnapshotFailed(
+        checkpoint_id=3, reason=CheckpointFailureReason.IO_EXCEPTION, error="no room"
+    )
+
+
+def test_input_that_does_not_parse_is_not_read_again() -> None:
+    command = ReadSplit(operator_id="a", split={"id": "x"}, position=0, max_rows=1)
+    assert command.failed(ValueError("no")) == SplitReadFailed(split_id="x", error="no", recoverable=False)
+    assert command.failed(OSError("no")) == SplitReadFailed(split_id="x", error="no")
+
+
+def test_where_nobody_waits_nothing_is_answered() -> None:
+    assert RemoveStored(checkpoint_id=1).failed(OSError("no")) is None
+    assert CancelSnapshot(checkpoint_id=3).failed(KeyError("k")) is None
+    assert DiscardState(paths=()).failed(OSError("no")) is None
+    discarded = StateDiscarded(checkpoint_id=1, error="no")
+    assert DiscardState(paths=(), location="x", checkpoint_id=1).failed(OSError("no")) == discarded
+
+
+def test_an_answer_that_is_not_declared_is_refused() -> None:
+    command = WriteSnapshot(checkpoint_id=3, location="", subtask=0, parts=(), effects=())
+    answer = SplitRead(split_id="", batch=None, position=0, finished=True)
+    with pytest.raises(ProtocolError, match="WriteSnapshot was answered with SplitRead; its answers are Snap"):
+        check_answer(command, answer)
+
+
+def test_a_table_of_duties_is_spread_over_the_commands() -> None:
+    table = by_command({Duty.STOP_WORK: "stop"}, COMMANDS)
+    assert table == {CancelSnapshot: "stop", commands.CancelChannelStateFile: "stop"}
+
+
+def test_no_docstring_promises_an_answer_beside_the_declaration() -> None:
+    source = Path(inspect.getfile(commands)).read_text() + Path(inspect.getfile(messages)).read_text()
+    assert "Answer: " not in source
