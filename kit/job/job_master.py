@@ -472,6 +472,7 @@ class JobMaster(Machine):
     @handles(events.RequestCancel)
     def _cancel(self, event: events.RequestCancel) -> None:
         if self.phase is Phase.STARTING:
+            self.checkpoints.shut_down(JobStatus.CREATED.name)
             self._enter(JobEvent.CANCEL)
         elif self.ending_as is None:
             self.checkpoints.stop_checkpoint_scheduler()

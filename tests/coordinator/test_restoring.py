@@ -98,6 +98,23 @@ def test_statistics_take_note() -> None:
     assert (stats.restored.checkpoint_id, stats.restored.path) == (7, "old/chk-7")
 
 
+def test_a_restore_counts_only_once_its_state_is_assigned() -> None:
+    job = Harness(hooks=["mail"])
+    job.coordinator.restore.add_savepoint(snapshot("a", hooks=("mail",)), location="old", path="old/_metadata")
+    assert job.coordinator.restore.latest() is not None
+    assert job.coordinator.statistics.counts.restored == 0
+    assert job.take(commands.RestoreMasterHooks) == []
+    job.restore()
+    assert job.coordinator.statistics.counts.restored == 1
+
+
+def test_a_job_that_must_begin_from_a_checkpoint_is_refused_when_there_is_none() -> None:
+    job = Harness(hooks=["mail"])
+    with pytest.raises(ValueError, match="No completed checkpoint available"):
+        job.coordinator.restore.latest(error_if_no_checkpoint=True)
+    assert job.emitted == []
+
+
 @pytest.mark.flink(
     "CheckpointCoordinatorTest.testResetCalledInRegionRecovery",
     "CheckpointCoordinatorMasterHooksTest.testHookReset",
