@@ -119,8 +119,7 @@ class World:
         self.agenda.advance(self.at_ms)
 
     def _perform_message(self, action: Action) -> None:
-        sender = action.detail.rpartition(" from ")[2]
-        message = self.agenda.take_message(sender, action.subject)
+        message = self.agenda.take_message(action.sender, action.subject)
         if action.subject == JOB:
             self.deliver(self.master, *message)
             return
