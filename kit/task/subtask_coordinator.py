@@ -23,7 +23,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from enum import Enum
 from typing import Protocol
 
 from kit.channel.channel_state_writer import ChannelStateWriter, ChannelStateWriteResult
@@ -53,14 +52,6 @@ WriteAnswer = SnapshotWritten | SnapshotFailed | ChannelStateWritten | ChannelSt
 """What the host says of the asynchronous part."""
 
 
-class AsyncState(Enum):
-    """Where the asynchronous part of a snapshot stands (`AsyncCheckpointState`)."""
-
-    RUNNING = "RUNNING"
-    COMPLETED = "COMPLETED"
-    DISCARDED = "DISCARDED"
-
-
 @dataclass(frozen=True, slots=True)
 class Finished:
     """How much of a task is over: its operators have seen all input, or had already before it was restored."""
@@ -83,7 +74,6 @@ class AsyncCheckpoint:
     tail: str
     effects: tuple[Effect, ...]
     written: SnapshotWritten | None = None
-    state: AsyncState = AsyncState.RUNNING
 
     @property
     def complete(self) -> bool:
@@ -260,7 +250,6 @@ class SubtaskCheckpointCoordinator:
         if not running.complete:
             return
         del self._running[running.checkpoint_id]
-        running.state = AsyncState.COMPLETED
         state = _reported_state(running)
         assert running.written is not None
         metrics = running.metrics
@@ -283,7 +272,6 @@ class SubtaskCheckpointCoordinator:
     def _discard(self, running: AsyncCheckpoint) -> None:
         """Give up what is being written, and have what was written removed."""
         del self._running[running.checkpoint_id]
-        running.state = AsyncState.DISCARDED
         self._open_inputs.discard(running.checkpoint_id)
         if running.written is None:
             self._task.emit(CancelSnapshot(checkpoint_id=running.checkpoint_id))
