@@ -19,7 +19,7 @@ from tests.house.files import ROOT
 
 PAGE = ROOT / "docs" / "state-machines.md"
 TABLES: Mapping[str, Transitions[Any]] = {
-    "A job": status.TRANSITIONS,
+    "A job": status.PHASES,
     "A checkpoint": checkpoint_state.TRANSITIONS,
     "A task": tasks.TRANSITIONS,
     "A barrier handler that aligns, overtakes, or does one after the other": barrier_states.TRANSITIONS,
