@@ -69,6 +69,7 @@ from kit.operators import (
 from kit.protocol.properties import RetentionPolicy
 
 if TYPE_CHECKING:
+    from kit.glossary import where
     from kit.lab import Lab
     from kit.protocol.trace import Trace
     from kit.spark import SparkJob, create_session, running
@@ -79,6 +80,7 @@ _LAZY = {
     "Trace": "kit.protocol.trace",
     "create_session": "kit.spark",
     "running": "kit.spark",
+    "where": "kit.glossary",
 }
 
 
@@ -174,4 +176,5 @@ __all__ = [
     "min_",
     "running",
     "sum_",
+    "where",
 ]

@@ -48,6 +48,8 @@ class CheckpointRestore:
 
         `path` is its `_metadata`, in the directory `location`. A durable store is asked to remember it too. Raises
         `kit.restore.errors.FinishedOperatorsError` when the program was changed around operators that had finished.
+
+        Flink: `CheckpointCoordinator.restoreSavepoint`.
         """
         self._check_finished(metadata)
         completed = self._completed(metadata, claim_mode, location, path)
@@ -157,6 +159,8 @@ class CheckpointRestore:
 
         Master hooks are given their state, or are reset. Raises ProtocolError after shutdown and while a checkpoint is
         being stored (wait for its end first), ValueError for hook state that no hook takes.
+
+        Flink: `restoreLatestCheckpointedStateToAll` and `restoreLatestCheckpointedState`.
         """
         if self._ledger.is_shut_down:
             raise ProtocolError("the checkpoint coordinator is shut down")

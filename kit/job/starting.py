@@ -50,7 +50,7 @@ class JobStart:
 
     @property
     def allow_non_restored_state(self) -> bool:
-        """Whether state may be left behind that no operator wants."""
+        """Whether state may be left behind that no operator wants. Flink: `allowNonRestoredState`."""
         return self.event is not None and self.event.allow_non_restored_state
 
     def begin(self, event: StartJob, sources: Iterable[str]) -> None:
@@ -95,7 +95,10 @@ class JobStart:
         self._emit(remove_orphans(self._checkpoints.store.checkpoints, stored))
 
     def on_resolved(self, event: SnapshotResolved) -> None:
-        """The snapshot at `restore_path` becomes the latest checkpoint. Raises ValueError when it does not fit."""
+        """The snapshot at `restore_path` becomes the latest checkpoint. Raises ValueError when it does not fit.
+
+        Flink: `tryRestoreExecutionGraphFromSavepoint`.
+        """
         assert self.event is not None
         self.awaited.discard(SNAPSHOT)
         try:

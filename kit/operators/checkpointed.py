@@ -97,7 +97,10 @@ class FunctionInitializationContext:
 
 
 class FunctionSnapshotContext:
-    """What `snapshot_state` is given: `checkpoint_id`, the checkpoint that is being taken."""
+    """What `snapshot_state` is given: `checkpoint_id`, the checkpoint that is being taken.
+
+    Flink: `FunctionSnapshotContext`, implemented by `StateSnapshotContextSynchronousImpl`.
+    """
 
     def __init__(self, checkpoint_id: int) -> None:
         self.checkpoint_id = checkpoint_id
