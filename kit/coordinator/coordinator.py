@@ -217,7 +217,10 @@ class CheckpointCoordinator:
             self.ledger.note("RequestQueued", request=request.label, position=position, pending=len(self.pending))
 
     def _start_requests(self) -> None:
-        """Start the next request, if one may start now; the one after it as well if it fails at once."""
+        """Start the next request, if one may start now; the one after it as well if it fails at once.
+
+        Flink: `executeQueuedRequest`; in 1.11 `resumePeriodicTriggering` after a checkpoint has ended.
+        """
         while not self.ledger.is_shut_down:
             request = self.decider.choose(
                 now_ms=self._context.at,

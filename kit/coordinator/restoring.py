@@ -161,6 +161,9 @@ class CheckpointRestore:
         being stored (wait for its end first), ValueError for hook state that no hook takes.
 
         Flink: `restoreLatestCheckpointedStateToAll` and `restoreLatestCheckpointedState`.
+
+        Flink's `errorIfNoCheckpoint` ("No completed checkpoint available") has no twin: who asks for a checkpoint to go
+        back to says which, and is told when it is not there.
         """
         if self._ledger.is_shut_down:
             raise ProtocolError("the checkpoint coordinator is shut down")

@@ -23,7 +23,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from enum import Enum
 from typing import Protocol
 
 from kit.channel.channel_state_writer import ChannelStateWriter, ChannelStateWriteResult
@@ -51,14 +50,6 @@ OUTPUT_ALIGNMENT_TIMER = "output-alignment-timeout"
 ABORT_NOTICE = "it was aborted by the coordinator"
 WriteAnswer = SnapshotWritten | SnapshotFailed | ChannelStateWritten | ChannelStateFailed
 """What the host says of the asynchronous part."""
-
-
-class AsyncState(Enum):
-    """Where the asynchronous part of a snapshot stands (`AsyncCheckpointState`)."""
-
-    RUNNING = "RUNNING"
-    COMPLETED = "COMPLETED"
-    DISCARDED = "DISCARDED"
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +80,6 @@ class AsyncCheckpoint:
     tail: str
     effects: tuple[Effect, ...]
     written: SnapshotWritten | None = None
-    state: AsyncState = AsyncState.RUNNING
 
     @property
     def complete(self) -> bool:
@@ -274,6 +264,7 @@ class SubtaskCheckpointCoordinator:
             self._decline_unwritten(checkpoint_id, CheckpointFailureReason.CHECKPOINT_ASYNC_EXCEPTION, str(error))
 
     def _decline_unwritten(self, checkpoint_id: int, reason: CheckpointFailureReason, error: str) -> None:
+        """The asynchronous part failed: decline. Flink: `AsyncCheckpointRunnable.handleExecutionException`."""
         what = f"Could not materialize checkpoint {checkpoint_id} for operator {self._task.display_name}"
         self.decline(checkpoint_id, reason, f"{what}: {error}")
 
@@ -285,7 +276,6 @@ class SubtaskCheckpointCoordinator:
         if not running.complete:
             return
         del self._running[running.checkpoint_id]
-        running.state = AsyncState.COMPLETED
         state = _reported_state(running)
         assert running.written is not None
         metrics = running.metrics
@@ -308,7 +298,6 @@ class SubtaskCheckpointCoordinator:
     def _discard(self, running: AsyncCheckpoint) -> None:
         """Give up what is being written, and have what was written removed. Flink: `cancelAsyncCheckpointRunnable`."""
         del self._running[running.checkpoint_id]
-        running.state = AsyncState.DISCARDED
         self._open_inputs.discard(running.checkpoint_id)
         if running.written is None:
             self._task.emit(CancelSnapshot(checkpoint_id=running.checkpoint_id))

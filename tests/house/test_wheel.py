@@ -6,13 +6,20 @@ import os
 import subprocess
 import sys
 import sysconfig
+import tomllib
 import venv
+from importlib.metadata import packages_distributions
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
 
-from tests.house.files import ROOT, tracked
+from tests.house.files import ROOT, read, shipped, tracked
+from tests.house.rules import names_in
 from tests.house.test_readme import IN_THE_LAB
+
+COMES_WITH = {"IPython": "anywidget", "traitlets": "anywidget"}
+"""What a dependency that we declare cannot be without."""
 
 
 @pytest.fixture(scope="module")
@@ -56,3 +63,19 @@ def test_the_wheel_has_what_is_no_python(python: Path, tmp_path: Path) -> None:
     shipped = [name for name in tracked() if name.startswith(("kit/", "widgets/")) and not name.endswith(".py")]
     assert shipped != []
     assert [name for name in shipped if not (installed / name).is_file()] == []
+
+
+def declared(lines: list[str]) -> set[str]:
+    """The packages of some requirements."""
+    return {Requirement(line).name.lower() for line in lines}
+
+
+def test_what_the_wheel_asks_for_is_imported_and_what_it_imports_is_asked_for() -> None:
+    project = tomllib.loads(read("pyproject.toml"))["project"]
+    always, extras = declared(project["dependencies"]), declared(project["optional-dependencies"]["zookeeper"])
+    tops = {name.partition(".")[0] for path in shipped() for _, name in names_in(path, read(path)).imported}
+    others = tops - {"kit", "widgets"} - set(sys.stdlib_module_names)
+    packages = packages_distributions()
+    imported = {COMES_WITH.get(top, packages[top][0].lower()) for top in others}
+    assert sorted(always - imported) == [], "imported nowhere: no dependency of the wheel"
+    assert sorted(imported - always - extras) == [], "imported, and not declared"
