@@ -123,7 +123,6 @@ class JobMaster(Machine):
 
     @handles(events.SnapshotResolved, events.OrphansRemoved)
     def _go_on_starting(self, event: Word) -> None:
-        """Go on once all answers are there. Flink: `createAndRestoreExecutionGraph`."""
         if self.status is JobStatus.CREATED:
             try:
                 self._start.take(event)
@@ -150,10 +149,7 @@ class JobMaster(Machine):
     # --- deploying ------------------------------------------------------------------------------------------------
 
     def _begin_restore(self) -> None:
-        """Go back to the latest checkpoint, or to nothing: hooks first, then the tasks.
-
-        Flink: `SchedulerBase.restoreState`.
-        """
+        """Go back to the latest checkpoint, or to nothing: hooks first, then the tasks (`SchedulerBase.restoreState`)."""
         try:
             self._restoring = self.checkpoints.restore.latest(
                 allow_non_restored_state=self._start.allow_non_restored_state
@@ -206,10 +202,7 @@ class JobMaster(Machine):
             self.emit(DeployTask(task=task, attempt=self.epoch, restore=restore, recovers_channels=recovers_channels))
 
     def _begin_coordinators(self, latest: CompletedCheckpoint | None) -> bool:
-        """Let the operator coordinators begin from the checkpoint; False when one of them cannot at the very start.
-
-        Flink: `restoreStateToCoordinators`.
-        """
+        """Let the operator coordinators begin from the checkpoint; False when one of them cannot at the very start."""
         self.coordinators.deploy(latest, self.graph.parallelism)
         if self.epoch == 1 and self._failure is not None:
             self._workers, self.tasks = Workers.NONE, TaskTable()

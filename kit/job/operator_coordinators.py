@@ -278,7 +278,10 @@ class OperatorCoordinators:
         return [each.operator_id for each in self._holders.values() if each.coordinator.needs_splits]
 
     def deploy(self, latest: CompletedCheckpoint | None, parallelism: Mapping[str, int]) -> None:
-        """The job is about to be deployed from this checkpoint, or from nothing."""
+        """The job is about to be deployed from this checkpoint, or from nothing.
+
+        Flink: `restoreStateToCoordinators`.
+        """
         for holder in self._holders.values():
             state = None if latest is None else _coordinator_state(latest, holder.operator_id)
             checkpoint_id = NO_CHECKPOINT if latest is None else latest.checkpoint_id

@@ -77,7 +77,10 @@ class JobStart:
             self._emit(ResolveSnapshot(path=event.restore_path))
 
     def take(self, event: Word) -> None:
-        """One of the answers in `ANSWERS`. Raises ValueError when the job cannot begin with it."""
+        """One of the answers in `ANSWERS`. Raises ValueError when the job cannot begin with it.
+
+        With the last one the job can be deployed: Flink's `createAndRestoreExecutionGraph`.
+        """
         ANSWERS[type(event)](self, event)
 
     def on_recovered(self, event: CheckpointsRecovered) -> None:
