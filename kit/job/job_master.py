@@ -149,7 +149,7 @@ class JobMaster(Machine):
     # --- deploying ------------------------------------------------------------------------------------------------
 
     def _begin_restore(self) -> None:
-        """Go back to the latest checkpoint, or to nothing: hooks first, then the tasks (`SchedulerBase.restoreState`)."""
+        """Go back to the latest checkpoint, or to nothing: hooks first, then tasks (`SchedulerBase.restoreState`)."""
         try:
             self._restoring = self.checkpoints.restore.latest(
                 allow_non_restored_state=self._start.allow_non_restored_state

@@ -391,10 +391,7 @@ class StreamTask(Machine):
 
     @handles(TriggerTaskCheckpoint)
     def _trigger_checkpoint(self, message: TriggerTaskCheckpoint) -> None:
-        """The JobMaster wants a checkpoint of a source, or of what a channel will not bring a barrier of.
-
-        Flink: `Task.triggerCheckpointBarrier` and `StreamTask.triggerCheckpointAsync`.
-        """
+        """The JobMaster asks for a checkpoint: no barrier will (`triggerCheckpointBarrier`, `triggerCheckpointAsync`)."""
         barrier = CheckpointBarrier(message.checkpoint_id, message.timestamp_ms, message.options)
         if not self.is_running:
             self._decline_not_running(message.checkpoint_id)
@@ -427,10 +424,7 @@ class StreamTask(Machine):
         self.checkpoints.all_barriers_received(checkpoint_id)
 
     def trigger_checkpoint_on_barrier(self, barrier: CheckpointBarrier, metrics: CheckpointMetricsBuilder) -> None:
-        """The barrier handler says that the checkpoint is to be taken now.
-
-        Flink: `StreamTask.triggerCheckpointOnBarrier`.
-        """
+        """The barrier handler says that the checkpoint is to be taken now (`triggerCheckpointOnBarrier`)."""
         if barrier.options.snapshot_type.is_synchronous:
             self._final.stop_with(barrier.checkpoint_id)
         self._perform_checkpoint(barrier, metrics)
@@ -447,10 +441,7 @@ class StreamTask(Machine):
         )
 
     def _perform_checkpoint(self, barrier: CheckpointBarrier, metrics: CheckpointMetricsBuilder) -> None:
-        """Take the checkpoint; a task that does not run tells those downstream that no barrier will come.
-
-        Flink: `StreamTask.performCheckpoint`.
-        """
+        """Take the checkpoint now (`performCheckpoint`)."""
         if self._operators_finished:
             self._final.begin(barrier.checkpoint_id)
         self.checkpoints.checkpoint_state(
