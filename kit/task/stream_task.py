@@ -391,7 +391,7 @@ class StreamTask(Machine):
 
     @handles(TriggerTaskCheckpoint)
     def _trigger_checkpoint(self, message: TriggerTaskCheckpoint) -> None:
-        """The JobMaster asks for a checkpoint: no barrier will (`triggerCheckpointBarrier`, `triggerCheckpointAsync`)."""
+        """The JobMaster asks for it, as no barrier will (`triggerCheckpointBarrier`, `triggerCheckpointAsync`)."""
         barrier = CheckpointBarrier(message.checkpoint_id, message.timestamp_ms, message.options)
         if not self.is_running:
             self._decline_not_running(message.checkpoint_id)
