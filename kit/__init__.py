@@ -69,6 +69,7 @@ from kit.operators import (
 from kit.protocol.properties import RetentionPolicy
 
 if TYPE_CHECKING:
+    from kit.coordinator import MasterHook
     from kit.glossary import where
     from kit.lab import Lab
     from kit.protocol.trace import Trace
@@ -76,6 +77,7 @@ if TYPE_CHECKING:
 
 _LAZY = {
     "Lab": "kit.lab",
+    "MasterHook": "kit.coordinator",
     "SparkJob": "kit.spark",
     "Trace": "kit.protocol.trace",
     "create_session": "kit.spark",
@@ -145,6 +147,7 @@ __all__ = [
     "ListStateDescriptor",
     "MapState",
     "MapStateDescriptor",
+    "MasterHook",
     "NoRestart",
     "OperatorListState",
     "OperatorStates",
