@@ -29,7 +29,9 @@ SHADES = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#8a
 
 _KINDS = {
     "keyed": "keyed state, by key group",
+    "raw keyed": "raw keyed state, by key group",
     "operator": "operator state, by list entry",
+    "raw operator": "raw operator state, by partition",
     "in flight, input": "buffers in flight that had arrived",
     "in flight, output": "buffers in flight that had not been sent",
 }
@@ -67,8 +69,9 @@ def restores_table(trace: Trace) -> pd.DataFrame:
 def redistribution(run: Any) -> pd.DataFrame:
     """One row per restore, operator, new subtask and kind of state, of a Lab, a SparkJob or a Trace.
 
-    Columns: epoch, checkpoint_id, operator, task, kind ("keyed", "operator", "in flight, input" or "in flight,
-    output"), from (list of old subtask indices), first_group and last_group (Int64; for keyed state), entries, bytes.
+    Columns: epoch, checkpoint_id, operator, task, kind ("keyed", "raw keyed", "operator", "raw operator", "in flight,
+    input" or "in flight, output"), from (list of old subtask indices), first_group and last_group (Int64; for keyed
+    state), entries, bytes.
     """
     rows = []
     for restore in restores_of(run):
@@ -125,7 +128,9 @@ def _operator(
     name = fit(f"{operator}: {what}", 600, 12, bold=True)
     parts = [f'<text x="{LEFT:g}" y="{y + 10:g}" class="vertex-title">{escape(name)}</text>']
     many = before.get(vertex, max(olds, default=0) + 1)
-    return parts + (_keyed(vertex, many, rows, y + 18) if kind == "keyed" else _listed(vertex, olds, rows, y + 18))
+    if rows[0]["key_groups"] is not None:
+        return parts + _keyed(vertex, many, rows, y + 18)
+    return parts + _listed(vertex, olds, rows, y + 18)
 
 
 def _shade(old: int) -> str:

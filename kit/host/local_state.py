@@ -32,8 +32,10 @@ from kit.restore.prioritized import PrioritizedOperatorSubtaskState
 from kit.state.errors import StorageError
 from kit.state.handles import FileStateHandle, StreamStateHandle
 from kit.state.operator_state import OperatorSubtaskState
+from kit.task.chain import MANAGED_KEYED, MANAGED_OPERATOR, RAW_KEYED, RAW_OPERATOR
 
 SLOT, CHECKPOINT = "slot-", "chk-"
+KINDS = (MANAGED_OPERATOR, MANAGED_KEYED, RAW_OPERATOR, RAW_KEYED)
 Read = tuple[Any, Any, bool]
 """A handle, the bytes behind it, and whether they are those of a copy."""
 
@@ -85,10 +87,9 @@ class LocalState:
     def alternatives(self, state: OperatorSubtaskState, checkpoint_id: int) -> PrioritizedOperatorSubtaskState:
         """What an operator may be restored from: `state`, which the JobMaster assigned, and before it copies of it."""
         there = dict(self._copies(checkpoint_id))
-        copy = OperatorSubtaskState(
-            managed_operator_state=tuple(_moved(state.managed_operator_state, there)),
-            managed_keyed_state=tuple(_moved(state.managed_keyed_state, there)),
-        )
+        names = [f"{kind}_state" for kind in KINDS]
+        moved: dict[str, Any] = {name: tuple(_moved(getattr(state, name), there)) for name in names}
+        copy = OperatorSubtaskState(**moved)
         return PrioritizedOperatorSubtaskState.of(state, [copy], checkpoint_id)
 
     def read(self, handle: StreamStateHandle) -> pa.Buffer | None:
@@ -135,16 +136,17 @@ class StateReader:
         self.from_local = 0
         """How many of the files read so far were copies."""
 
-    def managed(self, state: OperatorSubtaskState) -> tuple[list[tuple[Any, Any]], list[tuple[Any, Any]]]:
-        """The handles of an operator's own state and of its keyed state, as the JobMaster gave them, and their bytes.
+    def read(self, state: OperatorSubtaskState) -> Iterator[tuple[str, Any, Any]]:
+        """Kind, handle as the JobMaster gave it, and bytes of all that an operator keeps, managed and raw.
 
         Raises StorageError when not even the checkpoint's own files can be read.
         """
-        truth = state.managed_operator_state, state.managed_keyed_state
-        if self._local is None:
-            return self._read(truth[0], truth[0]), self._read(truth[1], truth[1])
-        choice = self._local.alternatives(state, self._checkpoint_id)
-        return self._first(truth[0], choice.managed_operator_state), self._first(truth[1], choice.managed_keyed_state)
+        choice = None if self._local is None else self._local.alternatives(state, self._checkpoint_id)
+        for kind in KINDS:
+            truth = getattr(state, f"{kind}_state")
+            alternatives = (truth,) if choice is None else getattr(choice, f"{kind}_state")
+            for handle, data in self._first(truth, alternatives):
+                yield kind, handle, data
 
     def _first(self, truth: Any, alternatives: Any) -> list[tuple[Any, Any]]:
         for alternative in alternatives[:-1]:

@@ -45,7 +45,7 @@ from kit.protocol.words import Word
 from kit.state.errors import StateError, StateRestoreError
 from kit.state.handles import ByteStreamStateHandle, KeyGroupsStateHandle, OperatorStreamStateHandle, StreamStateHandle
 from kit.state.operator_state import OperatorSubtaskState, TaskStateSnapshot
-from kit.task.chain import MANAGED_KEYED, MANAGED_OPERATOR
+from kit.task.chain import MANAGED_KEYED, RAW_KEYED
 
 
 class TaskFiles:
@@ -104,14 +104,12 @@ class TaskFiles:
         reader = StateReader(self._storage, self._local, command.restore.checkpoint_id)
         try:
             for operator_id, state in command.restore.state.subtask_states.items():
-                for foreign in state.managed_keyed_state:
+                for foreign in (*state.managed_keyed_state, *state.raw_keyed_state):
                     if not isinstance(foreign, KeyGroupsStateHandle):
                         raise StateRestoreError(
                             f"{foreign!r} was not written by the heap backend and cannot be read by it"
                         )
-                operator, keyed = reader.managed(state)
-                parts += [RestoredPart(operator_id, MANAGED_OPERATOR, handle, data) for handle, data in operator]
-                parts += [RestoredPart(operator_id, MANAGED_KEYED, handle, data) for handle, data in keyed]
+                parts += [RestoredPart(operator_id, *found) for found in reader.read(state)]
                 parts += self._channel_state(operator_id, state, streams)
         except (OSError, ValueError, StateError) as error:
             return StateReadFailed(error=f"checkpoint {command.restore.checkpoint_id} cannot be read: {error}")
@@ -178,7 +176,7 @@ class TaskFiles:
         is_file = not isinstance(stream, ByteStreamStateHandle)
         if self._local is not None and is_file and location == self._storage.location_for_checkpoint(checkpoint_id):
             self._local.store(command.subtask, checkpoint_id, part.file_name, data)
-        if part.kind == MANAGED_KEYED:
+        if part.kind in {MANAGED_KEYED, RAW_KEYED}:
             assert part.key_group_range is not None
             return KeyGroupsStateHandle(part.key_group_range, tuple(where), stream, part.file_name)
         return OperatorStreamStateHandle(where, stream)

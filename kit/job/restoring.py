@@ -22,7 +22,13 @@ from kit.restore.operator_id_pair import OperatorIDPair
 from kit.restore.shared_handles import SharedHandles
 from kit.restore.state_assignment import assign_states
 from kit.restore.topology import AssignmentEdge, AssignmentVertex
-from kit.state.handles import KeyGroupRange, KeyGroupsStateHandle, OperatorStreamStateHandle, StateObject
+from kit.state.handles import (
+    KeyedStateHandle,
+    KeyGroupRange,
+    KeyGroupsStateHandle,
+    OperatorStreamStateHandle,
+    StateObject,
+)
 from kit.state.operator_state import OperatorState, OperatorSubtaskState
 from kit.state.restored_state import RestoredSubtaskState
 
@@ -146,7 +152,12 @@ class _Origins:
         self._subtasks = {
             stream_of(handle): subtask
             for subtask, part in (state.subtask_states if state is not None else {}).items()
-            for handle in (*part.managed_operator_state, *part.managed_keyed_state)
+            for handle in (
+                *part.managed_operator_state,
+                *part.raw_operator_state,
+                *part.managed_keyed_state,
+                *part.raw_keyed_state,
+            )
         }
         self._shared: dict[int, tuple[_Total, frozenset[int]]] = {}
 
@@ -185,30 +196,35 @@ def stream_of(handle: Any) -> object:
 
 
 def _describe(state: OperatorSubtaskState, origins: _Origins) -> list[dict[str, Any]]:
-    rows: list[dict[str, Any]] = []
-    if state.managed_keyed_state:
-        ranges = [handle.key_group_range for handle in state.managed_keyed_state]
-        rows.append(
-            {
-                "kind": "keyed",
-                "from": origins.subtasks(state.managed_keyed_state),
-                "key_groups": [min(r.start for r in ranges), max(r.end for r in ranges)],
-                "entries": sum(_groups_with_data(handle) for handle in state.managed_keyed_state),
-                "bytes": sum(handle.state_size for handle in state.managed_keyed_state),
-            }
-        )
-    if state.managed_operator_state:
-        total = origins.total(state.managed_operator_state)
-        rows.append(
-            {
-                "kind": "operator",
-                "from": total.subtasks,
-                "key_groups": None,
-                "entries": total.entries,
-                "bytes": total.size_bytes,
-            }
-        )
-    return rows + list(_describe_in_flight(state))
+    keyed = {"keyed": state.managed_keyed_state, "raw keyed": state.raw_keyed_state}
+    operator = {"operator": state.managed_operator_state, "raw operator": state.raw_operator_state}
+    return [
+        *(_describe_keyed(kind, handles, origins) for kind, handles in keyed.items() if handles),
+        *(_describe_operator(kind, handles, origins) for kind, handles in operator.items() if handles),
+        *_describe_in_flight(state),
+    ]
+
+
+def _describe_keyed(kind: str, handles: Sequence[KeyedStateHandle], origins: _Origins) -> dict[str, Any]:
+    ranges = [handle.key_group_range for handle in handles]
+    return {
+        "kind": kind,
+        "from": origins.subtasks(handles),
+        "key_groups": [min(r.start for r in ranges), max(r.end for r in ranges)],
+        "entries": sum(_groups_with_data(handle) for handle in handles),
+        "bytes": sum(handle.state_size for handle in handles),
+    }
+
+
+def _describe_operator(kind: str, handles: Sequence[OperatorStreamStateHandle], origins: _Origins) -> dict[str, Any]:
+    total = origins.total(handles)
+    return {
+        "kind": kind,
+        "from": total.subtasks,
+        "key_groups": None,
+        "entries": total.entries,
+        "bytes": total.size_bytes,
+    }
 
 
 def _describe_in_flight(state: OperatorSubtaskState) -> Iterator[dict[str, Any]]:

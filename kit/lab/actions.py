@@ -22,7 +22,6 @@ class ActionKind(Enum):
     WAIT = "wait until {detail} ms"
     KILL = "kill worker {subject}"
     LOSE = "lose the next message to {subject}, an event of its operator's coordinator"
-    REQUEST = "{detail}"
 
     @property
     def text(self) -> str:
@@ -36,12 +35,15 @@ FAULTS = frozenset({ActionKind.KILL, ActionKind.LOSE})
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """One thing that may happen: `subject` is whom it happens to, `detail` says what, `number` tells equals apart."""
+    """One thing that may happen: `subject` is whom it happens to, `detail` says what, `number` tells equals apart;
+    `sender` is who sent the message that is delivered.
+    """
 
     kind: ActionKind
     subject: str
     detail: str = ""
     number: int = 0
+    sender: str = ""
 
     @property
     def key(self) -> str:

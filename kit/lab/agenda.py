@@ -85,7 +85,7 @@ class Agenda:
         if action.kind is ActionKind.WIRE:
             return action.number in self._wires
         if action.kind is ActionKind.MESSAGE:
-            return self.next_message(action.detail.rpartition(" from ")[2], action.subject) is not None
+            return self.next_message(action.sender, action.subject) is not None
         if action.kind is ActionKind.TIMER:
             return (action.subject, action.detail) in self._timers
         return action.number in self._io
@@ -96,7 +96,8 @@ class Agenda:
 
     def _message_action(self, number: int) -> Action:
         sender, receiver = way = self._ways[number]
-        return Action(ActionKind.MESSAGE, receiver, f"{type(self._mail[way][1][0].word).__name__} from {sender}")
+        message = type(self._mail[way][1][0].word).__name__
+        return Action(ActionKind.MESSAGE, receiver, f"{message} from {sender}", sender=sender)
 
     def _io_action(self, number: int) -> Action:
         machine, asked = self._io[number]

@@ -2,15 +2,15 @@
 
 `copy_of` does what `copy.deepcopy` does, for the kinds of object that a world is made of and a few times as fast: a
 large job has tens of thousands of channels, and the lab copies them again and again. Objects of other kinds, the
-user's among them, go through `copy.deepcopy`.
+user's among them, are taken apart as `copy.deepcopy` takes them apart, and their parts copied here.
 
-Arrow data and the protocol's values never change, so a copy refers to the same ones. `share_columns` makes
-`copy.deepcopy` do so as well.
+Arrow data and the protocol's values never change, so a copy refers to the same ones, wherever they are held.
 """
 
 from __future__ import annotations
 
 import copy
+import copyreg
 from collections import deque
 from collections.abc import Callable, Iterator
 from enum import Enum
@@ -71,20 +71,6 @@ def copy_of(value: T, memo: Memo) -> T:
     return cast(T, copier(value, memo) if known is None else known)
 
 
-def share_columns() -> None:
-    """Make `copy.deepcopy` keep Arrow objects as they are; its table goes by exact type, hence every one is listed."""
-    table: dict[type, object] = copy._deepcopy_dispatch  # type: ignore[attr-defined]
-    for kind in COLUMNS:
-        table.update(dict.fromkeys((kind, *_below(kind)), _itself))
-
-
-def _below(kind: type) -> Iterator[type]:
-    subclasses: list[type] = kind.__subclasses__()
-    for each in subclasses:
-        yield each
-        yield from _below(each)
-
-
 def _itself(value: T, memo: Memo) -> T:
     return value
 
@@ -137,6 +123,37 @@ def _by_itself(value: Any, memo: Memo) -> Any:
     return made
 
 
+def _taken_apart(value: Any, memo: Memo) -> Any:
+    """A copy by way of what `pickle` would write; what cannot be pickled is left to `copy.deepcopy`."""
+    reduce = copyreg.dispatch_table.get(type(value))
+    try:
+        parts = value.__reduce_ex__(4) if reduce is None else reduce(value)
+    except TypeError:
+        return copy.deepcopy(value, memo)
+    if isinstance(parts, str):
+        return value
+    memo.setdefault(id(memo), []).append(parts)  # what is in the memo by its address must not be freed
+    make, arguments, state, items, pairs = (*parts, None, None, None)[:5]
+    made = memo[id(value)] = make(*(copy_of(each, memo) for each in arguments))
+    if state is not None:
+        _set_state(made, copy_of(state, memo))
+    for item in items or ():
+        made.append(copy_of(item, memo))
+    for key, item in pairs or ():
+        made[copy_of(key, memo)] = copy_of(item, memo)
+    return made
+
+
+def _set_state(made: Any, state: Any) -> None:
+    if hasattr(made, "__setstate__"):
+        made.__setstate__(state)
+        return
+    in_dict, in_slots = state if isinstance(state, tuple) and len(state) == 2 else (state, None)
+    made.__dict__.update(in_dict or {})
+    for name, item in (in_slots or {}).items():
+        setattr(made, name, item)
+
+
 def _object(slots: tuple[str, ...]) -> Copier:
     """How to copy the objects of a class of ours: slot by slot, and what is in its dict."""
 
@@ -163,7 +180,7 @@ def _copier_for(kind: type) -> Copier:
     elif kind.__module__.startswith("kit.") and _is_plain(kind):
         copier = _object(tuple(_slots(kind)))
     else:
-        copier = copy.deepcopy
+        copier = _taken_apart
     _COPIERS[kind] = copier
     return copier
 

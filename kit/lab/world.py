@@ -22,7 +22,7 @@ from kit.job.job_master import JobMaster
 from kit.job.status import JobStatus
 from kit.lab.actions import Action, ActionKind
 from kit.lab.agenda import Agenda
-from kit.lab.copying import copy_of, share_columns
+from kit.lab.copying import copy_of
 from kit.lab.edge import LabEdge
 from kit.protocol.commands import (
     CancelTimer,
@@ -58,8 +58,6 @@ from kit.protocol.vocabulary import COMMANDS
 from kit.protocol.words import Envelope, Machine, Word
 from kit.task.stream_task import StreamTask
 from kit.task.unknown_task import answer_for_unknown_task
-
-share_columns()
 
 ACTION_MS = 1
 CHANNELS_CHECKED = 4
@@ -119,8 +117,7 @@ class World:
         self.agenda.advance(self.at_ms)
 
     def _perform_message(self, action: Action) -> None:
-        sender = action.detail.rpartition(" from ")[2]
-        message = self.agenda.take_message(sender, action.subject)
+        message = self.agenda.take_message(action.sender, action.subject)
         if action.subject == JOB:
             self.deliver(self.master, *message)
             return

@@ -23,6 +23,7 @@ import pyarrow as pa
 
 from kit.backend.heap import HeapKeyedStateBackend
 from kit.backend.operator_store import OperatorStateStore
+from kit.backend.raw_state import RawStateInputs, RawStateOutputs
 from kit.operators.coordinator import OperatorCoordinator, OperatorCoordinatorContext
 from kit.protocol.snapshots import Effect
 from kit.state.handles import KeyGroupRange
@@ -58,6 +59,10 @@ class OperatorContext(Protocol):
     output: Output
     operator_state: OperatorStateStore
     restored_checkpoint_id: int | None
+    raw_inputs: RawStateInputs
+    """To be read in `initialize_state`."""
+    raw_outputs: RawStateOutputs
+    """To be written in `snapshot_state`."""
 
     @property
     def keyed_state(self) -> HeapKeyedStateBackend:

@@ -29,13 +29,41 @@ What is in a state is in every checkpoint until it is taken out, so `snapshot_st
 keeps its states up to date. A union list grows with every restore unless `update` or `clear` is called: each subtask
 has all entries then, and would hand in all of them.
 
-Follows Flink's `CheckpointedFunction`, `FunctionInitializationContext` and `FunctionSnapshotContext`.
+A function whose state is better kept in a form of its own writes it as *raw state*, bytes that nobody else looks into:
+
+    def snapshot_state(self, context):
+        out = context.raw_operator_state_output        # a binary file
+        for sketch in self.sketches:
+            out.start_new_partition()                  # each may go to another subtask
+            out.write(struct.pack(">i", len(sketch)) + sketch)
+
+    def initialize_state(self, context):
+        self.sketches = []
+        for stream in context.raw_operator_state_inputs:
+            (size,) = struct.unpack(">i", stream.read(4))
+            self.sketches.append(stream.read(size))
+
+On a keyed stream there are `raw_keyed_state_output`, with `start_new_key_group(key_group)`, and
+`raw_keyed_state_inputs`, which gives pairs of key group and stream. A stream goes on behind its part, so what is
+written says how long it is. A function that was given raw state must ask for it, or the restore fails: the state would
+be in no checkpoint again.
+
+Follows Flink's `CheckpointedFunction`, `FunctionInitializationContext` and `FunctionSnapshotContext`; the raw state is
+that of `StateInitializationContext` and `StateSnapshotContext`, which Flink shows to operators only.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from kit.backend.descriptors import ListStateDescriptor, MapStateDescriptor
 from kit.backend.operator_store import BroadcastState, OperatorListState
+from kit.backend.raw_state import (
+    KeyGroupStatePartition,
+    RawKeyedStateOutput,
+    RawOperatorStateOutput,
+    RawStateStream,
+)
 from kit.operators.base import OperatorContext
 
 
@@ -91,16 +119,43 @@ class FunctionInitializationContext:
         """How many subtasks there are."""
         return self._context.parallelism
 
+    @property
+    def raw_keyed_state_inputs(self) -> Iterator[KeyGroupStatePartition]:
+        """Key group and stream of each part of raw keyed state (`getRawKeyedStateInputs`).
+
+        Raises StateError where the stream is not keyed.
+        """
+        return self._context.raw_inputs.keyed
+
+    @property
+    def raw_operator_state_inputs(self) -> Iterator[RawStateStream]:
+        """A stream per partition of raw operator state (`getRawOperatorStateInputs`)."""
+        return self._context.raw_inputs.operator
+
     def __repr__(self) -> str:
         origin = f"from checkpoint {self.restored_checkpoint_id}" if self.is_restored else "anew"
         return f"FunctionInitializationContext({self._context.name!r} {self.subtask + 1}/{self.parallelism}, {origin})"
 
 
 class FunctionSnapshotContext:
-    """What `snapshot_state` is given: `checkpoint_id`, the checkpoint that is being taken."""
+    """What `snapshot_state` is given: `checkpoint_id`, the checkpoint that is being taken, and where raw state goes."""
 
-    def __init__(self, checkpoint_id: int) -> None:
+    def __init__(self, checkpoint_id: int, context: OperatorContext) -> None:
         self.checkpoint_id = checkpoint_id
+        self._outputs = context.raw_outputs
+
+    @property
+    def raw_keyed_state_output(self) -> RawKeyedStateOutput:
+        """A binary file for raw keyed state (`getRawKeyedOperatorStateOutput`).
+
+        Raises StateError where the stream is not keyed.
+        """
+        return self._outputs.keyed
+
+    @property
+    def raw_operator_state_output(self) -> RawOperatorStateOutput:
+        """A binary file for raw operator state (`getRawOperatorStateOutput`)."""
+        return self._outputs.operator
 
     def __repr__(self) -> str:
         return f"FunctionSnapshotContext(checkpoint {self.checkpoint_id})"

@@ -157,7 +157,7 @@ class FunctionOperator(Operator):
     def snapshot_state(self, checkpoint_id: int) -> None:
         """Let such a function put into its state what the checkpoint is to keep."""
         if isinstance(self.function, CheckpointedFunction):
-            taken = FunctionSnapshotContext(checkpoint_id)
+            taken = FunctionSnapshotContext(checkpoint_id, self.context)
             self.call(f"checkpoint {checkpoint_id}", self.function.snapshot_state, taken)
 
     def open(self) -> None:

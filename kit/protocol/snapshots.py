@@ -20,8 +20,8 @@ from kit.state.handles import KeyGroupRange
 class SnapshotPart:
     """One part of a task's snapshot, taken synchronously and now immutable; the host encodes and writes it.
 
-    `kind` is "managed_keyed" or "managed_operator"; `encode()` gives the bytes of the state file and what its handle
-    needs to know (offsets per key group, or the meta info per state name).
+    `kind` is "managed_keyed", "managed_operator", "raw_keyed" or "raw_operator"; `encode()` gives the bytes of the
+    state file and what its handle needs to know (offsets per key group, or the meta info per state name).
     """
 
     operator_id: str

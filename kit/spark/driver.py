@@ -54,8 +54,9 @@ from kit.spark.control import ControlServer, SlotJoined, SlotLeft, SlotMessage
 from kit.spark.edge import SparkOutput, local_state_directory, open_local_state, open_storage
 from kit.spark.endpoint import WireSettings
 from kit.spark.epoch import Epoch, GangEnded, Launch
-from kit.spark.slot import CONNECTED, DELIVER, PEER_LOST, ROWS_READ, SAID, TROUBLE, SlotTicket, connect_message
+from kit.spark.slot import CONNECTED, DELIVER, PEER_LOST, TROUBLE, SlotTicket, connect_message
 from kit.spark.wire import ControlMessage
+from kit.spark.working_slot import ROWS_READ, SAID
 
 logger = logging.getLogger("kit.spark")
 

@@ -4,8 +4,8 @@ A slot holds the subtasks with one index, one of each vertex, for one epoch. It 
 the other slots' addresses (`connect`), connects with them and says so (`connected`); then the tasks are deployed.
 
 One thread runs everything but input and output. It takes what came into the *inbox* (from the driver, from other slots,
-from the background), has the tasks' machines handle it, fires timers, lets tasks work, and sleeps only when there is
-nothing to do. The tasks are hosted by `TaskHost`; here is what they have to do with the world.
+from the background), hands the `WorkingSlot` what is for its tasks and lets it work, and sleeps only when there is
+nothing to do. Before the slot knows the others there are no tasks, and only the driver has something to say.
 
 Whatever ends the control connection ends the slot. The driver takes its end as the word that nothing of this slot
 writes any more, so the connection is closed last.
@@ -17,43 +17,32 @@ import contextlib
 import os
 import queue
 import threading
-import time
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-import pyarrow as pa
-
 from kit.graph.execution_graph import ExecutionGraph
 from kit.graph.job_graph import JobGraph
 from kit.host.task_files import TaskFiles
-from kit.protocol.elements import Buffer
-from kit.protocol.messages import TaskMessage
 from kit.protocol.words import Envelope, ProtocolError
 from kit.spark.background import Background, HostClock
-from kit.spark.channels import CreditArrived, DataPlane, ElementArrived, PeerEnded, PeerLost
-from kit.spark.codec import decode_element, pack_words, unpack_words
+from kit.spark.channels import DataPlane, PeerEnded, PeerLost
 from kit.spark.control import LEAVE, ControlClient, DriverLeft, DriverMessage
 from kit.spark.edge import SparkOutput, open_local_state, open_storage
 from kit.spark.endpoint import WireSettings
 from kit.spark.stream import Endpoint
-from kit.spark.task_host import TaskHost, Work
+from kit.spark.task_host import TaskHost
 from kit.spark.wire import ControlMessage
+from kit.spark.working_slot import WorkingSlot
 
 CONNECT = "connect"
 CONNECTED = "connected"
 DELIVER = "deliver"
-SAID = "said"
 TROUBLE = "trouble"
 PEER_LOST = "peer lost"
-ROWS_READ = "rows read"
-"""The kinds of control messages, beside hello and leave."""
+"""The kinds of control messages, beside hello and leave, and what a working slot says."""
 
-RECORDS_EVERY_S = 0.05
-"""Records of the trace wait at most so long for a message to travel with."""
-ROWS_EVERY_S = 0.25
-"""So often a slot tells how many rows its sources have read."""
 FINISH_WRITING_S = 2.0
 """A slot that leaves gives its background so long to finish what it is writing."""
 
@@ -101,15 +90,10 @@ class Slot:
         self._inbox: queue.SimpleQueue[Any] = queue.SimpleQueue() if inbox is None else inbox
         self._over = False
         self._job_is_over = self._is_alone = False
-        self._said: list[Envelope] = []
-        self._records_due_s = 0.0
-        self._rows_told = 0
-        self._rows_due_s = 0.0
         self._now = HostClock()
-        self._host: TaskHost | None = None
 
     def __repr__(self) -> str:
-        return f"Slot({self.number}, epoch {self._ticket.epoch}, {self._host or 'not yet connected'})"
+        return f"Slot({self.number}, epoch {self._ticket.epoch})"
 
     # --- from joining to leaving ----------------------------------------------------------------------------------
 
@@ -163,49 +147,22 @@ class Slot:
             self._files.forget_local_state(None if self._job_is_over else self.number)
 
     def _loop(self) -> None:
-        inbox = self._inbox
-        while not self._over:
+        inbox, working = self._inbox, self._wait_for_the_others()
+        while working is not None and not self._over:
             while not inbox.empty():
-                self._take(inbox.get())
-            if not self._work() and not self._over:
+                self._take(inbox.get(), working)
+            if not working.work() and not self._over:
                 with contextlib.suppress(queue.Empty):
-                    self._take(inbox.get(timeout=self._idle_s()))
+                    self._take(inbox.get(timeout=working.idle_s()), working)
 
-    def _work(self) -> bool:
-        """Let the tasks do what they can do now, and tell the driver; False when there was nothing."""
-        host = self._host
-        if host is None:
-            return False
-        host.fire_timers()
-        worked = host.work()
-        if self._said or (host.records and time.monotonic() >= self._records_due_s):
-            self._tell_driver(host)
-        if host.rows_read != self._rows_told and time.monotonic() >= self._rows_due_s:
-            self._tell_rows(host)
-        return worked
-
-    def _idle_s(self) -> float | None:
-        """How long to sleep at most: until a timer is due, or records are to be sent."""
-        host = self._host
-        if host is None:
-            return None
-        limits = [self._records_due_s - time.monotonic()] if host.records else []
-        if host.next_timer_ms is not None:
-            limits.append((host.next_timer_ms - self._now()) / 1000)
-        return max(0.0, min(limits)) if limits else None
-
-    def _tell_rows(self, host: TaskHost) -> None:
-        self._rows_told = host.rows_read
-        self._rows_due_s = time.monotonic() + ROWS_EVERY_S
-        self._driver.send(ControlMessage(ROWS_READ, {"rows": self._rows_told}))
-
-    def _tell_driver(self, host: TaskHost) -> None:
-        if self._said and host.rows_read != self._rows_told:
-            self._tell_rows(host)  # so that a task's end comes after its last row
-        self._driver.send(pack_words(SAID, self._said, host.records))
-        self._said.clear()
-        host.records.clear()
-        self._records_due_s = time.monotonic() + RECORDS_EVERY_S
+    def _wait_for_the_others(self) -> WorkingSlot | None:
+        """Wait until all slots have joined, make the tasks and connect; None when told to leave before."""
+        while not self._over:
+            item = self._inbox.get()
+            if isinstance(item, DriverMessage) and item.message.kind == CONNECT:
+                return self._connect(item.message)
+            self._hear(item)
+        return None
 
     def _complain(self, error: Exception) -> None:
         """Tell the driver what happened, and wait to be told to leave."""
@@ -215,24 +172,20 @@ class Slot:
         while not self._over:
             item = self._inbox.get()
             if isinstance(item, DriverLeft) or (isinstance(item, DriverMessage) and item.message.kind == LEAVE):
-                self._take(item)
+                self._hear(item)
 
     # --- what comes in --------------------------------------------------------------------------------------------
 
-    def _take(self, item: Any) -> None:
-        self._TAKE[type(item)](self, item)
-
-    def _element_arrived(self, item: ElementArrived) -> None:
-        assert self._host is not None
-        element = item.element
-        if isinstance(element, pa.RecordBatch):
-            self._host.element(item.channel, Buffer(element))
+    def _take(self, item: Any, working: WorkingSlot) -> None:
+        if type(item) in working.TAKES:
+            working.take(item)
+        elif isinstance(item, DriverMessage) and item.message.kind == DELIVER:
+            working.deliver(item.message)
         else:
-            self._host.element(item.channel, *decode_element(element))
+            self._hear(item)
 
-    def _credit_arrived(self, item: CreditArrived) -> None:
-        assert self._host is not None
-        self._host.credit(item.channel, item.credits)
+    def _hear(self, item: Any) -> None:
+        self._HEARS[type(item)](self, item)
 
     def _peer_ended(self, item: PeerEnded) -> None:
         """It had nothing more to say; the driver knows."""
@@ -243,59 +196,40 @@ class Slot:
 
     def _driver_said(self, item: DriverMessage) -> None:
         kind = item.message.kind
-        if kind == LEAVE:
-            self._over = True
-            self._job_is_over = bool(item.message.fields.get("for_good"))
-        elif kind == CONNECT:
-            self._connect(item.message)
-        elif kind == DELIVER:
-            assert self._host is not None
-            for message, cause in unpack_words(item.message, TaskMessage)[0]:
-                self._host.message(message, cause)
-        else:
-            raise ValueError(f"the driver said {kind!r}, expected {CONNECT!r}, {DELIVER!r} or {LEAVE!r}")
+        if kind != LEAVE:
+            raise ValueError(f"the driver said {kind!r}, expected {CONNECT!r} once, then {DELIVER!r}, or {LEAVE!r}")
+        self._over = True
+        self._job_is_over = bool(item.message.fields.get("for_good"))
 
     def _driver_left(self, item: DriverLeft) -> None:
         self._is_alone = not self._over  # it left without a word, or cannot be reached
         self._over = True
 
-    def _answered(self, item: Work) -> None:
-        assert self._host is not None
-        self._host.answer(item)
-
     def _background_failed(self, item: _BackgroundFailed) -> None:
         raise item.error
 
-    _TAKE: ClassVar[dict[type, Callable[[Slot, Any], None]]] = {
-        ElementArrived: _element_arrived,
-        CreditArrived: _credit_arrived,
+    _HEARS: ClassVar[dict[type, Callable[[Slot, Any], None]]] = {
         PeerEnded: _peer_ended,
         PeerLost: _peer_lost,
         DriverMessage: _driver_said,
         DriverLeft: _driver_left,
-        Work: _answered,
         _BackgroundFailed: _background_failed,
     }
 
-    def _connect(self, message: ControlMessage) -> None:
+    def _connect(self, message: ControlMessage) -> WorkingSlot:
         """Make the tasks, and connect with the slots whose addresses the driver gives."""
         ticket = self._ticket
         graph = ExecutionGraph(ticket.job, ticket.parallelism, ticket.max_parallelism)
-        self._host = TaskHost(
-            graph,
-            self.number,
-            ticket.epoch,
-            self._files,
-            self._plane,
-            self._said.append,
-            self._background,
-            self._now,
+        said: list[Envelope] = []
+        host = TaskHost(
+            graph, self.number, ticket.epoch, self._files, self._plane, said.append, self._background, self._now
         )
         endpoints = {
             int(slot): [Endpoint.parse(text) for text in texts] for slot, texts in message.fields["endpoints"].items()
         }
-        self._plane.connect(endpoints, self._host.routes)
+        self._plane.connect(endpoints, host.routes)
         self._driver.send(ControlMessage(CONNECTED))
+        return WorkingSlot(host, said, self._driver, self._now)
 
 
 def connect_message(endpoints: Mapping[int, Sequence[Endpoint]]) -> ControlMessage:

@@ -12,6 +12,7 @@ Follows Flink's `OperatorChain`, `RegularOperatorChain` and `StreamTaskStateInit
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -20,6 +21,7 @@ import pyarrow as pa
 
 from kit.backend.heap import HeapKeyedStateBackend
 from kit.backend.operator_store import OperatorStateStore
+from kit.backend.raw_state import RawStateInputs, RawStateOutputs
 from kit.graph.execution_graph import ExecutionVertex
 from kit.graph.job_graph import ChainedOperator, JobVertex
 from kit.operators.base import Operator, Output
@@ -28,12 +30,15 @@ from kit.protocol.elements import MIN_WATERMARK_MS
 from kit.protocol.messages import OperatorEventToCoordinator
 from kit.protocol.snapshots import Effect, RestoredPart, SnapshotPart
 from kit.protocol.words import Word
+from kit.state.errors import StateRestoreError
 from kit.state.file_names import state_file_name
 from kit.state.handles import KeyGroupRange
 from kit.task.task_outputs import TaskOutputs
 
 MANAGED_KEYED = "managed_keyed"
 MANAGED_OPERATOR = "managed_operator"
+RAW_KEYED = "raw_keyed"
+RAW_OPERATOR = "raw_operator"
 
 
 class ChainOwner(Protocol):
@@ -74,7 +79,7 @@ class SnapshotError(RuntimeError):
     def of(cls, checkpoint_id: int, operator: str, error: Exception) -> SnapshotError:
         """The operator failed with `error` in the snapshot of this checkpoint."""
         why = f"{type(error).__name__}: {error}"
-        return cls(f"Could not complete snapshot {checkpoint_id} for operator {operator}: {why}")
+        return cls(f"Could not complete snapshot {checkpoint_id} for operator {operator}.\n{why}")
 
 
 class ChainOutput:
@@ -158,6 +163,9 @@ class ChainLink:
         self._keyed = (
             None if key_type is None else HeapKeyedStateBackend(key_type, self.key_group_range, self.max_parallelism)
         )
+        raw_of = self.name, None if self._keyed is None else self.key_group_range
+        self.raw_inputs = RawStateInputs(*raw_of)
+        self.raw_outputs = RawStateOutputs(*raw_of)
         self.operator: Operator = chained.spec.create()
 
     @property
@@ -203,13 +211,27 @@ class ChainLink:
         )
 
     def restore(self, parts: Sequence[RestoredPart]) -> None:
-        """Fill the backends with what this operator had."""
-        operator_parts = [(part.handle, part.data) for part in parts if part.kind == MANAGED_OPERATOR]
-        keyed_parts = [(part.handle, part.data) for part in parts if part.kind == MANAGED_KEYED]
-        if operator_parts:
-            self.operator_state.restore(operator_parts)
-        if keyed_parts:
-            self.keyed_state.restore(keyed_parts)
+        """Fill the backends with what this operator had, and let it take that up.
+
+        Raises StateRestoreError where it had raw state and does not ask for it: it would be in no checkpoint again.
+        """
+        of_kind: dict[str, list[tuple[Any, Any]]] = defaultdict(list)
+        for part in parts:
+            of_kind[part.kind].append((part.handle, part.data))
+        if of_kind[MANAGED_OPERATOR]:
+            self.operator_state.restore(of_kind[MANAGED_OPERATOR])
+        if of_kind[MANAGED_KEYED]:
+            self.keyed_state.restore(of_kind[MANAGED_KEYED])
+        self.raw_inputs.give("keyed", of_kind[RAW_KEYED])
+        self.raw_inputs.give("operator", of_kind[RAW_OPERATOR])
+        self.operator.initialize_state()
+        for kind, size in self.raw_inputs.unread.items():
+            raise StateRestoreError(
+                f"{self.display_name} was given {size} B of raw {kind} state of checkpoint "
+                f"{self.restored_checkpoint_id}, and did not ask for it: have initialize_state read "
+                f"context.raw_{kind}_state_inputs, or give the operator another uid and allow_non_restored_state"
+            )
+        self.raw_inputs.close()
 
     def snapshot(self, checkpoint_id: int) -> tuple[list[SnapshotPart], list[Effect]]:
         """The synchronous part: the operator fills its state, the backends copy it."""
@@ -222,6 +244,9 @@ class ChainLink:
         keyed_snapshot = None if self._keyed is None else self._keyed.snapshot()
         if keyed_snapshot is not None:
             parts.append(self._part(MANAGED_KEYED, checkpoint_id, keyed_snapshot.encode))
+        for kind, raw in zip((RAW_KEYED, RAW_OPERATOR), self.raw_outputs.take(), strict=True):
+            if raw is not None:
+                parts.append(self._part(kind, checkpoint_id, raw.encode))
         return parts, self._staged
 
     def notify_checkpoint_subsumed(self, checkpoint_id: int) -> None:
@@ -293,7 +318,6 @@ class OperatorChain:
         for link in reversed(self.links):
             link.restored_checkpoint_id = checkpoint_id
             link.restore(by_operator.get(link.operator_id, ()))
-            link.operator.initialize_state()
         for link in reversed(self.links):
             link.operator.open()
 

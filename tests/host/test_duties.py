@@ -1,4 +1,4 @@
-"""Both hosts see to every duty, carry every command out, and fail alike."""
+"""Both hosts see to every duty, and every command that is carried out has one function."""
 
 from __future__ import annotations
 

@@ -39,7 +39,8 @@ def looked_for(lab: Lab) -> Iterator[Action]:
             yield Action(ActionKind.TIMER, machine, timer)
     for (sender, receiver), (_, queue) in agenda._mail.items():
         if queue:
-            yield Action(ActionKind.MESSAGE, receiver, f"{type(queue[0].word).__name__} from {sender}")
+            detail = f"{type(queue[0].word).__name__} from {sender}"
+            yield Action(ActionKind.MESSAGE, receiver, detail, sender=sender)
     for number, (machine, (command, _)) in agenda._io.items():
         checkpoint_id = getattr(command, "checkpoint_id", None)
         of = "" if checkpoint_id is None else f" of chk-{checkpoint_id}"

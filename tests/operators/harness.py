@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from kit.backend.heap import HeapKeyedStateBackend
 from kit.backend.operator_store import OperatorStateStore
+from kit.backend.raw_state import RawStateInputs, RawStateOutputs
 from kit.graph.partitioners import HashPartitioner
 from kit.operators.base import OperatorSpec
 from kit.operators.source_operator import ReadRequest, SourceOperator
@@ -77,6 +78,8 @@ class Harness:
         self.output = Recorder()
         self.operator_state = OperatorStateStore()
         self.restored_checkpoint_id: int | None = None
+        self.raw_inputs = RawStateInputs(self.name, self.key_group_range if spec.key_type is not None else None)
+        self.raw_outputs = RawStateOutputs(self.name, self.key_group_range if spec.key_type is not None else None)
         self.processing_time_ms = 0
         self.current_watermark_ms = MIN_WATERMARK_MS
         self.staged: list[Effect] = []

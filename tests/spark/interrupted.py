@@ -7,6 +7,7 @@ It says on standard output when it runs, with its workers, that it goes on, and 
 from __future__ import annotations
 
 import contextlib
+import signal
 import sys
 import time
 from pathlib import Path
@@ -16,7 +17,8 @@ from tests.spark.jobs import await_checkpoint, generator, totals_job
 
 
 def main() -> None:
-    """Run, and be interrupted."""
+    """Run, and be interrupted, even where whoever started this ignores that."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     job = SparkJob(totals_job(Path(sys.argv[1]), generator(10**8, rows_per_second=30_000))).start()
     await_checkpoint(job, 1)
     with contextlib.suppress(KeyboardInterrupt):

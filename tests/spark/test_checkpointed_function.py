@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,9 @@ from kit import (
     CheckpointConfig,
     CheckpointedFunction,
     FunctionInitializationContext,
+    FunctionSnapshotContext,
     GeneratorSource,
+    KeyedProcessFunction,
     ListStateDescriptor,
     MapStateDescriptor,
     ParquetSink,
@@ -22,11 +25,13 @@ from kit import (
     SparkJob,
     StreamEnvironment,
 )
+from kit.backend.key_hashing import key_groups
 from tests.spark.jobs import RESTARTS, await_checkpoint
 
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("no_thread_left")]
 
 ENTRIES = [0, 1, 2, 10, 11, 12]
+COUNTED = {"key": pa.int64(), "rows": pa.int64(), "partitions": pa.int64()}
 FOUND = {"origin": pa.int64(), "subtask": pa.int64(), "mode": pa.string(), "entry": pa.int64()}
 
 
@@ -57,6 +62,42 @@ class Remember(ProcessFunction, CheckpointedFunction):
         self.found = []
 
 
+class RawCounting(KeyedProcessFunction, CheckpointedFunction):
+    """Counts rows by key in raw keyed state, and says how many partitions of raw operator state it has."""
+
+    def initialize_state(self, context: FunctionInitializationContext) -> None:
+        self.counts: dict[int, int] = {}
+        for key_group, stream in context.raw_keyed_state_inputs:
+            (entries,) = struct.unpack(">i", stream.read(4))
+            for _ in range(entries):
+                key, rows = struct.unpack(">qq", stream.read(16))
+                assert group_of(key) == key_group
+                self.counts[key] = rows
+        self.names = [stream.read(1) for stream in context.raw_operator_state_inputs]
+        if not context.is_restored:
+            self.names = [b"a", b"b", b"c"]
+
+    def snapshot_state(self, context: FunctionSnapshotContext) -> None:
+        out = context.raw_keyed_state_output
+        for key_group in out.key_groups:
+            mine = sorted(entry for entry in self.counts.items() if group_of(entry[0]) == key_group)
+            if mine:
+                out.start_new_key_group(key_group)
+                out.write(struct.pack(">i", len(mine)) + b"".join(struct.pack(">qq", *entry) for entry in mine))
+        for name in self.names:
+            context.raw_operator_state_output.start_new_partition()
+            context.raw_operator_state_output.write(name)
+
+    def process_element(self, row: dict[str, Any], ctx: Any) -> None:
+        key = row["key"]
+        self.counts[key] = self.counts.get(key, 0) + 1
+        ctx.emit({"key": key, "rows": self.counts[key], "partitions": len(self.names)})
+
+
+def group_of(key: int) -> int:
+    return int(key_groups(pa.array([key]), 128)[0])
+
+
 def environment(directory: Path, parallelism: int, rows: int) -> StreamEnvironment:
     env = StreamEnvironment(
         "remember",
@@ -68,6 +109,37 @@ def environment(directory: Path, parallelism: int, rows: int) -> StreamEnvironme
     rows_of = env.from_source(source, uid="rows").rebalance()
     rows_of.process(Remember, FOUND).uid("remember").sink_to(ParquetSink(str(directory / "out")), uid="out")
     return env
+
+
+def test_raw_state(spark: SparkSession, tmp_path: Path) -> None:
+    def counting(parallelism: int) -> StreamEnvironment:
+        env = StreamEnvironment(
+            "raw",
+            parallelism=parallelism,
+            max_parallelism=128,
+            checkpoint=CheckpointConfig(interval_ms=100, directory=str(tmp_path / "checkpoints")),
+            restart=RESTARTS,
+        )
+        source = GeneratorSource(12_000, 10, splits=8, batch_rows=100, rows_per_second=3_000)
+        counted = env.from_source(source, uid="rows").key_by("key").process(RawCounting, COUNTED).uid("counting")
+        counted.sink_to(ParquetSink(str(tmp_path / "out")), uid="out")
+        return env
+
+    with SparkJob(counting(2), spark) as job:
+        job.start()
+        await_checkpoint(job, 1)
+        savepoint = job.stop(tmp_path / "savepoints")
+    with SparkJob(counting(3), spark, savepoint) as job:
+        job.start()
+        taken = int(job.checkpoints()["id"].max() if len(job.checkpoints()) else 0)
+        await_checkpoint(job, taken + 2)
+        job.kill_worker(1)
+        assert job.wait() == "FINISHED"
+    counted = pd.read_parquet(tmp_path / "out")
+    assert len(counted) == 12_000
+    assert not counted.duplicated(["key", "rows"]).any()
+    assert counted.groupby("key")["rows"].max().sum() == 12_000
+    assert set(counted["partitions"]) == {2, 3}, "six partitions: three each at first, then two each"
 
 
 def test_the_three_modes_of_operator_state(spark: SparkSession, tmp_path: Path) -> None:

@@ -24,6 +24,14 @@ from tests.spark.test_spark_job import alive
 PROMPT = "Ctrl-C again leaves at once"
 
 
+@pytest.fixture(autouse=True)
+def interrupts_count() -> Iterator[None]:
+    """A shell has what it starts in the background ignore interrupts; Python then has no KeyboardInterrupt."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 def endless(directory: Path) -> SparkJob:
     return SparkJob(totals_job(directory, generator(10**8, rows_per_second=30_000)), launch=ThreadGang)
 

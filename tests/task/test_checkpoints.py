@@ -116,7 +116,8 @@ def test_an_operator_that_fails_in_its_snapshot_fails_the_task_and_nothing_is_wr
     watched(task, "snapshot_state", failing)
     task.barrier(1, 0)
     assert task.machine.state is ExecutionState.FAILED
-    assert task.machine.error == "SnapshotError: Could not complete snapshot 1 for operator out (1/1)#0: ValueError: no"
+    said = "SnapshotError: Could not complete snapshot 1 for operator out (1/1)#0.\nValueError: no"
+    assert task.machine.error == said
     assert task.take(WriteSnapshot) == []
     assert task.acknowledged() == []
 

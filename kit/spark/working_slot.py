@@ -1,0 +1,113 @@
+"""A slot that knows the others: its tasks, and what they have to do with the world.
+
+What other slots and the background send is handed to the `TaskHost`, and so is what the JobMaster says. What the tasks
+say to the JobMaster goes out after each round of work, with the records of the trace that are there by then; records
+alone wait a little for something to travel with.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+import pyarrow as pa
+
+from kit.protocol.elements import Buffer
+from kit.protocol.messages import TaskMessage
+from kit.protocol.words import Envelope
+from kit.spark.channels import CreditArrived, ElementArrived
+from kit.spark.codec import decode_element, pack_words, unpack_words
+from kit.spark.control import ControlClient
+from kit.spark.task_host import TaskHost, Work
+from kit.spark.wire import ControlMessage
+
+SAID = "said"
+ROWS_READ = "rows read"
+"""The kinds of control messages that a working slot sends."""
+
+RECORDS_EVERY_S = 0.05
+"""Records of the trace wait at most so long for a message to travel with."""
+ROWS_EVERY_S = 0.25
+"""So often a slot tells how many rows its sources have read."""
+
+
+class WorkingSlot:
+    """The tasks in `host`; `said` is where they leave what they say to the JobMaster, at the other end of `driver`."""
+
+    def __init__(self, host: TaskHost, said: list[Envelope], driver: ControlClient, now: Callable[[], int]) -> None:
+        self._host = host
+        self._said = said
+        self._driver = driver
+        self._now = now
+        self._records_due_s = 0.0
+        self._rows_told = 0
+        self._rows_due_s = 0.0
+
+    def __repr__(self) -> str:
+        return f"WorkingSlot({self._host!r})"
+
+    # --- work -----------------------------------------------------------------------------------------------------
+
+    def work(self) -> bool:
+        """Let the tasks do what they can do now, and tell the driver; False when there was nothing."""
+        host = self._host
+        host.fire_timers()
+        worked = host.work()
+        if self._said or (host.records and time.monotonic() >= self._records_due_s):
+            self._tell_driver()
+        if host.rows_read != self._rows_told and time.monotonic() >= self._rows_due_s:
+            self._tell_rows()
+        return worked
+
+    def idle_s(self) -> float | None:
+        """How long to sleep at most: until a timer is due, or records are to be sent."""
+        host = self._host
+        limits = [self._records_due_s - time.monotonic()] if host.records else []
+        if host.next_timer_ms is not None:
+            limits.append((host.next_timer_ms - self._now()) / 1000)
+        return max(0.0, min(limits)) if limits else None
+
+    def _tell_rows(self) -> None:
+        self._rows_told = self._host.rows_read
+        self._rows_due_s = time.monotonic() + ROWS_EVERY_S
+        self._driver.send(ControlMessage(ROWS_READ, {"rows": self._rows_told}))
+
+    def _tell_driver(self) -> None:
+        host = self._host
+        if self._said and host.rows_read != self._rows_told:
+            self._tell_rows()  # so that a task's end comes after its last row
+        self._driver.send(pack_words(SAID, self._said, host.records))
+        self._said.clear()
+        host.records.clear()
+        self._records_due_s = time.monotonic() + RECORDS_EVERY_S
+
+    # --- what comes in --------------------------------------------------------------------------------------------
+
+    def take(self, item: Any) -> None:
+        """Hand the tasks what came for them: `item` is of a type that `TAKES` has."""
+        self.TAKES[type(item)](self, item)
+
+    def deliver(self, message: ControlMessage) -> None:
+        """Hand the tasks what the JobMaster says to them."""
+        for word, cause in unpack_words(message, TaskMessage)[0]:
+            self._host.message(word, cause)
+
+    def _element_arrived(self, item: ElementArrived) -> None:
+        element = item.element
+        if isinstance(element, pa.RecordBatch):
+            self._host.element(item.channel, Buffer(element))
+        else:
+            self._host.element(item.channel, *decode_element(element))
+
+    def _credit_arrived(self, item: CreditArrived) -> None:
+        self._host.credit(item.channel, item.credits)
+
+    def _answered(self, item: Work) -> None:
+        self._host.answer(item)
+
+    TAKES: ClassVar[dict[type, Callable[[WorkingSlot, Any], None]]] = {
+        ElementArrived: _element_arrived,
+        CreditArrived: _credit_arrived,
+        Work: _answered,
+    }
