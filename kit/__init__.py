@@ -69,12 +69,14 @@ from kit.operators import (
 from kit.protocol.properties import RetentionPolicy
 
 if TYPE_CHECKING:
+    from kit.coordinator import MasterHook
     from kit.lab import Lab
     from kit.protocol.trace import Trace
     from kit.spark import SparkJob, create_session, running
 
 _LAZY = {
     "Lab": "kit.lab",
+    "MasterHook": "kit.coordinator",
     "SparkJob": "kit.spark",
     "Trace": "kit.protocol.trace",
     "create_session": "kit.spark",
@@ -143,6 +145,7 @@ __all__ = [
     "ListStateDescriptor",
     "MapState",
     "MapStateDescriptor",
+    "MasterHook",
     "NoRestart",
     "OperatorListState",
     "OperatorStates",

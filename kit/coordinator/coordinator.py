@@ -38,6 +38,7 @@ from kit.coordinator.triggering import CheckpointTrigger
 from kit.graph.execution_graph import ExecutionGraph
 from kit.graph.settings import CheckpointCoordinatorConfiguration
 from kit.protocol import events
+from kit.protocol.commands import CloseMasterHooks
 from kit.protocol.messages import AcknowledgeCheckpoint, DeclineCheckpoint, ReportCheckpointMetrics
 from kit.protocol.properties import FULL_CHECKPOINT, CheckpointProperties
 from kit.protocol.reasons import CheckpointException, CheckpointFailureReason
@@ -243,6 +244,8 @@ class CheckpointCoordinator:
         self.trigger.give_up(why)
         self._abort_all(why)
         self.ledger.discard(self.store.shut_down(job_status))
+        if self.job.hooks:
+            self._context.emit(CloseMasterHooks())
 
     def validate(self) -> None:
         """Check the invariants of the coordinator and its parts; raises AssertionError with names."""

@@ -128,7 +128,7 @@ class CheckpointLedger:
     def answer_with_error(self, request: CheckpointTriggerRequest, why: CheckpointException) -> None:
         """Tell the user, if it was one who asked."""
         if request.request_id is not None:
-            self._context.emit(CompleteRequest(request_id=request.request_id, error=str(why)))
+            self._context.answer_request(CompleteRequest(request_id=request.request_id, error=str(why)))
 
     # --- a checkpoint is aborted ----------------------------------------------------------------------------------
 
@@ -233,7 +233,7 @@ class CheckpointLedger:
                 checkpoint_id=completed.checkpoint_id,
                 path=completed.location,
             )
-            self._context.emit(answer)
+            self._context.answer_request(answer)
         return subsumed_id
 
     def _retain(self, completed: CompletedCheckpoint) -> int:
@@ -319,7 +319,6 @@ class CheckpointLedger:
                 latest.checkpoint_id, self._context.at, latest.properties, latest.location, latest.state_size
             )
         )
-        self.note("CheckpointRestored", latest.checkpoint_id, path=latest.location, size_bytes=latest.state_size)
 
     def deployed_anew(self) -> None:
         """The tasks that were about to leave are gone with their epoch."""

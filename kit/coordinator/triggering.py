@@ -290,6 +290,7 @@ class CheckpointTrigger:
                     options=options,
                 )
             )
+            self._context.coordinators.open_gate(task.task, checkpoint.checkpoint_id)
         checkpoint.step(CheckpointEvent.TRIGGERED)
         self._ledger.note(
             "CheckpointTriggered",

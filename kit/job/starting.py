@@ -34,8 +34,8 @@ from kit.protocol.events import (
 from kit.protocol.words import Word
 from kit.restore.validate import load_and_validate
 
-STORE, SNAPSHOT, ORPHANS, NOTHING = "store", "snapshot", "orphans", "nothing"
-"""What is awaited, beside the sources by their operators' ids; nothing, and for ever, when the job has ended before."""
+STORE, SNAPSHOT, ORPHANS = "store", "snapshot", "orphans"
+"""What is awaited, beside the sources by their operators' ids."""
 
 
 class JobStart:
@@ -52,6 +52,11 @@ class JobStart:
     def allow_non_restored_state(self) -> bool:
         """Whether state may be left behind that no operator wants."""
         return self.event is not None and self.event.allow_non_restored_state
+
+    @property
+    def begins_from_snapshot(self) -> bool:
+        """Whether there must be a checkpoint to begin from: a snapshot that the user named, or what a store held."""
+        return self.event is not None and self.event.restore_path is not None
 
     def begin(self, event: StartJob, sources: Iterable[str]) -> None:
         """Ask for all that can be asked for at once. Raises SettingError for `recover` without a durable store."""
@@ -86,7 +91,6 @@ class JobStart:
         self.awaited.discard(STORE)
         self._checkpoints.restore.recover(event.checkpoints)
         if event.status:
-            self.awaited.add(NOTHING)
             return
         if self._checkpoints.store.latest is None:
             self._resolve(self.event)
