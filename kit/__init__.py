@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from kit.api import StreamEnvironment
-from kit.api import display as _display
+from kit.api.environment import draw_with as _draw_with
 from kit.backend.descriptors import (
     AggregateFunction,
     AggregatingStateDescriptor,
@@ -93,7 +93,7 @@ def _draw(env: StreamEnvironment) -> str:
     return chains_svg(env)
 
 
-_display.draw_with(_draw)
+_draw_with(_draw)
 
 
 def __getattr__(name: str) -> Any:
