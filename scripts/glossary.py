@@ -16,8 +16,8 @@ INTRODUCTION = """# Glossary
 Flink's names, and where the kit has what they stand for. `kit.where("takeSnapshotSync")` finds the same in Python, with
 the line and what is said there. Made from the docstrings by `python -m scripts.glossary`.
 
-| Flink | the kit | in short |
-|---|---|---|
+| Flink | the kit |
+|---|---|
 """
 
 
@@ -30,7 +30,7 @@ def _row(entries: list[Entry]) -> str:
     owners = sorted({entry.owner for entry in entries} - {""})
     name = f"`{entries[0].name}`" + (f" ({', '.join(owners)})" if owners else "")
     places = list(dict.fromkeys(f"[`{entry.symbol or entry.module}`](../{entry.file})" for entry in entries))
-    return f"| {name} | {'<br>'.join(places)} | {entries[0].says.replace('|', chr(92) + '|')} |\n"
+    return f"| {name} | {'<br>'.join(places)} |\n"
 
 
 def main() -> None:
