@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from kit.api import StreamEnvironment
-from kit.api import display as _display
+from kit.api.environment import draw_with as _draw_with
 from kit.backend.descriptors import (
     AggregateFunction,
     AggregatingStateDescriptor,
@@ -69,16 +69,20 @@ from kit.operators import (
 from kit.protocol.properties import RetentionPolicy
 
 if TYPE_CHECKING:
+    from kit.coordinator import MasterHook
+    from kit.glossary import where
     from kit.lab import Lab
     from kit.protocol.trace import Trace
     from kit.spark import SparkJob, create_session, running
 
 _LAZY = {
     "Lab": "kit.lab",
+    "MasterHook": "kit.coordinator",
     "SparkJob": "kit.spark",
     "Trace": "kit.protocol.trace",
     "create_session": "kit.spark",
     "running": "kit.spark",
+    "where": "kit.glossary",
 }
 
 
@@ -89,7 +93,7 @@ def _draw(env: StreamEnvironment) -> str:
     return chains_svg(env)
 
 
-_display.draw_with(_draw)
+_draw_with(_draw)
 
 
 def __getattr__(name: str) -> Any:
@@ -143,6 +147,7 @@ __all__ = [
     "ListStateDescriptor",
     "MapState",
     "MapStateDescriptor",
+    "MasterHook",
     "NoRestart",
     "OperatorListState",
     "OperatorStates",
@@ -174,4 +179,5 @@ __all__ = [
     "min_",
     "running",
     "sum_",
+    "where",
 ]

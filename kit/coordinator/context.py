@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from kit.protocol.commands import CompleteRequest
 from kit.protocol.tasks import ExecutionState
 from kit.protocol.words import Word
 
@@ -20,6 +21,9 @@ class CoordinatorListeners(Protocol):
 
     def notify_aborted(self, checkpoint_id: int) -> None:
         """A checkpoint will not complete."""
+
+    def open_gate(self, task: str, checkpoint_id: int) -> None:
+        """The task is told of the checkpoint: what its operators' coordinators say from now on comes behind that."""
 
     def abort_triggering(self) -> None:
         """Forget the snapshot that was asked for last (`abortCurrentTriggering`)."""
@@ -39,11 +43,14 @@ class CoordinatorContext(Protocol):
     def emit(self, word: Word) -> None:
         """Give a command to the host, or a message to a task."""
 
+    def answer_request(self, word: CompleteRequest) -> None:
+        """Answer a request for a snapshot; whoever asked may be told later."""
+
     def execution_state(self, task: str) -> ExecutionState:
         """Where the current attempt of a task stands."""
 
     def fail_job(self, error: str, checkpoint_id: int | None) -> None:
-        """Too many checkpoints failed, or a stop-with-savepoint did: the job fails, or restarts as a whole."""
+        """Too many checkpoints failed, or a stop-with-savepoint did: the job fails once the event is dealt with."""
 
     def fail_job_due_to_task_failure(self, error: str, task: str) -> None:
         """The same where one task is to blame (Flink's `failJobDueToTaskFailure`)."""

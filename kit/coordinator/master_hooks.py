@@ -9,6 +9,7 @@ Follows Flink's `MasterTriggerRestoreHook` and `MasterHooks`.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Collection, Iterator, Sequence
 from typing import Any, Protocol
 
@@ -16,6 +17,7 @@ from kit.protocol.commands import RestoreMasterHooks, TriggerMasterHook
 from kit.protocol.events import MasterHookFailed, MasterHooksRestored, MasterHookTriggered
 from kit.state.operator_state import MasterState
 
+logger = logging.getLogger(__name__)
 NO_STATE = 0
 """The version that stands beside "no state"."""
 
@@ -59,10 +61,11 @@ class MasterHook(Protocol):
 
 
 class MasterHooks:
-    """The hooks of one job, by identifier, in the order they were added."""
+    """The hooks of one job, by identifier, in the order they were added. Follows Flink's `MasterHooks`."""
 
     def __init__(self, hooks: Sequence[MasterHook] = ()) -> None:
         self._hooks: dict[str, MasterHook] = {}
+        self._is_closed = False
         for hook in hooks:
             if not self.add(hook):
                 raise ValueError(f"two master hooks have the identifier {hook.identifier!r}; give one another name")
@@ -84,7 +87,8 @@ class MasterHooks:
         return iter(self._hooks)
 
     def trigger(self, command: TriggerMasterHook) -> MasterHookTriggered | MasterHookFailed:
-        """Call the hook, and serialize what it gives."""
+        """Call the hook, and serialize what it gives. Flink: `triggerHook`."""
+        self._is_closed = False
         checkpoint_id, identifier = command.checkpoint_id, command.hook
         hook = self._hooks[identifier]
         try:
@@ -104,7 +108,11 @@ class MasterHooks:
         return MasterHookTriggered(checkpoint_id=checkpoint_id, hook=identifier, version=serializer.version, state=data)
 
     def restore(self, command: RestoreMasterHooks) -> MasterHooksRestored | MasterHookFailed:
-        """Give every hook its value back; none is called before all values could be read."""
+        """Give every hook its value back; none is called before all values could be read.
+
+        Flink: `restoreMasterHooks`.
+        """
+        self._is_closed = False
         values: list[tuple[str, Any]] = []
         for identifier, version, data in command.states:
             try:
@@ -128,19 +136,23 @@ class MasterHooks:
 
     def reset(self) -> None:
         """The job begins again from nothing: tell every hook."""
+        self._is_closed = False
         for hook in self._hooks.values():
             hook.reset()
 
-    def close(self) -> list[str]:
-        """The job is over: tell every hook, and forget them. Returns what went wrong, which stops nothing."""
-        errors = []
+    def close(self) -> None:
+        """The job is over: tell every hook, once. What goes wrong is logged and stops nothing, as in Flink.
+
+        A lab that goes back to a moment before that calls the same hooks again, and closes them again at the end.
+        """
+        if self._is_closed:
+            return
+        self._is_closed = True
         for identifier, hook in self._hooks.items():
             try:
                 hook.close()
             except Exception as error:
-                errors.append(f"master hook {identifier!r} cannot be closed: {error}")
-        self._hooks.clear()
-        return errors
+                logger.warning("master hook %r cannot be closed: %s: %s", identifier, type(error).__name__, error)
 
     def __repr__(self) -> str:
         return f"MasterHooks({', '.join(self._hooks)})"

@@ -3,6 +3,10 @@
 The states themselves are assigned to the subtasks by `kit.restore`; here the shared files are registered, the id
 counter is set, master hooks get their state back and statistics take note.
 
+The order of a restore is Flink's: the checkpoint is chosen (`latest`), its state assigned, then the hooks are given
+theirs (`restore_hooks`), then operator coordinators. Only then does it count as restored (`CheckpointLedger.restored`),
+as in 1.11; 2.x counts it before anything is assigned, so that a restore that fails counts there.
+
 Follows `restoreSavepoint` and `restoreLatestCheckpointedStateInternal` of Flink's `CheckpointCoordinator`.
 """
 
@@ -48,6 +52,8 @@ class CheckpointRestore:
 
         `path` is its `_metadata`, in the directory `location`. A durable store is asked to remember it too. Raises
         `kit.restore.errors.FinishedOperatorsError` when the program was changed around operators that had finished.
+
+        Flink: `CheckpointCoordinator.restoreSavepoint`.
         """
         self._check_finished(metadata)
         completed = self._completed(metadata, claim_mode, location, path)
@@ -152,11 +158,14 @@ class CheckpointRestore:
             return CheckpointProperties.for_unclaimed_snapshot()
         return CheckpointProperties.for_savepoint(forced=False)
 
-    def latest(self, *, allow_non_restored_state: bool = True) -> CompletedCheckpoint | None:
+    def latest(self, *, error_if_no_checkpoint: bool = False) -> CompletedCheckpoint | None:
         """The checkpoint to go back to, None when there is none and the job begins from nothing.
 
-        Master hooks are given their state, or are reset. Raises ProtocolError after shutdown and while a checkpoint is
-        being stored (wait for its end first), ValueError for hook state that no hook takes.
+        Raises ProtocolError after shutdown and while a checkpoint is being stored (wait for its end first); with
+        `error_if_no_checkpoint`, as for a snapshot that the user named, ValueError when there is none.
+
+        Flink: `restoreLatestCheckpointedStateToAll` and `restoreLatestCheckpointedState`, with their
+        `errorIfNoCheckpoint`.
         """
         if self._ledger.is_shut_down:
             raise ProtocolError("the checkpoint coordinator is shut down")
@@ -164,16 +173,32 @@ class CheckpointRestore:
             raise ProtocolError(f"{storing!r} is being stored: restore once that has ended")
         latest = self._ledger.store.latest
         if latest is None:
-            if self._job.hooks:
-                self._context.emit(ResetMasterHooks())
+            if error_if_no_checkpoint:
+                raise ValueError("No completed checkpoint available: the job was to begin from one")
             return None
-        self._ledger.restored(latest)
+        self._ledger.note(
+            "CheckpointRestored", latest.checkpoint_id, path=latest.location, size_bytes=latest.state_size
+        )
+        return self._without_ignored_data(latest)
+
+    def restore_hooks(self, latest: CompletedCheckpoint | None, *, allow_non_restored_state: bool = True) -> bool:
+        """The state of this checkpoint is assigned: give the master hooks theirs, or reset them if there is none.
+
+        Returns whether `MasterHooksRestored` is to be waited for. Raises ValueError for state that no hook takes.
+
+        Flink: `MasterHooks.restoreMasterHooks`.
+        """
+        hooks = self._job.hooks
+        if latest is None:
+            if hooks:
+                self._context.emit(ResetMasterHooks())
+            return False
         command = restore_command(
-            self._job.hooks, latest.checkpoint_id, latest.master_states, allow_unmatched=allow_non_restored_state
+            hooks, latest.checkpoint_id, latest.master_states, allow_unmatched=allow_non_restored_state
         )
         if command is not None:
             self._context.emit(command)
-        return self._without_ignored_data(latest)
+        return command is not None
 
     def _without_ignored_data(self, latest: CompletedCheckpoint) -> CompletedCheckpoint:
         """The checkpoint, without its in-flight data if that is to be ignored (`extractOperatorStates`).

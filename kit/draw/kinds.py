@@ -211,6 +211,7 @@ _COMMANDS = (
     _command(commands.TriggerMasterHook, PLUMBING, "{who} asks the hook {hook} for its part of checkpoint {cp}"),
     _command(commands.RestoreMasterHooks, PLUMBING, "The hooks are given their state of checkpoint {cp}"),
     _command(commands.ResetMasterHooks, PLUMBING, "The hooks are told that the job begins again"),
+    _command(commands.CloseMasterHooks, PLUMBING, "The hooks are told that the job is over"),
     _command(
         commands.WriteMetadata,
         MAIN,

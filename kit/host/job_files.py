@@ -21,6 +21,7 @@ from kit.host.stores import CheckpointStore
 from kit.operators.source_spec import SourceSpec
 from kit.protocol.commands import (
     AllocateCheckpointId,
+    CloseMasterHooks,
     DiscardState,
     EnumerateSplits,
     InitializeLocation,
@@ -216,6 +217,9 @@ class JobFiles:
     def _reset_hooks(self, command: ResetMasterHooks) -> None:
         self._hooks.reset()
 
+    def _close_hooks(self, command: CloseMasterHooks) -> None:
+        self._hooks.close()
+
     _HOW: ClassVar[dict[type[Word], Callable[[JobFiles, Any], Word | None]]] = {
         EnumerateSplits: _enumerate_splits,
         ResolveSnapshot: _resolve,
@@ -233,6 +237,7 @@ class JobFiles:
         TriggerMasterHook: _trigger_hook,
         RestoreMasterHooks: _restore_hooks,
         ResetMasterHooks: _reset_hooks,
+        CloseMasterHooks: _close_hooks,
     }
 
     def __repr__(self) -> str:

@@ -5,17 +5,24 @@ coordinators and the restart strategy, and decides when tasks are deployed, when
 on from. Each deployment of all tasks is an *epoch*, counted from 1; the epoch is the attempt number of its tasks, and
 whatever an earlier epoch still says is dropped here.
 
-The way of a failure through this file: `TaskStateChanged(FAILED)` or `SlotLost` -> `_on_failure` -> pending
-checkpoints aborted, the restart strategy asked -> `StopEpoch` -> `EpochEnded` and the delay over ->
-`_begin_restore`: the latest completed checkpoint assigned to the tasks, operator coordinators and hooks reset to
-it -> `StartEpoch` and `DeployTask` to every task.
+Its life is a row of phases (`kit.job.status`). After each event it goes on as far as its phase lets it:
+
+    STARTING      waits for splits and for what to begin from (`kit.job.starting`), then restores
+    RESTORING     assigns the latest checkpoint's state, waits for the master hooks, then deploys
+    RUNNING       until all tasks have finished, something fails, or the user ends it
+    RESTARTING    waits for the workers to leave, the delay to pass, the store to answer, then restores
+    FINISHING ..  waits for the workers to leave and the store to answer, then ends
+
+A failure's path: `TaskStateChanged(FAILED)` or `SlotLost` -> `_on_failure`: pending checkpoints aborted, the restart
+strategy asked -> `StopEpoch` -> `EpochEnded` and the delay over -> `_restore` -> `_deploy_when_restored`: operator
+coordinators reset, `StartEpoch` and `DeployTask` to every task.
 
 Follows Flink's `JobMaster`, `SchedulerBase`, `DefaultScheduler` and `StopWithSavepointTerminationManager`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from kit.coordinator.completed_checkpoint import CompletedCheckpoint
 from kit.coordinator.coordinator import CheckpointCoordinator
@@ -25,18 +32,17 @@ from kit.graph.settings import SettingError
 from kit.job.leftovers import Leftovers, remove_orphans
 from kit.job.operator_coordinators import OperatorCoordinators
 from kit.job.restart import create_restarts
-from kit.job.restoring import hold_in_flight_data, restore_job
+from kit.job.restoring import RestoredJob, Restoring, hold_in_flight_data, restore_job
 from kit.job.starting import JobStart
-from kit.job.status import TRANSITIONS, JobStatus
+from kit.job.status import PHASES, JobEvent, JobStatus, Phase
 from kit.job.stopping import StopWithSavepoint
-from kit.job.task_table import TaskTable, Workers
+from kit.job.task_table import TaskTable
 from kit.operators.coordinator import Payload
 from kit.protocol import events
 from kit.protocol.commands import (
     CompleteRequest,
     JobStatusChanged,
     Note,
-    RestoreMasterHooks,
     ScheduleTimer,
     StartEpoch,
     StopEpoch,
@@ -50,10 +56,9 @@ from kit.protocol.messages import (
     OperatorEventToTask,
     ReportCheckpointMetrics,
     TaskStateChanged,
-    TriggerTaskCheckpoint,
 )
 from kit.protocol.reasons import CheckpointFailureReason
-from kit.protocol.tasks import ExecutionState, TaskRestore, task_name
+from kit.protocol.tasks import ExecutionState, task_name
 from kit.protocol.words import Machine, ProtocolError, Word, handles
 
 RESTART_TIMER = "restart"
@@ -62,6 +67,8 @@ LAST_CHECKPOINT_AGAIN_MS = 1_000
 """So long after the checkpoint that tasks wait for has failed another one is tried, where none is periodic."""
 OWN_REQUEST = -1
 """The number of requests that the JobMaster makes itself: nobody waits for the answer."""
+WORKERS, DELAY, HOOKS, RESULT = "workers", "delay", "hooks", "result"
+"""What a phase may wait for: that the workers leave, the restart delay, the master hooks, the durable store."""
 CHECKPOINT_HISTORY = 1_000
 """Ended checkpoints that the statistics keep. Flink's web UI keeps 10; a table in a notebook wants all of a run."""
 
@@ -73,7 +80,7 @@ class JobMaster(Machine):
         super().__init__(name)
         self.job = job
         self.graph = ExecutionGraph(job)
-        self.status = JobStatus.CREATED
+        self.phase = Phase.STARTING
         self.error = ""
         self.epoch = 0
         self.tasks = TaskTable()
@@ -90,12 +97,51 @@ class JobMaster(Machine):
         self._restarts = create_restarts(job.settings.restart)
         self._start = JobStart(self.graph, self.checkpoints, self.emit)
         self._awaited: set[str] = set()
-        self._workers = Workers.NONE
-        self.ending_as: JobStatus | None = None  # set when no epoch will follow
+        """What the phase waits for, beside the checkpoint that may be being stored."""
+        self._restoring: Restoring | None = None
         self._leftovers = Leftovers(self.checkpoints)
-        self._restoring: CompletedCheckpoint | None = None
-        self._result_is_stored = False
         self._stopping = StopWithSavepoint()
+
+    @property
+    def status(self) -> JobStatus:
+        """Where the job stands, as its user sees it."""
+        return self.phase.status
+
+    @property
+    def ending_as(self) -> JobStatus | None:
+        """How the job has ended, or will once its workers have left; None while it may go on."""
+        return self.phase.ending_as
+
+    # --- from phase to phase --------------------------------------------------------------------------------------
+
+    def handle(self, event: Word, at: int, cause: str = "") -> list[Word]:
+        """Take one event, and then go on as far as the phase lets the job."""
+        super().handle(event, at, cause)
+        before = None
+        while before is not self.phase or self._failure is not None:
+            before = self.phase
+            error, self._failure = self._failure, None
+            if error is not None:
+                self._on_failure(error)
+            self.checkpoints.settle()
+            if self.phase in _GO_ON:
+                _GO_ON[self.phase](self)
+        return self._commands
+
+    def _enter(self, event: JobEvent, error: str = "", *, awaits: Iterable[str] = ()) -> None:
+        """Take the step of the table, into a phase that waits for this."""
+        self._become(PHASES.follow(self, self.phase, event), error)
+        self._awaited = set(awaits)
+
+    def _become(self, phase: Phase, error: str) -> None:
+        PHASES.check(self, self.phase, phase)
+        before, self.phase = self.status, phase
+        if self.status is before:
+            return
+        self.error = error
+        self.emit(JobStatusChanged(status=self.status.name, error=error))
+        if self.status.is_terminal:
+            self.coordinators.close()
 
     # --- the start ------------------------------------------------------------------------------------------------
 
@@ -106,128 +152,119 @@ class JobMaster(Machine):
         try:
             self._start.begin(event, self.coordinators.needing_splits())
         except SettingError as error:
-            self._fail_before_start(str(error))
-        self._deploy_when_ready()
+            self._cannot_begin(str(error))
 
     @handles(events.SplitsEnumerated)
     def _splits_enumerated(self, event: events.SplitsEnumerated) -> None:
         self.coordinators[event.operator_id].splits = event.splits
         self._start.awaited.discard(event.operator_id)
-        self._deploy_when_ready()
 
     @handles(events.CheckpointsRecovered)
     def _recovered(self, event: events.CheckpointsRecovered) -> None:
-        self._go_on_starting(event)
-        if event.status and self.status is JobStatus.CREATED:
-            self._end_now(JobStatus[event.status], f"it was {event.status} before its driver died")
+        self._learn(event)
+        if event.status and self.phase is Phase.STARTING:
+            self._end_in(Phase[event.status], f"it was {event.status} before its driver died")
 
     @handles(events.SnapshotResolved, events.OrphansRemoved)
-    def _go_on_starting(self, event: Word) -> None:
-        if self.status is JobStatus.CREATED:
+    def _learn(self, event: Word) -> None:
+        if self.phase is Phase.STARTING:
             try:
                 self._start.take(event)
             except ValueError as error:
-                self._fail_before_start(str(error))
-            self._deploy_when_ready()
+                self._cannot_begin(str(error))
 
     @handles(events.StartFailed)
     def _start_failed(self, event: events.StartFailed) -> None:
-        self._fail_before_start(event.error)
+        if self.phase is Phase.STARTING:
+            self._cannot_begin(event.error)
 
-    def _fail_before_start(self, error: str) -> None:
+    def _cannot_begin(self, error: str) -> None:
         """Nothing has begun: nothing is deleted, not even a snapshot that the job was to claim."""
-        if self.status is JobStatus.CREATED:
-            self._start.awaited.clear()
-            self.checkpoints.shut_down(JobStatus.CREATED.name)
-            self._become(JobStatus.FAILED, error)
+        self.checkpoints.shut_down(JobStatus.CREATED.name)
+        self._enter(JobEvent.CANNOT_BEGIN, error)
 
-    def _deploy_when_ready(self) -> None:
-        if not self._start.awaited and self.status is JobStatus.CREATED:
-            self._become(JobStatus.RUNNING)
-            self._begin_restore()
+    def _start_when_all_is_known(self) -> None:
+        if self._start.event is not None and not self._start.awaited:
+            self._restore(JobEvent.KNOWN)
 
-    # --- deploying ------------------------------------------------------------------------------------------------
+    # --- restoring and deploying ----------------------------------------------------------------------------------
 
-    def _begin_restore(self) -> None:
-        """Go back to the latest checkpoint, or to nothing: hooks first, then the tasks."""
+    def _restore(self, event: JobEvent) -> None:
+        """Go back to the latest checkpoint, or to nothing: first its state is assigned, then hooks are given theirs.
+
+        Flink: `SchedulerBase.restoreState`.
+        """
+        self._enter(event)
+        restore, allow = self.checkpoints.restore, self._start.allow_non_restored_state
+        begins_from_snapshot = self._start.begins_from_snapshot and not self.epoch
         try:
-            self._restoring = self.checkpoints.restore.latest(
-                allow_non_restored_state=self._start.allow_non_restored_state
-            )
+            latest = restore.latest(error_if_no_checkpoint=begins_from_snapshot)
+            restored = None if latest is None else self._assign_states(latest)
+            has_hooks = restore.restore_hooks(latest, allow_non_restored_state=allow)
         except ValueError as error:
-            self._end_epoch(JobStatus.FAILING, str(error))
+            self._dismiss_workers(JobEvent.FAIL_FOR_GOOD, str(error))
             return
-        if not any(isinstance(command, RestoreMasterHooks) for command in self._commands):
-            self._deploy()
+        self._restoring = None if latest is None or restored is None else Restoring(latest, restored)
+        self._awaited = {HOOKS} if has_hooks else set()
 
-    @handles(events.MasterHooksRestored)
-    def _hooks_restored(self, event: events.MasterHooksRestored) -> None:
-        if self._is_restoring(event.checkpoint_id):
-            self._deploy()
-
-    def _is_restoring(self, checkpoint_id: int) -> bool:
-        """Whether the hooks were asked to go back to this checkpoint, and nothing has come in between."""
-        restoring = self._restoring
-        return self.status is JobStatus.RUNNING and restoring is not None and restoring.checkpoint_id == checkpoint_id
-
-    @handles(events.MasterHookFailed)
-    def _hook_failed(self, event: events.MasterHookFailed) -> None:
-        if self._is_restoring(event.checkpoint_id):
-            self._end_epoch(JobStatus.FAILING, event.error)
-        else:
-            self.checkpoints.handle(event)
-
-    def _deploy(self) -> None:
-        latest, self._restoring = self._restoring, None
-        try:
-            restores = {} if latest is None else self._assign_states(latest)
-        except ValueError as error:
-            self._end_epoch(JobStatus.FAILING, str(error))
-            return
-        self.checkpoints.abort_pending_checkpoints(
-            CheckpointFailureReason.JOB_FAILOVER_REGION, f"epoch {self.epoch} is over."
-        )
-        self.epoch += 1
-        self._workers = Workers.AT_WORK
-        self.tasks = TaskTable(task.task for task in self.graph.tasks)
-        self.checkpoints.use_graph(self.graph)
-        if not self._begin_coordinators(latest):
-            return
-        self.emit(
-            StartEpoch(epoch=self.epoch, parallelism=self.graph.parallelism, max_parallelism=self.graph.max_parallelism)
-        )
-        recovers_channels = hold_in_flight_data(restores.values())
-        for task in self.tasks:
-            restore = restores.get(task)
-            self.emit(DeployTask(task=task, attempt=self.epoch, restore=restore, recovers_channels=recovers_channels))
-
-    def _begin_coordinators(self, latest: CompletedCheckpoint | None) -> bool:
-        """Let the operator coordinators begin from the checkpoint; False when one of them cannot at the very start."""
-        self.coordinators.deploy(latest, self.graph.parallelism)
-        if self.epoch == 1 and self._failure is not None:
-            self._workers, self.tasks = Workers.NONE, TaskTable()
-            self._end_epoch(JobStatus.FAILING, self._failure)
-            return False
-        return True
-
-    def _assign_states(self, latest: CompletedCheckpoint) -> dict[str, TaskRestore | None]:
+    def _assign_states(self, latest: CompletedCheckpoint) -> RestoredJob:
         restored = restore_job(
             self.graph,
             latest.operator_states,
             latest.checkpoint_id,
             allow_non_restored_state=self._start.allow_non_restored_state,
         )
-        self.graph = restored.graph
         self.emit(restored.note(self.epoch + 1, latest.location))
-        return dict(restored.restores)
+        return restored
+
+    @handles(events.MasterHooksRestored)
+    def _hooks_restored(self, event: events.MasterHooksRestored) -> None:
+        if self._awaits_hooks_of(event.checkpoint_id):
+            self._awaited.discard(HOOKS)
+
+    def _awaits_hooks_of(self, checkpoint_id: int) -> bool:
+        """Whether the hooks were asked to go back to this checkpoint, and nothing has come in between."""
+        restoring = self._restoring
+        return HOOKS in self._awaited and restoring is not None and restoring.latest.checkpoint_id == checkpoint_id
+
+    @handles(events.MasterHookFailed)
+    def _hook_failed(self, event: events.MasterHookFailed) -> None:
+        if self._awaits_hooks_of(event.checkpoint_id):
+            self._dismiss_workers(JobEvent.FAIL_FOR_GOOD, event.error)
+        else:
+            self.checkpoints.handle(event)
+
+    def _deploy_when_restored(self) -> None:
+        if self._awaited:
+            return
+        restoring, self._restoring = self._restoring, None
+        latest = None if restoring is None else restoring.latest
+        if restoring is not None:
+            self.checkpoints.ledger.restored(restoring.latest)
+            self.graph = restoring.job.graph
+        self.checkpoints.use_graph(self.graph)
+        self.epoch += 1
+        self.coordinators.deploy(latest, self.graph.parallelism)
+        if self.epoch == 1 and self._failure is not None:  # at the very start: whoever cannot begin never will
+            error, self._failure = self._failure, None
+            self._dismiss_workers(JobEvent.FAIL_FOR_GOOD, error)
+            return
+        self._enter(JobEvent.DEPLOYED)
+        self.tasks = TaskTable(task.task for task in self.graph.tasks)
+        self.emit(
+            StartEpoch(epoch=self.epoch, parallelism=self.graph.parallelism, max_parallelism=self.graph.max_parallelism)
+        )
+        restores = {} if restoring is None else restoring.job.restores
+        recovers_channels = hold_in_flight_data(restores.values())
+        for task in self.tasks:
+            restore = restores.get(task)
+            self.emit(DeployTask(task=task, attempt=self.epoch, restore=restore, recovers_channels=recovers_channels))
 
     # --- tasks ----------------------------------------------------------------------------------------------------
 
     @handles(TaskStateChanged)
     def _task_state_changed(self, message: TaskStateChanged) -> None:
-        if message.attempt != self.epoch or self._workers is not Workers.AT_WORK:
-            return
-        if not self.tasks.is_live(message.task):
+        if not self._is_of_this_epoch(message.attempt) or not self.tasks.is_live(message.task):
             return
         if message.initialization is not None:
             self.checkpoints.statistics.report_initialization(message.task, message.attempt, message.initialization)
@@ -246,7 +283,10 @@ class JobMaster(Machine):
         elif message.state is ExecutionState.FINISHED:
             self.coordinators.data_ended(message.task)
             self.checkpoints.task_finished()
-            self._finish_when_done()
+
+    def _is_of_this_epoch(self, attempt: int) -> bool:
+        """Whether an attempt of a task is that of the epoch whose workers are at work."""
+        return attempt == self.epoch and self.phase is Phase.RUNNING
 
     def _task_failed(self, task: str, error: str, *, recoverable: bool = True) -> None:
         self._attempt_ended(task, ExecutionState.FAILED, error)
@@ -258,7 +298,7 @@ class JobMaster(Machine):
         self.coordinators.attempt_failed(task, self.epoch, error or None)
 
     def _start_checkpoints_when_running(self) -> None:
-        if self.status is JobStatus.RUNNING and self.tasks.all_running:
+        if self.phase is Phase.RUNNING and self.tasks.all_running:
             self.emit(Note(kind="AllTasksRunning", data={"epoch": self.epoch}))
             if self.checkpoints.config.is_periodic and not self.checkpoints.periodic.is_scheduling:
                 self.checkpoints.start_checkpoint_scheduler()
@@ -267,27 +307,31 @@ class JobMaster(Machine):
         """The tasks wait for one more checkpoint before they finish: begin it now rather than an interval later."""
         if (
             self.checkpoints.config.checkpoints_after_tasks_finish
-            and self._workers is Workers.AT_WORK
+            and self.phase is Phase.RUNNING
             and not (self._stopping.is_under_way or self.checkpoints.ledger.took_last_checkpoint)
             and self.tasks.all_data_ended
         ):
             self.checkpoints.handle(events.RequestCheckpoint(request_id=OWN_REQUEST))
 
     def _finish_when_done(self) -> None:
-        """All tasks have finished: so has the job, once a savepoint to stop with that everybody acked is decided."""
-        if self._all_finished and not self._savepoint_is_being_decided:
-            self.ending_as = JobStatus.FINISHED
-            self.checkpoints.stop_checkpoint_scheduler()
-            self._dismiss_workers()
+        """All tasks have finished: so has the job, once a savepoint to stop with that everybody acked is decided.
 
-    @property
-    def _all_finished(self) -> bool:
-        return self.status is JobStatus.RUNNING and self.ending_as is None and self.tasks.all_finished
+        When that fails all goes on as before, for nothing was published for its sake.
+        """
+        stop_failed = self._stopping.take_failure()
+        if stop_failed and self.tasks.all_finished:
+            self._on_failure("all tasks have finished, but the savepoint to stop with failed")
+        elif stop_failed:
+            self._start_checkpoints_when_running()
+            self._take_last_checkpoint_when_all_data_ended()
+        elif self.tasks.all_finished and not self._savepoint_is_being_decided:
+            self.checkpoints.stop_checkpoint_scheduler()
+            self._dismiss_workers(JobEvent.ALL_FINISHED)
 
     @property
     def _is_over(self) -> bool:
         """Whether no task is left that could take part in a snapshot, or soon will be."""
-        return self.ending_as is not None or (self._workers is Workers.AT_WORK and self.tasks.all_finished)
+        return self.ending_as is not None or (self.phase is Phase.RUNNING and self.tasks.all_finished)
 
     @property
     def _savepoint_is_being_decided(self) -> bool:
@@ -306,20 +350,20 @@ class JobMaster(Machine):
 
     @handles(OperatorEventToCoordinator)
     def _operator_event(self, message: OperatorEventToCoordinator) -> None:
-        if message.attempt == self.epoch and self._workers is Workers.AT_WORK:
+        if self._is_of_this_epoch(message.attempt):
             self.coordinators.handle_event(message)
 
     @handles(events.OperatorEventLost)
     def _operator_event_lost(self, event: events.OperatorEventLost) -> None:
         """Coordinator and task do not agree any more: only a restart brings them together."""
-        if event.attempt == self.epoch and self._workers is Workers.AT_WORK:
+        if self._is_of_this_epoch(event.attempt):
             self._task_failed(
                 event.task, f"an event of its operator coordinator was lost: {event.error}", recoverable=True
             )
 
     def send_operator_event(self, vertex: str, operator_id: str, subtask: int, attempt: int, payload: Payload) -> None:
         """Send an event to a subtask, unless its attempt is over."""
-        if attempt == self.epoch and self._workers is Workers.AT_WORK:
+        if self._is_of_this_epoch(attempt):
             task = task_name(vertex, subtask)
             self.emit(OperatorEventToTask(task=task, attempt=attempt, operator_id=operator_id, payload=payload))
 
@@ -343,7 +387,7 @@ class JobMaster(Machine):
     # --- failing, restarting, ending ------------------------------------------------------------------------------
 
     def _on_failure(self, error: str, *, recoverable: bool = True) -> None:
-        if self.status is not JobStatus.RUNNING:
+        if self.phase not in (Phase.RESTORING, Phase.RUNNING):
             return
         self.checkpoints.abort_pending_checkpoints(CheckpointFailureReason.JOB_FAILOVER_REGION, error)
         self.checkpoints.stop_checkpoint_scheduler()
@@ -352,109 +396,95 @@ class JobMaster(Machine):
             return
         delay_ms = self._restarts.next_delay_ms(self.at) if recoverable else None
         if delay_ms is None:
-            self._end_epoch(JobStatus.FAILING, error)
+            self._dismiss_workers(JobEvent.FAIL_FOR_GOOD, error)
             return
-        self._become(JobStatus.RESTARTING, error)
-        self._awaited = {"epoch", RESTART_TIMER}
+        self._dismiss_workers(JobEvent.FAIL, error)
+        self._awaited.add(DELAY)
         self.emit(ScheduleTimer(timer=RESTART_TIMER, due_ms=self.at + delay_ms))
-        self._dismiss_workers()
 
     def _fail_after_savepoint(self, error: str) -> None:
         """Sinks may have published what the savepoint to stop with covers: no older checkpoint may be gone back to."""
         answer = self._stopping.give_up(error)
-        self._end_epoch(JobStatus.FAILING, answer.error)
-        super().emit(answer)
+        self._dismiss_workers(JobEvent.FAIL_FOR_GOOD, answer.error)
+        self.emit(answer)
 
-    def _end_epoch(self, status: JobStatus, error: str) -> None:
-        self._become(status, error)
-        self.ending_as = JobStatus.FAILED if status is JobStatus.FAILING else JobStatus.CANCELED
-        self._dismiss_workers()
-
-    def _dismiss_workers(self) -> None:
-        """Make the workers of the epoch leave, unless they were told before; with none there, go on at once."""
-        if self._workers is Workers.AT_WORK:
-            self._workers = Workers.LEAVING
+    def _dismiss_workers(self, event: JobEvent, error: str = "") -> None:
+        """Enter a phase that waits for the workers of the epoch to leave, if there are any; they are told once."""
+        at_work, leaving = self.phase is Phase.RUNNING, self._awaited & {WORKERS}
+        self._enter(event, error, awaits={WORKERS} if at_work else leaving)
+        if at_work:
             self.tasks.cancel()
             self.emit(StopEpoch(epoch=self.epoch))
-        elif self._workers is Workers.NONE:
-            self._workers_left()
+        elif not leaving:
+            self._sweep()
 
     @handles(events.EpochEnded)
     def _epoch_ended(self, event: events.EpochEnded) -> None:
-        if event.epoch == self.epoch and self._workers is Workers.LEAVING:
-            self._workers = Workers.NONE
-            self._workers_left()
+        if event.epoch == self.epoch and WORKERS in self._awaited:
+            self._awaited.discard(WORKERS)
+            for task in self.tasks.canceling():
+                self._attempt_ended(task, ExecutionState.CANCELED)
+            self._sweep()
 
-    def _workers_left(self) -> None:
-        for task in self.tasks.canceling():
-            self._attempt_ended(task, ExecutionState.CANCELED)
+    def _sweep(self) -> None:
+        """No worker of the epoch writes any more: what its aborted checkpoints left behind goes."""
         for leftovers in self._leftovers.sweep():
             self.checkpoints.ledger.clean(leftovers)
-        if self.ending_as is not None:
-            self._end_when_ready()
-        elif self.status is JobStatus.RESTARTING:
-            self._awaited.discard("epoch")
-            self._restart_when_ready()
 
     def _restart_when_ready(self) -> None:
-        if not self._awaited and self.status is JobStatus.RESTARTING and self.checkpoints.ledger.storing is None:
-            self._become(JobStatus.RUNNING)
-            self._begin_restore()
+        self._stopping.take_failure()  # the restart is all that follows from it
+        if self._stopping.stands:
+            self._fail_after_savepoint(self.error)
+        elif not self._awaited and self.checkpoints.ledger.storing is None:
+            self._restore(JobEvent.RESTART)
 
     def _end_when_ready(self) -> None:
         """The workers have left. A durable store is told of the end before anything is deleted for that reason; what
         is being stored is waited for.
         """
-        status = self.ending_as
-        if self._workers is not Workers.NONE or status is None or self.status.is_terminal:
+        if self._awaited:
             return
         if not self.checkpoints.store.is_durable:
-            self._end_now(status, self.error)
-        elif not (self.checkpoints.ledger.storing is not None or self._result_is_stored):
-            self._result_is_stored = True
-            self.emit(StoreJobResult(status=status.name))
+            self._end()
+        elif self.checkpoints.ledger.storing is None and self.ending_as is not None:
+            self._awaited = {RESULT}
+            self.emit(StoreJobResult(status=self.ending_as.name))
 
     @handles(events.JobResultStored)
     def _result_stored(self, event: events.JobResultStored) -> None:
-        assert self.ending_as is not None
-        self._end_now(self.ending_as, self.error, keep_all=bool(event.error))
+        if RESULT in self._awaited:
+            self._end(keep_all=bool(event.error))
 
-    def _end_now(self, status: JobStatus, error: str, *, keep_all: bool = False) -> None:
+    def _end(self, *, keep_all: bool = False) -> None:
+        self._end_in(PHASES.follow(self, self.phase, JobEvent.END), self.error, keep_all=keep_all)
+
+    def _end_in(self, phase: Phase, error: str, *, keep_all: bool = False) -> None:
         """What no retained checkpoint or savepoint refers to is removed. With `keep_all` nothing is deleted: a later
         driver will believe that the job has not ended.
         """
-        store = self.checkpoints.store
+        status, store = phase.status, self.checkpoints.store
         retained = [each for each in store.checkpoints if not each.should_be_discarded_at(status.name)]
         self.checkpoints.shut_down(JobStatus.CREATED.name if keep_all else status.name)
         if not keep_all:
             self.emit(remove_orphans((*retained, *store.subsumed), self.checkpoints.ledger.savepoints))
         answer = self._stopping.end(status, error)
-        self._become(status, answer.error if answer is not None and status is JobStatus.FAILED else error)
+        self._become(phase, answer.error if answer is not None and status is JobStatus.FAILED else error)
         if answer is not None:
-            super().emit(answer)
+            self.emit(answer)
 
     @handles(events.RequestCancel)
     def _cancel(self, event: events.RequestCancel) -> None:
-        if self.status is JobStatus.CREATED:
-            self._start.awaited.clear()
-            self._become(JobStatus.CANCELED)
-        elif self.status in (JobStatus.RUNNING, JobStatus.RESTARTING) and self.ending_as is None:
+        if self.phase is Phase.STARTING:
+            self.checkpoints.shut_down(JobStatus.CREATED.name)
+            self._enter(JobEvent.CANCEL)
+        elif self.ending_as is None:
             self.checkpoints.stop_checkpoint_scheduler()
-            self._end_epoch(JobStatus.CANCELLING, "")
-
-    def _become(self, status: JobStatus, error: str = "") -> None:
-        TRANSITIONS.check(f"job {self.job.name}", self.status, status)
-        self.status = status
-        self.error = error
-        self.emit(JobStatusChanged(status=status.name, error=error))
-        if status.is_terminal:
-            self.coordinators.close()
+            self._dismiss_workers(JobEvent.CANCEL, "")
 
     @handles(events.TimerFired)
     def _timer_fired(self, event: events.TimerFired) -> None:
         if event.timer == RESTART_TIMER:
-            self._awaited.discard(RESTART_TIMER)
-            self._restart_when_ready()
+            self._awaited.discard(DELAY)
         elif event.timer == LAST_CHECKPOINT_TIMER:
             self._take_last_checkpoint_when_all_data_ended()
         else:
@@ -470,64 +500,22 @@ class JobMaster(Machine):
             what = "over" if self.status is JobStatus.RUNNING else self.status.name
             self._refuse(event.request_id, f"the job cannot be stopped: it is {what}")
         else:
-            self._stopping.request = event.request_id
+            self._stopping.begin(event.request_id)
             self.checkpoints.stop_checkpoint_scheduler()
             self.checkpoints.handle(event)
 
     def _refuse(self, request_id: int, error: str) -> None:
         self.emit(CompleteRequest(request_id=request_id, error=error))
 
-    def emit(self, word: Word) -> None:
-        """Give a command; the answer to a stop waits for the job's end, held operator events go behind a trigger."""
-        if isinstance(word, CompleteRequest):
-            self._answer(word)
-            return
-        super().emit(word)
-        if isinstance(word, TriggerTaskCheckpoint):
-            self.coordinators.open_gate(word.task, word.checkpoint_id)
-
-    def _answer(self, word: CompleteRequest) -> None:
+    def answer_request(self, word: CompleteRequest) -> None:
+        """Answer a request for a snapshot; the answer to a stop waits for the job's end."""
         if word.request_id == OWN_REQUEST:
             if word.error and not (self.checkpoints.config.is_periodic or self.checkpoints.ledger.took_last_checkpoint):
-                super().emit(ScheduleTimer(timer=LAST_CHECKPOINT_TIMER, due_ms=self.at + LAST_CHECKPOINT_AGAIN_MS))
+                self.emit(ScheduleTimer(timer=LAST_CHECKPOINT_TIMER, due_ms=self.at + LAST_CHECKPOINT_AGAIN_MS))
         elif not self._stopping.holds_back(word):
-            super().emit(word)
+            self.emit(word)
 
     # --- checkpoints ----------------------------------------------------------------------------------------------
-
-    def handle(self, event: Word, at: int, cause: str = "") -> list[Word]:
-        """Take one event; what was waiting for its end goes on afterwards.
-
-        The job fails if an operator coordinator did; a restart begins when no checkpoint is being stored any more;
-        periodic checkpoints go on after a stop that failed.
-        """
-        super().handle(event, at, cause)
-        self._draw_failure()
-        self.checkpoints.settle()
-        self._end_when_ready()
-        self._restart_when_ready()
-        self._draw_failure()
-        if self._stopping.failed:
-            self._go_on_after_failed_stop()
-        elif self._stopping.stands and self.status is JobStatus.RESTARTING:
-            self._fail_after_savepoint(self.error)
-        elif self._stopping.stands:
-            self._finish_when_done()
-        return self._commands
-
-    def _go_on_after_failed_stop(self) -> None:
-        """There is no savepoint: nothing was published for its sake, and all goes on as before."""
-        self._stopping.failed = False
-        if self._all_finished and self.epoch:
-            self._on_failure("all tasks have finished, but the savepoint to stop with failed")
-        else:
-            self._start_checkpoints_when_running()
-            self._take_last_checkpoint_when_all_data_ended()
-
-    def _draw_failure(self) -> None:
-        error, self._failure = self._failure, None
-        if error is not None:
-            self._on_failure(error)
 
     @handles(events.RequestCheckpoint, events.RequestSavepoint)
     def _snapshot_requested(self, event: events.RequestCheckpoint | events.RequestSavepoint) -> None:
@@ -553,8 +541,8 @@ class JobMaster(Machine):
 
     @handles(events.CheckpointStored, events.CheckpointStoreFailed)
     def _stored(self, event: events.CheckpointStored | events.CheckpointStoreFailed) -> None:
-        if self.status is JobStatus.CREATED:
-            self._go_on_starting(event)
+        if self.phase is Phase.STARTING:
+            self._learn(event)
         else:
             self.checkpoints.handle(event)
 
@@ -598,3 +586,15 @@ class JobMaster(Machine):
 
     def __repr__(self) -> str:
         return f"JobMaster({self.job.name}, {self.status.name}, epoch {self.epoch})"
+
+
+_GO_ON: dict[Phase, Callable[[JobMaster], None]] = {
+    Phase.STARTING: JobMaster._start_when_all_is_known,
+    Phase.RESTORING: JobMaster._deploy_when_restored,
+    Phase.RUNNING: JobMaster._finish_when_done,
+    Phase.RESTARTING: JobMaster._restart_when_ready,
+    Phase.FINISHING: JobMaster._end_when_ready,
+    Phase.FAILING: JobMaster._end_when_ready,
+    Phase.CANCELLING: JobMaster._end_when_ready,
+}
+"""What each phase does after an event, if it waits for nothing more."""

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from kit.coordinator.completed_checkpoint import CompletedCheckpoint
 from kit.graph.execution_graph import ExecutionGraph
 from kit.graph.job_graph import JobGraph
 from kit.protocol.commands import Note
@@ -46,6 +47,14 @@ class RestoredJob:
         """What the trace keeps of it: the epoch that begins so, and where the checkpoint is."""
         data = {"epoch": epoch, "path": path, "assignments": self.assignments}
         return Note(kind="StateAssigned", checkpoint_id=self.checkpoint_id, data=data)
+
+
+@dataclass(frozen=True, slots=True)
+class Restoring:
+    """The checkpoint that a job goes back to, and what each of its tasks gets of that."""
+
+    latest: CompletedCheckpoint
+    job: RestoredJob
 
 
 def restore_job(

@@ -34,8 +34,8 @@ from kit.protocol.events import (
 from kit.protocol.words import Word
 from kit.restore.validate import load_and_validate
 
-STORE, SNAPSHOT, ORPHANS, NOTHING = "store", "snapshot", "orphans", "nothing"
-"""What is awaited, beside the sources by their operators' ids; nothing, and for ever, when the job has ended before."""
+STORE, SNAPSHOT, ORPHANS = "store", "snapshot", "orphans"
+"""What is awaited, beside the sources by their operators' ids."""
 
 
 class JobStart:
@@ -50,8 +50,13 @@ class JobStart:
 
     @property
     def allow_non_restored_state(self) -> bool:
-        """Whether state may be left behind that no operator wants."""
+        """Whether state may be left behind that no operator wants. Flink: `allowNonRestoredState`."""
         return self.event is not None and self.event.allow_non_restored_state
+
+    @property
+    def begins_from_snapshot(self) -> bool:
+        """Whether there must be a checkpoint to begin from: a snapshot that the user named, or what a store held."""
+        return self.event is not None and self.event.restore_path is not None
 
     def begin(self, event: StartJob, sources: Iterable[str]) -> None:
         """Ask for all that can be asked for at once. Raises SettingError for `recover` without a durable store."""
@@ -77,7 +82,12 @@ class JobStart:
             self._emit(ResolveSnapshot(path=event.restore_path))
 
     def take(self, event: Word) -> None:
-        """One of the answers in `ANSWERS`. Raises ValueError when the job cannot begin with it."""
+        """One of the answers in `ANSWERS`. Raises ValueError when the job cannot begin with it.
+
+        With the last one the job can be deployed: Flink's `createAndRestoreExecutionGraph`.
+
+        With the last one the job can be deployed: Flink's `createAndRestoreExecutionGraph`.
+        """
         ANSWERS[type(event)](self, event)
 
     def on_recovered(self, event: CheckpointsRecovered) -> None:
@@ -86,7 +96,6 @@ class JobStart:
         self.awaited.discard(STORE)
         self._checkpoints.restore.recover(event.checkpoints)
         if event.status:
-            self.awaited.add(NOTHING)
             return
         if self._checkpoints.store.latest is None:
             self._resolve(self.event)
@@ -95,7 +104,10 @@ class JobStart:
         self._emit(remove_orphans(self._checkpoints.store.checkpoints, stored))
 
     def on_resolved(self, event: SnapshotResolved) -> None:
-        """The snapshot at `restore_path` becomes the latest checkpoint. Raises ValueError when it does not fit."""
+        """The snapshot at `restore_path` becomes the latest checkpoint. Raises ValueError when it does not fit.
+
+        Flink: `tryRestoreExecutionGraphFromSavepoint`.
+        """
         assert self.event is not None
         self.awaited.discard(SNAPSHOT)
         try:

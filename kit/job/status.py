@@ -1,6 +1,9 @@
-"""The statuses of a job, and which may follow which.
+"""The statuses of a job, and the phases of its life from which they follow.
 
-`TRANSITIONS` is the table that the JobMaster goes by, that its errors quote and that `docs/state-machines.md` draws.
+`PHASES` is the table that the JobMaster goes by, that its errors quote and that `docs/state-machines.md` draws. A phase
+tells a little more than the status that a user sees: a job that is RUNNING may be going back to a checkpoint, or have
+finished but for its workers, who are still leaving.
+
 Follows Flink's `JobStatus`.
 """
 
@@ -26,34 +29,101 @@ class JobStatus(Enum):
     @property
     def is_terminal(self) -> bool:
         """Whether nothing follows."""
-        return TRANSITIONS.is_end(self)
+        return self in _ENDS
 
 
-TRANSITIONS = Transitions(
-    "the status of a job",
-    JobStatus.CREATED,
+class Phase(Enum):
+    """What a job is doing, and what it waits for."""
+
+    STARTING = "STARTING"
+    """It asks for splits, for what an earlier driver stored, for the snapshot to begin from."""
+    RESTORING = "RESTORING"
+    """State is assigned; the master hooks are given theirs."""
+    RUNNING = "RUNNING"
+    """Workers are at work."""
+    RESTARTING = "RESTARTING"
+    """The workers leave, the restart delay passes, and what is being stored gets its answer."""
+    FINISHING = "FINISHING"
+    """All tasks have finished and the workers leave; what follows may need the durable store, in all three of these."""
+    FAILING = "FAILING"
+    CANCELLING = "CANCELLING"
+    FINISHED = "FINISHED"
+    FAILED = "FAILED"
+    CANCELED = "CANCELED"
+
+    @property
+    def status(self) -> JobStatus:
+        """What the user sees of it."""
+        return _STATUS[self]
+
+    @property
+    def ending_as(self) -> JobStatus | None:
+        """How the job has ended, or will once its workers have left; None while it may go on."""
+        return _ENDING_AS.get(self)
+
+
+class JobEvent(Enum):
+    """What happens to a job as a whole."""
+
+    KNOWN = "all is known"
+    CANNOT_BEGIN = "it cannot begin"
+    ENDED_BEFORE = "it ended under an earlier driver"
+    DEPLOYED = "its tasks are deployed"
+    FAIL = "it fails"
+    FAIL_FOR_GOOD = "it fails for good"
+    RESTART = "the workers have left, the delay is over"
+    CANCEL = "it is cancelled"
+    ALL_FINISHED = "all tasks have finished"
+    END = "the workers have left, the store knows"
+
+
+_STATUS = {
+    Phase.STARTING: JobStatus.CREATED,
+    Phase.RESTORING: JobStatus.RUNNING,
+    Phase.FINISHING: JobStatus.RUNNING,
+} | {phase: JobStatus[phase.name] for phase in Phase if phase.name in JobStatus.__members__}
+_ENDING_AS = {
+    Phase.FINISHING: JobStatus.FINISHED,
+    Phase.FINISHED: JobStatus.FINISHED,
+    Phase.FAILING: JobStatus.FAILED,
+    Phase.FAILED: JobStatus.FAILED,
+    Phase.CANCELLING: JobStatus.CANCELED,
+    Phase.CANCELED: JobStatus.CANCELED,
+}
+_ENDS = frozenset({JobStatus.FINISHED, JobStatus.FAILED, JobStatus.CANCELED})
+
+PHASES = Transitions(
+    "a job",
+    Phase.STARTING,
     {
-        JobStatus.CREATED: {
-            "all is known": JobStatus.RUNNING,
-            "it cannot begin": JobStatus.FAILED,
-            "it is cancelled": JobStatus.CANCELED,
-            "it had ended before": (JobStatus.FINISHED, JobStatus.FAILED, JobStatus.CANCELED),
+        Phase.STARTING: {
+            JobEvent.KNOWN: Phase.RESTORING,
+            JobEvent.CANNOT_BEGIN: Phase.FAILED,
+            JobEvent.CANCEL: Phase.CANCELED,
+            JobEvent.ENDED_BEFORE: (Phase.FINISHED, Phase.FAILED, Phase.CANCELED),
         },
-        JobStatus.RUNNING: {
-            "it fails, and is tried again": JobStatus.RESTARTING,
-            "it fails for good": JobStatus.FAILING,
-            "it is cancelled": JobStatus.CANCELLING,
-            "all tasks have finished": JobStatus.FINISHED,
+        Phase.RESTORING: {
+            JobEvent.DEPLOYED: Phase.RUNNING,
+            JobEvent.FAIL: Phase.RESTARTING,
+            JobEvent.FAIL_FOR_GOOD: Phase.FAILING,
+            JobEvent.CANCEL: Phase.CANCELLING,
         },
-        JobStatus.RESTARTING: {
-            "the delay is over": JobStatus.RUNNING,
-            "it fails for good": JobStatus.FAILING,
-            "it is cancelled": JobStatus.CANCELLING,
+        Phase.RUNNING: {
+            JobEvent.ALL_FINISHED: Phase.FINISHING,
+            JobEvent.FAIL: Phase.RESTARTING,
+            JobEvent.FAIL_FOR_GOOD: Phase.FAILING,
+            JobEvent.CANCEL: Phase.CANCELLING,
         },
-        JobStatus.FAILING: {"all workers have left": JobStatus.FAILED},
-        JobStatus.CANCELLING: {"all workers have left": JobStatus.CANCELED},
-        JobStatus.FAILED: {},
-        JobStatus.CANCELED: {},
-        JobStatus.FINISHED: {},
+        Phase.RESTARTING: {
+            JobEvent.RESTART: Phase.RESTORING,
+            JobEvent.FAIL_FOR_GOOD: Phase.FAILING,
+            JobEvent.CANCEL: Phase.CANCELLING,
+        },
+        Phase.FINISHING: {JobEvent.END: Phase.FINISHED},
+        Phase.FAILING: {JobEvent.END: Phase.FAILED},
+        Phase.CANCELLING: {JobEvent.END: Phase.CANCELED},
+        Phase.FINISHED: {},
+        Phase.FAILED: {},
+        Phase.CANCELED: {},
     },
 )

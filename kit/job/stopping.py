@@ -26,8 +26,17 @@ class StopWithSavepoint:
     def __init__(self) -> None:
         self.request: int | None = None
         self.answer: CompleteRequest | None = None
-        self.failed = False
+        self._failed = False
         """Whether a stop failed and its consequences are still to be drawn."""
+
+    def begin(self, request: int) -> None:
+        """The user asks for it, under this number."""
+        self.request = request
+
+    def take_failure(self) -> bool:
+        """Whether a stop failed since this was asked last."""
+        failed, self._failed = self._failed, False
+        return failed
 
     @property
     def is_under_way(self) -> bool:
@@ -47,7 +56,7 @@ class StopWithSavepoint:
             self.answer = word
             return True
         self.request = None
-        self.failed = True
+        self._failed = True
         return False
 
     def end(self, status: JobStatus, error: str) -> CompleteRequest | None:

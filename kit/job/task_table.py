@@ -1,4 +1,4 @@
-"""What the JobMaster knows of the tasks of the present epoch, and of the workers that run them.
+"""What the JobMaster knows of the tasks of the present epoch.
 
 Follows Flink's `Execution` and `ExecutionGraph`, as far as they keep states.
 """
@@ -7,18 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from enum import Enum
 
 from kit.protocol.messages import TaskStateChanged
 from kit.protocol.tasks import ExecutionState
-
-
-class Workers(Enum):
-    """Whether workers of the present epoch are there: none yet or any more, at work, or told to leave."""
-
-    NONE = "NONE"
-    AT_WORK = "AT_WORK"
-    LEAVING = "LEAVING"
 
 
 @dataclass(slots=True)
@@ -36,6 +27,7 @@ class TaskTable:
     def __init__(self, names: Iterable[str] = ()) -> None:
         self._records = {name: TaskRecord() for name in names}
         self._not_yet_running = set(self._records)
+        self._not_yet_finished = set(self._records)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._records)
@@ -66,6 +58,8 @@ class TaskTable:
         record.state, record.error = message.state, message.error
         if message.state in (ExecutionState.RUNNING, ExecutionState.FINISHED):
             self._not_yet_running.discard(message.task)
+        if message.state is ExecutionState.FINISHED:
+            self._not_yet_finished.discard(message.task)
 
     def end(self, task: str, state: ExecutionState, error: str = "") -> None:
         """A task failed or was cancelled."""
@@ -89,7 +83,7 @@ class TaskTable:
     @property
     def all_finished(self) -> bool:
         """Whether every task has finished."""
-        return all(record.state is ExecutionState.FINISHED for record in self._records.values())
+        return not self._not_yet_finished
 
     @property
     def all_data_ended(self) -> bool:

@@ -207,6 +207,13 @@ class ResetMasterHooks(Command):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CloseMasterHooks(Command):
+    """Tell the hooks that the job is over."""
+
+    duty: ClassVar = Duty.WORK
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class WriteMetadata(Command):
     """Write `_metadata` into `location`, last and atomically."""
 

@@ -152,6 +152,9 @@ class TriggerTaskCheckpoint(TaskMessage):
     """Take a checkpoint now and send the barrier on; said to sources (`triggerCheckpoint`).
 
     The slot answers in the place of a task that it does not know (`kit.task.unknown_task`).
+
+    Flink: `Execution.triggerCheckpointHelper` sends it, to the task's `LogicalSlot`; `TaskExecutor.triggerCheckpoint`
+    takes it.
     """
 
     checkpoint_id: int

@@ -148,6 +148,9 @@ class Harness:
         if isinstance(word, commands.DiscardState) and word.location is not None:
             self.cleaning.append(events.StateDiscarded(checkpoint_id=word.checkpoint_id))
 
+    def answer_request(self, word: commands.CompleteRequest) -> None:
+        self.emit(word)
+
     def execution_state(self, task: str) -> ExecutionState:
         return self.states[task]
 
@@ -168,8 +171,20 @@ class Harness:
     def notify_aborted(self, checkpoint_id: int) -> None:
         self.calls.append(("aborted", checkpoint_id))
 
+    def open_gate(self, task: str, checkpoint_id: int) -> None:
+        """Held events of operator coordinators are none of the coordinator's business."""
+
     def abort_triggering(self) -> None:
         self.calls.append(("abort_triggering",))
+
+    def restore(self, *, allow_non_restored_state: bool = True) -> CompletedCheckpoint | None:
+        """Go back to the latest checkpoint as the JobMaster does, but for assigning its state."""
+        restore = self.coordinator.restore
+        latest = restore.latest()
+        restore.restore_hooks(latest, allow_non_restored_state=allow_non_restored_state)
+        if latest is not None:
+            self.coordinator.ledger.restored(latest)
+        return latest
 
     # --- what came out --------------------------------------------------------------------------------------------
 

@@ -6,6 +6,7 @@ from copy import deepcopy
 
 import pytest
 
+from kit.coordinator.ledger import REMEMBERED
 from kit.coordinator.store import CompletedCheckpointStore
 from kit.metadata import read_metadata
 from kit.protocol import commands, events
@@ -217,6 +218,76 @@ def test_state_that_nobody_wants_is_discarded_but_never_another_jobs() -> None:
     job.ack(1, "source/1", keyed_state("too late"))
     job.ack(1, "source/1", keyed_state("another job's"), job_id="another job")
     assert job.discarded() == {"too late"}
+
+
+@pytest.mark.parametrize(
+    ("end", "how"),
+    [
+        ("complete", "COMPLETED"),
+        ("decline", "CHECKPOINT_DECLINED"),
+        ("expire", "CHECKPOINT_EXPIRED"),
+        ("fail over", "JOB_FAILOVER_REGION"),
+        ("never began", "UNKNOWN_CHECKPOINT"),
+    ],
+)
+def test_a_late_ack_and_a_late_decline_change_nothing_and_say_how_the_checkpoint_ended(end: str, how: str) -> None:
+    job = Harness(timeout_ms=100, tolerable_failures=9)
+    checkpoint_id = 99 if end == "never began" else job.trigger()
+    if end == "complete":
+        job.complete(checkpoint_id)
+    elif end == "decline":
+        job.decline(checkpoint_id, "sums/1")
+    elif end == "expire":
+        job.wait(100)
+    elif end == "fail over":
+        job.coordinator.abort_pending_checkpoints(Reason.JOB_FAILOVER_REGION)
+    told, aborted = job.calls[:], job.aborted()
+    job.ack(checkpoint_id, "sums/0", keyed_state("late"))
+    job.decline(checkpoint_id, "sums/0")
+    assert [note.data["result"] for note in job.notes("AcknowledgeIgnored")] == [how]
+    assert [(note.data["result"], note.data["reason"]) for note in job.notes("DeclineIgnored")] == [
+        (how, "CHECKPOINT_DECLINED")
+    ]
+    assert job.discarded() == (set() if how == "COMPLETED" else {"late"})
+    assert (job.calls, job.aborted()) == (told, []), aborted
+
+
+def test_a_checkpoint_is_remembered_until_many_others_have_ended() -> None:
+    job = Harness(tolerable_failures=2**31 - 1)
+    for _ in range(REMEMBERED + 1):
+        job.decline(job.trigger(), "sums/0")
+    for checkpoint_id in (1, 2):
+        job.ack(checkpoint_id, "sums/1")
+    results = [note.data["result"] for note in job.notes("AcknowledgeIgnored")]
+    assert results == ["UNKNOWN_CHECKPOINT", "CHECKPOINT_DECLINED"]
+
+
+def test_what_is_said_of_another_job_is_refused() -> None:
+    job = Harness()
+    job.trigger()
+    job.ack(1, "source/0", keyed_state("theirs"), job_id="another job")
+    job.decline(1, "source/0", job_id="another job")
+    report = ReportCheckpointMetrics(
+        task="source/0", attempt=1, job_id="another job", checkpoint_id=1, metrics=CheckpointMetrics()
+    )
+    job.give(report)
+    for kind in ("AcknowledgeIgnored", "DeclineIgnored", "MetricsIgnored"):
+        assert [(note.data["result"], note.data["job_id"]) for note in job.notes(kind)] == [
+            ("WRONG_JOB", "another job")
+        ]
+    assert (job.pending(), job.discarded()) == ([1], set())
+
+
+def test_a_slot_that_does_not_know_the_task_blames_nobody() -> None:
+    """Its answer to the trigger is the slot's, not a task's (`TaskExecutor.triggerCheckpoint`)."""
+    job = Harness()
+    request = job.request()
+    job.answer_triggering()
+    job.decline(1, "source/0", Reason.TASK_CHECKPOINT_FAILURE)
+    [note] = job.notes("CheckpointAborted")
+    assert (note.data["reason"], note.data["task"]) == ("TASK_CHECKPOINT_FAILURE", None)
+    assert Reason.TASK_CHECKPOINT_FAILURE.message in job.errors()[request]
+    assert [call for call in job.calls if call[0].startswith("fail_job")] == []
 
 
 def test_a_repeated_ack_of_a_completed_checkpoint_does_not_cost_it_its_files() -> None:

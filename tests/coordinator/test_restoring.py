@@ -33,7 +33,7 @@ def restored(job: Harness, metadata: CheckpointMetadata, mode: RecoveryClaimMode
     job.coordinator.restore.add_savepoint(metadata, location="old/chk-7", path="old/chk-7/_metadata", claim_mode=mode)
     assert [word.next_id for word in job.take(commands.SetCheckpointIdCounter)] == [8]
     job.next_id = 8
-    latest = job.coordinator.restore.latest()
+    latest = job.restore()
     assert latest is not None
     assert latest.checkpoint_id == 7
 
@@ -98,13 +98,30 @@ def test_statistics_take_note() -> None:
     assert (stats.restored.checkpoint_id, stats.restored.path) == (7, "old/chk-7")
 
 
+def test_a_restore_counts_only_once_its_state_is_assigned() -> None:
+    job = Harness(hooks=["mail"])
+    job.coordinator.restore.add_savepoint(snapshot("a", hooks=("mail",)), location="old", path="old/_metadata")
+    assert job.coordinator.restore.latest() is not None
+    assert job.coordinator.statistics.counts.restored == 0
+    assert job.take(commands.RestoreMasterHooks) == []
+    job.restore()
+    assert job.coordinator.statistics.counts.restored == 1
+
+
+def test_a_job_that_must_begin_from_a_checkpoint_is_refused_when_there_is_none() -> None:
+    job = Harness(hooks=["mail"])
+    with pytest.raises(ValueError, match="No completed checkpoint available"):
+        job.coordinator.restore.latest(error_if_no_checkpoint=True)
+    assert job.emitted == []
+
+
 @pytest.mark.flink(
     "CheckpointCoordinatorTest.testResetCalledInRegionRecovery",
     "CheckpointCoordinatorMasterHooksTest.testHookReset",
 )
 def test_without_a_checkpoint_hooks_are_reset() -> None:
     job = Harness(hooks=["mail"])
-    assert job.coordinator.restore.latest() is None
+    assert job.restore() is None
     assert len(job.take(commands.ResetMasterHooks)) == 1
 
 
@@ -122,8 +139,8 @@ def test_state_of_a_hook_that_is_gone_is_refused_unless_allowed() -> None:
     job = Harness(hooks=["ledger"])
     restored(job, snapshot("a", hooks=("mail",)))
     with pytest.raises(ValueError, match=r"state of the master hook\(s\) \['mail'\], but the job has \['ledger'\]"):
-        job.coordinator.restore.latest(allow_non_restored_state=False)
-    assert job.coordinator.restore.latest(allow_non_restored_state=True) is not None
+        job.restore(allow_non_restored_state=False)
+    assert job.restore(allow_non_restored_state=True) is not None
 
 
 def test_nothing_is_restored_after_shutdown_or_while_it_is_open_what_stands() -> None:
@@ -132,12 +149,12 @@ def test_nothing_is_restored_after_shutdown_or_while_it_is_open_what_stands() ->
     job.ack_all(1)
     job.answer(commands.WriteMetadata)
     with pytest.raises(ProtocolError, match="is being stored"):
-        job.coordinator.restore.latest()
+        job.restore()
     job.answer(commands.StoreCheckpoint)
-    assert job.coordinator.restore.latest() is job.retained()[0]
+    assert job.restore() is job.retained()[0]
     job.coordinator.shut_down("CANCELED")
     with pytest.raises(ProtocolError, match="is shut down"):
-        job.coordinator.restore.latest()
+        job.restore()
 
 
 @pytest.mark.flink("CheckpointCoordinatorRestoringTest.testJobGraphModificationsAreCheckedForSavepoint")

@@ -17,7 +17,7 @@ from tests.house.files import ROOT
 
 PAGE = ROOT / "docs" / "state-machines.md"
 TABLES: Mapping[str, Transitions[Any]] = {
-    "A job": status.TRANSITIONS,
+    "A job": status.PHASES,
     "A checkpoint": checkpoint_state.TRANSITIONS,
 }
 """What the page shows, by the heading it goes under."""

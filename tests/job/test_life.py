@@ -6,7 +6,7 @@ import pytest
 
 from kit.graph.settings import FixedDelay, NoRestart
 from kit.job.job_master import JobMaster
-from kit.job.status import TRANSITIONS, JobStatus
+from kit.job.status import PHASES, JobEvent, JobStatus, Phase
 from kit.protocol import commands, events
 from kit.protocol.messages import NotifyCheckpointAborted, TaskStateChanged
 from kit.protocol.tasks import ExecutionState
@@ -355,22 +355,26 @@ def test_a_failure_without_restarts_is_final() -> None:
 # --- the table --------------------------------------------------------------------------------------------------------
 
 
-def test_the_table_of_statuses_is_complete_and_ends() -> None:
-    assert set(TRANSITIONS) == set(JobStatus)
-    ends = {status for status in JobStatus if status.is_terminal}
-    assert {status.name for status in ends} == {"FAILED", "CANCELED", "FINISHED"}
-    for status in JobStatus:
-        reachable, before = {status}, set[JobStatus]()
+def test_every_phase_leads_to_an_end_that_the_user_sees() -> None:
+    assert set(PHASES) == set(Phase)
+    assert {phase.status for phase in Phase} == set(JobStatus)
+    ends = {phase for phase in Phase if PHASES.is_end(phase)}
+    assert {phase.status for phase in ends} == {status for status in JobStatus if status.is_terminal}
+    for phase in Phase:
+        reachable, before = {phase}, set[Phase]()
         while reachable != before:
             before = set(reachable)
-            reachable |= {after for each in before for after in TRANSITIONS.targets(each)}
+            reachable |= {after for each in before for after in PHASES.targets(each)}
         assert reachable & ends
+        assert phase.ending_as is None or {each.status for each in reachable & ends} == {phase.ending_as}
 
 
 def test_a_step_that_the_table_does_not_have_is_refused() -> None:
     job = JobHarness(restart=NoRestart()).run()
-    with pytest.raises(ProtocolError, match="is RUNNING and cannot become FAILED"):
-        job.master._become(JobStatus.FAILED)
+    with pytest.raises(
+        ProtocolError, match=r"epoch 1\) is RUNNING and cannot take 'it cannot begin'; all tasks have f"
+    ):
+        job.master._enter(JobEvent.CANNOT_BEGIN)
 
 
 def test_an_event_of_a_task_is_refused() -> None:
