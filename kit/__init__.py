@@ -70,6 +70,7 @@ from kit.protocol.properties import RetentionPolicy
 
 if TYPE_CHECKING:
     from kit.coordinator import MasterHook
+    from kit.glossary import where
     from kit.lab import Lab
     from kit.protocol.trace import Trace
     from kit.spark import SparkJob, create_session, running
@@ -81,6 +82,7 @@ _LAZY = {
     "Trace": "kit.protocol.trace",
     "create_session": "kit.spark",
     "running": "kit.spark",
+    "where": "kit.glossary",
 }
 
 
@@ -177,4 +179,5 @@ __all__ = [
     "min_",
     "running",
     "sum_",
+    "where",
 ]

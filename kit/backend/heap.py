@@ -97,7 +97,10 @@ class HeapKeyedStateBackend:
         return table
 
     def timer_service(self, name: str, namespace_type: pa.DataType | None = None) -> TimerService:
-        """The timers of this name, registered on first use; restored ones are adopted."""
+        """The timers of this name, registered on first use; restored ones are adopted.
+
+        Flink: `InternalTimeServiceManager`, an operator's `timeServiceManager`.
+        """
         service = self._timers.get(name)
         if service is None:
             service = self._timers[name] = TimerService(name, self._context, namespace_type)

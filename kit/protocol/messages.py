@@ -61,7 +61,11 @@ class DeployTask(TaskMessage):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TriggerTaskCheckpoint(TaskMessage):
-    """Take a checkpoint now and send the barrier on; said to sources (`triggerCheckpoint`)."""
+    """Take a checkpoint now and send the barrier on; said to sources (`triggerCheckpoint`).
+
+    Flink: `Execution.triggerCheckpointHelper` sends it, to the task's `LogicalSlot`; `TaskExecutor.triggerCheckpoint`
+    takes it.
+    """
 
     checkpoint_id: int
     timestamp_ms: int

@@ -56,6 +56,8 @@ def assign_states(
     `recover_output_on_downstream`: in-flight data of outputs is read by the subtasks it was meant for (2.3).
     Raises a RestoreError: state of unknown operators (unless allowed), a maximum parallelism that changed or is
     exceeded, in-flight data that cannot be redistributed, operators of one vertex of which only some had finished.
+
+    Flink: `StateAssignmentOperation.assignStates`.
     """
     if not allow_non_restored_state:
         _check_all_mapped(operator_states, vertices)

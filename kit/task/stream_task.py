@@ -391,6 +391,7 @@ class StreamTask(Machine):
 
     @handles(TriggerTaskCheckpoint)
     def _trigger_checkpoint(self, message: TriggerTaskCheckpoint) -> None:
+        """The JobMaster asks for it, as no barrier will (`triggerCheckpointBarrier`, `triggerCheckpointAsync`)."""
         barrier = CheckpointBarrier(message.checkpoint_id, message.timestamp_ms, message.options)
         if not self.is_running:
             self._decline_not_running(message.checkpoint_id)
@@ -423,7 +424,7 @@ class StreamTask(Machine):
         self.checkpoints.all_barriers_received(checkpoint_id)
 
     def trigger_checkpoint_on_barrier(self, barrier: CheckpointBarrier, metrics: CheckpointMetricsBuilder) -> None:
-        """The barrier handler says that the checkpoint is to be taken now."""
+        """The barrier handler says that the checkpoint is to be taken now (`triggerCheckpointOnBarrier`)."""
         if barrier.options.snapshot_type.is_synchronous:
             self._final.stop_with(barrier.checkpoint_id)
         self._perform_checkpoint(barrier, metrics)
@@ -440,6 +441,7 @@ class StreamTask(Machine):
         )
 
     def _perform_checkpoint(self, barrier: CheckpointBarrier, metrics: CheckpointMetricsBuilder) -> None:
+        """Take the checkpoint now (`performCheckpoint`)."""
         if self._operators_finished:
             self._final.begin(barrier.checkpoint_id)
         self.checkpoints.checkpoint_state(
@@ -528,7 +530,11 @@ class StreamTask(Machine):
         self._end_data(drain=drain)
 
     def _end_data(self, *, drain: bool) -> None:
-        """All input has been processed, or a stop-with-savepoint ends it here."""
+        """All input has been processed, or a stop-with-savepoint ends it here.
+
+        Flink: `endData`; with `drain` event time comes to its end (`advanceToEndOfEventTime`, in 1.11 for a
+        `advanceToEndOfTime` in the options).
+        """
         if self._operators_finished:
             return
         if drain and not self.inputs.channels:
