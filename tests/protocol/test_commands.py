@@ -13,7 +13,7 @@ import pytest
 
 from kit.channel.slot_channel_state import SlotChannelState
 from kit.job.job_master import JobMaster
-from kit.protocol import commands, messages
+from kit.protocol import commands, events, messages
 from kit.protocol.commands import CancelSnapshot, DiscardState, ReadSplit, RemoveStored, WriteSnapshot
 from kit.protocol.duties import Command, Duty, by_command, check_answer
 from kit.protocol.events import MetadataFailed, SnapshotFailed, SplitRead, SplitReadFailed, StateDiscarded
@@ -135,3 +135,15 @@ def test_a_table_of_duties_is_spread_over_the_commands() -> None:
 def test_no_docstring_promises_an_answer_beside_the_declaration() -> None:
     source = Path(inspect.getfile(commands)).read_text() + Path(inspect.getfile(messages)).read_text()
     assert "Answer: " not in source
+
+
+def test_what_an_event_says_that_it_answers_is_what_declares_it() -> None:
+    declared: dict[str, set[str]] = {}
+    for command in COMMANDS:
+        for answer in command.answers:
+            declared.setdefault(answer.__name__, set()).add(command.__name__)
+    for name, event in inspect.getmembers(events, inspect.isclass):
+        said = re.match(r"Answer to ((?:`\w+`|, | or |or |to )+)", event.__doc__ or "")
+        if said is not None:
+            assert set(re.findall(r"`(\w+)`", said[1])) == declared[name], name
+    assert len(declared) > 20

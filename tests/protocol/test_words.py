@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 
@@ -71,6 +72,14 @@ def test_an_unknown_event_is_refused_with_the_known_ones() -> None:
 
 def test_a_machine_without_invariants_is_always_sound() -> None:
     Player("a").validate()
+
+
+def test_no_machine_and_no_host_changes_what_is_frozen() -> None:
+    kit = Path(commands.__file__).parents[1]
+    rooms = ("protocol", "channel", "task", "coordinator", "job", "restore", "host", "spark")
+    files = [kit / "lab" / "world.py", *(file for room in rooms for file in (kit / room).rglob("*.py"))]
+    assert len(files) > 50
+    assert [file.name for file in files if "object.__setattr__" in file.read_text()] == []
 
 
 def test_copies_share_words() -> None:
