@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import SparkSession
 
+from kit.host.job_failed import JobFailedError
 from kit.spark.console import waiting
-from kit.spark.driver import JobFailedError
 from kit.spark.gang import concurrent_tasks, missing_slots
 
 if TYPE_CHECKING:
