@@ -91,6 +91,18 @@ def test_a_savepoint_without_a_directory_goes_to_the_configured_one(begin: Begin
         assert Path(host.savepoint(wait=True)).parent == tmp_path / "mine"
 
 
+@pytest.mark.flink("JobMasterTriggerSavepointITCase.testCancelWithSavepointWithoutConfiguredSavepointDirectory")
+def test_without_any_directory_a_lab_has_one_and_spark_says_what_to_do(tmp_path: Path) -> None:
+    """What a lab writes lies in its memory, where there is always room."""
+    with in_the_lab(environment(tmp_path)) as lab:
+        assert lab.savepoint(wait=True).startswith("/savepoints/")
+    with on_threads(environment(tmp_path)) as job:
+        for ask in (job.savepoint, job.stop):
+            with pytest.raises(JobFailedError, match=r"No savepoint location given .* pass a target directory"):
+                ask()
+        assert job.status == "RUNNING"
+
+
 class BrokenHook(Hook):
     """A hook that cannot be triggered."""
 
