@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from kit.api import StreamEnvironment
-from kit.api import display as _display
+from kit.api.environment import draw_with as _draw_with
 from kit.backend.descriptors import (
     AggregateFunction,
     AggregatingStateDescriptor,
@@ -70,6 +70,7 @@ from kit.protocol.properties import RetentionPolicy
 
 if TYPE_CHECKING:
     from kit.coordinator import MasterHook
+    from kit.glossary import where
     from kit.lab import Lab
     from kit.protocol.trace import Trace
     from kit.spark import SparkJob, create_session, running
@@ -81,6 +82,7 @@ _LAZY = {
     "Trace": "kit.protocol.trace",
     "create_session": "kit.spark",
     "running": "kit.spark",
+    "where": "kit.glossary",
 }
 
 
@@ -91,7 +93,7 @@ def _draw(env: StreamEnvironment) -> str:
     return chains_svg(env)
 
 
-_display.draw_with(_draw)
+_draw_with(_draw)
 
 
 def __getattr__(name: str) -> Any:
@@ -177,4 +179,5 @@ __all__ = [
     "min_",
     "running",
     "sum_",
+    "where",
 ]

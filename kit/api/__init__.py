@@ -2,14 +2,12 @@
 
 from kit.api.datastream import (
     DataStream,
+    KeyedStream,
     OperatorStream,
     StreamSink,
 )
 from kit.api.environment import (
     StreamEnvironment,
-)
-from kit.api.keyed_stream import (
-    KeyedStream,
 )
 from kit.api.windowed_stream import (
     WindowedStream,

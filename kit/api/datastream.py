@@ -4,50 +4,50 @@ Every method adds an operator to the job and gives the stream of what it makes; 
 `schema`, so a column that is not there is refused right here. Partitionings (`key_by`, `rebalance`, ...) and `union`
 are no operators: they say how the records reach the next one.
 
-Follows Flink's `DataStream`, `SingleOutputStreamOperator` and `DataStreamSink`.
+Follows Flink's `DataStream`, `SingleOutputStreamOperator`, `KeyedStream`, `BroadcastStream` and `DataStreamSink`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kit.api.columns import Columns, described, event_time_column, schema_of
-from kit.api.display import facts_of, hangs_on
-from kit.api.transformation import OperatorSettings, Origin, Transformation
+from kit.api.columns import Columns, described, schema_of
+from kit.api.connected_streams import BroadcastConnectedStream, ConnectedStreams
+from kit.api.display import facts_of
+from kit.api.drafts import Drafts
+from kit.api.joined_streams import IntervalJoined, JoinedStreams
+from kit.api.operator_settings import OperatorSettings
+from kit.api.stream import Stream
+from kit.api.transformation import Origin, Transformation
+from kit.api.windowed_stream import WindowedStream
 from kit.backend.descriptors import MapStateDescriptor
 from kit.connectors.sink import Sink, SinkSpec
 from kit.graph.partitioners import PartitionerKind, PartitionFunction
 from kit.graph.stream_graph import GraphError
+from kit.operators.aggregate import Emit, KeyedAggregate
+from kit.operators.aggregates import Aggregate, named_aggregates
 from kit.operators.base import OperatorSpec
+from kit.operators.batch_process import KeyedBatchFunction, KeyedBatchProcess
 from kit.operators.display import described_html
-from kit.operators.function_operator import FunctionInput
-from kit.operators.process import Process, ProcessFunction
+from kit.operators.process import KeyedProcess, KeyedProcessFunction, Process, ProcessFunction
+from kit.operators.reduce import KeyedReduce
 from kit.operators.side_output import OutputTag
 from kit.operators.spec import SchemaError, column_field, key_type_of
 from kit.operators.transform import Filter, FlatMap, Map, MapBatches, Rename, Select, WithColumn
 from kit.operators.watermarks import TimestampsAndWatermarks
-
-if TYPE_CHECKING:
-    from kit.api.connected_streams import ConnectedStreams
-    from kit.api.environment import StreamEnvironment
-    from kit.api.joined_streams import JoinedStreams
-    from kit.api.keyed_stream import KeyedStream
+from kit.operators.window_assigners import WindowAssigner
+from kit.operators.window_contents import ReduceFunction
 
 Row = dict[str, Any]
 
 
-class DataStream:
+class DataStream(Stream):
     """Records with the columns of `schema`."""
-
-    def __init__(self, env: StreamEnvironment, origins: tuple[Origin, ...], schema: pa.Schema) -> None:
-        self._env = env
-        self._origins = origins
-        self.schema = schema
 
     # ---- record by record
 
@@ -84,23 +84,28 @@ class DataStream:
         """
         return self._then(Process((self.as_input(),), function, schema_of(returns, self.schema), name="process"))
 
-    def connect(self, other: DataStream) -> ConnectedStreams:
+    def connect(self, other: DataStream) -> ConnectedStreams[OperatorStream]:
         """Two streams for one function, each with a hook of its own: `prices.connect(rates).process(Convert)`.
 
         On keyed streams the hooks share the state of the key; a stream made with `broadcast(states)` steers the other.
         """
-        from kit.api.connected_streams import connected
+        if self._drafts is not other._drafts:
+            raise GraphError("connect of streams of two environments: a job has one")
+        if isinstance(self, BroadcastStream):
+            raise GraphError("connect: the broadcast stream comes second: stream.connect(rules.broadcast(...))")
+        if isinstance(other, BroadcastStream):
+            return BroadcastConnectedStream(OperatorStream, self, other, other.states)
+        if isinstance(self, KeyedStream) != isinstance(other, KeyedStream):
+            keyed, plain = (self, other) if isinstance(self, KeyedStream) else (other, self)
+            raise GraphError(f"connect: {keyed!r} has a key and {plain!r} has none: call key_by on both, or on none")
+        return ConnectedStreams(OperatorStream, self, other)
 
-        return connected(self, other)
-
-    def join(self, other: DataStream) -> JoinedStreams:
+    def join(self, other: DataStream) -> JoinedStreams[OperatorStream]:
         """Pairs of records with one key in one window of event time.
 
         orders.join(payments).where("id").equal_to("order").window(TumblingEventTimeWindows(60_000)).join()
         """
-        from kit.api.joined_streams import JoinedStreams
-
-        return JoinedStreams(self, other)
+        return JoinedStreams(OperatorStream, self, other)
 
     def select(self, *columns: str) -> OperatorStream:
         """Only these columns, in this order."""
@@ -119,12 +124,12 @@ class DataStream:
     def assign_timestamps(self, column: str, out_of_orderness_ms: int = 0) -> TimestampedStream:
         """Take event time from `column` (a timestamp, or int64 ms); records may be that late."""
         spec = TimestampsAndWatermarks(self.schema, column, out_of_orderness_ms, name="timestamps")
-        return TimestampedStream(self._env, self._env.add_operator(spec, self._origins))
+        return TimestampedStream(self._drafts, self._drafts.add(spec, self._origins))
 
     def sink_to(self, sink: Sink, uid: str | None = None, name: str | None = None) -> StreamSink:
         """Where the records end."""
         spec = SinkSpec(self.schema, sink, name=type(sink).__name__)
-        return StreamSink(self._env, self._env.add_operator(spec, self._origins)).identified(uid, name)
+        return StreamSink(self._drafts, self._drafts.add(spec, self._origins)).identified(uid, name)
 
     def apply(self, spec: OperatorSpec) -> OperatorStream:
         """An operator of your own: its spec must take this stream's schema as its one input."""
@@ -138,9 +143,7 @@ class DataStream:
     def key_by(self, *columns: str) -> KeyedStream:
         """Records with equal values in these columns meet in one subtask."""
         key_type_of(self.schema, columns, "key_by")
-        from kit.api.keyed_stream import KeyedStream
-
-        return KeyedStream(self._env, self._partitioned(PartitionerKind.HASH, columns), self.schema)
+        return KeyedStream(self._drafts, self._partitioned(PartitionerKind.HASH, columns), self.schema)
 
     def rebalance(self) -> DataStream:
         """Records go to all subtasks in turn."""
@@ -159,9 +162,7 @@ class DataStream:
         """
         if not states:
             return self._shipped(PartitionerKind.BROADCAST)
-        from kit.api.connected_streams import BroadcastStream
-
-        return BroadcastStream(self._env, self._partitioned(PartitionerKind.BROADCAST), self.schema, states)
+        return BroadcastStream(self._drafts, self._partitioned(PartitionerKind.BROADCAST), self.schema, states)
 
     def global_(self) -> DataStream:
         """Every record goes to subtask 0."""
@@ -178,62 +179,36 @@ class DataStream:
         column_field(self.schema, column, "partition_custom")
         origins = self._partitioned(PartitionerKind.CUSTOM, (column,))
         given = tuple(replace(origin, partition_function=function) for origin in origins)
-        return DataStream(self._env, given, self.schema)
+        return DataStream(self._drafts, given, self.schema)
 
     def union(self, *others: DataStream) -> DataStream:
         """The records of this stream and the others, which must have the same schema."""
         for other in others:
-            if other._env is not self._env:
+            if other._drafts is not self._drafts:
                 raise GraphError("union of streams of two environments: a job has one")
             if not other.schema.equals(self.schema):
                 raise SchemaError(
                     f"union: {described(self.schema)} and {described(other.schema)} are not the same columns"
                 )
-        return DataStream(self._env, sum((other._origins for other in others), self._origins), self.schema)
+        return DataStream(self._drafts, sum((other._origins for other in others), self._origins), self.schema)
 
     # ----
 
-    def as_input(self) -> FunctionInput:
-        """The stream as an input of an operator: columns and event time."""
-        return FunctionInput(self.schema, (), self._own_time_column())
-
     def _then(self, spec: OperatorSpec) -> OperatorStream:
-        return OperatorStream(self._env, self._env.add_operator(spec, self._origins))
+        return OperatorStream(self._drafts, self._drafts.add(spec, self._origins))
 
     def _shipped(self, kind: PartitionerKind) -> DataStream:
-        return DataStream(self._env, self._partitioned(kind), self.schema)
-
-    def _time_column(self) -> str | None:
-        """The column that the nearest `assign_timestamps` upstream named; None when there is none, or not one."""
-        return event_time_column(self._origins)
-
-    def _own_time_column(self) -> str | None:
-        """The same, if the stream still has that column."""
-        column = self._time_column()
-        return column if column in self.schema.names else None
-
-    def _partitioned(self, kind: PartitionerKind, key_columns: tuple[str, ...] = ()) -> tuple[Origin, ...]:
-        return tuple(replace(origin, partitioner=kind, key_columns=key_columns) for origin in self._origins)
-
-    def _facts(self) -> dict[str, Any]:
-        return {"hangs on": hangs_on(self._origins), "event time": self._time_column()}
-
-    def _repr_html_(self) -> str:
-        return described_html(type(self).__name__, self._facts(), self.schema)
-
-    def __repr__(self) -> str:
-        sources = ", ".join(origin.transformation.label for origin in self._origins)
-        return f"{type(self).__name__}({sources}: {described(self.schema)})"
+        return DataStream(self._drafts, self._partitioned(kind), self.schema)
 
 
 class OperatorStream(OperatorSettings, DataStream):
     """What one operator makes; the operator can still be told its uid, name and parallelism."""
 
-    def __init__(self, env: StreamEnvironment, transformation: Transformation) -> None:
+    def __init__(self, drafts: Drafts, transformation: Transformation) -> None:
         schema = transformation.spec.output_schema
         if schema is None:
             raise GraphError(f"{transformation.label!r} makes no records: it is a sink")
-        DataStream.__init__(self, env, (Origin(transformation),), schema)
+        DataStream.__init__(self, drafts, (Origin(transformation),), schema)
         self._transformation = transformation
         self._side_outputs: dict[str, pa.Schema] = {}
 
@@ -253,7 +228,7 @@ class OperatorStream(OperatorSettings, DataStream):
                 f"side output {tag.name!r} of {self._transformation.label!r} was asked for with {described(columns)}, "
                 f"and now with {described(tag.schema)}: give the second tag another name"
             )
-        return DataStream(self._env, (Origin(self._transformation, output_tag=tag.name),), tag.schema)
+        return DataStream(self._drafts, (Origin(self._transformation, output_tag=tag.name),), tag.schema)
 
 
 class TimestampedStream(OperatorStream):
@@ -271,8 +246,8 @@ class TimestampedStream(OperatorStream):
 class StreamSink(OperatorSettings):
     """The end of a stream; the sink can still be told its uid, name and parallelism."""
 
-    def __init__(self, env: StreamEnvironment, transformation: Transformation) -> None:
-        self._env = env
+    def __init__(self, drafts: Drafts, transformation: Transformation) -> None:
+        self._drafts = drafts
         self._transformation = transformation
 
     def _repr_html_(self) -> str:
@@ -282,3 +257,105 @@ class StreamSink(OperatorSettings):
 
     def __repr__(self) -> str:
         return f"StreamSink({self._transformation.label})"
+
+
+class BroadcastStream(DataStream):
+    """A stream whose every record goes to every subtask, and the maps in which a function may keep what it says."""
+
+    def __init__(
+        self,
+        drafts: Drafts,
+        origins: tuple[Origin, ...],
+        schema: pa.Schema,
+        states: tuple[MapStateDescriptor, ...],
+    ) -> None:
+        super().__init__(drafts, origins, schema)
+        self.states = states
+
+
+class KeyedStream(DataStream):
+    """Records partitioned by `key_columns`: what follows may keep state for each key."""
+
+    @property
+    def key_columns(self) -> tuple[str, ...]:
+        """The columns of the key."""
+        return self._origins[0].key_columns
+
+    def _keys(self) -> tuple[str, ...]:
+        return self.key_columns
+
+    def aggregate(self, *aggregates: Aggregate, emit: Emit = "updates", **named: Aggregate) -> OperatorStream:
+        """Running totals for each key: `aggregate(flights=count(), delay=sum_("arr_delay"))`.
+
+        `emit`: "updates" gives the new totals of the keys of each batch, "final" all totals at the end of the input,
+        "none" nothing.
+        """
+        spec = KeyedAggregate(
+            self.schema, self.key_columns, named_aggregates(aggregates, named), emit, name="aggregate"
+        )
+        return self._then(spec)
+
+    def reduce(self, function: ReduceFunction) -> OperatorStream:
+        """All records of a key so far reduced to one, which is emitted for each record that comes.
+
+        `stream.key_by("carrier").reduce(lambda a, b: a if a["delay"] >= b["delay"] else b)`: the worst delay so far.
+        The function takes two records (dicts) and gives one. It is called row by row: `aggregate` is what is fast.
+        """
+        return self._then(KeyedReduce(self.schema, self.key_columns, function, name="reduce"))
+
+    def window(self, assigner: WindowAssigner) -> WindowedStream[OperatorStream]:
+        """Records by key and window of event time; needs `assign_timestamps` somewhere before.
+
+        `stream.key_by("carrier").window(SlidingEventTimeWindows(60_000, 10_000)).aggregate(count())`
+        """
+        return WindowedStream(OperatorStream, self, assigner)
+
+    def process(  # type: ignore[override]
+        self, function: Callable[[], KeyedProcessFunction], returns: Columns | None = None
+    ) -> OperatorStream:
+        """A `KeyedProcessFunction` (the class, since each subtask makes its own), with state and timers for each key.
+
+        `returns` are the columns of what it emits, if not those of the stream.
+
+            class Duplicates(KeyedProcessFunction):
+                SEEN = ValueStateDescriptor("seen", pa.bool_())
+
+                def process_element(self, row, ctx):
+                    seen = ctx.state(self.SEEN)
+                    if not seen.value():
+                        seen.update(True)
+                        ctx.emit(row)
+
+            stream.key_by("id").process(Duplicates)
+        """
+        returned = schema_of(returns, self.schema)
+        return self._then(KeyedProcess((self.as_input(),), function, returned, name="process"))
+
+    def process_batches(
+        self, function: Callable[[], KeyedBatchFunction], returns: Columns | None = None
+    ) -> OperatorStream:
+        """A `KeyedBatchFunction` (the class): the same for a batch at a time, with state and timers in columns.
+
+        class Duplicates(KeyedBatchFunction):
+            SEEN = ValueStateDescriptor("seen", pa.bool_(), default=False)
+
+            def process_batch(self, batch, ctx):
+                seen = ctx.state(self.SEEN)
+                is_new = pc.and_not(pa.array(ctx.rows_before == 0), seen.get())
+                seen.update(True)
+                ctx.emit(batch.filter(is_new))
+
+        stream.key_by("id").process_batches(Duplicates)
+        """
+        returned = schema_of(returns, self.schema)
+        return self._then(KeyedBatchProcess((self.as_input(),), function, returned, name="process_batches"))
+
+    def interval_join(self, other: KeyedStream) -> IntervalJoined[OperatorStream]:
+        """Pairs of records with one key whose event times lie within some distance; `between` says which.
+
+        `orders.key_by("id").interval_join(payments.key_by("order")).between(0, 60_000).join()`
+        """
+        return IntervalJoined(OperatorStream, self, other)
+
+    def _facts(self) -> dict[str, Any]:
+        return {"key": ", ".join(self.key_columns), **super()._facts()}

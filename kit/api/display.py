@@ -1,48 +1,14 @@
-"""What a notebook shows of a job in the making: its operators as a picture, or as a table where none can be drawn.
-
-Pictures are drawn further up in the house (`kit.draw`); `draw_with` takes the function that draws one.
-"""
+"""What a notebook shows of the operators of a job in the making."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable
+from typing import Any
 
 import pandas as pd
 
 from kit.api.transformation import Origin, Transformation
-from kit.graph.stream_graph import GraphError
-from kit.operators.display import table_html
-from kit.operators.spec import column_list, shorten
-
-if TYPE_CHECKING:
-    from kit.api.environment import StreamEnvironment
-
-_draw: list[Callable[[StreamEnvironment], str]] = []
-
-
-def draw_with(draw: Callable[[StreamEnvironment], str]) -> None:
-    """Let `draw` make the pictures of environments; it gives SVG, or raises ImportError where it cannot."""
-    _draw[:] = [draw]
-
-
-def picture(env: StreamEnvironment) -> str | None:
-    """The job as SVG; None where it cannot be drawn, or is not a job yet."""
-    try:
-        return str(_draw[0](env)) if _draw and len(env.drafts) else None
-    except (ImportError, GraphError):
-        return None
-
-
-def environment_html(env: StreamEnvironment) -> str:
-    """The operators as a table, and why they are no job yet."""
-    frame = operators_table(env.drafts)
-    problem = ""
-    try:
-        env.stream_graph()
-    except GraphError as error:
-        problem = f"<div>{table_html(('this is no job yet',), [(str(error),)])}</div>"
-    return f"<div><b>{shorten(repr(env))}</b></div>{table_html(list(frame.columns), frame.to_numpy())}{problem}"
+from kit.operators.spec import column_list
 
 
 def operators_table(operators: Iterable[Transformation]) -> pd.DataFrame:

@@ -20,9 +20,11 @@ _MOST_NAMED = 3
 
 
 class Drafts:
-    """The operators there are, in the order in which they were added."""
+    """The operators there are, in the order in which they were added; what they are given unless they set their own."""
 
-    def __init__(self) -> None:
+    def __init__(self, parallelism: int = 1, max_parallelism: int | None = None) -> None:
+        self.parallelism = parallelism
+        self.max_parallelism = max_parallelism
         self._there: list[Transformation] = []
         self._refused: list[Transformation] = []
         """Those that could not have the uid they were given: they come back when they are used after all."""
@@ -35,14 +37,11 @@ class Drafts:
     def __len__(self) -> int:
         return len(self._there)
 
-    def add(
-        self,
-        spec: OperatorSpec,
-        inputs: tuple[tuple[Origin, ...], ...],
-        parallelism: int,
-        max_parallelism: int | None,
-    ) -> Transformation:
-        """Add an operator. Raises GraphError, and changes nothing, when it would hang on what is not there any more."""
+    def add(self, spec: OperatorSpec, *inputs: tuple[Origin, ...]) -> Transformation:
+        """Add an operator of any kind; `inputs` has, for each of its inputs, where the records come from.
+
+        Raises GraphError, and changes nothing, when it would hang on what is not there any more.
+        """
         cell = current_cell()
         void = [each for each in self._there if each.cell is not None and each.cell.is_before(cell)]
         gone = self._with_all_behind(void)
@@ -53,7 +52,7 @@ class Drafts:
             self._bring_back(origin)
         self._remove(gone, void)
         self._missed = [each for each in self._missed if each.cell is None or not each.cell.is_before(cell)]
-        operator = Transformation(len(self._there) + 1, spec, inputs, parallelism, max_parallelism, cell=cell)
+        operator = Transformation(len(self._there) + 1, spec, inputs, self.parallelism, self.max_parallelism, cell=cell)
         self._there.append(operator)
         return operator
 

@@ -16,22 +16,23 @@ Follows Flink's `StreamExecutionEnvironment` and `StreamGraphGenerator`.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import pandas as pd
 
 from kit.api.datastream import OperatorStream
-from kit.api.display import environment_html, operators_table, picture
+from kit.api.display import operators_table
 from kit.api.drafts import Drafts
-from kit.api.transformation import Origin, Transformation, check_parallelism
+from kit.api.transformation import Transformation, check_parallelism
 from kit.graph.execution_graph import ExecutionGraph
 from kit.graph.hashing import murmur3_128
 from kit.graph.job_graph import JobGraph, create_job_graph
 from kit.graph.settings import CheckpointConfig, JobSettings, RestartStrategy, default_restart_strategy
 from kit.graph.stream_graph import GraphError, StreamGraph
-from kit.operators.base import OperatorSpec
+from kit.operators.display import table_html
 from kit.operators.source import Source
 from kit.operators.source_spec import SourceSpec
+from kit.operators.spec import shorten
 
 
 class StreamEnvironment:
@@ -63,8 +64,6 @@ class StreamEnvironment:
     ) -> None:
         check_parallelism(name, parallelism, max_parallelism)
         self.name = name
-        self.parallelism = parallelism
-        self.max_parallelism = max_parallelism
         self.has_job_id = job_id is not None
         self.job_id = murmur3_128(name.encode()).hex() if job_id is None else job_id
         if not re.fullmatch("[0-9a-f]{32}", self.job_id):
@@ -79,7 +78,17 @@ class StreamEnvironment:
             buffer_bytes=buffer_bytes,
             channel_credits=channel_credits,
         )
-        self.drafts = Drafts()
+        self.drafts = Drafts(parallelism, max_parallelism)
+
+    @property
+    def parallelism(self) -> int:
+        """How many subtasks an operator has that does not say."""
+        return self.drafts.parallelism
+
+    @property
+    def max_parallelism(self) -> int | None:
+        """How many it may ever have; None: it follows from its parallelism."""
+        return self.drafts.max_parallelism
 
     @property
     def operators(self) -> list[Transformation]:
@@ -88,12 +97,8 @@ class StreamEnvironment:
 
     def from_source(self, source: Source, uid: str | None = None, name: str | None = None) -> OperatorStream:
         """The stream of a source's records."""
-        stream = OperatorStream(self, self.add_operator(SourceSpec(source, name=type(source).__name__)))
-        return stream.identified(uid, name)
-
-    def add_operator(self, spec: OperatorSpec, *inputs: tuple[Origin, ...]) -> Transformation:
-        """Add an operator of any kind; `inputs` has, for each of its inputs, where the records come from."""
-        return self.drafts.add(spec, inputs, self.parallelism, self.max_parallelism)
+        added = self.drafts.add(SourceSpec(source, name=type(source).__name__))
+        return OperatorStream(self.drafts, added).identified(uid, name)
 
     def stream_graph(self) -> StreamGraph:
         """The job as it is written down now."""
@@ -122,10 +127,33 @@ class StreamEnvironment:
         return operators_table(self.drafts)
 
     def _repr_svg_(self) -> str | None:
-        return picture(self)
+        """The job as a picture; None where it cannot be drawn, or is no job yet."""
+        try:
+            return str(_draw[0](self)) if _draw and len(self.drafts) else None
+        except (ImportError, GraphError):
+            return None
 
     def _repr_html_(self) -> str | None:
-        return environment_html(self) if picture(self) is None else None
+        """Where there is no picture: the operators as a table, and why they are no job yet."""
+        if self._repr_svg_() is not None:
+            return None
+        frame, problem = self.to_pandas(), ""
+        try:
+            self.stream_graph()
+        except GraphError as error:
+            problem = f"<div>{table_html(('this is no job yet',), [(str(error),)])}</div>"
+        return f"<div><b>{shorten(repr(self))}</b></div>{table_html(list(frame.columns), frame.to_numpy())}{problem}"
 
     def __repr__(self) -> str:
         return f"StreamEnvironment({self.name!r}, {len(self.operators)} operators)"
+
+
+_draw: list[Callable[[StreamEnvironment], str]] = []
+
+
+def draw_with(draw: Callable[[StreamEnvironment], str]) -> None:
+    """Let `draw` make the pictures of environments, which is done further up in the house (`kit.draw`).
+
+    It gives SVG, or raises ImportError where it cannot.
+    """
+    _draw[:] = [draw]

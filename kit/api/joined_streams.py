@@ -6,9 +6,9 @@ Follows Flink's `JoinedStreams` and `KeyedStream.IntervalJoin`.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import Generic
 
-from kit.api.connected_streams import two_inputs
+from kit.api.stream import Made, MadeBy, Stream, two_inputs
 from kit.graph.stream_graph import GraphError
 from kit.operators.display import described_html
 from kit.operators.function_operator import FunctionInput
@@ -17,15 +17,12 @@ from kit.operators.side_output import OutputTag
 from kit.operators.window_assigners import WindowAssigner, checked_assigner
 from kit.operators.window_join import WindowJoin
 
-if TYPE_CHECKING:
-    from kit.api.datastream import DataStream, OperatorStream
-    from kit.api.keyed_stream import KeyedStream
 
-
-class IntervalJoined:
+class IntervalJoined(Generic[Made]):
     """Two keyed streams to be joined by the distance of their event times."""
 
-    def __init__(self, left: KeyedStream, right: KeyedStream) -> None:
+    def __init__(self, made_by: MadeBy[Made], left: Stream, right: Stream) -> None:
+        self._made_by = made_by
         inputs = timed_inputs("interval_join", left, right)
         self._left = left
         self._right = right
@@ -33,7 +30,7 @@ class IntervalJoined:
 
     def between(
         self, lower_ms: int, upper_ms: int, *, lower_exclusive: bool = False, upper_exclusive: bool = False
-    ) -> IntervalJoined:
+    ) -> IntervalJoined[Made]:
         """A right record belongs to a left one when it is `lower_ms` to `upper_ms` later (earlier, if negative).
 
         `.between(-5_000, 0)`: up to five seconds earlier. The bounds count, unless they are said to be exclusive.
@@ -41,19 +38,19 @@ class IntervalJoined:
         self._spec = replace(self._spec, lower_ms=lower_ms + lower_exclusive, upper_ms=upper_ms - upper_exclusive)
         return self
 
-    def side_output_left_late_data(self, tag: OutputTag) -> IntervalJoined:
+    def side_output_left_late_data(self, tag: OutputTag) -> IntervalJoined[Made]:
         """Set left records that came after the watermark aside, instead of dropping and counting them."""
         self._spec = replace(self._spec, left_late_tag=tag)
         return self
 
-    def side_output_right_late_data(self, tag: OutputTag) -> IntervalJoined:
+    def side_output_right_late_data(self, tag: OutputTag) -> IntervalJoined[Made]:
         """Set right records that came after the watermark aside, instead of dropping and counting them."""
         self._spec = replace(self._spec, right_late_tag=tag)
         return self
 
-    def join(self) -> OperatorStream:
+    def join(self) -> Made:
         """The pairs: the columns of the left record, then those of the right one (a key of one name is there once)."""
-        return two_inputs(self._spec, self._left, self._right)
+        return two_inputs(self._made_by, self._spec, self._left, self._right)
 
     def _repr_html_(self) -> str:
         return described_html(type(self).__name__, {}) + self._left._repr_html_() + self._right._repr_html_()
@@ -62,32 +59,33 @@ class IntervalJoined:
         return f"IntervalJoined({self._left!r}, {self._right!r})"
 
 
-class JoinedStreams:
+class JoinedStreams(Generic[Made]):
     """Two streams to be joined by key and window: `where`, `equal_to`, `window`, `join`."""
 
-    def __init__(self, left: DataStream, right: DataStream) -> None:
+    def __init__(self, made_by: MadeBy[Made], left: Stream, right: Stream) -> None:
+        self._made_by = made_by
         self._left = left
         self._right = right
         self._left_keys: tuple[str, ...] = ()
         self._right_keys: tuple[str, ...] = ()
         self._assigner: WindowAssigner | None = None
 
-    def where(self, *columns: str) -> JoinedStreams:
+    def where(self, *columns: str) -> JoinedStreams[Made]:
         """The key columns of the left stream."""
         self._left_keys = columns
         return self
 
-    def equal_to(self, *columns: str) -> JoinedStreams:
+    def equal_to(self, *columns: str) -> JoinedStreams[Made]:
         """The key columns of the right stream, in the same order."""
         self._right_keys = columns
         return self
 
-    def window(self, assigner: WindowAssigner) -> JoinedStreams:
+    def window(self, assigner: WindowAssigner) -> JoinedStreams[Made]:
         """Windows of event time that do not merge: `.window(TumblingEventTimeWindows(60_000))`."""
         self._assigner = checked_assigner(assigner)
         return self
 
-    def join(self) -> OperatorStream:
+    def join(self) -> Made:
         """The pairs: the columns of the left record, then those of the right one (a key of one name is there once).
 
         orders.join(payments).where("id").equal_to("order").window(TumblingEventTimeWindows(60_000)).join()
@@ -96,7 +94,7 @@ class JoinedStreams:
             raise GraphError("join: say in which windows: .where(...).equal_to(...).window(...).join()")
         left, right = self._left.key_by(*self._left_keys), self._right.key_by(*self._right_keys)
         spec = WindowJoin(*timed_inputs("join", left, right), self._assigner, name="window-join")
-        return two_inputs(spec, left, right)
+        return two_inputs(self._made_by, spec, left, right)
 
     def _repr_html_(self) -> str:
         return described_html(type(self).__name__, {}) + self._left._repr_html_() + self._right._repr_html_()
@@ -105,7 +103,7 @@ class JoinedStreams:
         return f"JoinedStreams({self._left!r}, {self._right!r})"
 
 
-def timed_inputs(what: str, left: DataStream, right: DataStream) -> tuple[FunctionInput, FunctionInput]:
+def timed_inputs(what: str, left: Stream, right: Stream) -> tuple[FunctionInput, FunctionInput]:
     """Both streams as inputs of a join, which needs event time on both."""
     inputs = left.as_input(), right.as_input()
     for stream, given in zip((left, right), inputs):

@@ -1,24 +1,17 @@
 """An operator while the user still describes it: its settings may change until the graph is made.
 
-`Transformation` is the draft of a `StreamNode`, `Origin` that of a `StreamEdge`. `OperatorSettings` are the fluent
-methods that change the draft; each returns the stream it was called on.
-
-Follows Flink's `Transformation` and the setters of `SingleOutputStreamOperator`.
+`Transformation` is the draft of a `StreamNode`, `Origin` that of a `StreamEdge`. Follows Flink's `Transformation`.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Self
 
 from kit.api.cells import CellRun
 from kit.graph.partitioners import PartitionerKind, PartitionFunction
 from kit.graph.stream_graph import ChainingStrategy, GraphError, StreamEdge, StreamNode
 from kit.operators.base import OperatorSpec
 from kit.state.key_groups import UPPER_BOUND_MAX_PARALLELISM
-
-if TYPE_CHECKING:
-    from kit.api.environment import StreamEnvironment
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,57 +89,6 @@ class Transformation:
 
     def __repr__(self) -> str:
         return f"Transformation({self.number}, {self.label!r})"
-
-
-class OperatorSettings:
-    """What can be said of an operator: who it is, how many subtasks it has, and whom it may share a task with."""
-
-    _env: StreamEnvironment
-    _transformation: Transformation
-
-    def uid(self, uid: str) -> Self:
-        """Under which name checkpoints keep the operator's state. Raises DuplicateUidError when it is taken: the
-        operator is not in the job then, which is as it was before.
-        """
-        if not uid:
-            raise GraphError(f"the uid of {self._transformation.label!r} is empty: give it at least one character")
-        self._env.drafts.give_uid(self._transformation, uid)
-        return self
-
-    def name(self, name: str) -> Self:
-        """What pictures and messages call the operator. It may change between runs, a uid must not."""
-        self._transformation.name = name
-        return self
-
-    def identified(self, uid: str | None, name: str | None) -> Self:
-        """Set the uid and the name, each if given."""
-        if name is not None:
-            self.name(name)
-        return self if uid is None else self.uid(uid)
-
-    def set_parallelism(self, parallelism: int) -> Self:
-        """How many subtasks run the operator, 1 or more and no more than its maximum parallelism."""
-        check_parallelism(self._transformation.label, parallelism, self._transformation.max_parallelism)
-        self._transformation.parallelism = parallelism
-        return self
-
-    def set_max_parallelism(self, max_parallelism: int) -> Self:
-        """How many subtasks may ever run the operator, which is its number of key groups; fixed by its first
-        checkpoint. 1 to 32768.
-        """
-        check_parallelism(self._transformation.label, self._transformation.parallelism, max_parallelism)
-        self._transformation.max_parallelism = max_parallelism
-        return self
-
-    def disable_chaining(self) -> Self:
-        """Give the operator a task of its own."""
-        self._transformation.chaining = ChainingStrategy.NEVER
-        return self
-
-    def start_new_chain(self) -> Self:
-        """Let a new task begin with this operator."""
-        self._transformation.chaining = ChainingStrategy.HEAD
-        return self
 
 
 def check_parallelism(label: str, parallelism: int, max_parallelism: int | None) -> None:

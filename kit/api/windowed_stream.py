@@ -5,9 +5,10 @@ Follows Flink's `WindowedStream`.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any, Generic
 
 from kit.api.columns import Columns, schema_of
+from kit.api.stream import Made, MadeBy, Stream
 from kit.graph.stream_graph import GraphError
 from kit.operators.aggregates import Aggregate, named_aggregates
 from kit.operators.display import described_html
@@ -16,21 +17,17 @@ from kit.operators.window import WindowAggregate, WindowProcess, WindowReduce
 from kit.operators.window_assigners import WindowAssigner, checked_assigner
 from kit.operators.window_contents import ReduceFunction, WindowFunction
 
-if TYPE_CHECKING:
-    from kit.api.datastream import OperatorStream
-    from kit.api.keyed_stream import KeyedStream
 
-
-class WindowedStream:
+class WindowedStream(Generic[Made]):
     """Records partitioned by key and cut into windows."""
 
-    def __init__(self, keyed: KeyedStream, assigner: WindowAssigner, time_column: str | None) -> None:
+    def __init__(self, made_by: MadeBy[Made], keyed: Stream, assigner: WindowAssigner) -> None:
+        self._made_by = made_by
         self._keyed = keyed
         self._assigner = checked_assigner(assigner)
-        self._time_column = time_column
         self._settings: dict[str, Any] = {}
 
-    def allowed_lateness(self, lateness_ms: int) -> WindowedStream:
+    def allowed_lateness(self, lateness_ms: int) -> WindowedStream[Made]:
         """Keep each window so long after it fired; a record that still comes for it makes it fire again.
 
         `windows.allowed_lateness(60_000).aggregate(count())`
@@ -38,7 +35,7 @@ class WindowedStream:
         self._settings["allowed_lateness_ms"] = lateness_ms
         return self
 
-    def side_output_late_data(self, tag: OutputTag) -> WindowedStream:
+    def side_output_late_data(self, tag: OutputTag) -> WindowedStream[Made]:
         """Set records that came too late aside, instead of dropping and counting them.
 
         late = OutputTag("late", stream.schema)
@@ -48,7 +45,7 @@ class WindowedStream:
         self._settings["late_tag"] = tag
         return self
 
-    def aggregate(self, *aggregates: Aggregate, **named: Aggregate) -> OperatorStream:
+    def aggregate(self, *aggregates: Aggregate, **named: Aggregate) -> Made:
         """Totals for each key and window, emitted when the watermark passes the window's end.
 
         `windows.aggregate(flights=count(), delay=avg("delay"))`. The columns are those of the key, `window_start`,
@@ -56,14 +53,14 @@ class WindowedStream:
         """
         return self._with(WindowAggregate, named_aggregates(aggregates, named))
 
-    def reduce(self, function: ReduceFunction) -> OperatorStream:
+    def reduce(self, function: ReduceFunction) -> Made:
         """The records of each key and window reduced to one; the function takes two (dicts) and gives one.
 
         `windows.reduce(lambda a, b: max(a, b, key=lambda row: row["delay"]))`
         """
         return self._with(WindowReduce, function)
 
-    def process(self, function: WindowFunction, returns: Columns | None = None) -> OperatorStream:
+    def process(self, function: WindowFunction, returns: Columns | None = None) -> Made:
         """What the function makes of each key, `Window` and list of records (dicts): any number of records.
 
             def median(carrier, window, rows):
@@ -76,19 +73,20 @@ class WindowedStream:
         """
         return self._with(WindowProcess, function, schema_of(returns, self._keyed.schema))
 
-    def _with(self, spec: type[Any], *arguments: Any) -> OperatorStream:
-        keyed = self._keyed
-        if self._time_column is None:
+    def _with(self, spec: type[Any], *arguments: Any) -> Made:
+        keyed, time_column = self._keyed, self._keyed._time_column()
+        if time_column is None:
             raise GraphError(
                 f"window({self._assigner}) needs event time: call assign_timestamps(column) before key_by, on each "
                 "stream of a union with the same column"
             )
-        where = (keyed.schema, keyed.key_columns, self._assigner, self._time_column)
-        return keyed._then(spec(*where, *arguments, **self._settings, name="window"))
+        where = (keyed.schema, keyed._keys(), self._assigner, time_column)
+        added = keyed._drafts.add(spec(*where, *arguments, **self._settings, name="window"), keyed._origins)
+        return self._made_by(keyed._drafts, added)
 
     def _repr_html_(self) -> str:
-        facts = {"windows": self._assigner, "event time": self._time_column, **self._settings, **self._keyed._facts()}
+        facts = {"windows": self._assigner, **self._settings, **self._keyed._facts()}
         return described_html("WindowedStream", facts, self._keyed.schema)
 
     def __repr__(self) -> str:
-        return f"WindowedStream({self._assigner}, by {', '.join(self._keyed.key_columns)})"
+        return f"WindowedStream({self._assigner}, by {', '.join(self._keyed._keys())})"

@@ -146,7 +146,10 @@ class RawStateSnapshot:
 
 
 class RawStateOutputs:
-    """Both outputs of one operator at one checkpoint, each made when it is first asked for."""
+    """Both outputs of one operator at one checkpoint, each made when it is first asked for.
+
+    Flink: `setKeyedStateRawFuture` and `setOperatorStateRawFuture` take what is written here.
+    """
 
     def __init__(self, operator: str, key_groups: KeyGroupRange | None) -> None:
         """`key_groups`: those of the subtask, None where the operator has no key."""

@@ -24,7 +24,10 @@ from kit.protocol.reasons import CheckpointException, CheckpointFailureReason
 
 
 class ChannelStateWriteRequestDispatcher:
-    """Carries out the requests of the subtasks that share the files named after `file`."""
+    """Carries out the requests of the subtasks that share the files named after `file`.
+
+    Follows Flink's `ChannelStateWriteRequestDispatcher`.
+    """
 
     def __init__(self, file: ChannelStateFile, outbox: ChannelStateOutbox) -> None:
         self._file = file
@@ -40,6 +43,8 @@ class ChannelStateWriteRequestDispatcher:
     def dispatch(self, request: ChannelStateWriteRequest) -> None:
         """Carry the request out. One that comes when it must not is cancelled, and raises ValueError or RuntimeError:
         this ends the executor.
+
+        Flink: `ChannelStateWriteRequestDispatcher.dispatch`.
         """
         try:
             self._dispatch(request)

@@ -43,7 +43,10 @@ class Dispatcher(Protocol):
 
 
 class ChannelStateWriteRequestExecutor:
-    """The queues of the subtasks that share files; `on_registered` is told when no more may join."""
+    """The queues of the subtasks that share files; `on_registered` is told when no more may join.
+
+    Follows Flink's `ChannelStateWriteRequestExecutor`.
+    """
 
     def __init__(
         self,
@@ -105,7 +108,10 @@ class ChannelStateWriteRequestExecutor:
         self._ensure_running()
 
     def submit_priority(self, request: ChannelStateWriteRequest) -> None:
-        """Carry the request out next. Raises as `submit` does; RuntimeError also when it is not ready."""
+        """Carry the request out next. Raises as `submit` does; RuntimeError also when it is not ready.
+
+        Flink: `submitPriority`.
+        """
         self._unready_of(request)
         if not request.ready:
             raise RuntimeError(f"{request!r} cannot go first: a request with priority must be ready")

@@ -29,7 +29,10 @@ class InputStateWriter(Protocol):
 
 
 class NoInputStateWriter:
-    """For jobs whose checkpoints never hold in-flight data (`ChannelStateWriter.NO_OP`)."""
+    """For jobs whose checkpoints never hold in-flight data (`ChannelStateWriter.NO_OP`).
+
+    Flink: `NoOpChannelStateWriter`.
+    """
 
     def add_input_data(
         self, checkpoint_id: int, info: InputChannelInfo, start_seq: int, buffers: Sequence[DataElement]

@@ -83,6 +83,8 @@ class SequentialChannelStateReader:
     """Reads the channel state among `parts`; parts of other kinds are passed over.
 
     `input_rescaling` comes from the head of the chain, `output_rescaling` from its tail (`RestoredSubtaskState`).
+
+    Follows Flink's `SequentialChannelStateReader`.
     """
 
     def __init__(
@@ -100,6 +102,8 @@ class SequentialChannelStateReader:
         """Fill the input channels, gate by gate, and tell each that this was all. Raises StateRestoreError.
 
         Output buffers of upstream subtasks that this one recovers itself come after its own input, as they did then.
+
+        Flink: `readInputData`.
         """
         handler = InputChannelRecoveredStateHandler(gates, self._input_rescaling)
         for kind in (INPUT_CHANNEL, UPSTREAM_OUTPUT_BUFFER):
@@ -109,7 +113,10 @@ class SequentialChannelStateReader:
     def read_output_data(
         self, partitions: Sequence[RecoveringPartition], *, notify_and_block_on_completion: bool = False
     ) -> None:
-        """Fill the result partitions, and tell each that this was all. Raises StateRestoreError."""
+        """Fill the result partitions, and tell each that this was all. Raises StateRestoreError.
+
+        Flink: `readOutputData`.
+        """
         handler = ResultSubpartitionRecoveredStateHandler(
             partitions, self._output_rescaling, notify_and_block_on_completion=notify_and_block_on_completion
         )

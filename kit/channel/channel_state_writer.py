@@ -36,10 +36,13 @@ from kit.state.handles import (
 )
 
 DEFAULT_MAX_CHECKPOINTS = 1000
-"""Checkpoints that may be under way, or finished and not taken: those to be aborted are among them."""
+"""Checkpoints that may be under way, or finished and not taken: those to be aborted are among them.
+
+Flink: `DEFAULT_MAX_CHECKPOINTS`.
+"""
 
 SEQUENCE_NUMBER_RESTORED = -1
-"""The elements were recovered, and have not been consumed since."""
+"""The elements were recovered, and have not been consumed since. Flink: `SEQUENCE_NUMBER_RESTORED`."""
 
 SEQUENCE_NUMBER_UNKNOWN = -2
 
@@ -87,7 +90,10 @@ class ChannelStateWriteResult:
 
 
 class ChannelStateWriter:
-    """Takes the in-flight data of one task, and tells what came of it."""
+    """Takes the in-flight data of one task, and tells what came of it.
+
+    Follows Flink's `ChannelStateWriter`, a task's `channelStateWriter`.
+    """
 
     def __init__(
         self,
@@ -124,14 +130,20 @@ class ChannelStateWriter:
     def add_input_data(
         self, checkpoint_id: int, info: InputChannelInfo, start_seq: int, buffers: Iterable[DataElement]
     ) -> None:
-        """Elements that had arrived on an input channel, in order; after `start` and before `finish_input`."""
+        """Elements that had arrived on an input channel, in order; after `start` and before `finish_input`.
+
+        Flink: `addInputData`.
+        """
         buffers = tuple(buffers)
         self._request(WriteInputRequest(**self._of(checkpoint_id), info=info, start_seq=start_seq, buffers=buffers))
 
     def add_output_data(
         self, checkpoint_id: int, info: ResultSubpartitionInfo, start_seq: int, buffers: Iterable[DataElement]
     ) -> None:
-        """Elements that had not left an output channel, in order; after `start` and before `finish_output`."""
+        """Elements that had not left an output channel, in order; after `start` and before `finish_output`.
+
+        Flink: `addOutputData`.
+        """
         buffers = tuple(buffers)
         self._request(WriteOutputRequest(**self._of(checkpoint_id), info=info, start_seq=start_seq, buffers=buffers))
 
@@ -152,11 +164,11 @@ class ChannelStateWriter:
             self._give(OutputDataDecided(task=self.task, checkpoint_id=checkpoint_id))
 
     def finish_input(self, checkpoint_id: int) -> None:
-        """All input of the checkpoint has been added."""
+        """All input of the checkpoint has been added. Flink: `finishInput`."""
         self._request(CompleteInputRequest(**self._of(checkpoint_id)))
 
     def finish_output(self, checkpoint_id: int) -> None:
-        """All output of the checkpoint has been added."""
+        """All output of the checkpoint has been added. Flink: `finishOutput`."""
         self._request(CompleteOutputRequest(**self._of(checkpoint_id)))
 
     def abort(self, checkpoint_id: int, cause: Exception, clean_up: bool) -> None:
@@ -170,7 +182,10 @@ class ChannelStateWriter:
             self._results.pop(checkpoint_id, None)
 
     def take_result(self, checkpoint_id: int) -> ChannelStateWriteResult:
-        """The result of a checkpoint, once; it may be done later. ValueError when there is none."""
+        """The result of a checkpoint, once; it may be done later. ValueError when there is none.
+
+        Flink: `getAndRemoveWriteResult`.
+        """
         result = self._results.pop(checkpoint_id, None)
         if result is None:
             raise ValueError(f"{self.task} has no channel state of checkpoint {checkpoint_id} to take")

@@ -52,7 +52,7 @@ class CheckpointAcknowledgement:
         self._completion = completion
 
     def on_acknowledge(self, event: AcknowledgeCheckpoint) -> None:
-        """A task's part of a checkpoint is written."""
+        """A task's part of a checkpoint is written. Flink: `receiveAcknowledgeMessage`."""
         if not self._is_for_us(event):
             return
         ledger, checkpoint_id = self._ledger, event.checkpoint_id
@@ -106,7 +106,10 @@ class CheckpointAcknowledgement:
         *,
         shared_is_registered: bool,
     ) -> None:
-        """Nobody wants this state: its files go, but for those that are the registry's."""
+        """Nobody wants this state: its files go, but for those that are the registry's.
+
+        Flink: `discardSubtaskState`.
+        """
         files: Iterable[str] = ()
         if snapshot is not None:
             states = snapshot.subtask_states.values()
@@ -125,7 +128,7 @@ class CheckpointAcknowledgement:
         )
 
     def on_decline(self, event: DeclineCheckpoint) -> None:
-        """A task cannot give its part."""
+        """A task cannot give its part. Flink: `receiveDeclineMessage`."""
         if not self._is_for_us(event):
             return
         has_finished = self._context.execution_state(event.task) is ExecutionState.FINISHED

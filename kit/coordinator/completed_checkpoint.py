@@ -33,6 +33,8 @@ class CompletedCheckpoint:
 
     `restored_properties` are those found in the metadata when the job was restored from it; None otherwise, and before
     metadata version 4.
+
+    Follows Flink's `CompletedCheckpoint`.
     """
 
     job_id: str

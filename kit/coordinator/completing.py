@@ -60,6 +60,7 @@ class CheckpointCompletion:
                 self._finalize(checkpoint)
 
     def _finalize(self, checkpoint: PendingCheckpoint) -> None:
+        """Finalize a checkpoint, and have its `_metadata` written. Flink: `completePendingCheckpoint`."""
         assert checkpoint.location is not None
         try:
             metadata = checkpoint.finalize(self._job.operator_order)
@@ -134,6 +135,7 @@ class CheckpointCompletion:
         return stored
 
     def _notify(self, checkpoint: PendingCheckpoint, last_subsumed_id: int) -> None:
+        """Tell tasks and operator coordinators that the checkpoint is complete. Flink: `sendAcknowledgeMessages`."""
         for task in checkpoint.plan.tasks_to_commit_to:
             self._context.emit(
                 NotifyCheckpointComplete(
@@ -147,7 +149,10 @@ class CheckpointCompletion:
         self._context.coordinators.notify_complete(checkpoint.checkpoint_id)
 
     def on_store_failed(self, event: CheckpointStoreFailed) -> None:
-        """The checkpoint could not be stored, or nobody knows."""
+        """The checkpoint could not be stored, or nobody knows.
+
+        In Flink a failure to store discards the checkpoint (1.11: `discardOnFailedStoring`).
+        """
         stored = self._take_stored(event.checkpoint_id)
         if stored is not None:
             self._ledger.not_stored(*stored, _finalize_failure(event.error), known=not event.possibly_inconsistent)

@@ -51,6 +51,8 @@ class CheckpointCoordinator:
     `graph` is the job as it runs now; `operator_coordinators` are the ids of the operators that have a coordinator;
     `hooks` the identifiers of the master hooks, which the host holds. `config` and `store` default to what the job's
     settings say.
+
+    Follows Flink's `CheckpointCoordinator`.
     """
 
     def __init__(
@@ -184,22 +186,29 @@ class CheckpointCoordinator:
     # --- requests -------------------------------------------------------------------------------------------------
 
     def _on_request_checkpoint(self, event: events.RequestCheckpoint) -> None:
+        """The user asks for a checkpoint. Flink: `CheckpointCoordinator.triggerCheckpoint`."""
         properties = self.job.properties
         if event.full:
             properties = replace(properties, snapshot_type=FULL_CHECKPOINT)
         self._request(properties, request_id=event.request_id)
 
     def _on_request_savepoint(self, event: events.RequestSavepoint) -> None:
+        """The user asks for a savepoint. Flink: `CheckpointCoordinator.triggerSavepoint`."""
         properties = CheckpointProperties.for_savepoint(forced=not self.config.unaligned, fmt=event.fmt)
         self._request(properties, request_id=event.request_id, target=event.target)
 
     def _on_request_stop(self, event: events.RequestStop) -> None:
+        """The user stops the job with a savepoint. Flink: `triggerSynchronousSavepoint`."""
         properties = CheckpointProperties.for_sync_savepoint(
             forced=not self.config.unaligned, terminate=event.drain, fmt=event.fmt
         )
         self._request(properties, request_id=event.request_id, target=event.target)
 
     def _request(self, properties: CheckpointProperties, **facts: Any) -> None:
+        """Queue a request, and start it if it may start now.
+
+        Flink: `triggerSavepointInternal` and `triggerCheckpoint`.
+        """
         self._requests += 1
         request = CheckpointTriggerRequest(properties, self._context.at, self._requests, **facts)
         if self.decider.add(request):
@@ -209,7 +218,10 @@ class CheckpointCoordinator:
             self.ledger.note("RequestQueued", request=request.label, position=position, pending=len(self.pending))
 
     def _start_requests(self) -> None:
-        """Start the next request, if one may start now; the one after it as well if it fails at once."""
+        """Start the next request, if one may start now; the one after it as well if it fails at once.
+
+        Flink: `executeQueuedRequest`; in 1.11 `resumePeriodicTriggering` after a checkpoint has ended.
+        """
         while not self.ledger.is_shut_down:
             request = self.decider.choose(
                 now_ms=self._context.at,
@@ -225,7 +237,10 @@ class CheckpointCoordinator:
     # --- the end --------------------------------------------------------------------------------------------------
 
     def abort_pending_checkpoints(self, reason: CheckpointFailureReason, detail: str = "") -> None:
-        """End all pending checkpoints, but for one that is being stored; queued requests stay."""
+        """End all pending checkpoints, but for one that is being stored; queued requests stay.
+
+        Flink: `abortPendingCheckpoints`.
+        """
         self.ledger.abort_all(CheckpointException(reason, detail))
 
     def _abort_all(self, why: CheckpointException) -> None:

@@ -42,6 +42,8 @@ class CheckpointFailureManager:
 
     `fail_job(error, checkpoint_id)` and `fail_job_due_to_task_failure(error, task)` are called at most once a failure.
     Raises ValueError when `tolerable` is negative; `UNLIMITED_TOLERABLE_FAILURES` never fails the job for its count.
+
+    Follows Flink's `CheckpointFailureManager`.
     """
 
     def __init__(self, tolerable: int, fail_job: FailJob, fail_job_due_to_task_failure: FailJobDueToTask) -> None:
@@ -61,7 +63,11 @@ class CheckpointFailureManager:
         checkpoint_id: int = UNKNOWN_CHECKPOINT_ID,
         task: str | None = None,
     ) -> None:
-        """Take note that a checkpoint failed; `task` is to blame unless None (`handleCheckpointException`)."""
+        """Take note that a checkpoint failed; `task` is to blame unless None (`handleCheckpointException`).
+
+        Flink: `handleSynchronousSavepointFailure`, `handleTaskLevelCheckpointException` and
+        `handleJobLevelCheckpointException`, all in one.
+        """
         if task is None or why.reason.pre_flight:
             if not properties.is_savepoint:
                 self._count(why, checkpoint_id, lambda error: self._fail_job(error, checkpoint_id))

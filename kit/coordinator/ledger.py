@@ -29,7 +29,10 @@ from kit.protocol.reasons import CheckpointException, CheckpointFailureReason
 from kit.protocol.words import ProtocolError
 
 REMEMBERED = 256
-"""So many checkpoints that have ended are remembered, to know late messages from stray ones."""
+"""So many checkpoints that have ended are remembered, to know late messages from stray ones.
+
+Flink: `NUM_GHOST_CHECKPOINT_IDS`, which is 16.
+"""
 COMPLETED = "COMPLETED"
 UNKNOWN_CHECKPOINT = "UNKNOWN_CHECKPOINT"
 """How a checkpoint ended that there never was, or so long ago that it is forgotten."""
@@ -38,7 +41,10 @@ LONG_AGO_MS = -(2**62)
 
 
 def timeout_timer(checkpoint_id: int) -> str:
-    """The name of the timer that expires a pending checkpoint (Flink's `CheckpointCanceller`)."""
+    """The name of the timer that expires a pending checkpoint (Flink's `CheckpointCanceller`).
+
+    Flink's `setCancellerHandle` has no twin: a timer is cancelled by its name.
+    """
     return f"checkpoint-timeout-{checkpoint_id}"
 
 
@@ -114,7 +120,7 @@ class CheckpointLedger:
         )
 
     def fail_request(self, request: CheckpointTriggerRequest, why: CheckpointException) -> None:
-        """A request came to nothing before there was a checkpoint."""
+        """A request came to nothing before there was a checkpoint. Flink: `onTriggerFailure`."""
         self.note("TriggeringFailed", request=request.label, reason=why.reason.name, detail=str(why))
         self.answer_with_error(request, why)
         self.statistics.failed_before_start()
@@ -154,7 +160,7 @@ class CheckpointLedger:
             self._context.coordinators.abort_triggering()
 
     def abort_all(self, why: CheckpointException) -> None:
-        """End all pending checkpoints, but for one that is being stored."""
+        """End all pending checkpoints, but for one that is being stored. Flink: `abortPendingCheckpoints`."""
         for checkpoint in list(self.pending.values()):
             self.abort(checkpoint, why)
 
@@ -172,7 +178,10 @@ class CheckpointLedger:
             self.clean(DiscardState(paths=paths, location=location, checkpoint_id=checkpoint.checkpoint_id))
 
     def _end(self, checkpoint: PendingCheckpoint, how: str) -> None:
-        """It is pending no more, and remembered."""
+        """It is pending no more, and remembered.
+
+        Flink: `rememberRecentCheckpointId`, into `recentPendingCheckpoints`.
+        """
         del self.pending[checkpoint.checkpoint_id]
         self.ended[checkpoint.checkpoint_id] = how
         if len(self.ended) > REMEMBERED:

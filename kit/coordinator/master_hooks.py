@@ -61,7 +61,7 @@ class MasterHook(Protocol):
 
 
 class MasterHooks:
-    """The hooks of one job, by identifier, in the order they were added."""
+    """The hooks of one job, by identifier, in the order they were added. Follows Flink's `MasterHooks`."""
 
     def __init__(self, hooks: Sequence[MasterHook] = ()) -> None:
         self._hooks: dict[str, MasterHook] = {}
@@ -87,7 +87,7 @@ class MasterHooks:
         return iter(self._hooks)
 
     def trigger(self, command: TriggerMasterHook) -> MasterHookTriggered | MasterHookFailed:
-        """Call the hook, and serialize what it gives."""
+        """Call the hook, and serialize what it gives. Flink: `triggerHook`."""
         self._is_closed = False
         checkpoint_id, identifier = command.checkpoint_id, command.hook
         hook = self._hooks[identifier]
@@ -108,7 +108,10 @@ class MasterHooks:
         return MasterHookTriggered(checkpoint_id=checkpoint_id, hook=identifier, version=serializer.version, state=data)
 
     def restore(self, command: RestoreMasterHooks) -> MasterHooksRestored | MasterHookFailed:
-        """Give every hook its value back; none is called before all values could be read."""
+        """Give every hook its value back; none is called before all values could be read.
+
+        Flink: `restoreMasterHooks`.
+        """
         self._is_closed = False
         values: list[tuple[str, Any]] = []
         for identifier, version, data in command.states:

@@ -27,7 +27,7 @@ from kit.state.operator_state import MasterState, OperatorState, TaskStateSnapsh
 
 
 class TaskAcknowledgeResult(Enum):
-    """What became of an ack (`PendingCheckpoint.TaskAcknowledgeResult`)."""
+    """What became of an ack (Flink's `PendingCheckpoint.TaskAcknowledgeResult`)."""
 
     SUCCESS = "SUCCESS"
     DUPLICATE = "DUPLICATE"
@@ -42,6 +42,9 @@ class PendingCheckpoint:
 
     `coordinators` gives for each operator coordinator to ack a task of its operator (for the parallelism); `hooks` the
     master hooks to ack. Raises ValueError for a plan without a task to wait for.
+
+    Flink counts (`numAcknowledgedTasks`) what is here the length of `acked_tasks` (`acknowledgedTasks`), beside
+    `not_yet_acked_tasks` (`notYetAcknowledgedTasks`); its statistics come by `setStatsCallback`.
     """
 
     def __init__(
@@ -104,7 +107,10 @@ class PendingCheckpoint:
 
     @property
     def is_fully_acknowledged(self) -> bool:
-        """Whether tasks, operator coordinators and master hooks have all acked."""
+        """Whether tasks, operator coordinators and master hooks have all acked.
+
+        Flink: `isFullyAcknowledged` and `areMasterStatesFullyAcknowledged`.
+        """
         return not (
             self.is_disposed or self.not_yet_acked_tasks or self.not_yet_acked_coordinators or self.not_yet_acked_hooks
         )
@@ -121,6 +127,8 @@ class PendingCheckpoint:
         """A task is done; `snapshot` is None when it has no state.
 
         DISCARDED tells that its files are not wanted, which is never so of a checkpoint that is being stored.
+
+        Flink: `acknowledgeTask`.
         """
         if self.is_disposed:
             repeated = self.failure is None and task in self.acked_tasks
@@ -154,7 +162,7 @@ class PendingCheckpoint:
                 builder.subtask_states[task.subtask_index] = state
 
     def acknowledge_coordinator(self, operator_id: str, state: bytes | None) -> TaskAcknowledgeResult:
-        """An operator coordinator is done; `state` is None when it has none."""
+        """An operator coordinator is done; `state` is None when it has none. Flink: `acknowledgeCoordinatorState`."""
         if self.is_disposed:
             return TaskAcknowledgeResult.DISCARDED
         task = self.not_yet_acked_coordinators.pop(operator_id, None)
@@ -168,7 +176,7 @@ class PendingCheckpoint:
         return TaskAcknowledgeResult.SUCCESS
 
     def acknowledge_hook(self, hook: str, state: MasterState | None) -> TaskAcknowledgeResult:
-        """A master hook is done; `state` is None when it has none."""
+        """A master hook is done; `state` is None when it has none. Flink: `acknowledgeMasterState`."""
         if self.is_disposed:
             return TaskAcknowledgeResult.DISCARDED
         if hook not in self.not_yet_acked_hooks:
@@ -182,6 +190,8 @@ class PendingCheckpoint:
         """What belongs into `_metadata`: operators in the given order of ids, whatever order the acks came in.
 
         Raises PartialFinishingNotSupportedByState, and ValueError before everybody has acked.
+
+        Flink: `finalizeCheckpoint`.
         """
         if not self.is_fully_acknowledged:
             raise ValueError(f"{self!r} cannot be finalized: it is not fully acknowledged, or disposed")

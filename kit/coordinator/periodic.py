@@ -23,7 +23,10 @@ PERIODIC_TIMER = "checkpoint-trigger"
 
 
 class PeriodicTrigger:
-    """The part of the coordinator that calls `ask` for a checkpoint whenever the interval is over."""
+    """The part of the coordinator that calls `ask` for a checkpoint whenever the interval is over.
+
+    Follows Flink's `ScheduledTrigger`.
+    """
 
     def __init__(
         self, config: CheckpointCoordinatorConfiguration, context: CoordinatorContext, ask: Callable[[], None]
@@ -38,11 +41,18 @@ class PeriodicTrigger:
 
     @property
     def interval_ms(self) -> int:
-        """The interval at present, DISABLED_CHECKPOINT_INTERVAL_MS when there are to be no checkpoints."""
+        """The interval at present, DISABLED_CHECKPOINT_INTERVAL_MS when there are to be no checkpoints.
+
+        Flink: `baseInterval`.
+        """
         return self._config.interval_during_backlog_ms if self._backlogs else self._config.interval_ms
 
     def start(self) -> None:
-        """Begin, with the first trigger an interval from now."""
+        """Begin, with the first trigger an interval from now.
+
+        Flink's `getRandomInitDelay` chooses a delay between the minimum pause and the interval; here nothing is left to
+        chance, so that a run can be repeated.
+        """
         self.is_scheduling = True
         if not self._is_disabled:
             self._schedule(self._context.at + self._config.interval_ms)
@@ -55,7 +65,7 @@ class PeriodicTrigger:
             self._context.emit(CancelTimer(timer=PERIODIC_TIMER))
 
     def reschedule(self, now_ms: int, delay_ms: int) -> None:
-        """Set the trigger anew: a request came too soon after the last completion."""
+        """Set the trigger anew: a request came too soon after the last completion. Flink: `rescheduleTrigger`."""
         self._schedule(now_ms + delay_ms)
 
     def on_timer(self) -> None:
@@ -83,6 +93,7 @@ class PeriodicTrigger:
         return self.interval_ms == DISABLED_CHECKPOINT_INTERVAL_MS
 
     def _schedule(self, due_ms: int) -> None:
+        """Set the timer. Flink: `scheduleTriggerWithDelay`, at a fixed rate."""
         self._due_ms = due_ms
         self._context.emit(ScheduleTimer(timer=PERIODIC_TIMER, due_ms=max(due_ms, self._context.at)))
         self._context.emit(Note(kind="PeriodicTriggerScheduled", data={"due_ms": due_ms}))

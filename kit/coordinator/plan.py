@@ -80,6 +80,9 @@ class CheckpointPlan:
     """Whom one checkpoint concerns, upstream before downstream. All tasks are of the same `attempt`.
 
     `fully_finished` names the vertices of which no subtask will ever have state again, each with one of its subtasks.
+
+    Its `tasks_to_trigger` are Flink's `tasksToTrigger` (the sources), `tasks_to_wait_for` its `tasksToWaitFor`,
+    `tasks_to_commit_to` its `tasksToCommitTo`.
     """
 
     attempt: int
@@ -160,6 +163,8 @@ class CheckpointPlanCalculator:
         """The plan as the tasks stand now.
 
         Raises CheckpointException with NOT_ALL_REQUIRED_TASKS_RUNNING, naming the first task in the way.
+
+        Flink: `calculateCheckpointPlan`; in 1.11 `getTriggerExecutions` and `getAckTasks`.
         """
         states = {task.task: execution_state(task.task) for task in self.graph.tasks}
         finished = next((name for name, state in states.items() if state is ExecutionState.FINISHED), None)

@@ -25,6 +25,8 @@ class CheckpointTriggerRequest:
     """Somebody wants a checkpoint: the timer (`periodic`), or a user who is answered under `request_id`.
 
     `target` is the directory for a savepoint, None for the configured one; `timestamp_ms` the time of asking.
+
+    Flink: `CheckpointCoordinator.CheckpointTriggerRequest`.
     """
 
     properties: CheckpointProperties
@@ -57,6 +59,8 @@ class CheckpointRequestDecider:
     `reschedule(now_ms, delay_ms)` sets the periodic timer anew.
 
     Raises ValueError when a limit is not positive.
+
+    Follows Flink's `CheckpointRequestDecider`.
     """
 
     max_concurrent: int
@@ -88,7 +92,7 @@ class CheckpointRequestDecider:
     def choose(
         self, *, now_ms: int, pending: int, is_triggering: bool, last_completion_ms: int, cleaning: int = 0
     ) -> CheckpointTriggerRequest | None:
-        """Take the request that may start now out of the queue; None when none may."""
+        """Take the request that may start now out of the queue; None when none may. Flink: `chooseRequestToExecute`."""
         if is_triggering or not self.queue or cleaning > self.max_concurrent:
             return None
         first = self.queue[0]

@@ -52,6 +52,8 @@ class CheckpointRestore:
 
         `path` is its `_metadata`, in the directory `location`. A durable store is asked to remember it too. Raises
         `kit.restore.errors.FinishedOperatorsError` when the program was changed around operators that had finished.
+
+        Flink: `CheckpointCoordinator.restoreSavepoint`.
         """
         self._check_finished(metadata)
         completed = self._completed(metadata, claim_mode, location, path)
@@ -161,6 +163,9 @@ class CheckpointRestore:
 
         Raises ProtocolError after shutdown and while a checkpoint is being stored (wait for its end first); with
         `error_if_no_checkpoint`, as for a snapshot that the user named, ValueError when there is none.
+
+        Flink: `restoreLatestCheckpointedStateToAll` and `restoreLatestCheckpointedState`, with their
+        `errorIfNoCheckpoint`.
         """
         if self._ledger.is_shut_down:
             raise ProtocolError("the checkpoint coordinator is shut down")
@@ -180,6 +185,8 @@ class CheckpointRestore:
         """The state of this checkpoint is assigned: give the master hooks theirs, or reset them if there is none.
 
         Returns whether `MasterHooksRestored` is to be waited for. Raises ValueError for state that no hook takes.
+
+        Flink: `MasterHooks.restoreMasterHooks`.
         """
         hooks = self._job.hooks
         if latest is None:

@@ -49,7 +49,10 @@ class SharedStateEntry(Generic[HandleT]):
 
 
 class SharedStateRegistry(Generic[HandleT]):
-    """Shared handles by key; a key is what tells the file from all others (`StreamStateHandle.physical_id`)."""
+    """Shared handles by key; a key is what tells the file from all others (`StreamStateHandle.physical_id`).
+
+    Flink's coordinator calls it `sharedStateRegistry`.
+    """
 
     def __init__(self) -> None:
         self.entries: dict[str, SharedStateEntry[HandleT]] = {}
@@ -106,7 +109,10 @@ class SharedStateRegistry(Generic[HandleT]):
         claim_mode: RecoveryClaimMode,
         sharing: SharingFilesStrategy | None,
     ) -> None:
-        """Register what a restored checkpoint shares; `sharing` is None when its metadata does not tell (before V4)."""
+        """Register what a restored checkpoint shares; `sharing` is None when its metadata does not tell (before V4).
+
+        Flink: `registerAllAfterRestored`, in 1.11 `registerSharedStatesAfterRestored`.
+        """
         for key, handle in handles.items():
             self.register(key, handle, checkpoint_id)
         self._restored[checkpoint_id] = sharing

@@ -37,7 +37,10 @@ class CheckpointStatus(Enum):
 
 @dataclass(frozen=True, slots=True)
 class SubtaskStats:
-    """What one subtask reported at `acked_at_ms`; `completed` is False when it reported without acking."""
+    """What one subtask reported at `acked_at_ms`; `completed` is False when it reported without acking.
+
+    Flink: `SubtaskStateStats`.
+    """
 
     acked_at_ms: int
     metrics: CheckpointMetrics
@@ -58,6 +61,8 @@ class CheckpointStats:
 
     Sizes are in bytes: `checkpointed_size` was written for this checkpoint, `state_size` is all it refers to,
     `processed_data` and `persisted_data` passed during alignment.
+
+    Follows Flink's `PendingCheckpointStats`, `CompletedCheckpointStats` and `FailedCheckpointStats`.
     """
 
     checkpoint_id: int
@@ -93,7 +98,10 @@ class CheckpointStats:
     def report(
         self, vertex: str, subtask: int, at_ms: int, metrics: CheckpointMetrics, *, completed: bool = True
     ) -> bool:
-        """Take a subtask's report; False when there was one already, or there is no such subtask."""
+        """Take a subtask's report; False when there was one already, or there is no such subtask.
+
+        Flink: `reportSubtaskStats`.
+        """
         reports = self.subtasks.get(vertex)
         if reports is None or not 0 <= subtask < len(reports) or reports[subtask] is not None:
             return False
@@ -125,7 +133,10 @@ class CheckpointStats:
         self._changed()
 
     def mark_discarded(self) -> None:
-        """Its files are being deleted."""
+        """Its files are being deleted.
+
+        Flink's `CompletedCheckpoint` is given a callback for it in 1.11 (`setDiscardCallback`).
+        """
         self.discarded = True
         self._changed()
 
@@ -257,7 +268,7 @@ def _newer(known: CheckpointStats | None, stats: CheckpointStats) -> CheckpointS
 
 @dataclass(frozen=True, slots=True)
 class RestoredCheckpointStats:
-    """The checkpoint that the job was last restored from."""
+    """The checkpoint that the job was last restored from. Flink: `RestoredCheckpointStats`."""
 
     checkpoint_id: int
     restored_at_ms: int

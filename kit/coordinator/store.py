@@ -34,6 +34,8 @@ class CompletedCheckpointStore:
     """The retained checkpoints and the registry of what they share.
 
     `add` and `shut_down` return the removals that follow. Raises ValueError for a `max_retained` below 1.
+
+    Follows Flink's `CompletedCheckpointStore`; the coordinator's is its `completedCheckpointStore`.
     """
 
     max_retained: int = 1
@@ -53,7 +55,11 @@ class CompletedCheckpointStore:
 
     @property
     def latest(self) -> CompletedCheckpoint | None:
-        """The one a restore begins with."""
+        """The one a restore begins with.
+
+        Flink: `getLatestCheckpoint`. Up to 1.13 `isPreferCheckpointForRecovery` can make it pass savepoints over; since
+        then, and here, the newest counts.
+        """
         return self.checkpoints[-1] if self.checkpoints else None
 
     @property
@@ -74,6 +80,8 @@ class CompletedCheckpointStore:
         """Retain a checkpoint; returns the newest that it subsumed, and what is to be deleted.
 
         Raises ValueError after `shut_down`.
+
+        Flink: `addCheckpoint`.
         """
         if not self.is_open:
             raise ValueError(f"{checkpoint!r} cannot be added: the store is shut down")

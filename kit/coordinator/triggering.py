@@ -91,7 +91,7 @@ class CheckpointTrigger:
     # --- before there is a pending checkpoint -----------------------------------------------------------------------
 
     def start(self, request: CheckpointTriggerRequest) -> None:
-        """Begin with the request that the decider chose."""
+        """Begin with the request that the decider chose. Flink: `CheckpointCoordinator.startTriggeringCheckpoint`."""
         if self.is_triggering:
             raise ProtocolError(f"{request.label} cannot start: {self!r}")
         try:
@@ -107,13 +107,21 @@ class CheckpointTrigger:
         self._context.emit(AllocateCheckpointId())
 
     def _check_global_state(self, request: CheckpointTriggerRequest) -> None:
+        """Whether any checkpoint may begin at present; raises CheckpointException.
+
+        Flink: `preCheckGlobalState`; earlier `preCheckBeforeTriggeringCheckpoint`, which also looks at what
+        `CheckpointRequestDecider.choose` decides by now.
+        """
         if self._ledger.is_shut_down:
             raise CheckpointException(CheckpointFailureReason.CHECKPOINT_COORDINATOR_SHUTDOWN)
         if request.periodic and not self._periodic.is_scheduling:
             raise CheckpointException(CheckpointFailureReason.PERIODIC_SCHEDULER_SHUTDOWN)
 
     def on_id_allocated(self, event: CheckpointIdAllocated) -> None:
-        """There is an id: make the pending checkpoint, and ask for its directory."""
+        """There is an id: make the pending checkpoint, and ask for its directory.
+
+        Flink: `initializeCheckpoint`, which in 1.11 allocates the id and the location in one step.
+        """
         chosen, self._chosen = self._chosen, None
         if chosen is None:
             return
@@ -140,6 +148,7 @@ class CheckpointTrigger:
         )
 
     def _pending(self, chosen: Chosen, checkpoint_id: int) -> PendingCheckpoint:
+        """The pending checkpoint of a request, with its statistics. Flink: `createPendingCheckpoint`."""
         plan, properties = chosen.plan, chosen.request.properties
         tasks = (*plan.tasks_to_wait_for, *plan.finished_tasks)
         parallelism = {task.vertex.name: task.parallelism for task in tasks}
@@ -174,7 +183,11 @@ class CheckpointTrigger:
         return checkpoint if checkpoint is not None and checkpoint.state.is_triggering else None
 
     def on_location_initialized(self, event: LocationInitialized) -> None:
-        """There is a directory: give the operator coordinators their turn. A late one is removed again."""
+        """There is a directory: give the operator coordinators their turn. A late one is removed again.
+
+        Flink: `OperatorCoordinatorCheckpoints.triggerAndAcknowledgeAllCoordinatorCheckpointsWithCompletion` and
+        `triggerAllCoordinatorCheckpoints`.
+        """
         ledger, checkpoint_id = self._ledger, event.checkpoint_id
         checkpoint = ledger.pending.get(checkpoint_id)
         if checkpoint is None and not ledger.is_completed(checkpoint_id):
@@ -203,7 +216,7 @@ class CheckpointTrigger:
     def on_coordinator_snapshot(
         self, checkpoint_id: int, operator_id: str, state: bytes | None
     ) -> TaskAcknowledgeResult:
-        """An operator coordinator gave its bytes."""
+        """An operator coordinator gave its bytes. Follows Flink's `OperatorCoordinatorCheckpoints`."""
         checkpoint = self._on_its_way(checkpoint_id)
         if checkpoint is None:
             return TaskAcknowledgeResult.DISCARDED
@@ -253,6 +266,7 @@ class CheckpointTrigger:
             self._go_on(checkpoint)
 
     def _trigger_hooks(self, checkpoint: PendingCheckpoint) -> None:
+        """Call every master hook; without any, go on to the tasks. Flink: `snapshotMasterState`."""
         for hook in self._job.hooks:
             self._context.emit(
                 TriggerMasterHook(
@@ -271,6 +285,10 @@ class CheckpointTrigger:
         )
 
     def _trigger_tasks(self, checkpoint: PendingCheckpoint) -> None:
+        """Everything else is there: ask the sources to begin.
+
+        Flink: `triggerCheckpointRequest`, in 1.11 `snapshotTaskState`; then `onTriggerSuccess`.
+        """
         plan = checkpoint.plan
         gone = [task.task for task in plan.tasks_to_trigger if not self._is_running(task.task, plan.attempt)]
         if gone:
@@ -332,6 +350,7 @@ class CheckpointTrigger:
         return context.epoch == attempt and context.execution_state(task) is ExecutionState.RUNNING
 
     def _options(self, checkpoint: PendingCheckpoint) -> CheckpointOptions:
+        """What the barriers of this checkpoint say. Flink: `CheckpointOptions.forConfig`."""
         config = self._job.config
         properties = checkpoint.properties
         full = self._ledger.force_full_snapshot and not properties.is_savepoint

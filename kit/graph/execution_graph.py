@@ -169,6 +169,8 @@ class ExecutionGraph:
     `parallelism` and `max_parallelism` give vertices, by name, other numbers than the job graph's: after rescaling,
     and when a restore adopts the maximum parallelism that a checkpoint recorded. Raises ParallelismError for a
     parallelism above the maximum, and for another maximum than the one the user configured.
+
+    Follows Flink's `ExecutionGraph`, which `ExecutionGraphBuilder` makes.
     """
 
     def __init__(

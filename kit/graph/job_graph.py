@@ -198,7 +198,10 @@ class JobGraph:
 
 
 def create_job_graph(graph: StreamGraph) -> JobGraph:
-    """Chain what may be chained (`StreamingJobGraphGenerator.createJobGraph`)."""
+    """Chain what may be chained (`StreamingJobGraphGenerator.createJobGraph`).
+
+    Follows Flink's `StreamingJobGraphGenerator`.
+    """
     return _JobGraphBuilder(graph).build()
 
 

@@ -62,6 +62,8 @@ class CheckpointConfig:
 
     Raises SettingError. Where Flink 2.x switches `unaligned` off with a warning (AT_LEAST_ONCE), this refuses. Where
     Flink falls back to AT_LEAST_ONCE when there is no interval, `mode` holds here, since checkpoints may be asked for.
+
+    Follows Flink's `CheckpointConfig`; setting `interval_ms` is what `enableCheckpointing` does.
     """
 
     interval_ms: int | None = None
@@ -156,7 +158,11 @@ class CheckpointCoordinatorConfiguration:
 
     @classmethod
     def of(cls, config: CheckpointConfig) -> CheckpointCoordinatorConfiguration:
-        """Apply the rules that combine settings, as the constructor of Flink's `CheckpointCoordinator` does."""
+        """Apply the rules that combine settings, as the constructor of Flink's `CheckpointCoordinator` does.
+
+        The pause is Flink's `minPauseBetweenCheckpoints`; `StreamingJobGraphGenerator.configureCheckpointing` copies
+        the rest.
+        """
         min_pause_ms = min(config.min_pause_ms, MAX_PAUSE_MS)
         interval_ms = DISABLED_CHECKPOINT_INTERVAL_MS if config.interval_ms is None else config.interval_ms
         backlog_ms = config.interval_during_backlog_ms
@@ -260,6 +266,8 @@ class JobSettings:
     are split by rows, and a record that is larger by itself goes in fragments, so that a barrier waits for a buffer's
     worth of bytes at most. Flink's buffers have 32 KiB; here each costs a turn of Python, and 4 MiB leave a full batch
     of a few numeric columns (64k rows of two are 1 MiB) in one piece.
+
+    Flink 1.11 carries them as `SnapshotSettings` in the `JobCheckpointingSettings`.
     """
 
     checkpoint: CheckpointConfig = field(default_factory=CheckpointConfig)

@@ -108,6 +108,8 @@ class StateFiles:
         """Find a checkpoint or savepoint by its directory or its `_metadata` file, and read its metadata.
 
         Raises SavepointNotFoundError, which says what was looked for and what is there instead.
+
+        Flink: `AbstractFsCheckpointStorageAccess.resolveCheckpoint`.
         """
         if not os.fspath(pointer):
             raise ValueError(

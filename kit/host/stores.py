@@ -42,7 +42,11 @@ ID_DIGITS = 19
 
 
 class CheckpointStore(Protocol):
-    """What the driver asks of it. All raise StoreError."""
+    """What the driver asks of it. All raise StoreError.
+
+    Follows Flink's `CheckpointIDCounter` and the part of a `CompletedCheckpointStore` that outlives a driver; the
+    coordinator's counter is its `checkpointIdCounter`.
+    """
 
     def begin(self, *, recover: bool) -> str:
         """Open the store for a new driver; with `recover` it goes on with the run there is, else it begins one.
@@ -51,10 +55,10 @@ class CheckpointStore(Protocol):
         """
 
     def next_id(self) -> int:
-        """Give out an id."""
+        """Give out an id. Flink: `CheckpointIDCounter.getAndIncrement`."""
 
     def raise_counter(self, next_id: int) -> None:
-        """Give out no id below this any more."""
+        """Give out no id below this any more. Flink: `CheckpointIDCounter.setCount`, which also lowers it."""
 
     def ids(self) -> range:
         """The ids that this run has given out."""
@@ -76,7 +80,10 @@ class CheckpointStore(Protocol):
 
 
 class MemoryStore:
-    """A store that ends with its driver: only the counter is of any use to anybody."""
+    """A store that ends with its driver: only the counter is of any use to anybody.
+
+    Flink: `StandaloneCompletedCheckpointStore` and `StandaloneCheckpointIDCounter`.
+    """
 
     def __init__(self, next_id: int = FIRST_CHECKPOINT_ID, first_id: int | None = None) -> None:
         self._next_id = next_id

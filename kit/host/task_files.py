@@ -49,7 +49,12 @@ from kit.task.chain import MANAGED_KEYED, RAW_KEYED
 
 
 class TaskFiles:
-    """The tasks' half of a host's input and output; one serves all tasks of a process."""
+    """The tasks' half of a host's input and output; one serves all tasks of a process.
+
+    Does what Flink's `TaskStateManager` does for a task's state; `OperatorSnapshotFinalizer` runs the writing there.
+
+    Does what Flink's `TaskStateManager` does for a task's state; `OperatorSnapshotFinalizer` runs the writing there.
+    """
 
     def __init__(
         self, job: JobGraph, storage: CheckpointStorage, output: Output, local: LocalState | None = None

@@ -56,7 +56,10 @@ T = TypeVar("T")
 
 
 class ZooKeeperRecords:
-    """Records below the node `root`. `hosts` are servers, `host:port,host:port`."""
+    """Records below the node `root`. `hosts` are servers, `host:port,host:port`.
+
+    Flink: `ZooKeeperCompletedCheckpointStore` (1.11) and `ZooKeeperCheckpointIDCounter`.
+    """
 
     def __init__(self, hosts: str, root: str) -> None:
         self._hosts = hosts

@@ -190,7 +190,10 @@ class JobMaster(Machine):
     # --- restoring and deploying ----------------------------------------------------------------------------------
 
     def _restore(self, event: JobEvent) -> None:
-        """Go back to the latest checkpoint, or to nothing: first its state is assigned, then hooks are given theirs."""
+        """Go back to the latest checkpoint, or to nothing: first its state is assigned, then hooks are given theirs.
+
+        Flink: `SchedulerBase.restoreState`.
+        """
         self._enter(event)
         restore, allow = self.checkpoints.restore, self._start.allow_non_restored_state
         begins_from_snapshot = self._start.begins_from_snapshot and not self.epoch

@@ -83,7 +83,7 @@ class HolderContext:
 
 
 class PendingSnapshot:
-    """What a coordinator was asked for (a `CoordinatorSnapshot`); only its first answer counts."""
+    """What a coordinator was asked for (a Flink's `CoordinatorSnapshot`); only its first answer counts."""
 
     def __init__(self, holder: OperatorCoordinatorHolder, checkpoint_id: int, context: HolderContext) -> None:
         self.checkpoint_id = checkpoint_id
@@ -109,7 +109,10 @@ class PendingSnapshot:
 
 
 class OperatorCoordinatorHolder:
-    """One operator's coordinator of the moment, and the gateways to the operator's subtasks."""
+    """One operator's coordinator of the moment, and the gateways to the operator's subtasks.
+
+    Follows Flink's `OperatorCoordinatorHolder` and `OperatorCoordinatorCheckpointContext`.
+    """
 
     def __init__(self, operator: ChainedOperator, vertex: JobVertex, host: CoordinatorHost) -> None:
         self.operator_id = operator.operator_id
@@ -203,7 +206,10 @@ class OperatorCoordinatorHolder:
     # --- checkpoints ----------------------------------------------------------------------------------------------
 
     def checkpoint(self, checkpoint_id: int) -> None:
-        """Ask the coordinator for its part of a checkpoint; raising fails the checkpoint and the job."""
+        """Ask the coordinator for its part of a checkpoint; raising fails the checkpoint and the job.
+
+        Flink: `OperatorCoordinatorCheckpoints.triggerCoordinatorCheckpoint`.
+        """
         for gateway in self.gateways.values():
             gateway.mark(checkpoint_id)
         snapshot = PendingSnapshot(self, checkpoint_id, self._context)
@@ -272,7 +278,10 @@ class OperatorCoordinators:
         return [each.operator_id for each in self._holders.values() if each.coordinator.needs_splits]
 
     def deploy(self, latest: CompletedCheckpoint | None, parallelism: Mapping[str, int]) -> None:
-        """The job is about to be deployed from this checkpoint, or from nothing."""
+        """The job is about to be deployed from this checkpoint, or from nothing.
+
+        Flink: `restoreStateToCoordinators`.
+        """
         for holder in self._holders.values():
             state = None if latest is None else _coordinator_state(latest, holder.operator_id)
             checkpoint_id = NO_CHECKPOINT if latest is None else latest.checkpoint_id

@@ -50,7 +50,7 @@ class JobStart:
 
     @property
     def allow_non_restored_state(self) -> bool:
-        """Whether state may be left behind that no operator wants."""
+        """Whether state may be left behind that no operator wants. Flink: `allowNonRestoredState`."""
         return self.event is not None and self.event.allow_non_restored_state
 
     @property
@@ -82,7 +82,12 @@ class JobStart:
             self._emit(ResolveSnapshot(path=event.restore_path))
 
     def take(self, event: Word) -> None:
-        """One of the answers in `ANSWERS`. Raises ValueError when the job cannot begin with it."""
+        """One of the answers in `ANSWERS`. Raises ValueError when the job cannot begin with it.
+
+        With the last one the job can be deployed: Flink's `createAndRestoreExecutionGraph`.
+
+        With the last one the job can be deployed: Flink's `createAndRestoreExecutionGraph`.
+        """
         ANSWERS[type(event)](self, event)
 
     def on_recovered(self, event: CheckpointsRecovered) -> None:
@@ -99,7 +104,10 @@ class JobStart:
         self._emit(remove_orphans(self._checkpoints.store.checkpoints, stored))
 
     def on_resolved(self, event: SnapshotResolved) -> None:
-        """The snapshot at `restore_path` becomes the latest checkpoint. Raises ValueError when it does not fit."""
+        """The snapshot at `restore_path` becomes the latest checkpoint. Raises ValueError when it does not fit.
+
+        Flink: `tryRestoreExecutionGraphFromSavepoint`.
+        """
         assert self.event is not None
         self.awaited.discard(SNAPSHOT)
         try:

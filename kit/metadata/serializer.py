@@ -113,6 +113,8 @@ def write_metadata(metadata: CheckpointMetadata, version: MetadataVersion | int 
 
     A number means the last layout of that version. An older version drops the names, uids, ids and properties it has no
     place for; state that it cannot hold raises `MetadataError`, as does a value that does not fit its field.
+
+    Flink: `Checkpoints.storeCheckpointMetadata`.
     """
     if isinstance(version, int):
         if version not in LAYOUTS:

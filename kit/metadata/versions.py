@@ -31,7 +31,10 @@ class ChangelogLayout(Enum):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class MetadataVersion:
-    """One layout of the file: `number` as it stands in the file, `written_by` the Flink versions that write it."""
+    """One layout of the file: `number` as it stands in the file, `written_by` the Flink versions that write it.
+
+    Each is one of Flink's `MetadataSerializer` implementations.
+    """
 
     number: int
     written_by: str

@@ -133,7 +133,10 @@ class Operator:
         """Emit what must still come before the barrier."""
 
     def snapshot_state(self, checkpoint_id: int) -> None:
-        """Put into the operator state store what belongs to this checkpoint; call `context.stage` for output."""
+        """Put into the operator state store what belongs to this checkpoint; call `context.stage` for output.
+
+        Flink: `AbstractStreamOperator.snapshotState`.
+        """
 
     def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
         """The checkpoint is stored for good: publish what it covers."""

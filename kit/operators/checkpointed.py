@@ -138,7 +138,10 @@ class FunctionInitializationContext:
 
 
 class FunctionSnapshotContext:
-    """What `snapshot_state` is given: `checkpoint_id`, the checkpoint that is being taken, and where raw state goes."""
+    """What `snapshot_state` is given: `checkpoint_id`, the checkpoint that is being taken, and where raw state goes.
+
+    Flink: `FunctionSnapshotContext`, implemented by `StateSnapshotContextSynchronousImpl`.
+    """
 
     def __init__(self, checkpoint_id: int, context: OperatorContext) -> None:
         self.checkpoint_id = checkpoint_id

@@ -102,7 +102,10 @@ class OperatorCoordinator:
         snapshot.complete(None)
 
     def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
-        """The checkpoint is stored for good."""
+        """The checkpoint is stored for good.
+
+        Flink: `OperatorCoordinator.notifyCheckpointComplete`, in 1.11 `checkpointComplete`.
+        """
 
     def notify_checkpoint_aborted(self, checkpoint_id: int) -> None:
         """The checkpoint will not complete."""

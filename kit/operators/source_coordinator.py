@@ -23,7 +23,7 @@ from kit.operators.split_enumerator import SplitEnumerator
 
 
 class SourceCoordinator(OperatorCoordinator):
-    """Answers each reader that asks for a split."""
+    """Answers each reader that asks for a split. Follows Flink's `SourceCoordinator`."""
 
     needs_splits = True
 

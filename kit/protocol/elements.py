@@ -66,7 +66,7 @@ class RecordFragment:
 
 @dataclass(frozen=True, slots=True)
 class CheckpointBarrier:
-    """The line between the records before a checkpoint and those after it (`CheckpointBarrier`)."""
+    """The line between the records before a checkpoint and those after it (Flink's `CheckpointBarrier`)."""
 
     checkpoint_id: int
     timestamp_ms: int
@@ -82,7 +82,10 @@ class CheckpointBarrier:
 
 @dataclass(frozen=True, slots=True)
 class CancelCheckpointMarker:
-    """No barrier of this checkpoint will come on this channel: it was aborted upstream."""
+    """No barrier of this checkpoint will come on this channel: it was aborted upstream.
+
+    Flink: `CancelCheckpointMarker`.
+    """
 
     checkpoint_id: int
 

@@ -22,6 +22,7 @@ class AlignmentType(Enum):
     ALIGNED = "ALIGNED"
     UNALIGNED = "UNALIGNED"
     FORCED_ALIGNED = "FORCED_ALIGNED"
+    """Unaligned but for a channel that cannot carry in-flight data. Flink: `FORCED_ALIGNED`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +90,7 @@ class CheckpointOptions:
         return self.is_unaligned or self.is_timeoutable
 
     def with_unaligned_supported(self) -> CheckpointOptions:
-        """FORCED_ALIGNED becomes what it was: this output can carry in-flight data."""
+        """FORCED_ALIGNED becomes what it was: this output can carry in-flight data. Flink: `withUnalignedSupported`."""
         if self.alignment is not AlignmentType.FORCED_ALIGNED:
             return self
         timed = self.aligned_timeout_ms != NO_ALIGNED_CHECKPOINT_TIMEOUT_MS

@@ -139,7 +139,7 @@ class CheckpointProperties:
 
     @property
     def is_synchronous(self) -> bool:
-        """Whether it is a stop-with-savepoint."""
+        """Whether it is a stop-with-savepoint. Flink: `isSynchronous`."""
         return self.snapshot_type.is_synchronous
 
     @classmethod

@@ -32,6 +32,7 @@ class CheckpointFailureReason(Enum):
     CHECKPOINT_DECLINED = (False, "Checkpoint was declined.")
     CHECKPOINT_DECLINED_TASK_NOT_READY = (False, "Checkpoint was declined (tasks not ready)")
     CHECKPOINT_DECLINED_TASK_CLOSING = (False, "Checkpoint was declined (task is closing)")
+    """An operator is closed already. Flink: `CHECKPOINT_DECLINED_TASK_CLOSING`."""
     CHECKPOINT_DECLINED_SUBSUMED = (
         False,
         "Checkpoint was canceled because a barrier from newer checkpoint was received.",
@@ -48,6 +49,7 @@ class CheckpointFailureReason(Enum):
     TASK_CHECKPOINT_FAILURE = (False, "Task local checkpoint failure.")
     UNKNOWN_TASK_CHECKPOINT_NOTIFICATION_FAILURE = (False, "Unknown task for the checkpoint to notify.")
     FINALIZE_CHECKPOINT_FAILURE = (False, "Failure to finalize checkpoint.")
+    """The `_metadata` could not be written, or the checkpoint not be stored. Flink: `FINALIZE_CHECKPOINT_FAILURE`."""
     TRIGGER_CHECKPOINT_FAILURE = (False, "Trigger checkpoint failure.")
 
     def __init__(self, pre_flight: bool, message: str) -> None:

@@ -25,6 +25,8 @@ def load_and_validate(
     """The operator states that the job can restore, by operator id; `pointer` is where the checkpoint lies.
 
     Raises MaxParallelismError and NonRestoredStateError.
+
+    Flink: `Checkpoints.loadAndValidateCheckpoint`.
     """
     owners = {
         operator_id: (vertex, pair)

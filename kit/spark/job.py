@@ -53,9 +53,9 @@ from kit.spark.edge import (
 )
 from kit.spark.epoch import Launch
 from kit.spark.progress import Progress, show_progress
-from kit.spark.running_jobs import remember, running
 from kit.spark.signals import end_in_order, keep_jobs_on_interrupt
 from kit.spark.slot import SlotTicket
+from kit.spark.started_jobs import StartedJob, remember, started
 from kit.spark.temporary import remove_directory, temporary_directory
 
 if TYPE_CHECKING:
@@ -162,7 +162,7 @@ class SparkJob:
         """
         if self._started:
             raise RuntimeError(f"job {self.job.name} was started before: make a new SparkJob to run it again")
-        others = running()
+        others = started()
         try:
             self._check()
         except JobFailedError as error:
@@ -210,7 +210,7 @@ class SparkJob:
             check_session(self.spark, self.job.name, self._widest)
             keep_jobs_on_interrupt(self.spark)
 
-    def _waits_for(self, others: Sequence[SparkJob]) -> str:
+    def _waits_for(self, others: Sequence[StartedJob]) -> str:
         if not self._uses_spark:
             return ""
         from kit.spark.preflight import waits_for
@@ -255,7 +255,7 @@ class SparkJob:
         progress = Progress.of(self._driver)
         if not progress.starts:
             return "", ""
-        held = [job for job in running() if job is not self and job.spark is self.spark]
+        held = [job for job in started() if job is not self and job.spark is self.spark]
         others = f" ({_also(held)})" if held else ""
         return f"job {self.job.name}: {progress.starts}{others}", f"{progress.joined} of {progress.slots} slots there"
 
@@ -477,7 +477,7 @@ class SparkJob:
         return f"SparkJob({said})"
 
     def _repr_html_(self) -> str:
-        others = [] if self.ended or not self._started else [job for job in running() if job is not self]
+        others = [] if self.ended or not self._started else [job for job in started() if job is not self]
         note = f"<p>{escape(_also(others))}</p>" if others else ""
         return replace(Progress.of(self._driver), error=self.error).html() + note
 
@@ -489,7 +489,7 @@ def _path(asked: Future[CompleteRequest]) -> str:
     return str(answer.path)
 
 
-def _also(jobs: Sequence[SparkJob]) -> str:
+def _also(jobs: Sequence[StartedJob]) -> str:
     """What a person is told of jobs that run beside: they hold slots, and may have been forgotten."""
     return f"also running: {', '.join(map(repr, jobs))}; kit.running() lists them, kit.running().cancel() ends them"
 

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from pyspark.sql import SparkSession
 
 from kit.host.job_failed import JobFailedError
 from kit.spark.console import waiting
 from kit.spark.gang import concurrent_tasks, missing_slots
-
-if TYPE_CHECKING:
-    from kit.spark.job import SparkJob
+from kit.spark.started_jobs import StartedJob
 
 EXECUTORS_S = 15.0
 """A cluster's executors may still be on their way; on this machine they are there from the start."""
@@ -52,7 +49,7 @@ def _wait_for_executors(spark: SparkSession, job: str, slots: int) -> None:
             time.sleep(ASK_EVERY_S)
 
 
-def waits_for(spark: SparkSession | None, slots: int, others: Sequence[SparkJob]) -> str:
+def waits_for(spark: SparkSession | None, slots: int, others: Sequence[StartedJob]) -> str:
     """What a job that needs `slots` slots waits for as long as these others run; "" when there is enough for all."""
     there = None if spark is None else concurrent_tasks(spark)
     holders = {job.job.name: job.summary()["slots"] for job in others if job.spark is spark}

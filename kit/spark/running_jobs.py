@@ -6,39 +6,24 @@ until it has ended.
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Iterator, Sequence
 from html import escape
-from typing import TYPE_CHECKING, Any, overload
+from typing import Any, cast, overload
 
 import pandas as pd
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
-    from kit.spark.job import SparkJob
+from kit.spark.job import SparkJob
+from kit.spark.started_jobs import started
 
 COLUMNS = ("name", "status", "since", "epoch", "slots", "restarts", "checkpoint", "end_with")
-
-_started: weakref.WeakSet[SparkJob] = weakref.WeakSet()
 
 
 def running() -> RunningJobs:
     """The jobs of this process that have been started and have not ended, oldest first."""
-    return RunningJobs(sorted((job for job in _started if not job.ended), key=lambda job: job.started_s))
+    return RunningJobs(cast(list[SparkJob], started()))
 
 
-def remember(job: SparkJob) -> None:
-    """The job has been started."""
-    _started.add(job)
-
-
-def holders(spark: SparkSession | None) -> list[SparkJob]:
-    """The jobs that hold slots of this session."""
-    return [job for job in running() if spark is not None and job.spark is spark]
-
-
-class RunningJobs(Sequence["SparkJob"]):
+class RunningJobs(Sequence[SparkJob]):
     """Jobs that run, as they were when asked for: by number or by name, as a table, and to be ended together."""
 
     def __init__(self, jobs: Sequence[SparkJob]) -> None:

@@ -16,7 +16,7 @@ import signal
 import threading
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from kit.spark.running_jobs import running
+from kit.spark.started_jobs import started
 from kit.spark.temporary import remove_all_directories
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ class _Interrupt:
         with contextlib.suppress(Exception):  # the session may be gone
             context: Any = self._spark.sparkContext
             status = context.statusTracker()
-            ours = {number for job in running() for number in status.getJobIdsForGroup(job.spark_group)}
+            ours = {number for job in started() for number in status.getJobIdsForGroup(job.spark_group)}
             for number in set(status.getActiveJobsIds()) - ours:
                 context._jsc.sc().cancelJob(number)
 
@@ -66,7 +66,7 @@ def end_in_order() -> None:
 
 
 def _end(number: int, frame: Any) -> None:
-    for job in running():
+    for job in started():
         job.end_at_once()
     remove_all_directories()
     signal.signal(number, signal.SIG_DFL)

@@ -75,6 +75,12 @@ class TaskHost:
     """The tasks with subtask index `slot` of one epoch.
 
     `say` takes messages for the JobMaster, `records` gathers what the trace keeps until the slot sends it off.
+
+    The tasks are what Flink's `TaskExecutor` finds in its `taskSlotTable`. Flink's `HandlesTasks` of the articles is no
+    class of any version that was looked at (1.11 to 2.3): what handles tasks is here.
+
+    The tasks are what Flink's `TaskExecutor` finds in its `taskSlotTable`. Flink's `HandlesTasks` of the articles is no
+    class of any version that was looked at (1.11 to 2.3): what handles tasks is here.
     """
 
     def __init__(

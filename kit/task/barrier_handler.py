@@ -62,6 +62,8 @@ class CheckpointBarrierHandler(ABC):
     """The rules for one mode of checkpointing, over the channels of `gates`.
 
     Without `checkpoints_after_tasks_finish` the end of a channel gives up whatever is waited for.
+
+    Follows Flink's `CheckpointBarrierHandler`.
     """
 
     def __init__(self, gates: InputGates, actions: BarrierActions, *, checkpoints_after_tasks_finish: bool) -> None:
@@ -164,6 +166,7 @@ class CheckpointBarrierHandler(ABC):
         self._metrics = CheckpointMetricsBuilder()
 
     def _notify_checkpoint(self, barrier: CheckpointBarrier) -> None:
+        """Have the task take the checkpoint. Flink: `notifyCheckpoint`."""
         measured = barrier.checkpoint_id == self._alignment_checkpoint_id
         metrics = self._metrics if measured else CheckpointMetricsBuilder.without_alignment()
         self._actions.trigger_checkpoint_on_barrier(barrier, metrics)

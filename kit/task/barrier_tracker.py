@@ -41,7 +41,10 @@ class BarrierCount:
 
 
 class CheckpointBarrierTracker(CheckpointBarrierHandler):
-    """Counts barriers for at-least-once checkpoints; see `kit.task.barrier_handler` for the contract."""
+    """Counts barriers for at-least-once checkpoints; see `kit.task.barrier_handler` for the contract.
+
+    Follows Flink's `CheckpointBarrierTracker`.
+    """
 
     def __init__(self, gates: InputGates, actions: BarrierActions, *, checkpoints_after_tasks_finish: bool) -> None:
         super().__init__(gates, actions, checkpoints_after_tasks_finish=checkpoints_after_tasks_finish)

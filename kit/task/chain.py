@@ -63,7 +63,10 @@ class ChainOwner(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ChainSnapshot:
-    """What the synchronous part of a snapshot gathered: state to write, output to stage."""
+    """What the synchronous part of a snapshot gathered: state to write, output to stage.
+
+    Flink: `OperatorSnapshotFutures`, which hold the work still to be done.
+    """
 
     parts: tuple[SnapshotPart, ...]
     effects: tuple[Effect, ...]
@@ -140,7 +143,10 @@ class ChainOutput:
 
 
 class ChainLink:
-    """One operator of a chain together with its state; it is the `OperatorContext` that the operator sees."""
+    """One operator of a chain together with its state; it is the `OperatorContext` that the operator sees.
+
+    Follows Flink's `StreamOperatorStateHandler`.
+    """
 
     def __init__(self, chained: ChainedOperator, owner: ChainOwner) -> None:
         vertex = owner.vertex
@@ -234,7 +240,11 @@ class ChainLink:
         self.raw_inputs.close()
 
     def snapshot(self, checkpoint_id: int) -> tuple[list[SnapshotPart], list[Effect]]:
-        """The synchronous part: the operator fills its state, the backends copy it."""
+        """The synchronous part: the operator fills its state, the backends copy it.
+
+        Flink: `checkpointStreamOperator` and `StreamOperatorStateHandler.snapshotState`, which set
+        `setOperatorStateManagedFuture` and `setKeyedStateManagedFuture`.
+        """
         self._staged = []
         self.operator.snapshot_state(checkpoint_id)
         parts: list[SnapshotPart] = []
@@ -344,7 +354,10 @@ class OperatorChain:
         return min((each for each in due if each is not None), default=None)
 
     def prepare_snapshot_pre_barrier(self, checkpoint_id: int) -> None:
-        """Let every operator emit what must come before the barrier, head to tails."""
+        """Let every operator emit what must come before the barrier, head to tails.
+
+        Flink: `prepareSnapshotPreBarrier`.
+        """
         for link in self._open:
             link.operator.prepare_snapshot_pre_barrier(checkpoint_id)
 
@@ -352,6 +365,8 @@ class OperatorChain:
         """The synchronous part of a snapshot, tails to head.
 
         Raises SnapshotError when an operator fails in it, RuntimeError when a link is closed.
+
+        Flink: `snapshotState`, with `buildOperatorSnapshotFutures` for each operator.
         """
         if len(self._open) < len(self.links):
             raise RuntimeError(f"{self!r} is closed: a task takes its last checkpoint before that")

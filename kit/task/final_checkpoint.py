@@ -24,7 +24,7 @@ class FinalCheckpoint:
             self._checkpoint_id = checkpoint_id
 
     def stop_with(self, savepoint_id: int) -> None:
-        """The task stops with this savepoint."""
+        """The task stops with this savepoint. Flink: `setSynchronousSavepoint`, in 1.11 `setSynchronousSavepointId`."""
         self._savepoint_id = savepoint_id
 
     def is_stopped_with(self, checkpoint_id: int) -> bool:

@@ -73,7 +73,7 @@ class SingleCheckpointBarrierHandler(CheckpointBarrierHandler):
     def aligned(
         cls, gates: InputGates, actions: BarrierActions, *, checkpoints_after_tasks_finish: bool = True
     ) -> SingleCheckpointBarrierHandler:
-        """Aligns, however long it takes."""
+        """Aligns, however long it takes. Flink 1.11: `CheckpointBarrierAligner`."""
         return cls(
             gates, actions, WaitingForFirstBarrier, checkpoints_after_tasks_finish=checkpoints_after_tasks_finish
         )
@@ -82,7 +82,10 @@ class SingleCheckpointBarrierHandler(CheckpointBarrierHandler):
     def unaligned(
         cls, gates: InputGates, actions: BarrierActions, *, checkpoints_after_tasks_finish: bool = True
     ) -> SingleCheckpointBarrierHandler:
-        """Never aligns: savepoints cannot be taken, so jobs use `alternating` instead."""
+        """Never aligns: savepoints cannot be taken, so jobs use `alternating` instead.
+
+        Flink 1.11: `CheckpointBarrierUnaligner`.
+        """
         return cls(
             gates,
             actions,
@@ -94,7 +97,10 @@ class SingleCheckpointBarrierHandler(CheckpointBarrierHandler):
     def alternating(
         cls, gates: InputGates, actions: BarrierActions, *, checkpoints_after_tasks_finish: bool = True
     ) -> SingleCheckpointBarrierHandler:
-        """Does with each checkpoint as its barriers say: align, overtake, or align for a limited time."""
+        """Does with each checkpoint as its barriers say: align, overtake, or align for a limited time.
+
+        Flink 1.11: `AlternatingCheckpointBarrierHandler`.
+        """
         return cls(
             gates,
             actions,
@@ -130,7 +136,10 @@ class SingleCheckpointBarrierHandler(CheckpointBarrierHandler):
         self._step(BarrierEvent.ANNOUNCEMENT, lambda state: state.announcement_received(channel, sequence_number))
 
     def process_cancellation(self, marker: CancelCheckpointMarker, channel: InputChannel) -> None:
-        """Give the pending checkpoint up, or remember not to begin that one."""
+        """Give the pending checkpoint up, or remember not to begin that one.
+
+        Flink: `processCancellationBarrier`, `notifyAbortOnCancellationBarrier`.
+        """
         checkpoint_id = marker.checkpoint_id
         if checkpoint_id > self.current_checkpoint_id or checkpoint_id == self.pending_checkpoint_id:
             self._abort(
@@ -288,11 +297,11 @@ class SingleCheckpointBarrierHandler(CheckpointBarrierHandler):
         return True
 
     def _become(self, event: BarrierEvent, state: BarrierHandlerState) -> None:
-        if type(state) not in TRANSITIONS[type(self.state)].get(event, ()):
-            raise ProtocolError(f"{self.state!r} cannot become {state!r} when {event.value}")
+        TRANSITIONS.check("the barrier handler", type(self.state), type(state), event)
         self.state = state
 
     def _abort(self, checkpoint_id: int, reason: CheckpointFailureReason, detail: str) -> None:
+        """Give the pending checkpoint up. Flink: `notifyAbort`."""
         self.current_checkpoint_id = checkpoint_id
         self._pending_barrier = None
         self._aligned = set()

@@ -29,6 +29,7 @@ Follows Flink's `StreamTask`, `SourceOperatorStreamTask`, `OneInputStreamTask` a
 from __future__ import annotations
 
 import traceback
+from typing import Any
 
 import pyarrow as pa
 
@@ -76,7 +77,6 @@ from kit.protocol.messages import (
     ChannelStateFailed,
     ChannelStateWritten,
     DeployTask,
-    InitializationMetrics,
     NotifyCheckpointAborted,
     NotifyCheckpointComplete,
     OperatorEventToTask,
@@ -87,7 +87,7 @@ from kit.protocol.messages import (
 from kit.protocol.notes import NoteKind
 from kit.protocol.reasons import CheckpointException, CheckpointFailureReason
 from kit.protocol.snapshots import Effect, RestoredPart
-from kit.protocol.tasks import ExecutionState
+from kit.protocol.tasks import TRANSITIONS, ExecutionState, TaskStep
 from kit.protocol.words import Machine, ProtocolError, Word, handles
 from kit.state.operator_state import TaskStateSnapshot
 from kit.task.barrier_handlers import create_barrier_handler
@@ -188,8 +188,8 @@ class StreamTask(Machine):
 
     @handles(DeployTask)
     def _deploy(self, message: DeployTask) -> None:
-        self._step_to(ExecutionState.DEPLOYING)
-        self._step_to(ExecutionState.INITIALIZING)
+        self._step(TaskStep.DEPLOY)
+        self._step(TaskStep.INITIALIZE)
         self._initialization = InitializationMetricsBuilder(self.at)
         for channel in self.inputs:
             channel.credits_granted = self._settings.channel_credits
@@ -233,7 +233,7 @@ class StreamTask(Machine):
         self._fail(RuntimeError(event.error))
 
     def _run(self) -> None:
-        self._become(ExecutionState.RUNNING)
+        self._become(TaskStep.RUN)
         if self._source is not None:
             self._source.wake()
         if self._deployed_as_finished and not self.inputs.channels:
@@ -243,9 +243,9 @@ class StreamTask(Machine):
     def _cancel(self, message: CancelTask) -> None:
         if self.state.is_terminal:
             return
-        self._become(ExecutionState.CANCELING)
+        self._become(TaskStep.CANCEL)
         self._close()
-        self._become(ExecutionState.CANCELED)
+        self._become(TaskStep.LET_GO)
 
     def _close(self) -> Exception | None:
         """Let go of everything, each part also when another one fails in that; returns the first failure."""
@@ -264,35 +264,27 @@ class StreamTask(Machine):
         failure = self._close()
         if failure is not None:
             error.add_note(f"While the task was closed: {type(failure).__name__}: {failure}")
-        self._step_to(ExecutionState.FAILED)
+        told = "".join(traceback.format_exception(error))
+        self._become(TaskStep.FAIL, traceback=told, recoverable=recoverable)
+
+    def _step(self, step: TaskStep) -> None:
+        self.state = TRANSITIONS.follow(self.name, self.state, step)
+
+    def _become(self, step: TaskStep, **failure: Any) -> None:
+        """Take a step, and tell the JobMaster; the first time also what the beginning took, if only to fail."""
+        self._step(step)
+        began, self._initialization = self._initialization, None
+        took = None if began is None else began.build(self.at, completed=self.state is ExecutionState.RUNNING)
         self.emit(
             TaskStateChanged(
                 task=self.name,
                 attempt=self.attempt,
                 state=self.state,
                 error=self.error,
-                traceback="".join(traceback.format_exception(error)),
-                recoverable=recoverable,
-                initialization=self._take_initialization(),
+                initialization=took,
+                **failure,
             )
         )
-
-    def _become(self, state: ExecutionState) -> None:
-        self._step_to(state)
-        began = self._take_initialization()
-        self.emit(
-            TaskStateChanged(task=self.name, attempt=self.attempt, state=state, error=self.error, initialization=began)
-        )
-
-    def _take_initialization(self) -> InitializationMetrics | None:
-        """What the beginning took, once: when the task runs, or cannot."""
-        began, self._initialization = self._initialization, None
-        return None if began is None else began.build(self.at, completed=self.state is ExecutionState.RUNNING)
-
-    def _step_to(self, state: ExecutionState) -> None:
-        if not self.state.may_become(state):
-            raise ProtocolError(f"{self.name} is {self.state.name} and cannot become {state.name}")
-        self.state = state
 
     # --- records --------------------------------------------------------------------------------------------------
 
@@ -391,6 +383,7 @@ class StreamTask(Machine):
 
     @handles(TriggerTaskCheckpoint)
     def _trigger_checkpoint(self, message: TriggerTaskCheckpoint) -> None:
+        """The JobMaster asks for it, as no barrier will (`triggerCheckpointBarrier`, `triggerCheckpointAsync`)."""
         barrier = CheckpointBarrier(message.checkpoint_id, message.timestamp_ms, message.options)
         if not self.is_running:
             self._decline_not_running(message.checkpoint_id)
@@ -423,7 +416,7 @@ class StreamTask(Machine):
         self.checkpoints.all_barriers_received(checkpoint_id)
 
     def trigger_checkpoint_on_barrier(self, barrier: CheckpointBarrier, metrics: CheckpointMetricsBuilder) -> None:
-        """The barrier handler says that the checkpoint is to be taken now."""
+        """The barrier handler says that the checkpoint is to be taken now (`triggerCheckpointOnBarrier`)."""
         if barrier.options.snapshot_type.is_synchronous:
             self._final.stop_with(barrier.checkpoint_id)
         self._perform_checkpoint(barrier, metrics)
@@ -440,6 +433,7 @@ class StreamTask(Machine):
         )
 
     def _perform_checkpoint(self, barrier: CheckpointBarrier, metrics: CheckpointMetricsBuilder) -> None:
+        """Take the checkpoint now (`performCheckpoint`)."""
         if self._operators_finished:
             self._final.begin(barrier.checkpoint_id)
         self.checkpoints.checkpoint_state(
@@ -528,7 +522,11 @@ class StreamTask(Machine):
         self._end_data(drain=drain)
 
     def _end_data(self, *, drain: bool) -> None:
-        """All input has been processed, or a stop-with-savepoint ends it here."""
+        """All input has been processed, or a stop-with-savepoint ends it here.
+
+        Flink: `endData`; with `drain` event time comes to its end (`advanceToEndOfEventTime`, in 1.11 for a
+        `advanceToEndOfTime` in the options).
+        """
         if self._operators_finished:
             return
         if drain and not self.inputs.channels:
@@ -568,7 +566,7 @@ class StreamTask(Machine):
             self._fail(failure)
             return
         self.broadcast(EndOfPartition())
-        self._become(ExecutionState.FINISHED)
+        self._become(TaskStep.FINISH)
 
     @property
     def _may_leave(self) -> bool:

@@ -62,7 +62,13 @@ class Finished:
 
 @dataclass(slots=True)
 class AsyncCheckpoint:
-    """A snapshot whose synchronous part is done: what is still to be known before it can be acknowledged."""
+    """A snapshot whose synchronous part is done: what is still to be known before it can be acknowledged.
+
+    Follows Flink's `AsyncCheckpointRunnable`, without its thread; the states that it goes through are those of
+    `AsyncCheckpointState`.
+
+    The states that it goes through are those of Flink's `AsyncCheckpointState`.
+    """
 
     checkpoint_id: int
     metrics: CheckpointMetricsBuilder
@@ -101,7 +107,11 @@ class TaskActions(Protocol):
 
 
 class SubtaskCheckpointCoordinator:
-    """Takes, reports and gives up the checkpoints of one task."""
+    """Takes, reports and gives up the checkpoints of one task.
+
+    `last_checkpoint_id` is Flink's `lastCheckpointId`. Follows Flink's `SubtaskCheckpointCoordinator` and
+    `SubtaskCheckpointCoordinatorImpl`.
+    """
 
     def __init__(self, task: TaskActions, *, may_hold_channel_state: bool) -> None:
         """`may_hold_channel_state`: the job's settings allow unaligned checkpoints."""
@@ -124,7 +134,10 @@ class SubtaskCheckpointCoordinator:
     # --- taking a checkpoint --------------------------------------------------------------------------------------
 
     def init_inputs_checkpoint(self, checkpoint_id: int, options: CheckpointOptions) -> None:
-        """The first barrier has come: from here on in-flight data of the inputs may be added to the checkpoint."""
+        """The first barrier has come: from here on in-flight data of the inputs may be added to the checkpoint.
+
+        Flink: `initInputsCheckpoint`.
+        """
         if not options.needs_channel_state:
             return
         self._task.channel_state.start(checkpoint_id, options)
@@ -141,7 +154,10 @@ class SubtaskCheckpointCoordinator:
     def checkpoint_state(
         self, barrier: CheckpointBarrier, metrics: CheckpointMetricsBuilder, chain: OperatorChain, finished: Finished
     ) -> None:
-        """Take the checkpoint of `barrier` (see the module's text for the order)."""
+        """Take the checkpoint of `barrier` (see the module's text for the order).
+
+        Flink: `SubtaskCheckpointCoordinatorImpl.checkpointState`.
+        """
         checkpoint_id = barrier.checkpoint_id
         if checkpoint_id <= self.last_checkpoint_id:
             self._aborted.discard(checkpoint_id)
@@ -173,6 +189,10 @@ class SubtaskCheckpointCoordinator:
     def _take_snapshot(
         self, barrier: CheckpointBarrier, metrics: CheckpointMetricsBuilder, chain: OperatorChain, finished: Finished
     ) -> None:
+        """Copy the operators' state, and have the copies written.
+
+        Flink: `takeSnapshotSync`, and with the command to write `finishAndReportAsync`.
+        """
         checkpoint_id = barrier.checkpoint_id
         channels = ChannelStateWriteResult.empty()
         if barrier.options.needs_channel_state:
@@ -193,6 +213,7 @@ class SubtaskCheckpointCoordinator:
         )
 
     def _set_alignment_timer(self, barrier: CheckpointBarrier) -> None:
+        """Barriers that wait in an output turn unaligned when the time is over. Flink: `registerAlignmentTimer`."""
         self._cancel_alignment_timer()
         if barrier.options.is_timeoutable:
             due_ms = max(self._task.at, barrier.timestamp_ms + barrier.options.aligned_timeout_ms)
@@ -243,10 +264,15 @@ class SubtaskCheckpointCoordinator:
             self._decline_unwritten(checkpoint_id, CheckpointFailureReason.CHECKPOINT_ASYNC_EXCEPTION, str(error))
 
     def _decline_unwritten(self, checkpoint_id: int, reason: CheckpointFailureReason, error: str) -> None:
+        """The asynchronous part failed: decline. Flink: `AsyncCheckpointRunnable.handleExecutionException`."""
         what = f"Could not materialize checkpoint {checkpoint_id} for operator {self._task.display_name}"
         self.decline(checkpoint_id, reason, f"{what}: {error}")
 
     def _report_when_complete(self, running: AsyncCheckpoint) -> None:
+        """Acknowledge, once everything is written.
+
+        Flink: `reportCompletedSnapshotStates`, and `TaskStateManager.reportTaskStateSnapshots`.
+        """
         if not running.complete:
             return
         del self._running[running.checkpoint_id]
@@ -270,7 +296,7 @@ class SubtaskCheckpointCoordinator:
         )
 
     def _discard(self, running: AsyncCheckpoint) -> None:
-        """Give up what is being written, and have what was written removed."""
+        """Give up what is being written, and have what was written removed. Flink: `cancelAsyncCheckpointRunnable`."""
         del self._running[running.checkpoint_id]
         self._open_inputs.discard(running.checkpoint_id)
         if running.written is None:
@@ -289,7 +315,10 @@ class SubtaskCheckpointCoordinator:
             self._task.channel_state.abort(checkpoint_id, cause, clean_up)
 
     def decline(self, checkpoint_id: int, reason: CheckpointFailureReason, detail: str = "") -> None:
-        """Tell the coordinator that this task gives nothing to the checkpoint."""
+        """Tell the coordinator that this task gives nothing to the checkpoint.
+
+        Flink: `CheckpointResponder.declineCheckpoint`.
+        """
         self._task.emit(
             DeclineCheckpoint(
                 task=self._task.name,
@@ -308,6 +337,9 @@ class SubtaskCheckpointCoordinator:
 
         An unaligned one has begun with its first barrier: what is being written of it is given up. Flink lets that
         fail by itself, and declines a second time.
+
+        Flink: `abortCheckpointOnBarrier`. Its `clearCacheFor` has no twin: where a checkpoint's files go travels with
+        its barrier.
         """
         self.last_checkpoint_id = max(self.last_checkpoint_id, checkpoint_id)
         self._forget_aborts(self.last_checkpoint_id)
@@ -322,7 +354,10 @@ class SubtaskCheckpointCoordinator:
         self._task.outputs.broadcast(CancelCheckpointMarker(checkpoint_id))
 
     def notify_checkpoint_aborted(self, checkpoint_id: int, chain: OperatorChain) -> None:
-        """The coordinator says that the checkpoint is dead: cancel it, or remember not to begin it."""
+        """The coordinator says that the checkpoint is dead: cancel it, or remember not to begin it.
+
+        Flink: `SubtaskCheckpointCoordinatorImpl.notifyCheckpointAborted`.
+        """
         running = self._running.get(checkpoint_id)
         if running is not None:
             self._discard(running)
@@ -333,7 +368,10 @@ class SubtaskCheckpointCoordinator:
         chain.notify_checkpoint_aborted(checkpoint_id)
 
     def notify_checkpoint_complete(self, checkpoint_id: int, chain: OperatorChain) -> None:
-        """The coordinator says that the checkpoint is stored for good."""
+        """The coordinator says that the checkpoint is stored for good.
+
+        Flink: `SubtaskCheckpointCoordinatorImpl.notifyCheckpointComplete`.
+        """
         chain.notify_checkpoint_complete(checkpoint_id)
 
     def notify_checkpoint_subsumed(self, checkpoint_id: int, chain: OperatorChain) -> None:
@@ -362,6 +400,10 @@ class SubtaskCheckpointCoordinator:
         )
 
     def _was_aborted(self, checkpoint_id: int) -> bool:
+        """Whether the checkpoint was aborted before it began here; what is older is forgotten.
+
+        Flink: `checkAndClearAbortedStatus`.
+        """
         aborted = checkpoint_id in self._aborted or checkpoint_id + MAX_REMEMBERED_ABORTS < self._last_aborted_id
         self._forget_aborts(checkpoint_id)
         return aborted
@@ -370,6 +412,7 @@ class SubtaskCheckpointCoordinator:
         self._aborted = {aborted for aborted in self._aborted if aborted > up_to}
 
     def _remember_abort(self, checkpoint_id: int) -> None:
+        """Do not begin this checkpoint later. Flink: `abortedCheckpointIds`."""
         self._aborted.add(checkpoint_id)
         self._last_aborted_id = max(self._last_aborted_id, checkpoint_id)
         if len(self._aborted) > MAX_REMEMBERED_ABORTS:
@@ -389,6 +432,8 @@ class SubtaskCheckpointCoordinator:
 def _reported_state(running: AsyncCheckpoint) -> TaskStateSnapshot:
     """What the task acknowledges: its operators' state, with the in-flight data at the two ends of the chain; a task
     that was restored as finished has no operators, and what reaches it is sent again after a restore.
+
+    Flink: `setInputChannelStateFuture` and `setResultSubpartitionStateFuture`.
     """
     assert running.written is not None
     states = dict(running.written.state.subtask_states)

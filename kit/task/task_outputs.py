@@ -67,7 +67,7 @@ class TaskOutputs:
         self.partitions[partition].broadcast(WatermarkStatus(idle))
 
     def broadcast(self, element: Element) -> None:
-        """Send an event to every receiver."""
+        """Send an event to every receiver. Flink: `OperatorChain.broadcastEvent`."""
         for partition in self.partitions:
             partition.broadcast(element)
 

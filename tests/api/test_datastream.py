@@ -41,8 +41,8 @@ def environment(**settings: object) -> StreamEnvironment:
     return StreamEnvironment("flights", **{"parallelism": 2, **settings})
 
 
-def flights(**settings: object) -> OperatorStream:
-    return environment(**settings).from_source(FLIGHTS, uid="flights")
+def flights(env: StreamEnvironment | None = None) -> OperatorStream:
+    return (env or environment()).from_source(FLIGHTS, uid="flights")
 
 
 def test_a_job_from_source_to_sink() -> None:
@@ -189,9 +189,9 @@ SHIPPED = [
 
 @pytest.mark.parametrize(("ship", "shipping"), SHIPPED)
 def test_partitionings(ship: object, shipping: str) -> None:
-    stream = flights()
-    ship(stream).map(lambda row: row)
-    assert [edge.shipping for edge in stream._env.stream_graph().edges] == [shipping]
+    env = environment()
+    ship(flights(env)).map(lambda row: row)
+    assert [edge.shipping for edge in env.stream_graph().edges] == [shipping]
 
 
 def test_a_union_is_several_edges_into_one_operator() -> None:
@@ -265,7 +265,9 @@ def test_the_jobs_parallelism_must_fit_its_maximum() -> None:
 
 
 def test_the_jobs_max_parallelism_is_that_of_its_operators() -> None:
-    vertex = flights(max_parallelism=12)._env.job_graph().vertex("flights")
+    env = environment(max_parallelism=12)
+    flights(env)
+    vertex = env.job_graph().vertex("flights")
     assert (vertex.max_parallelism, vertex.max_parallelism_configured) == (12, True)
 
 
@@ -287,19 +289,21 @@ def test_settings_travel_with_the_job() -> None:
 
 
 def test_reprs_are_short() -> None:
-    stream = flights()
+    env = environment()
+    stream = flights(env)
     assert repr(stream) == "OperatorStream(flights: (carrier: string, tail: string, delay: int64, at: int64))"
-    assert repr(stream._env) == "StreamEnvironment('flights', 1 operators)"
+    assert repr(env) == "StreamEnvironment('flights', 1 operators)"
     assert repr(stream.sink_to(CollectSink(), uid="out")) == "StreamSink(out)"
 
 
 def test_a_partitioning_of_ones_own_reaches_the_subtask_with_its_function() -> None:
-    rows = flights()
+    env = environment()
+    rows = flights(env)
     rows.partition_custom(lambda delay, n: delay % n, "delay").filter(lambda row: True).uid("next")
-    job = rows._env.job_graph()
+    job = env.job_graph()
     assert [edge.shipping for edge in job.edges] == ["custom(delay)"]
     assert not job.edges[0].supports_unaligned
-    partitioner = rows._env.execution_graph({"next": 3}).task("flights/0").partitions[0].create_partitioner()
+    partitioner = env.execution_graph({"next": 3}).task("flights/0").partitions[0].create_partitioner()
     parts = partitioner.split(pa.RecordBatch.from_pylist(ROWS))
     assert [(subtask, part["delay"].to_pylist()) for subtask, part in parts] == [(0, [-3]), (2, [5])]
     with pytest.raises(SchemaError, match="partition_custom: there is no column 'arrival'"):
@@ -308,9 +312,9 @@ def test_a_partitioning_of_ones_own_reaches_the_subtask_with_its_function() -> N
 
 def test_a_partitioning_of_ones_own_goes_with_unaligned_checkpoints_only_by_force() -> None:
     def job(**settings: bool) -> None:
-        rows = flights(checkpoint=CheckpointConfig(unaligned=True, **settings))
-        rows.partition_custom(lambda delay, n: delay % n, "delay").filter(lambda row: True).uid("next")
-        rows._env.job_graph()
+        env = environment(checkpoint=CheckpointConfig(unaligned=True, **settings))
+        flights(env).partition_custom(lambda delay, n: delay % n, "delay").filter(lambda row: True).uid("next")
+        env.job_graph()
 
     with pytest.raises(GraphError, match=r"partition_custom from .flights. to .next. .* force_unaligned=True"):
         job()

@@ -23,7 +23,7 @@ from kit import (
     TumblingEventTimeWindows,
     count,
 )
-from kit.api import display
+from kit.api import environment
 
 ROWS = [{"letter": "a<b", "n": 1, "at": 1_000}]
 
@@ -80,7 +80,7 @@ def test_where_nothing_can_be_drawn_there_is_a_table(monkeypatch: pytest.MonkeyP
     def missing(env: StreamEnvironment) -> str:
         raise ImportError("no graphviz")
 
-    monkeypatch.setattr(display, "_draw", [missing])
+    monkeypatch.setattr(environment, "_draw", [missing])
     env, stream = letters()
     stream.key_by("letter").aggregate(n=count()).uid("totals")
     data = shown(env)

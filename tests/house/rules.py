@@ -27,7 +27,7 @@ FLOORS = (
     "kit.job",
     "kit.api",
     "kit.host",
-    "kit.inspect",
+    "kit.glossary",
     "kit.draw",
     "kit.spark",
     "kit.lab",
@@ -83,7 +83,7 @@ HARMLESS = {"os.PathLike", "os.fspath", "urllib.parse"}
 FREE: dict[str, set[str] | None] = {
     **{floor: set() for floor in PROTOCOL},
     "kit.host": {"files"},
-    "kit.inspect": {"files"},
+    "kit.glossary": {"files"},
     "kit.draw": {"files", "pictures"},
     "kit.spark": None,
     "kit.lab": set(REFUSED) - {"Spark", "ZooKeeper"},

@@ -59,7 +59,7 @@ BREACHES = {
     "a random id, by name": ("kit/state/handles.py", "from uuid import uuid4 as new", "without chance"),
     "numpy's chance": ("kit/backend/heap.py", "import numpy as np\nnp.random.default_rng()", "without chance"),
     "numpy's chance, by name": ("kit/backend/heap.py", "from numpy import random", "without chance"),
-    "a process": ("kit/inspect/tables.py", "import subprocess", "without processes"),
+    "a process": ("kit/glossary.py", "import subprocess", "without processes"),
     "a widget": ("kit/draw/stage.py", "import anywidget", "without widgets"),
     "a picture": ("kit/task/task.py", "import matplotlib.pyplot as plt", "without pictures"),
     "a file": ("kit/metadata/reader.py", "def f(path):\n    return open(path).read()", "without files"),

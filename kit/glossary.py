@@ -1,0 +1,167 @@
+"""Where the kit has what Flink calls so: `kit.where("takeSnapshotSync")`.
+
+The glossary is written nowhere: it is read from the docstrings. Where a sentence speaks of Flink, or begins with
+"Follows" or "Source:", the names in backticks in it are entries of the thing that the docstring is about: a module, a
+class, a function, or the constant above it. So are names in camelCase wherever they stand, for nothing in the kit is
+spelled so. A method is named with or without its class. `python -m scripts.glossary` makes `docs/GLOSSARY.md` of it.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from functools import cache
+from html import escape
+from pathlib import Path
+from typing import Any
+
+HOME = Path(__file__).parent
+_SENTENCE = re.compile(r"(?<=[.?!])\s+(?=[A-Z`(\"])")
+_NAME = re.compile(r"`([A-Za-z_][\w.#]*)`")
+_ABOUT_FLINK = re.compile(r"\bFlink\b|^Follows\b|^Source:")
+_ONLY_NAMES = re.compile(
+    r"(?:Flink(?: [\d.x]+)?:|Follows Flink's|Follows|Source:)(?:(?:,| and|, and| or)? `[^`]*`)+[.;]?"
+)
+_LIKE_A_METHOD = re.compile(r"[a-z]+\d*[A-Z]\w*")
+_LIKE_JAVA = re.compile(r"[A-Z]\w*|[a-z]+\d*[A-Z]\w*")
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One name of Flink's and the place that has it. `owner` is Flink's class where a docstring names it.
+
+    `symbol` is the kit's name from the module down, "" for a module; `says` is what its docstring says of it.
+    """
+
+    name: str
+    owner: str
+    module: str
+    symbol: str
+    file: str
+    line: int
+    says: str
+
+    @property
+    def flink(self) -> str:
+        """Flink's name, `Class.method` where the class is known."""
+        return f"{self.owner}.{self.name}" if self.owner else self.name
+
+    @property
+    def kit(self) -> str:
+        """The kit's name in full."""
+        return f"{self.module}.{self.symbol}" if self.symbol else self.module
+
+    def __repr__(self) -> str:
+        return f"{self.flink}: {self.kit} ({self.file}:{self.line})\n    {self.says}"
+
+
+class Found(Sequence[Entry]):
+    """The places that `where` found, best first; or what was meant perhaps."""
+
+    def __init__(self, name: str, entries: Sequence[Entry], nearest: Sequence[str]) -> None:
+        self.name = name
+        self.nearest = tuple(nearest)
+        self._entries = tuple(entries)
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def __getitem__(self, index: Any) -> Any:
+        return self._entries[index]
+
+    def __repr__(self) -> str:
+        return "\n".join(map(repr, self._entries)) or self._unknown
+
+    def _repr_html_(self) -> str:
+        if not self._entries:
+            return f"<p>{escape(self._unknown)}</p>"
+        head = "".join(f"<th>{name}</th>" for name in ("Flink", "the kit", "file", "what it says"))
+        cells = ((each.flink, each.kit, f"{each.file}:{each.line}", each.says) for each in self._entries)
+        rows = "".join(f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>" for row in cells)
+        return f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"
+
+    @property
+    def _unknown(self) -> str:
+        hint = f"did you mean {' or '.join(self.nearest)}?" if self.nearest else "docs/GLOSSARY.md lists all names"
+        return f"the kit has nothing that it calls Flink's {self.name!r}: {hint}"
+
+
+def where(name: str) -> Found:
+    """Where the kit has what Flink calls `name`: a method, a class, a constant, or `Class.method` (`Class#method`).
+
+    The kit's own names are found as well. For a name that is not known it tells which ones are near.
+    """
+    owner, _, last = name.replace("#", ".").rpartition(".")
+    owner = owner.rpartition(".")[2]
+    known = glossary()
+    found = [entry for entry in known if entry.name == last and owner in ("", entry.owner)]
+    found = found or [entry for entry in known if entry.name == last]
+    found = found or [entry for entry in known if entry.kit.endswith(f".{last}")]
+    spelled = {key.lower(): key for entry in known for key in (entry.name, entry.flink)}
+    near = get_close_matches(last.lower(), spelled, n=3, cutoff=0.7) if not found else []
+    return Found(name, sorted(found, key=_rank), [spelled[key] for key in near])
+
+
+@cache
+def glossary() -> tuple[Entry, ...]:
+    """Every entry there is, by Flink's name."""
+    entries = [entry for path in sorted(HOME.rglob("*.py")) for entry in _entries_of(path)]
+    return tuple(sorted(entries, key=lambda entry: (entry.name.lower(), _rank(entry))))
+
+
+def _rank(entry: Entry) -> tuple[bool, bool, bool, str, int]:
+    """A thing of the same name first, then what is about it alone; whole modules last."""
+    same = entry.symbol.rpartition(".")[2].replace("_", "").lower() == entry.name.replace("_", "").lower()
+    return (not same, entry.symbol == "", entry.owner == "", entry.file, entry.line)
+
+
+def _entries_of(path: Path) -> Iterator[Entry]:
+    file = path.relative_to(HOME.parent).as_posix()
+    module = file.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+    for symbol, line, text in _documented(ast.parse(path.read_text(encoding="utf-8")), "", 1):
+        said: dict[tuple[str, str], Entry] = {}
+        sentences = _sentences(text)
+        for sentence in sentences:
+            more = "" if sentence == sentences[0] or _ONLY_NAMES.fullmatch(sentence) else f" {sentence}"
+            for owner, name in _names(sentence):
+                said.setdefault((owner, name), Entry(name, owner, module, symbol, file, line, sentences[0] + more))
+        yield from said.values()
+
+
+def _documented(node: ast.AST, symbol: str, line: int) -> Iterator[tuple[str, int, str]]:
+    """Every docstring in a module or class: the symbol that it documents, its line, the text."""
+    if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and (text := ast.get_docstring(node)):
+        yield symbol, line, text
+    if not isinstance(node, ast.Module | ast.ClassDef):
+        return
+    inside = f"{symbol}." if symbol else ""
+    for one, following in zip(node.body, [*node.body[1:], None], strict=True):
+        if isinstance(one, ast.ClassDef | ast.FunctionDef):
+            yield from _documented(one, f"{inside}{one.name}", one.lineno)
+        elif isinstance(one, ast.Assign | ast.AnnAssign):
+            target = one.targets[0] if isinstance(one, ast.Assign) else one.target
+            text = _text(following)
+            if isinstance(target, ast.Name) and text:
+                yield f"{inside}{target.id}", one.lineno, text
+
+
+def _text(node: ast.stmt | None) -> str:
+    """The docstring of the constant above it, "" for any other statement."""
+    value = node.value.value if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) else ""
+    return value if isinstance(value, str) else ""
+
+
+def _sentences(text: str) -> list[str]:
+    return [" ".join(sentence.split()) for block in text.split("\n\n") for sentence in _SENTENCE.split(block.strip())]
+
+
+def _names(sentence: str) -> Iterator[tuple[str, str]]:
+    spelled = _LIKE_JAVA if _ABOUT_FLINK.search(sentence) else _LIKE_A_METHOD
+    for name in _NAME.findall(sentence):
+        owner, _, last = name.replace("#", ".").rpartition(".")
+        owner = owner.rpartition(".")[2]
+        if spelled.fullmatch(last) or (spelled is _LIKE_JAVA and _LIKE_JAVA.fullmatch(owner)):
+            yield owner, last

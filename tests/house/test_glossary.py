@@ -1,0 +1,77 @@
+"""Every name of Flink's that a reader knows is found in one guess, in the place that has what it stands for."""
+
+from __future__ import annotations
+
+import importlib
+from html import unescape
+from typing import Any
+
+import pytest
+
+import kit
+from kit.glossary import Entry, glossary
+from scripts.glossary import PAGE, page
+from tests.house.files import ROOT
+
+NAMES = (ROOT / "tests" / "data" / "flink_names.txt").read_text(encoding="utf-8").split()
+"""What five articles about Flink's checkpointing call things."""
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_name_of_the_articles_has_an_entry(name: str) -> None:
+    found = kit.where(name)
+    assert [entry.name for entry in found] == [name] * len(found)
+    assert len(found) > 0, f"no docstring says what the kit has for Flink's {name}"
+
+
+def symbol_of(entry: Entry) -> Any:
+    """What the entry points to."""
+    thing: Any = importlib.import_module(entry.module)
+    for part in filter(None, entry.symbol.split(".")):
+        fields = getattr(thing, "__dataclass_fields__", {}) | getattr(thing, "__annotations__", {})
+        thing = fields[part] if part in fields and not hasattr(thing, part) else getattr(thing, part)
+    return thing
+
+
+def test_no_entry_is_without_its_symbol_whose_text_names_it() -> None:
+    assert len(glossary()) > len(NAMES)
+    for entry in glossary():
+        symbol_of(entry)
+        lines = (ROOT / entry.file).read_text(encoding="utf-8").splitlines()
+        assert entry.name in "\n".join(lines[entry.line - 1 :]), entry
+        assert entry.symbol.rpartition(".")[2] in lines[entry.line - 1]
+        assert entry.says
+
+
+def test_the_page_is_what_the_docstrings_say() -> None:
+    assert PAGE.read_text(encoding="utf-8") == page(), "run: python -m scripts.glossary"
+
+
+def test_a_class_may_stand_before_the_name() -> None:
+    asked = ("SubtaskCheckpointCoordinatorImpl#checkpointState", "SubtaskCheckpointCoordinatorImpl.checkpointState")
+    for name in (*asked, "org.apache.flink.SubtaskCheckpointCoordinatorImpl#checkpointState"):
+        (entry,) = kit.where(name)
+        assert entry.kit == "kit.task.subtask_coordinator.SubtaskCheckpointCoordinator.checkpoint_state"
+    assert kit.where("SubtaskCheckpointCoordinatorImpl#takeSnapshotSync")[0].name == "takeSnapshotSync"
+
+
+def test_what_is_found_shows_itself_in_a_script_and_in_a_notebook() -> None:
+    found = kit.where("takeSnapshotSync")
+    entry = found[0]
+    assert f"{entry.kit} ({entry.file}:{entry.line})" in repr(found)
+    assert entry.says in repr(found)
+    assert entry.says in unescape(found._repr_html_())
+
+
+def test_a_name_that_is_not_known_tells_what_is_near() -> None:
+    for wrong in ("takeSnapshotsSync", "takesnapshotsync", "SubtaskCheckpointCoordinatorImpl#takeSnapshotSinc"):
+        found = kit.where(wrong)
+        assert len(found) == 0
+        assert "takeSnapshotSync" in found.nearest
+        for text in (repr(found), unescape(found._repr_html_())):
+            assert f"the kit has nothing that it calls Flink's {wrong!r}: did you mean " in text
+    assert repr(kit.where("xyzzy")).endswith("docs/GLOSSARY.md lists all names")
+
+
+def test_the_kits_own_names_are_found_too() -> None:
+    assert "checkpointState" in {entry.name for entry in kit.where("checkpoint_state")}
