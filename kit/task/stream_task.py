@@ -36,6 +36,7 @@ import pyarrow as pa
 from kit.channel.channel_state_writer import ChannelStateWriter
 from kit.graph.execution_graph import ExecutionGraph
 from kit.operators.source_operator import SourceOperator
+from kit.operators.spec import UserFunctionError
 from kit.protocol.commands import (
     CancelTimer,
     CommitEffects,
@@ -359,7 +360,9 @@ class StreamTask(Machine):
 
     @handles(SplitReadFailed)
     def _split_read_failed(self, event: SplitReadFailed) -> None:
-        self._fail(RuntimeError(event.error), recoverable=event.recoverable)
+        error = RuntimeError(event.error) if event.raised is None else UserFunctionError(event.error)
+        error.__cause__ = event.raised
+        self._fail(error, recoverable=event.recoverable)
 
     @handles(OperatorEventToTask)
     def _operator_event(self, message: OperatorEventToTask) -> None:
