@@ -155,8 +155,7 @@ class PendingCheckpoint:
             builder = self.states.get(operator_id)
             if builder is None:
                 builder = self.states[operator_id] = OperatorStateBuilder.of(task, operator)
-            elif builder.name is None:
-                builder.name, builder.uid = operator.name, operator.uid
+            builder.call(operator)
             state = None if snapshot is None else snapshot.subtask_states.get(operator_id)
             if state is not None:
                 builder.subtask_states[task.subtask_index] = state
@@ -172,7 +171,7 @@ class PendingCheckpoint:
         if operator_id not in self.states:
             self.states[operator_id] = OperatorStateBuilder(operator_id, task.parallelism, task.max_parallelism)
         if state is not None:
-            self.states[operator_id].coordinator_state = ByteStreamStateHandle(operator_id, state)
+            self.states[operator_id].set_coordinator_state(ByteStreamStateHandle(operator_id, state))
         return TaskAcknowledgeResult.SUCCESS
 
     def acknowledge_hook(self, hook: str, state: MasterState | None) -> TaskAcknowledgeResult:

@@ -156,7 +156,7 @@ class JobMaster(Machine):
 
     @handles(events.SplitsEnumerated)
     def _splits_enumerated(self, event: events.SplitsEnumerated) -> None:
-        self.coordinators[event.operator_id].splits = event.splits
+        self.coordinators[event.operator_id].enumerated(event.splits)
         self._start.awaited.discard(event.operator_id)
 
     @handles(events.CheckpointsRecovered)
@@ -269,7 +269,7 @@ class JobMaster(Machine):
         if message.initialization is not None:
             self.checkpoints.statistics.report_initialization(message.task, message.attempt, message.initialization)
         if message.end_of_data:
-            self.tasks[message.task].data_ended = True
+            self.tasks.end_data(message.task)
             self.coordinators.data_ended(message.task)
             self._take_last_checkpoint_when_all_data_ended()
             return

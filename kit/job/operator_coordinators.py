@@ -132,6 +132,10 @@ class OperatorCoordinatorHolder:
         self._context = HolderContext(self)
         self.coordinator: OperatorCoordinator = self._spec.create_coordinator(self._context)  # type: ignore[assignment]
 
+    def enumerated(self, splits: Sequence[Payload]) -> None:
+        """The host has found what there is to read."""
+        self.splits = splits
+
     # --- life -----------------------------------------------------------------------------------------------------
 
     def deploy(self, checkpoint_id: int, state: bytes | None, parallelism: int) -> None:
