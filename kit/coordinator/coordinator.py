@@ -123,8 +123,11 @@ class CheckpointCoordinator:
 
         That is the next acknowledged checkpoint, which completes, and then the next request, which starts.
         """
-        under_way = any(not checkpoint.is_disposed for checkpoint in self.pending.values())
-        if self.ledger.took_last_checkpoint and (self.periodic.is_scheduling or self.decider.queue or under_way):
+        if self.ledger.took_last_checkpoint and (
+            self.periodic.is_scheduling
+            or self.decider.queue
+            or any(not checkpoint.is_disposed for checkpoint in self.pending.values())
+        ):
             self.stop_checkpoint_scheduler("All tasks have come to the end of their input: the job finishes by itself.")
         self.completion.go_on()
         self._start_requests()
