@@ -1,4 +1,4 @@
-"""Value columns: what a state holds, one entry a slot.
+"""Value columns: what a state holds, one entry per slot.
 
 Numbers, bools and times lie in a numpy array, decimals in one a limb; a struct has a column a field; everything else is
 a Python list of values, lists or dicts. `freeze` gives a snapshot its own view: of arrays it keeps what is overwritten

@@ -153,7 +153,7 @@ def _below(directory: str, names: Iterable[str]) -> Iterator[str]:
 
 
 def _names_below(system: fs.FileSystem, directory: str) -> list[str]:
-    """The files below a directory, by their path in it, but for hidden ones and those in hidden directories."""
+    """The files below a directory, by their path in it, except for hidden ones and those in hidden directories."""
     start = len(directory.rstrip("/")) + 1
     inside = system.get_file_info(fs.FileSelector(directory, recursive=True))
     names = (entry.path[start:] for entry in inside if entry.is_file)

@@ -48,7 +48,9 @@ def sinks(job: JobGraph) -> Iterator[Sink]:
 
 
 def check_new_output(job: JobGraph, output: Output) -> None:
-    """Raise FileExistsError, naming the sink, when a run that begins anew would mix its rows with those of another."""
+    """Raise FileExistsError, naming the sink, when a run that starts from scratch would mix its rows with those of
+    another.
+    """
     for sink in sinks(job):
         found = output.published_files(sink)
         foreign = [name for name in found if not sink.is_part(name)]

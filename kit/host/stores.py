@@ -15,7 +15,7 @@ A *run* is one life of a job, whichever number of drivers it takes. What an earl
 retained) has ids below the first of this one, and is never touched.
 
 A write whose outcome is unknown (the connection broke before the answer came) is looked up again; where that fails too
-the checkpoint may or may not stand, and nobody may delete it: `InconsistentStoreError`.
+the checkpoint may or may not be complete, and nobody may delete it: `InconsistentStoreError`.
 
 One driver at a time is the caller's business. Follows Flink's `DefaultCompletedCheckpointStore`,
 `ZooKeeperCheckpointStoreUtil`, `ZooKeeperCheckpointIDCounter` and `JobResultStore`.
@@ -38,7 +38,7 @@ from kit.protocol.stored import StoredCheckpoint
 FIRST_CHECKPOINT_ID = 1
 CHECKPOINTS, COUNTER, RUN = "checkpoints", "checkpointID", "run"
 ID_DIGITS = 19
-"""Ids are padded to so many digits, as Flink pads them: names sort as numbers do."""
+"""Ids are padded to this many digits, as Flink pads them: names sort as numbers do."""
 
 
 class CheckpointStore(Protocol):

@@ -376,7 +376,7 @@ class JobMaster(Machine):
         self.checkpoints.on_coordinator_snapshot_failed(checkpoint_id, operator_id, error)
 
     def set_is_processing_backlog(self, operator_id: str, is_processing: bool) -> None:
-        """A source works off a backlog, or has done so."""
+        """A source works through a backlog, or has done so."""
         self.checkpoints.set_is_processing_backlog(operator_id, is_processing)
 
     def coordinator_failed(self, error: str) -> None:

@@ -181,7 +181,7 @@ class SingleCheckpointBarrierHandler(CheckpointBarrierHandler):
         self._become(BarrierEvent.ABORT, self.state.abort(self.current_checkpoint_id))
         self._collecting = False
 
-    # --- how it stands --------------------------------------------------------------------------------------------
+    # --- where it stands --------------------------------------------------------------------------------------------
 
     @property
     def pending_checkpoint_id(self) -> int | None:
