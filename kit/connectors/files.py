@@ -284,7 +284,6 @@ class StreamReader:
         return ReadResult(batch, opened.position, finished=opened.ahead is None)
 
     def close(self) -> None:
-        """Let go of the files."""
         self._open_splits.clear()
 
     def _stream(self, split: Split, position: int) -> Iterator[pa.RecordBatch]:

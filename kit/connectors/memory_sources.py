@@ -102,7 +102,6 @@ class CollectionSource(_RangeSource):
 
     @property
     def schema(self) -> pa.Schema:
-        """The columns of the rows."""
         return self._batch.schema
 
     @property

@@ -95,7 +95,6 @@ class MemoryOutput:
         self.published: dict[str, pa.Table] = {}
 
     def stage(self, effect: Effect) -> None:
-        """Keep the rows, not yet visible."""
         self.staged[effect.staged] = effect.table
 
     def commit(self, effects: Iterable[Effect]) -> None:
@@ -108,7 +107,6 @@ class MemoryOutput:
                 self.published.setdefault(effect.final, table)
 
     def drop(self, effects: Iterable[Effect]) -> None:
-        """Forget rows that will never be visible."""
         for effect in effects:
             self.staged.pop(effect.staged, None)
 

@@ -202,7 +202,6 @@ class DurableStore:
             self._records.update(COUNTER, lambda data: str(max(_id_in(data), next_id)).encode())
 
     def ids(self) -> range:
-        """The ids that this run has given out."""
         run, counter = self._run(), self._counter()
         return range(counter if run is None else run.first_id, counter)
 
@@ -220,15 +219,12 @@ class DurableStore:
         self._records.write(_entry(checkpoint.checkpoint_id), _encode(checkpoint))
 
     def remove(self, checkpoint_id: int) -> None:
-        """Remove an entry, if it is there."""
         self._records.remove(_entry(checkpoint_id))
 
     def end(self, status: str) -> None:
-        """Note that the run has ended."""
         self._write_run(Run(self.ids().start, status))
 
     def close(self) -> None:
-        """Let go of connections."""
         self._records.close()
 
     def _counter(self) -> int:

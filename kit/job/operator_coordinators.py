@@ -234,12 +234,10 @@ class OperatorCoordinatorHolder:
             gateway.open_latest()
 
     def notify_complete(self, checkpoint_id: int) -> None:
-        """A checkpoint is stored for good."""
         self._open_gates(checkpoint_id)
         self._call(lambda: self.coordinator.notify_checkpoint_complete(checkpoint_id))
 
     def notify_aborted(self, checkpoint_id: int) -> None:
-        """A checkpoint will not complete."""
         self._open_gates(checkpoint_id)
         self._call(lambda: self.coordinator.notify_checkpoint_aborted(checkpoint_id))
 
@@ -319,12 +317,10 @@ class OperatorCoordinators:
         return [(holder, subtask) for holder in self._by_vertex.get(vertex, ())]
 
     def notify_complete(self, checkpoint_id: int) -> None:
-        """A checkpoint is stored for good."""
         for holder in self._holders.values():
             holder.notify_complete(checkpoint_id)
 
     def notify_aborted(self, checkpoint_id: int) -> None:
-        """A checkpoint will not complete."""
         for holder in self._holders.values():
             holder.notify_aborted(checkpoint_id)
 

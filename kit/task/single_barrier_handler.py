@@ -215,19 +215,15 @@ class SingleCheckpointBarrierHandler(CheckpointBarrierHandler):
 
     @property
     def pending_barrier(self) -> CheckpointBarrier | None:
-        """The barrier with which the pending checkpoint began."""
         return self._pending_barrier
 
     def trigger_global_checkpoint(self, barrier: CheckpointBarrier) -> None:
-        """Take the checkpoint."""
         self._notify_checkpoint(barrier)
 
     def init_inputs_checkpoint(self, barrier: CheckpointBarrier) -> None:
-        """Start the channel state of the checkpoint."""
         self._actions.init_input_checkpoint(barrier)
 
     def is_timed_out(self, barrier: CheckpointBarrier) -> bool:
-        """Whether aligning has taken too long for this barrier."""
         return (
             barrier.options.is_timeoutable
             and barrier.checkpoint_id <= self.current_checkpoint_id

@@ -320,19 +320,16 @@ class StreamTask(Machine):
             self._end_data(drain=True)
 
     def process_batch(self, batch: pa.RecordBatch, input_index: int) -> None:
-        """Records for the head of the chain."""
         self.chain.process_batch(batch, input_index)
         self._timer.arm()
 
     def advance_event_time(self, timestamp_ms: int) -> None:
-        """No earlier record will come on any input."""
         if self._deployed_as_finished:
             self.outputs.broadcast(Watermark(timestamp_ms))
         else:
             self.chain.process_watermark(timestamp_ms)
 
     def announce_idleness(self, idle: bool) -> None:
-        """All inputs have become idle, or one is active again."""
         if self._deployed_as_finished:
             self.outputs.broadcast(WatermarkStatus(idle))
         else:
@@ -526,7 +523,6 @@ class StreamTask(Machine):
     # --- the end --------------------------------------------------------------------------------------------------
 
     def end_input(self, drain: bool) -> None:
-        """All inputs have ended their data."""
         self._end_data(drain=drain)
 
     def _end_data(self, *, drain: bool) -> None:
