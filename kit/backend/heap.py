@@ -46,7 +46,7 @@ from kit.backend.keyed_states import (
 )
 from kit.backend.snapshot import EVENT_TIMERS, PROCESSING_TIMERS, FrozenState, KeyedSnapshot, KeyedStateFile
 from kit.backend.tables import StateTable
-from kit.backend.timers import TimerQueue, TimerService
+from kit.backend.timers import EVENT_TIMER_PREFIX, PROCESSING_TIMER_PREFIX, TimerQueue, TimerService
 from kit.state.errors import StateDescriptorError, StateRestoreError
 from kit.state.handles import NO_OFFSET_SET, KeyGroupRange
 
@@ -253,7 +253,10 @@ class HeapKeyedStateBackend:
             )
 
     def _restored_queue(self, kind: str, name: str, namespace_type: pa.DataType | None) -> TimerQueue:
-        service = self.timer_service(name.split("_", 3)[3], namespace_type)
+        prefix = EVENT_TIMER_PREFIX if kind == EVENT_TIMERS else PROCESSING_TIMER_PREFIX
+        if not name.startswith(prefix):
+            raise StateRestoreError(f"State {name!r} holds {kind}, but its name does not begin with {prefix!r}")
+        service = self.timer_service(name.removeprefix(prefix), namespace_type)
         return service.event_time if kind == EVENT_TIMERS else service.processing_time
 
     def _restored_table(

@@ -28,6 +28,10 @@ MIN_WATERMARK_MS = -(1 << 63)  # no watermark yet
 _NEVER = (1 << 63) - 1
 
 
+EVENT_TIMER_PREFIX, PROCESSING_TIMER_PREFIX = "_timer_state/event_", "_timer_state/processing_"
+"""What the name of a service follows in the name of its queues' states (`InternalTimeServiceManagerImpl`)."""
+
+
 class DueTimers(NamedTuple):
     """Timers in the order they fire: int64 timestamps in ms, keys, and namespaces (None without namespaces)."""
 
@@ -157,8 +161,8 @@ class TimerService:
 
     def __init__(self, name: str, context: KeyContext, namespace_type: pa.DataType | None) -> None:
         self.name = name
-        self.event_time = TimerQueue(f"_timer_state/event_{name}", context, namespace_type)
-        self.processing_time = TimerQueue(f"_timer_state/processing_{name}", context, namespace_type)
+        self.event_time = TimerQueue(EVENT_TIMER_PREFIX + name, context, namespace_type)
+        self.processing_time = TimerQueue(PROCESSING_TIMER_PREFIX + name, context, namespace_type)
         self.current_watermark_ms = MIN_WATERMARK_MS
 
     def __repr__(self) -> str:

@@ -13,6 +13,7 @@ from typing import Any
 from kit.draw.element_kinds import element_kind
 from kit.draw.job_state import is_of_the_job_master, task_of
 from kit.draw.kinds import kind_of
+from kit.draw.shown import shown
 from kit.protocol.trace import TraceRecord
 
 
@@ -25,6 +26,7 @@ Ends = Mapping[int, tuple[str, str]]
 """Sender and receiver of each channel."""
 
 
+@shown.register(TraceRecord)
 def caption_of(record: TraceRecord, ends: Ends | None = None) -> str:
     """What this record says happened, as one line; with `ends` channels are called by the tasks they join."""
     side = kind_of(record).side(record.role)

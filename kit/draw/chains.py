@@ -18,6 +18,7 @@ from kit.draw.layout import Box
 from kit.draw.picture import Svg
 from kit.draw.run import shape_of
 from kit.draw.scene import fit
+from kit.draw.shown import shown
 from kit.draw.stage import Stage
 from kit.draw.svg import document
 from kit.protocol.shape import ShapeEdge, ShapeOperator
@@ -39,6 +40,7 @@ def chains(job: Any) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["source", "target", "shipping", "chained", "reason"])
 
 
+@shown.register(Stage)
 def chains_svg(job: Any) -> Svg:
     """The picture of what `chains` tells, of the same things."""
     shape = shape_of(job)

@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 import pandas as pd
 
+from kit.draw.shown import shown
 from kit.protocol.trace import TraceRecord
 
 K = TypeVar("K")
@@ -139,9 +140,7 @@ class RestoreMoment:
         return f"RestoreMoment(epoch {self.epoch} from checkpoint {self.checkpoint_id}, {len(self.assignments)} parts)"
 
     def _repr_svg_(self) -> str:
-        from kit.draw.redistribution import redistribution_svg
-
-        return redistribution_svg(self)
+        return shown(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,16 +183,12 @@ class Moment:
     @property
     def caption(self) -> str:
         """What just happened, as one line."""
-        from kit.draw.captions import caption_of
-
-        return "Nothing has happened yet" if self.record is None else caption_of(self.record)
+        return "Nothing has happened yet" if self.record is None else shown(self.record)
 
     @property
     def why(self) -> str:
         """What led to it, as one line; empty when nothing in the trace did."""
-        from kit.draw.captions import caption_of
-
-        return "" if self.cause is None else caption_of(self.cause)
+        return "" if self.cause is None else shown(self.cause)
 
     @property
     def pending(self) -> tuple[CheckpointMoment, ...]:

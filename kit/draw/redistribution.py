@@ -17,6 +17,7 @@ from kit.draw.job_state import RestoreMoment
 from kit.draw.moment import moment_at
 from kit.draw.picture import Svg
 from kit.draw.scene import fit, size_text
+from kit.draw.shown import shown
 from kit.draw.svg import document
 from kit.protocol.tasks import split_task_name
 from kit.protocol.trace import Trace
@@ -83,6 +84,7 @@ def redistribution(run: Any) -> pd.DataFrame:
     return frame.astype(dict.fromkeys(("first_group", "last_group", "entries", "bytes"), "Int64"))
 
 
+@shown.register(RestoreMoment)
 def redistribution_svg(run: Any, epoch: int | None = None) -> Svg:
     """The picture of one restore, operator by operator: of the one that `epoch` began with, by default the last.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import fields
 
+from kit.draw.shown import shown
 from kit.protocol.shape import EpochShape, ShapeVertex
 
 MOST_BOXES = 6
@@ -22,9 +23,7 @@ class Stage(EpochShape):
         return cls(*(getattr(shape, field.name) for field in fields(shape)))
 
     def _repr_svg_(self) -> str | None:
-        from kit.draw.chains import chains_svg
-
-        return chains_svg(self) if self.operators else None
+        return shown(self) if self.operators else None
 
     def vertex_of(self, task: str) -> ShapeVertex:
         """The vertex that a task is a subtask of."""

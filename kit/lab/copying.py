@@ -149,7 +149,8 @@ def _set_state(made: Any, state: Any) -> None:
         made.__setstate__(state)
         return
     in_dict, in_slots = state if isinstance(state, tuple) and len(state) == 2 else (state, None)
-    made.__dict__.update(in_dict or {})
+    if in_dict:
+        made.__dict__.update(in_dict)
     for name, item in (in_slots or {}).items():
         setattr(made, name, item)
 

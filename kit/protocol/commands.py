@@ -390,10 +390,13 @@ class ReadSplit(Command):
     answers: ClassVar = (events.SplitRead, events.SplitReadFailed)
     bulk: ClassVar[bool] = True
 
-    def failed(self, error: Exception) -> Word | None:
+    def failed(self, error: Exception) -> events.SplitReadFailed:
         """An input that does not parse will not do so the next time."""
         return events.SplitReadFailed(
-            split_id=str(self.split["id"]), error=told(error), recoverable=not isinstance(error, ValueError)
+            split_id=str(self.split["id"]),
+            error=told(error),
+            recoverable=not isinstance(error, ValueError),
+            raised=None if isinstance(error, OSError | ValueError) else error,
         )
 
 

@@ -23,7 +23,7 @@ class Duty(Enum):
     OBSERVE = "Do nothing: the trace has it."
     SET_TIMER = "Hand the machine `TimerFired` when the time has come; a timer of the same name is replaced."
     CANCEL_TIMER = "Forget the timer of this name, if there is one."
-    TELL_TASK = "Bring the message to the task, if that attempt is still there; messages to one task keep their order."
+    TELL_TASK = "Bring the message to that attempt of the task; messages to one task keep their order."
     TELL_JOB = "Bring the message to the JobMaster; messages from one task keep their order."
     SEND_ELEMENT = "Bring the element to the other end of the channel as `ElementReceived`; a channel keeps its order."
     GRANT_CREDITS = "Tell the sender at the other end of the channel with `CreditReceived`."
@@ -31,11 +31,11 @@ class Duty(Enum):
     READ_ROWS = "Carry it out at once, and hand the answer back before the machine's next turn."
     WORK = "Carry it out beside everything else, and hand the answer back when it is there."
     CLEAN_UP = "Carry it out when nothing else is held up by it; nobody waits for the answer."
-    STOP_WORK = "Do not begin the work it `stops`, or undo it; what it stops is answered with nothing."
+    STOP_WORK = "Do not begin the work of that machine which it `stops`, or undo it; give no answer to that."
     START_EPOCH = "Make the tasks and the slots' machines of the epoch, and everything between them, anew."
     STOP_EPOCH = "Make them all leave; answer when nothing of the epoch writes, sends or can be heard any more."
     ANSWER_USER = "Give the user the answer to the request of this number."
-    SHOW_STATUS = "Show the user the status; with one that is terminal the job is over, and nothing is handed to it."
+    SHOW_STATUS = "Show the user the status; with one that is terminal the job is over when its work is done."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -329,11 +329,14 @@ class SplitRead(Word):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SplitReadFailed(Word):
-    """Answer to `ReadSplit`: the input could not be read, or (then not `recoverable`) does not parse."""
+    """Answer to `ReadSplit`: the input could not be read, or (then not `recoverable`) does not parse. What the source
+    `raised` is there when nobody foresaw it, so that its author sees where that was.
+    """
 
     split_id: str
     error: str
     recoverable: bool = True
+    raised: Exception | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

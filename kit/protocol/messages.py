@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from kit.protocol.duties import Command, Duty
+from kit.protocol.events import OperatorEventLost
 from kit.protocol.options import CheckpointOptions
 from kit.protocol.reasons import CheckpointFailureReason
 from kit.protocol.tasks import ExecutionState, TaskRestore
@@ -42,65 +43,6 @@ class JobMessage(Command):
     attempt: int
 
     duty: ClassVar = Duty.TELL_JOB
-
-
-# --- to a task ------------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeployTask(TaskMessage):
-    """Begin: read the state in `restore` (None: begin empty), then run (`submitTask`).
-
-    `recovers_channels`: some task of this epoch recovers in-flight data. Every task then ends what it recovers of each
-    output with `EndOfChannelState`, and lets no live data in before all inputs have come to that.
-    """
-
-    restore: TaskRestore | None
-    recovers_channels: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TriggerTaskCheckpoint(TaskMessage):
-    """Take a checkpoint now and send the barrier on; said to sources (`triggerCheckpoint`).
-
-    Flink: `Execution.triggerCheckpointHelper` sends it, to the task's `LogicalSlot`; `TaskExecutor.triggerCheckpoint`
-    takes it.
-    """
-
-    checkpoint_id: int
-    timestamp_ms: int
-    options: CheckpointOptions
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NotifyCheckpointComplete(TaskMessage):
-    """The checkpoint is stored for good; `last_subsumed_id` is -1 when it replaced none (`confirmCheckpoint`)."""
-
-    checkpoint_id: int
-    timestamp_ms: int
-    last_subsumed_id: int = -1
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NotifyCheckpointAborted(TaskMessage):
-    """The checkpoint will not complete; `latest_completed_id` is -1 when none has (`abortCheckpoint`)."""
-
-    checkpoint_id: int
-    timestamp_ms: int
-    latest_completed_id: int = -1
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OperatorEventToTask(TaskMessage):
-    """An operator coordinator speaks to its operator (`sendOperatorEventToTask`); `payload` is JSON-like."""
-
-    operator_id: str
-    payload: dict[str, object]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CancelTask(TaskMessage):
-    """Leave at once (`cancelTask`)."""
 
 
 # --- from a task ----------------------------------------------------------------------------------------------------
@@ -188,6 +130,74 @@ class OperatorEventToCoordinator(JobMessage):
 
     operator_id: str
     payload: dict[str, object]
+
+
+# --- to a task ------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeployTask(TaskMessage):
+    """Begin: read the state in `restore` (None: begin empty), then run (`submitTask`).
+
+    `recovers_channels`: some task of this epoch recovers in-flight data. Every task then ends what it recovers of each
+    output with `EndOfChannelState`, and lets no live data in before all inputs have come to that.
+    """
+
+    restore: TaskRestore | None
+    recovers_channels: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TriggerTaskCheckpoint(TaskMessage):
+    """Take a checkpoint now and send the barrier on; said to sources (`triggerCheckpoint`).
+
+    The slot answers in the place of a task that it does not know (`kit.task.unknown_task`).
+
+    Flink: `Execution.triggerCheckpointHelper` sends it, to the task's `LogicalSlot`; `TaskExecutor.triggerCheckpoint`
+    takes it.
+    """
+
+    checkpoint_id: int
+    timestamp_ms: int
+    options: CheckpointOptions
+
+    answers: ClassVar = (DeclineCheckpoint,)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NotifyCheckpointComplete(TaskMessage):
+    """The checkpoint is stored for good; `last_subsumed_id` is -1 when it replaced none (`confirmCheckpoint`)."""
+
+    checkpoint_id: int
+    timestamp_ms: int
+    last_subsumed_id: int = -1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NotifyCheckpointAborted(TaskMessage):
+    """The checkpoint will not complete; `latest_completed_id` is -1 when none has (`abortCheckpoint`)."""
+
+    checkpoint_id: int
+    timestamp_ms: int
+    latest_completed_id: int = -1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OperatorEventToTask(TaskMessage):
+    """An operator coordinator speaks to its operator (`sendOperatorEventToTask`); `payload` is JSON-like.
+
+    The host answers when it may not have arrived.
+    """
+
+    operator_id: str
+    payload: dict[str, object]
+
+    answers: ClassVar = (OperatorEventLost,)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CancelTask(TaskMessage):
+    """Leave at once (`cancelTask`)."""
 
 
 # --- within a slot --------------------------------------------------------------------------------------------------

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
+from kit.protocol.transitions import Transitions
 from kit.state.operator_state import TaskStateSnapshot
 
 
@@ -28,31 +29,41 @@ class ExecutionState(Enum):
     @property
     def is_terminal(self) -> bool:
         """Whether nothing follows."""
-        return not TRANSITIONS[self]
-
-    def may_become(self, other: ExecutionState) -> bool:
-        """Whether the table allows the step."""
-        return other in TRANSITIONS[self]
+        return self in _ENDS
 
 
-TRANSITIONS: dict[ExecutionState, frozenset[ExecutionState]] = {
-    ExecutionState.CREATED: frozenset(
-        {ExecutionState.DEPLOYING, ExecutionState.CANCELING, ExecutionState.CANCELED, ExecutionState.FAILED}
-    ),
-    ExecutionState.DEPLOYING: frozenset(
-        {ExecutionState.INITIALIZING, ExecutionState.CANCELING, ExecutionState.CANCELED, ExecutionState.FAILED}
-    ),
-    ExecutionState.INITIALIZING: frozenset(
-        {ExecutionState.RUNNING, ExecutionState.CANCELING, ExecutionState.CANCELED, ExecutionState.FAILED}
-    ),
-    ExecutionState.RUNNING: frozenset(
-        {ExecutionState.FINISHED, ExecutionState.CANCELING, ExecutionState.CANCELED, ExecutionState.FAILED}
-    ),
-    ExecutionState.CANCELING: frozenset({ExecutionState.CANCELED, ExecutionState.FAILED}),
-    ExecutionState.FINISHED: frozenset(),
-    ExecutionState.CANCELED: frozenset(),
-    ExecutionState.FAILED: frozenset(),
-}
+class TaskStep(Enum):
+    """What moves a task from one state to another."""
+
+    DEPLOY = "it is deployed"
+    INITIALIZE = "its channels are open"
+    RUN = "all is restored"
+    FINISH = "it leaves"
+    CANCEL = "it is cancelled"
+    LET_GO = "all is let go"
+    FAIL = "it fails"
+
+
+_IS_CANCELLED_OR_FAILS = {TaskStep.CANCEL: ExecutionState.CANCELING, TaskStep.FAIL: ExecutionState.FAILED}
+
+TRANSITIONS = Transitions(
+    "the life of one attempt of a task",
+    ExecutionState.CREATED,
+    {
+        ExecutionState.CREATED: {TaskStep.DEPLOY: ExecutionState.DEPLOYING, **_IS_CANCELLED_OR_FAILS},
+        ExecutionState.DEPLOYING: {TaskStep.INITIALIZE: ExecutionState.INITIALIZING, **_IS_CANCELLED_OR_FAILS},
+        ExecutionState.INITIALIZING: {TaskStep.RUN: ExecutionState.RUNNING, **_IS_CANCELLED_OR_FAILS},
+        ExecutionState.RUNNING: {TaskStep.FINISH: ExecutionState.FINISHED, **_IS_CANCELLED_OR_FAILS},
+        ExecutionState.CANCELING: {
+            TaskStep.LET_GO: ExecutionState.CANCELED,
+            TaskStep.FAIL: ExecutionState.FAILED,
+        },
+        ExecutionState.FINISHED: {},
+        ExecutionState.CANCELED: {},
+        ExecutionState.FAILED: {},
+    },
+)
+_ENDS = frozenset(state for state in TRANSITIONS if TRANSITIONS.is_end(state))
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,9 +11,7 @@ Follows `StateAssignmentOperation` (2.3).
 
 from __future__ import annotations
 
-import gc
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from itertools import repeat
 from operator import attrgetter
 from typing import Any
@@ -61,34 +59,14 @@ def assign_states(
     """
     if not allow_non_restored_state:
         _check_all_mapped(operator_states, vertices)
-    with _collector_paused():
-        assignments = _find_states(vertices, edges, operator_states)
-        for assignment in assignments:
-            if assignment.is_affected:
-                _deal_out(assignment)
-        recovered = _recovered_downstream(assignments) if recover_output_on_downstream else None
-        restores = [_restores(assignment, checkpoint_id, recovered) for assignment in assignments]
-        settled = tuple(VertexParallelism(a.vertex.parallelism, a.max_parallelism) for a in assignments)
-        return StateAssignment(settled, tuple(restores))
-
-
-@contextmanager
-def _collector_paused() -> Iterator[None]:
-    """Keep Python's cycle collector from walking, again and again, the many small values that are being made.
-
-    None of them is garbage; without this, most of the time goes into looking for some. At the end the new values join
-    the old ones unseen, instead of all being walked at once.
-    """
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if not gc.get_freeze_count():
-            gc.freeze()
-            gc.unfreeze()
-        if was_enabled:
-            gc.enable()
+    assignments = _find_states(vertices, edges, operator_states)
+    for assignment in assignments:
+        if assignment.is_affected:
+            _deal_out(assignment)
+    recovered = _recovered_downstream(assignments) if recover_output_on_downstream else None
+    restores = [_restores(assignment, checkpoint_id, recovered) for assignment in assignments]
+    settled = tuple(VertexParallelism(a.vertex.parallelism, a.max_parallelism) for a in assignments)
+    return StateAssignment(settled, tuple(restores))
 
 
 # ---- first pass: whose state is whose -------------------------------------------------------------------------------

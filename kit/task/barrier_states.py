@@ -5,8 +5,9 @@ the checkpoint is taken at the first barrier, and what the other channels delive
 data. Alternating: aligned first, unaligned from the moment when that takes too long, or when an upstream task has come
 to that before.
 
-`TRANSITIONS` at the end is the whole table; the handler takes no other step. *Home* is the state in which a handler
-began, and to which each checkpoint that is taken or given up brings it back.
+`TRANSITIONS` at the end is the whole table: the handler takes no other step, its error quotes it, and
+`docs/state-machines.md` draws it. *Home* is the state in which a handler began, and to which each checkpoint that is
+taken or given up brings it back.
 
 Follows Flink's `BarrierHandlerState` and its six implementations, and `ChannelState`.
 """
@@ -21,6 +22,7 @@ from typing import Protocol
 from kit.channel.input_channel import InputChannel
 from kit.channel.input_gate import InputGates
 from kit.protocol.elements import CheckpointBarrier
+from kit.protocol.transitions import Transitions
 from kit.protocol.words import ProtocolError
 
 
@@ -342,46 +344,50 @@ _ALT_WAITING, _ALT_COLLECTING = AlternatingWaitingForFirstBarrier, AlternatingCo
 _UNA_WAITING, _UNA_COLLECTING = AlternatingWaitingForFirstBarrierUnaligned, AlternatingCollectingBarriersUnaligned
 _BARRIER, _ANNOUNCEMENT, _TIMEOUT, _END, _ABORT = BarrierEvent
 
-TRANSITIONS: dict[type[BarrierHandlerState], dict[BarrierEvent, tuple[type[BarrierHandlerState], ...]]] = {
-    _WAITING: {
-        _BARRIER: (_COLLECTING, _WAITING),
-        _ANNOUNCEMENT: (_WAITING,),
-        _END: (_WAITING,),
-        _ABORT: (_WAITING,),
+TRANSITIONS: Transitions[type[BarrierHandlerState]] = Transitions(
+    "what a barrier handler is doing",
+    (_WAITING, _ALT_WAITING, _UNA_WAITING),
+    {
+        _WAITING: {
+            _BARRIER: (_COLLECTING, _WAITING),
+            _ANNOUNCEMENT: _WAITING,
+            _END: _WAITING,
+            _ABORT: _WAITING,
+        },
+        _COLLECTING: {
+            _BARRIER: (_COLLECTING, _WAITING),
+            _ANNOUNCEMENT: _COLLECTING,
+            _END: (_COLLECTING, _WAITING),
+            _ABORT: _WAITING,
+        },
+        _ALT_WAITING: {
+            _BARRIER: (_ALT_COLLECTING, _UNA_COLLECTING, _ALT_WAITING),
+            _ANNOUNCEMENT: _ALT_WAITING,
+            _TIMEOUT: _UNA_WAITING,
+            _END: _ALT_WAITING,
+            _ABORT: _ALT_WAITING,
+        },
+        _ALT_COLLECTING: {
+            _BARRIER: (_ALT_COLLECTING, _UNA_COLLECTING, _ALT_WAITING),
+            _ANNOUNCEMENT: _ALT_COLLECTING,
+            _TIMEOUT: _UNA_COLLECTING,
+            _END: (_ALT_COLLECTING, _UNA_COLLECTING, _ALT_WAITING),
+            _ABORT: _ALT_WAITING,
+        },
+        _UNA_WAITING: {
+            _BARRIER: (_UNA_COLLECTING, _UNA_WAITING, _ALT_WAITING),
+            _ANNOUNCEMENT: _UNA_WAITING,
+            _TIMEOUT: _UNA_WAITING,
+            _END: _UNA_WAITING,
+            _ABORT: (_UNA_WAITING, _ALT_WAITING),
+        },
+        _UNA_COLLECTING: {
+            _BARRIER: (_UNA_COLLECTING, _UNA_WAITING, _ALT_WAITING),
+            _ANNOUNCEMENT: _UNA_COLLECTING,
+            _TIMEOUT: _UNA_COLLECTING,
+            _END: (_UNA_COLLECTING, _UNA_WAITING, _ALT_WAITING),
+            _ABORT: (_UNA_WAITING, _ALT_WAITING),
+        },
     },
-    _COLLECTING: {
-        _BARRIER: (_COLLECTING, _WAITING),
-        _ANNOUNCEMENT: (_COLLECTING,),
-        _END: (_COLLECTING, _WAITING),
-        _ABORT: (_WAITING,),
-    },
-    _ALT_WAITING: {
-        _BARRIER: (_ALT_COLLECTING, _UNA_COLLECTING, _ALT_WAITING),
-        _ANNOUNCEMENT: (_ALT_WAITING,),
-        _TIMEOUT: (_UNA_WAITING,),
-        _END: (_ALT_WAITING,),
-        _ABORT: (_ALT_WAITING,),
-    },
-    _ALT_COLLECTING: {
-        _BARRIER: (_ALT_COLLECTING, _UNA_COLLECTING, _ALT_WAITING),
-        _ANNOUNCEMENT: (_ALT_COLLECTING,),
-        _TIMEOUT: (_UNA_COLLECTING,),
-        _END: (_ALT_COLLECTING, _UNA_COLLECTING, _ALT_WAITING),
-        _ABORT: (_ALT_WAITING,),
-    },
-    _UNA_WAITING: {
-        _BARRIER: (_UNA_COLLECTING, _UNA_WAITING, _ALT_WAITING),
-        _ANNOUNCEMENT: (_UNA_WAITING,),
-        _TIMEOUT: (_UNA_WAITING,),
-        _END: (_UNA_WAITING,),
-        _ABORT: (_UNA_WAITING, _ALT_WAITING),
-    },
-    _UNA_COLLECTING: {
-        _BARRIER: (_UNA_COLLECTING, _UNA_WAITING, _ALT_WAITING),
-        _ANNOUNCEMENT: (_UNA_COLLECTING,),
-        _TIMEOUT: (_UNA_COLLECTING,),
-        _END: (_UNA_COLLECTING, _UNA_WAITING, _ALT_WAITING),
-        _ABORT: (_UNA_WAITING, _ALT_WAITING),
-    },
-}
-"""By state and event, the states that may follow."""
+)
+"""Where there is a choice, the state makes it and the handler holds it against the table."""

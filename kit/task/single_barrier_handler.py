@@ -293,8 +293,7 @@ class SingleCheckpointBarrierHandler(CheckpointBarrierHandler):
         return True
 
     def _become(self, event: BarrierEvent, state: BarrierHandlerState) -> None:
-        if type(state) not in TRANSITIONS[type(self.state)].get(event, ()):
-            raise ProtocolError(f"{self.state!r} cannot become {state!r} when {event.value}")
+        TRANSITIONS.check("the barrier handler", type(self.state), type(state), event)
         self.state = state
 
     def _abort(self, checkpoint_id: int, reason: CheckpointFailureReason, detail: str) -> None:

@@ -29,12 +29,14 @@ Follows Flink's `StreamTask`, `SourceOperatorStreamTask`, `OneInputStreamTask` a
 from __future__ import annotations
 
 import traceback
+from typing import Any
 
 import pyarrow as pa
 
 from kit.channel.channel_state_writer import ChannelStateWriter
 from kit.graph.execution_graph import ExecutionGraph
 from kit.operators.source_operator import SourceOperator
+from kit.operators.spec import UserFunctionError
 from kit.protocol.commands import (
     CancelTimer,
     CommitEffects,
@@ -76,7 +78,6 @@ from kit.protocol.messages import (
     ChannelStateFailed,
     ChannelStateWritten,
     DeployTask,
-    InitializationMetrics,
     NotifyCheckpointAborted,
     NotifyCheckpointComplete,
     OperatorEventToTask,
@@ -87,7 +88,7 @@ from kit.protocol.messages import (
 from kit.protocol.notes import NoteKind
 from kit.protocol.reasons import CheckpointException, CheckpointFailureReason
 from kit.protocol.snapshots import Effect, RestoredPart
-from kit.protocol.tasks import ExecutionState
+from kit.protocol.tasks import TRANSITIONS, ExecutionState, TaskStep
 from kit.protocol.words import Machine, ProtocolError, Word, handles
 from kit.state.operator_state import TaskStateSnapshot
 from kit.task.barrier_handlers import create_barrier_handler
@@ -188,8 +189,8 @@ class StreamTask(Machine):
 
     @handles(DeployTask)
     def _deploy(self, message: DeployTask) -> None:
-        self._step_to(ExecutionState.DEPLOYING)
-        self._step_to(ExecutionState.INITIALIZING)
+        self._step(TaskStep.DEPLOY)
+        self._step(TaskStep.INITIALIZE)
         self._initialization = InitializationMetricsBuilder(self.at)
         for channel in self.inputs:
             channel.credits_granted = self._settings.channel_credits
@@ -233,7 +234,7 @@ class StreamTask(Machine):
         self._fail(RuntimeError(event.error))
 
     def _run(self) -> None:
-        self._become(ExecutionState.RUNNING)
+        self._become(TaskStep.RUN)
         if self._source is not None:
             self._source.wake()
         if self._deployed_as_finished and not self.inputs.channels:
@@ -243,9 +244,9 @@ class StreamTask(Machine):
     def _cancel(self, message: CancelTask) -> None:
         if self.state.is_terminal:
             return
-        self._become(ExecutionState.CANCELING)
+        self._become(TaskStep.CANCEL)
         self._close()
-        self._become(ExecutionState.CANCELED)
+        self._become(TaskStep.LET_GO)
 
     def _close(self) -> Exception | None:
         """Let go of everything, each part also when another one fails in that; returns the first failure."""
@@ -264,35 +265,27 @@ class StreamTask(Machine):
         failure = self._close()
         if failure is not None:
             error.add_note(f"While the task was closed: {type(failure).__name__}: {failure}")
-        self._step_to(ExecutionState.FAILED)
+        told = "".join(traceback.format_exception(error))
+        self._become(TaskStep.FAIL, traceback=told, recoverable=recoverable)
+
+    def _step(self, step: TaskStep) -> None:
+        self.state = TRANSITIONS.follow(self.name, self.state, step)
+
+    def _become(self, step: TaskStep, **failure: Any) -> None:
+        """Take a step, and tell the JobMaster; the first time also what the beginning took, if only to fail."""
+        self._step(step)
+        began, self._initialization = self._initialization, None
+        took = None if began is None else began.build(self.at, completed=self.state is ExecutionState.RUNNING)
         self.emit(
             TaskStateChanged(
                 task=self.name,
                 attempt=self.attempt,
                 state=self.state,
                 error=self.error,
-                traceback="".join(traceback.format_exception(error)),
-                recoverable=recoverable,
-                initialization=self._take_initialization(),
+                initialization=took,
+                **failure,
             )
         )
-
-    def _become(self, state: ExecutionState) -> None:
-        self._step_to(state)
-        began = self._take_initialization()
-        self.emit(
-            TaskStateChanged(task=self.name, attempt=self.attempt, state=state, error=self.error, initialization=began)
-        )
-
-    def _take_initialization(self) -> InitializationMetrics | None:
-        """What the beginning took, once: when the task runs, or cannot."""
-        began, self._initialization = self._initialization, None
-        return None if began is None else began.build(self.at, completed=self.state is ExecutionState.RUNNING)
-
-    def _step_to(self, state: ExecutionState) -> None:
-        if not self.state.may_become(state):
-            raise ProtocolError(f"{self.name} is {self.state.name} and cannot become {state.name}")
-        self.state = state
 
     # --- records --------------------------------------------------------------------------------------------------
 
@@ -364,7 +357,9 @@ class StreamTask(Machine):
 
     @handles(SplitReadFailed)
     def _split_read_failed(self, event: SplitReadFailed) -> None:
-        self._fail(RuntimeError(event.error), recoverable=event.recoverable)
+        error = RuntimeError(event.error) if event.raised is None else UserFunctionError(event.error)
+        error.__cause__ = event.raised
+        self._fail(error, recoverable=event.recoverable)
 
     @handles(OperatorEventToTask)
     def _operator_event(self, message: OperatorEventToTask) -> None:
@@ -570,7 +565,7 @@ class StreamTask(Machine):
             self._fail(failure)
             return
         self.broadcast(EndOfPartition())
-        self._become(ExecutionState.FINISHED)
+        self._become(TaskStep.FINISH)
 
     @property
     def _may_leave(self) -> bool:

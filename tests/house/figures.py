@@ -12,13 +12,17 @@ from typing import Any
 
 from kit.coordinator import checkpoint_state
 from kit.job import status
+from kit.protocol import tasks
 from kit.protocol.transitions import Transitions
+from kit.task import barrier_states
 from tests.house.files import ROOT
 
 PAGE = ROOT / "docs" / "state-machines.md"
 TABLES: Mapping[str, Transitions[Any]] = {
     "A job": status.PHASES,
     "A checkpoint": checkpoint_state.TRANSITIONS,
+    "A task": tasks.TRANSITIONS,
+    "A barrier handler that aligns, overtakes, or does one after the other": barrier_states.TRANSITIONS,
 }
 """What the page shows, by the heading it goes under."""
 INTRODUCTION = """# State machines

@@ -117,8 +117,8 @@ def test_the_life_of_an_attempt_leads_to_an_end_from_everywhere() -> None:
     ends = {state for state in ExecutionState if state.is_terminal}
     assert {state.name for state in ends} == {"FINISHED", "CANCELED", "FAILED"}
     for state in ExecutionState:
-        assert state.is_terminal or ExecutionState.FAILED in TRANSITIONS[state]
-        assert not state.may_become(state)
+        assert state.is_terminal or ExecutionState.FAILED in TRANSITIONS.targets(state)
+        assert not TRANSITIONS.allows(state, state)
 
 
 def test_task_names_are_taken_apart_at_the_last_slash() -> None:

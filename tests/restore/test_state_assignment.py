@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import re
 from typing import Any
 
@@ -230,30 +229,6 @@ def test_a_configured_maximum_parallelism_must_be_the_recorded_one() -> None:
 def test_the_parallelism_must_not_exceed_the_recorded_maximum() -> None:
     with pytest.raises(MaxParallelismError, match=r"maximum parallelism \(4\) of the restored state is lower"):
         assign_one(keyed_state(FIRST, 2, 4), 5)
-
-
-def test_the_collector_is_left_as_it_was() -> None:
-    state = keyed_state(FIRST, 2)
-    assign_one(state, 3)
-    assert gc.isenabled()
-    gc.disable()
-    try:
-        assign_one(state, 3)
-        assert not gc.isenabled()
-    finally:
-        gc.enable()
-
-
-def test_what_a_host_keeps_from_the_collector_stays_kept() -> None:
-    gc.freeze()
-    try:
-        kept = gc.get_freeze_count()
-        assign_one(keyed_state(FIRST, 2), 3)
-        assert gc.get_freeze_count() == kept
-    finally:
-        gc.unfreeze()
-    assign_one(keyed_state(FIRST, 2), 3)
-    assert gc.get_freeze_count() == 0
 
 
 # --- what the errors say ----------------------------------------------------------------------------------------------

@@ -138,7 +138,7 @@ def test_no_command_is_answered_by_what_it_does_not_declare(tmp_path: Path, run:
     assert ("SubmitChannelState" in answered) is (unaligned and run is in_the_lab)
 
 
-ARRIVES = {Duty.SEND_ELEMENT: {"ElementReceived"}, Duty.GRANT_CREDITS: {"CreditReceived"}, Duty.WORK: set[str]()}
+ARRIVES = {Duty.SEND_ELEMENT: {"ElementReceived"}, Duty.GRANT_CREDITS: {"CreditReceived"}}
 """What is no answer, but what the command brings about elsewhere; a message arrives as itself."""
 
 

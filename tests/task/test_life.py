@@ -63,7 +63,7 @@ def test_state_that_cannot_be_read_fails_the_task() -> None:
 @pytest.mark.flink("StreamTaskTest.testRestorePerformedOnlyOnce")
 def test_a_task_is_deployed_and_restored_once() -> None:
     task = TaskHarness(fan_in(1), restore=RESTORE)
-    with pytest.raises(ProtocolError, match="sums/0 is INITIALIZING and cannot become DEPLOYING"):
+    with pytest.raises(ProtocolError, match="sums/0 is INITIALIZING and cannot take 'it is deployed'; all"):
         task.to_task(DeployTask, restore=None)
     task.give(StateRead(parts=()))
     task.emitted.clear()

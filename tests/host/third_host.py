@@ -1,0 +1,190 @@
+"""A third host, written from `docs/WRITING-A-HOST.md`: one process, one queue, a clock that goes on with each step.
+
+Everything that is handed over lies in one queue, so everything keeps its order; work is done between the tasks' turns.
+`fail_next` makes the next command of a type fail as if the disk were full, `kill` loses a slot.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+from kit.channel.slot_channel_state import SlotChannelState
+from kit.coordinator.master_hooks import MasterHooks
+from kit.graph.execution_graph import ExecutionGraph
+from kit.graph.job_graph import JobGraph
+from kit.host.job_files import JobFiles
+from kit.host.memory import MemoryFiles
+from kit.host.output import MemoryOutput
+from kit.host.storage import CheckpointStorage
+from kit.host.stores import MemoryStore
+from kit.host.task_files import TaskFiles
+from kit.job.job_master import JobMaster
+from kit.job.status import JobStatus
+from kit.protocol import commands, events, messages
+from kit.protocol.duties import Command, Duty, by_command, refused
+from kit.protocol.trace import Trace
+from kit.protocol.vocabulary import COMMANDS
+from kit.protocol.words import Machine, Word
+from kit.task.stream_task import StreamTask
+from kit.task.unknown_task import answer_for_unknown_task
+
+
+class ThirdHost:
+    """One job; files and output are given, so that another host can go on with them."""
+
+    def __init__(self, job: JobGraph, files: MemoryFiles, output: MemoryOutput) -> None:
+        storage = CheckpointStorage("/checkpoints", job.job_id, None, 0, files.filesystem)
+        self.job, self.master, self.trace = job, JobMaster(job), Trace()
+        self.for_job = JobFiles(job, storage, MasterHooks(), MemoryStore(), output)
+        self.for_tasks = TaskFiles(job, storage, output)
+        self.status, self.answers, self.now = JobStatus.CREATED, {}, 0
+        self.tasks: dict[str, StreamTask] = {}
+        self.slots: dict[int, SlotChannelState] = {}
+        self.queue: deque[tuple[Machine, Word, str]] = deque()
+        self.work: deque[tuple[Machine, Command, str]] = deque()
+        self.timers: dict[tuple[Machine, str], tuple[int, str]] = {}
+        self.fail_next: set[type[Command]] = set()
+
+    # --- handing over ---------------------------------------------------------------------------------------------
+
+    def tell(self, event: Word) -> None:
+        """The user asks for something."""
+        self.queue.append((self.master, event, ""))
+
+    def kill(self, slot: int) -> None:
+        """A worker dies."""
+        self.tasks = {name: task for name, task in self.tasks.items() if task.subtask != slot}
+        del self.slots[slot]
+        self.tell(events.SlotLost(epoch=self.master.epoch, slot=slot, error="it was killed"))
+
+    def run(self, until: Callable[[], bool] = lambda: False) -> None:
+        """Go on until something has come about, or the job is over and its work done."""
+        while not until() and (not self.status.is_terminal or self.queue or self.work):
+            self.now += 1
+            self.step()
+
+    def step(self) -> None:
+        """One timer, event, turn of a task or piece of work."""
+        due = [key for key, (due_ms, _) in self.timers.items() if due_ms <= self.now]
+        turn = next((task for task in self.tasks.values() if task.available), None)
+        if due:
+            machine, timer = due[0]
+            self.hand(machine, events.TimerFired(timer=timer), self.timers.pop(due[0])[1])
+        elif self.queue:
+            self.hand(*self.queue.popleft())
+        elif self.work and (turn is None or self.now % 4 == 0):
+            self.carry_out(*self.work.popleft())
+        elif turn is not None:
+            self.hand(turn, events.ProcessInput(), "")
+
+    def is_there(self, machine: Machine) -> bool:
+        """Whether a machine is of this epoch, and its worker alive."""
+        return any(machine is each for each in (self.master, *self.tasks.values(), *self.slots.values()))
+
+    def hand(self, machine: Machine, event: Word, cause: str) -> None:
+        """Hand over an event, and carry the commands out in order."""
+        if not self.is_there(machine) or (isinstance(event, events.ElementReceived) and machine.state.is_terminal):
+            return
+        given = machine.handle(event, self.now, cause)
+        self.trace.record(machine, event, given)
+        for number, command in enumerate(given, 1):
+            how = HOW.get(type(command))
+            if how is None:
+                raise refused(machine, command)
+            how(self, machine, command, f"{machine.event_id}.{number}")
+
+    # --- duties ---------------------------------------------------------------------------------------------------
+
+    def observe(self, machine: Machine, command: Command, cause: str) -> None:
+        """The trace has it."""
+
+    def set_timer(self, machine: Machine, command: commands.ScheduleTimer, cause: str) -> None:
+        self.timers[machine, command.timer] = command.due_ms, cause
+
+    def cancel_timer(self, machine: Machine, command: commands.CancelTimer, cause: str) -> None:
+        self.timers.pop((machine, command.timer), None)
+
+    def tell_task(self, machine: Machine, message: messages.TaskMessage, cause: str) -> None:
+        task = self.tasks.get(message.task)
+        answer = answer_for_unknown_task(message, task, self.job.job_id)
+        if answer is not None:
+            self.queue.append((self.master, answer, cause))
+        elif task is not None:
+            self.queue.append((task, message, cause))
+
+    def tell_job(self, machine: Machine, message: messages.JobMessage, cause: str) -> None:
+        self.queue.append((self.master, message, cause))
+
+    def send(self, machine: Machine, command: commands.SendElement, cause: str) -> None:
+        receiver = self.tasks.get(self.graph.channels[command.channel].target_task)
+        if receiver is not None:
+            event = events.ElementReceived(channel=command.channel, element=command.element)
+            self.queue.append((receiver, event, cause))
+
+    def grant(self, machine: Machine, command: commands.GrantCredit, cause: str) -> None:
+        sender = self.tasks.get(self.graph.channels[command.channel].source_task)
+        if sender is not None:
+            event = events.CreditReceived(channel=command.channel, credits=command.credits)
+            self.queue.append((sender, event, cause))
+
+    def hand_over(self, machine: Machine, message: messages.SlotMessage, cause: str) -> None:
+        task = self.tasks[message.task]
+        to_slot = isinstance(message, messages.SubmitChannelState | messages.OutputDataDecided)
+        self.queue.append((self.slots[task.subtask] if to_slot else task, message, cause))
+
+    def carry_out(self, machine: Machine, command: Command, cause: str) -> None:
+        if type(command) in self.fail_next:
+            self.fail_next.remove(type(command))
+            answer = command.failed(OSError("the disk is full"))
+        elif self.is_there(machine):
+            answer = (self.for_job if machine is self.master else self.for_tasks).carry_out(command)
+        else:
+            return
+        if answer is not None:
+            self.queue.append((machine, answer, cause))
+
+    def begin(self, machine: Machine, command: Command, cause: str) -> None:
+        self.work.append((machine, command, cause))
+
+    def stop_work(self, machine: Machine, command: Any, cause: str) -> None:
+        self.work = deque(each for each in self.work if each[0] is not machine or not command.stops(each[1]))
+
+    def start_epoch(self, machine: Machine, command: commands.StartEpoch, cause: str) -> None:
+        self.graph = ExecutionGraph(self.job, command.parallelism, command.max_parallelism)
+        self.tasks = {task.task: StreamTask(self.graph, task.task, command.epoch) for task in self.graph.tasks}
+        slots = {task.subtask for task in self.tasks.values()}
+        self.slots = {slot: SlotChannelState.of(self.graph, slot, command.epoch) for slot in slots}
+
+    def stop_epoch(self, machine: Machine, command: commands.StopEpoch, cause: str) -> None:
+        self.tasks, self.slots = {}, {}
+        self.queue.append((self.master, events.EpochEnded(epoch=command.epoch), cause))
+
+    def answer_user(self, machine: Machine, command: commands.CompleteRequest, cause: str) -> None:
+        self.answers[command.request_id] = command.path or command.error
+
+    def show_status(self, machine: Machine, command: commands.JobStatusChanged, cause: str) -> None:
+        self.status = JobStatus[command.status]
+
+    DUTIES: ClassVar[dict[Duty, Callable[[Any, Machine, Any, str], None]]] = {
+        Duty.OBSERVE: observe,
+        Duty.SET_TIMER: set_timer,
+        Duty.CANCEL_TIMER: cancel_timer,
+        Duty.TELL_TASK: tell_task,
+        Duty.TELL_JOB: tell_job,
+        Duty.SEND_ELEMENT: send,
+        Duty.GRANT_CREDITS: grant,
+        Duty.HAND_OVER: hand_over,
+        Duty.READ_ROWS: carry_out,
+        Duty.WORK: begin,
+        Duty.CLEAN_UP: begin,
+        Duty.STOP_WORK: stop_work,
+        Duty.START_EPOCH: start_epoch,
+        Duty.STOP_EPOCH: stop_epoch,
+        Duty.ANSWER_USER: answer_user,
+        Duty.SHOW_STATUS: show_status,
+    }
+
+
+HOW = by_command(ThirdHost.DUTIES, COMMANDS)
