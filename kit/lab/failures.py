@@ -24,7 +24,7 @@ from types import TracebackType
 
 from kit.graph.job_graph import JobGraph
 from kit.graph.settings import FixedDelay, JobSettings, NoRestart
-from kit.lab.errors import LabError, said
+from kit.lab.errors import LabError, LabJobFailedError, said
 from kit.lab.world import World
 from kit.operators.spec import UserFunctionError
 from kit.protocol.trace import TraceRecord
@@ -128,7 +128,7 @@ def job_failed(world: World, position: int) -> LabError:
         _attempts(world),
         way_out,
     )
-    return _caused(LabError(text), world, failure)
+    return _caused(LabJobFailedError(text), world, failure)
 
 
 def job_repeats(world: World, failure: Failure) -> LabError:

@@ -20,9 +20,10 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
 from dataclasses import replace
 from html import escape
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, overload
 from uuid import uuid4
 
 import pandas as pd
@@ -33,6 +34,7 @@ from kit.draw.redistribution import restores_table
 from kit.draw.stage import Stage
 from kit.draw.statistics import CheckpointStatistics
 from kit.graph.job_graph import JobGraph
+from kit.host.job_failed import JobFailedError
 from kit.host.output import begin_new_output, check_new_output
 from kit.operators.spec import shorten
 from kit.protocol.commands import CompleteRequest
@@ -41,7 +43,7 @@ from kit.protocol.properties import RecoveryClaimMode
 from kit.protocol.trace import Trace
 from kit.protocol.words import Word
 from kit.spark.console import in_notebook, say, waiting
-from kit.spark.driver import DriverSettings, JobDriver, JobFailedError
+from kit.spark.driver import DriverSettings, JobDriver
 from kit.spark.edge import (
     SparkOutput,
     check_writable,
@@ -65,6 +67,10 @@ CLOSE_S = 30.0
 AT_ONCE_S = 1.0
 """Whoever has no time to wait for the workers to leave gives them so long."""
 SUBMIT_EVERY_S = 0.05
+
+
+Target = str | os.PathLike[str] | None
+"""A directory for a savepoint, None for the configured one."""
 
 
 class SparkJob:
@@ -122,6 +128,8 @@ class SparkJob:
             hooks=hooks,
             settings=settings,
         )
+        self._asked: dict[int, Future[CompleteRequest]] = {}
+        """The requests whose answers nobody has waited for, by number."""
         self._uses_spark = launch is None
         self._started = self._entered = False
         self._not_started = ""
@@ -320,16 +328,37 @@ class SparkJob:
 
     # --- requests -------------------------------------------------------------------------------------------------
 
-    def trigger_checkpoint(self, *, full: bool = False) -> str:
-        """Take a checkpoint now; returns its path. Raises JobFailedError with the reason when there is none."""
-        return self._ask(lambda number: RequestCheckpoint(request_id=number, full=full))
+    @overload
+    def trigger_checkpoint(self, *, full: bool = False, wait: Literal[True] = True) -> str: ...
 
-    def savepoint(self, target: str | os.PathLike[str] | None = None) -> str:
+    @overload
+    def trigger_checkpoint(self, *, full: bool = False, wait: Literal[False]) -> int: ...
+
+    def trigger_checkpoint(self, *, full: bool = False, wait: bool = True) -> str | int:
+        """Take a checkpoint now; returns its path. Raises JobFailedError with the reason when there is none.
+
+        With `wait=False` the request is only made, here and in the two below: its number is returned, for `answer`.
+        """
+        return self._ask(lambda number: RequestCheckpoint(request_id=number, full=full), wait=wait)
+
+    @overload
+    def savepoint(self, target: Target = None, *, wait: Literal[True] = True) -> str: ...
+
+    @overload
+    def savepoint(self, target: Target = None, *, wait: Literal[False]) -> int: ...
+
+    def savepoint(self, target: Target = None, *, wait: bool = True) -> str | int:
         """Take a savepoint below `target` (or the configured directory); returns its path."""
         path = None if target is None else os.fspath(target)
-        return self._ask(lambda number: RequestSavepoint(request_id=number, target=path))
+        return self._ask(lambda number: RequestSavepoint(request_id=number, target=path), wait=wait)
 
-    def stop(self, target: str | os.PathLike[str] | None = None, *, drain: bool = False) -> str:
+    @overload
+    def stop(self, target: Target = None, *, drain: bool = False, wait: Literal[True] = True) -> str: ...
+
+    @overload
+    def stop(self, target: Target = None, *, drain: bool = False, wait: Literal[False]) -> int: ...
+
+    def stop(self, target: Target = None, *, drain: bool = False, wait: bool = True) -> str | int:
         """Stop the job with a savepoint below `target`; returns its path once the job has ended.
 
         `drain` first sends event time to its end, so that all windows fire. Raises JobFailedError: there is no
@@ -337,23 +366,31 @@ class SparkJob:
         """
         path = None if target is None else os.fspath(target)
         try:
-            answer = self._ask(lambda number: RequestStop(request_id=number, target=path, drain=drain))
+            answer = self._ask(lambda number: RequestStop(request_id=number, target=path, drain=drain), wait=wait)
         except JobFailedError:
             if self._driver.master.ending_as is not None:  # it failed with its savepoint standing, or was cancelled
                 self._driver.wait()
             raise
-        self.wait()
+        if wait:
+            self.wait()
         return answer
 
-    def _ask(self, make: Callable[[int], Word]) -> str:
+    def answer(self, request: int) -> str | None:
+        """Where the snapshot of a request is, or None as long as it is not done; JobFailedError when it failed."""
+        asked = self._asked.get(request)
+        return None if asked is None or not asked.done() else _path(asked)
+
+    def _ask(self, make: Callable[[int], Word], *, wait: bool) -> str | int:
         if not self._started:
             raise RuntimeError(f"job {self.job.name} has not been started: call start()")
         with waiting(self._waited_for):
             self._driver.running.wait()
-        answer: CompleteRequest = self._driver.ask(make).result()
-        if answer.error:
-            raise JobFailedError(answer.error)
-        return str(answer.path)
+        answer = self._driver.ask(make)
+        if wait:
+            return _path(answer)
+        number = len(self._asked) + 1
+        self._asked[number] = answer
+        return number
 
     # --- looking --------------------------------------------------------------------------------------------------
 
@@ -443,6 +480,13 @@ class SparkJob:
         others = [] if self.ended or not self._started else [job for job in started() if job is not self]
         note = f"<p>{escape(_also(others))}</p>" if others else ""
         return replace(Progress.of(self._driver), error=self.error).html() + note
+
+
+def _path(asked: Future[CompleteRequest]) -> str:
+    answer = asked.result()
+    if answer.error:
+        raise JobFailedError(answer.error)
+    return str(answer.path)
 
 
 def _also(jobs: Sequence[StartedJob]) -> str:
