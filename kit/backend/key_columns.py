@@ -25,7 +25,7 @@ _CANONICAL_NAN = {8: 0x7FF8000000000000, 4: 0x7FC00000}
 
 
 def is_direct(arrow_type: pa.DataType) -> bool:
-    """Whether values of this type are kept in a numpy array: numbers, bools and times. As a key each is its own code."""
+    """Whether values of this type are kept in a numpy array: numbers, bools, times. As a key each is its own code."""
     return (
         pa.types.is_integer(arrow_type)
         or pa.types.is_boolean(arrow_type)
