@@ -1,4 +1,4 @@
-"""The lab: run a job one step at a time, look, go back, try another way.
+"""The lab: run a job one step at a time, look, go back, try another path.
 
     lab = Lab(env)
     lab.run_until(checkpoint=1)      # until checkpoint 1 is complete
@@ -96,7 +96,7 @@ class Lab:
     "first".
 
     A job whose environment was given no `restart` is restarted ten times at most, a second after each failure, if it
-    takes periodic checkpoints, and not at all otherwise; Flink goes on for ever.
+    takes periodic checkpoints, and not at all otherwise; Flink goes on forever.
 
     Raises LabError for what cannot be run, a `restore_path` that leads nowhere among it.
     """
@@ -178,7 +178,7 @@ class Lab:
 
     @property
     def finished(self) -> bool:
-        """Whether the job has come to its end."""
+        """Whether the job has ended."""
         return self.master.status.is_terminal
 
     @property
@@ -207,11 +207,11 @@ class Lab:
         return self._world.edge.output.read(path)
 
     def checkpoints(self) -> pd.DataFrame:
-        """One row a checkpoint: id, kind, status, trigger time, duration, size, acknowledgements."""
+        """One row per checkpoint: id, kind, status, trigger time, duration, size, acknowledgements."""
         return self.master.checkpoints.statistics.to_pandas()
 
     def restores(self) -> pd.DataFrame:
-        """What each restore gave to whom: one row an epoch, task, operator and kind of state."""
+        """What each restore gave to whom: one row per epoch, task, operator and kind of state."""
         return restores_table(self.trace)
 
     @property

@@ -79,7 +79,7 @@ class DriverSettings:
     abandon_ms: int = 15_000
     """and given up, fenced by the epoch, after this time."""
     trace_records: int = 1_000_000
-    """The trace keeps about so many records, the newest."""
+    """The trace keeps about this many records, the newest."""
     wire: WireSettings = field(default_factory=WireSettings)
 
 

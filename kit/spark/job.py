@@ -78,7 +78,7 @@ class SparkJob:
 
     `restore_path` begins from a savepoint or retained checkpoint; `allow_non_restored_state` lets state be left behind
     that no operator wants; `claim_mode` says whose the snapshot is from now on: NO_CLAIM (the user's; the first
-    checkpoint is a full one), CLAIM (the job's, which deletes it when newer ones stand) or LEGACY.
+    checkpoint is a full one), CLAIM (the job's, which deletes it when newer ones are complete) or LEGACY.
 
     With `recover` the job goes on where a driver that died left it: its settings must name a durable store
     (`CheckpointConfig(store=...)`), and nobody else may run it at the same time. Without a checkpoint directory in its
@@ -427,7 +427,7 @@ class SparkJob:
             return [Stage.of(shape) for shape in self._driver.trace.stages]
 
     def checkpoints(self) -> pd.DataFrame:
-        """One row a checkpoint: id, kind, status, trigger time, duration, size, acknowledgements."""
+        """One row per checkpoint: id, kind, status, trigger time, duration, size, acknowledgements."""
         with self._driver.lock:
             return self._driver.master.checkpoints.statistics.to_pandas()
 
@@ -439,7 +439,7 @@ class SparkJob:
             return CheckpointStatistics(snapshot, self._driver.master.job, self._driver.trace[:])
 
     def restores(self) -> pd.DataFrame:
-        """What each restore gave to whom: one row an epoch, task, operator and kind of state."""
+        """What each restore gave to whom: one row per epoch, task, operator and kind of state."""
         return restores_table(self.trace)
 
     def output(self, sink: str = "") -> pd.DataFrame:

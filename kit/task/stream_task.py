@@ -4,14 +4,14 @@ A task is a mailbox. The host delivers messages, elements and answers one at a t
 gives the task its turn with `ProcessInput` whenever `available` says that there is something to do. One turn takes
 one element from an input channel, or asks the source for one batch.
 
-The way of a barrier through this file: `TriggerTaskCheckpoint` (a source) or a `CheckpointBarrier` in an input
+A barrier's path through this file: `TriggerTaskCheckpoint` (a source) or a `CheckpointBarrier` in an input
 channel (any other task, by way of the barrier handler) -> `_perform_checkpoint` ->
 `SubtaskCheckpointCoordinator.checkpoint_state` -> barrier to every output, `WriteSnapshot` to the host ->
 `SnapshotWritten` -> `AcknowledgeCheckpoint` to the JobMaster -> `NotifyCheckpointComplete` back.
 
 The end of a task: when all inputs have ended their data (or the source has), the operators finish and `EndOfData`
 goes on; the task then stays until a checkpoint that began after that completes, so that what it holds back is
-published, and only then sends `EndOfPartition` and is FINISHED. Stop-with-savepoint takes the same way, with the
+published, and only then sends `EndOfPartition` and is FINISHED. Stop-with-savepoint takes the same path, with the
 savepoint as that last checkpoint.
 
 With `checkpoints_after_tasks_finish` operators are closed all at once, as in 2.x, where no message is taken meanwhile.
@@ -313,19 +313,16 @@ class StreamTask(Machine):
             self._end_data(drain=True)
 
     def process_batch(self, batch: pa.RecordBatch, input_index: int) -> None:
-        """Records for the head of the chain."""
         self.chain.process_batch(batch, input_index)
         self._timer.arm()
 
     def advance_event_time(self, timestamp_ms: int) -> None:
-        """No earlier record will come on any input."""
         if self._deployed_as_finished:
             self.outputs.broadcast(Watermark(timestamp_ms))
         else:
             self.chain.process_watermark(timestamp_ms)
 
     def announce_idleness(self, idle: bool) -> None:
-        """All inputs have become idle, or one is active again."""
         if self._deployed_as_finished:
             self.outputs.broadcast(WatermarkStatus(idle))
         else:
@@ -456,7 +453,7 @@ class StreamTask(Machine):
         self.emit(ScheduleTimer(timer=ALIGNMENT_TIMEOUT, due_ms=due_ms))
 
     def cancel_alignment_timeout(self) -> None:
-        """It does not wait any more."""
+        """It no longer waits."""
         self.emit(CancelTimer(timer=ALIGNMENT_TIMEOUT))
 
     def note_barrier(self, kind: NoteKind, checkpoint_id: int, **data: object) -> None:
@@ -479,7 +476,7 @@ class StreamTask(Machine):
         self._notify_complete(message.checkpoint_id)
 
     def _notify_complete(self, checkpoint_id: int) -> None:
-        """Once for each checkpoint, and for none older than the last one, be that the one restored."""
+        """Once for each checkpoint, and for none older than the last one, even if that is the one restored."""
         if checkpoint_id <= self._last_notified_id:
             return
         self._last_notified_id = checkpoint_id
@@ -521,13 +518,12 @@ class StreamTask(Machine):
     # --- the end --------------------------------------------------------------------------------------------------
 
     def end_input(self, drain: bool) -> None:
-        """All inputs have ended their data."""
         self._end_data(drain=drain)
 
     def _end_data(self, *, drain: bool) -> None:
         """All input has been processed, or a stop-with-savepoint ends it here.
 
-        Flink: `endData`; with `drain` event time comes to its end (`advanceToEndOfEventTime`, in 1.11 for a
+        Flink: `endData`; with `drain` event time ends (`advanceToEndOfEventTime`, in 1.11 for a
         `advanceToEndOfTime` in the options).
         """
         if self._operators_finished:

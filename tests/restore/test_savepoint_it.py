@@ -336,7 +336,9 @@ def test_a_stop_that_fails_after_its_savepoint_fails_the_job_which_goes_on_from_
 
     lab = probed(hook, interval_ms=interval_ms)
     failing.append(lab)
-    with pytest.raises(LabError, match=r"the savepoint stands at /savepoints/.*, but the job did not stop with it"):
+    with pytest.raises(
+        LabError, match=r"the savepoint is complete at /savepoints/.*, but the job did not stop with it"
+    ):
         stop(lab, drain=drain)
     failing.clear()
     assert (lab.master.status, lab.master.epoch) == (JobStatus.FAILED, 1)
