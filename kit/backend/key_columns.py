@@ -46,7 +46,7 @@ def is_text_or_bytes(arrow_type: pa.DataType) -> bool:
 
 
 def is_fixed_bytes(arrow_type: pa.DataType) -> bool:
-    """Whether keys of this type are so many bytes each: decimals, and bytes of a fixed size."""
+    """Whether keys of this type are this many bytes each: decimals, and bytes of a fixed size."""
     return pa.types.is_decimal(arrow_type) or pa.types.is_fixed_size_binary(arrow_type)
 
 

@@ -317,7 +317,7 @@ def _mix_words(hashes: Hashes, data: npt.NDArray[np.uint8], starts: Rows, length
 
 
 def _with_room(array: npt.NDArray[Any], size: int) -> npt.NDArray[Any]:
-    """The array, or a larger copy of it with room for so many elements."""
+    """The array, or a larger copy of it with room for this many elements."""
     if size <= len(array):
         return array
     longer = np.zeros(max(size, 2 * len(array), 16), array.dtype)

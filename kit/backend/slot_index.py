@@ -131,7 +131,7 @@ class SlotIndex:
         self._free = np.concatenate((self._free, slots))
 
     def freeze(self, unset: Slots | None = None) -> FrozenIndex:
-        """The slots in use, but for those in `unset`, and their codes, safe from later changes."""
+        """The slots in use, except for those in `unset`, and their codes, safe from later changes."""
         self._frozen_size = self.size
         unused = self._free if unset is None else np.concatenate((self._free, unset))
         return FrozenIndex(tuple(column[: self.size] for column in self.columns), unused)

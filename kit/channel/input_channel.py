@@ -253,7 +253,7 @@ class InputChannel:
     def _forget_barrier(self) -> None:
         self._last_barrier_id = self._last_barrier_number = NONE
 
-    # --- how it stands --------------------------------------------------------------------------------------------
+    # --- where it stands --------------------------------------------------------------------------------------------
 
     @property
     def queue(self) -> list[Element]:
@@ -288,7 +288,7 @@ class InputChannel:
         waiting = any(item.element is self._closed_by for item in self._queue)
         barrier = isinstance(self._closed_by, CheckpointBarrier)
         assert self.has_priority == (self._queue.priority_count > 0), f"{self!r} has priority or has not"
-        assert not barrier or self.blocked or waiting, f"{self!r} is closed for ever"
+        assert not barrier or self.blocked or waiting, f"{self!r} is closed forever"
         assert self._closed_by is not None or not self._held, f"{self!r} holds elements back for no reason"
 
     def __repr__(self) -> str:

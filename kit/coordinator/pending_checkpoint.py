@@ -34,7 +34,7 @@ class TaskAcknowledgeResult(Enum):
     UNKNOWN = "UNKNOWN"
     """Nobody asked this task, or this attempt of it."""
     DISCARDED = "DISCARDED"
-    """The checkpoint has come to its end already."""
+    """The checkpoint has ended already."""
 
 
 class PendingCheckpoint:
@@ -87,7 +87,7 @@ class PendingCheckpoint:
 
     @property
     def is_disposed(self) -> bool:
-        """Whether it has come to its end, or is being stored: nothing is acknowledged any more."""
+        """Whether it has ended, or is being stored: nothing is acknowledged any more."""
         return self.state.is_disposed
 
     @property
@@ -204,7 +204,7 @@ class PendingCheckpoint:
         )
 
     def complete(self, job_id: str, metadata: CheckpointMetadata, path: str, at_ms: int) -> CompletedCheckpoint:
-        """Its metadata stands at `path`: what it becomes, if the store takes it."""
+        """Its metadata is written at `path`: what it becomes, if the store takes it."""
         assert self.location is not None
         self.step(CheckpointEvent.WRITTEN)
         return CompletedCheckpoint(

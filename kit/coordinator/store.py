@@ -55,7 +55,7 @@ class CompletedCheckpointStore:
 
     @property
     def latest(self) -> CompletedCheckpoint | None:
-        """The one a restore begins with.
+        """The one that a restore begins with.
 
         Flink: `getLatestCheckpoint`. Up to 1.13 `isPreferCheckpointForRecovery` can make it pass savepoints over; since
         then, and here, the newest counts.

@@ -196,8 +196,8 @@ class Moment:
         return tuple(checkpoint for checkpoint in self.checkpoints.values() if checkpoint.status == PENDING)
 
     def to_pandas(self) -> pd.DataFrame:
-        """One row a task: task, state, attempt, checkpoint (the newest it met, Int64) and its phase there, restored and
-        published (checkpoint ids, Int64), error.
+        """One row per task: task, state, attempt, checkpoint (the newest it met, Int64) and its phase there, restored
+        and published (checkpoint ids, Int64), error.
         """
         rows = [
             (name, now.state, now.attempt, *(now.checkpoint or (None, "")), now.restored, now.published, now.error)

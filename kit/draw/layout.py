@@ -168,7 +168,7 @@ def _pitch(lanes: int) -> float:
 
 
 def _ranks(stage: Stage) -> dict[str, int]:
-    """Each vertex as far right as its longest way from a source."""
+    """Each vertex as far right as its longest path from a source."""
     edges = {(_vertex_of_place(c.source), _vertex_of_place(c.target)) for c in stage.channels}
     ranks = {vertex.name: 0 for vertex in stage.vertices}
     for _ in stage.vertices:

@@ -57,7 +57,7 @@ def restores_of(run: Any) -> tuple[RestoreMoment, ...]:
 
 
 def restores_table(trace: Trace) -> pd.DataFrame:
-    """What each restore gave to whom: one row an epoch, task, operator and kind of state."""
+    """What each restore gave to whom: one row per epoch, task, operator and kind of state."""
     rows = [
         {"epoch": record.data["epoch"], "checkpoint_id": record.checkpoint_id, **row}
         for record in trace

@@ -54,6 +54,7 @@ from kit.protocol.events import (
     StartFailed,
     StateDiscarded,
 )
+from kit.protocol.reasons import told
 from kit.protocol.stored import RecoveredCheckpoint, StoredCheckpoint
 from kit.protocol.words import Word
 from kit.state.file_names import checkpoint_of
@@ -86,8 +87,8 @@ class JobFiles:
         assert isinstance(spec, SourceSpec)
         try:
             splits = spec.source.splits_for(self._job.vertex_of(command.operator_id).parallelism)
-        except (OSError, ValueError) as error:
-            return StartFailed(error=f"source {spec.name!r}: {error}")
+        except Exception as error:
+            return StartFailed(error=f"source {spec.name!r}: {told(error)}")
         return SplitsEnumerated(operator_id=command.operator_id, splits=tuple(splits))
 
     def _resolve(self, command: ResolveSnapshot) -> Word:

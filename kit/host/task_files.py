@@ -9,6 +9,7 @@ A snapshot is all or nothing: when one of its parts cannot be written, those tha
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any, ClassVar
 
 from kit.channel.channel_state_reader import INPUT_CHANNEL, RESULT_SUBPARTITION, UPSTREAM_OUTPUT_BUFFER
@@ -36,7 +37,6 @@ from kit.protocol.events import (
     EffectsCommitted,
     SnapshotWritten,
     SplitRead,
-    SplitReadFailed,
     StateRead,
     StateReadFailed,
 )
@@ -90,10 +90,9 @@ class TaskFiles:
         split_id = str(command.split["id"])
         try:
             read = self._reader(command.operator_id).read(command.split, command.position, command.max_rows)
-        except (OSError, ValueError) as error:
-            name = self._job.operator(command.operator_id).name
-            recoverable = not isinstance(error, ValueError)
-            return SplitReadFailed(split_id=split_id, error=f"source {name!r}: {error}", recoverable=recoverable)
+        except Exception as error:
+            failed = command.failed(error)
+            return replace(failed, error=f"source {self._job.operator(command.operator_id).name!r}: {failed.error}")
         return SplitRead(split_id=split_id, batch=read.batch, position=read.position, finished=read.finished)
 
     def _reader(self, operator_id: str) -> SplitReader:

@@ -109,7 +109,6 @@ class JobMaster(Machine):
 
     @property
     def ending_as(self) -> JobStatus | None:
-        """How the job has ended, or will once its workers have left; None while it may go on."""
         return self.phase.ending_as
 
     # --- from phase to phase --------------------------------------------------------------------------------------
@@ -362,13 +361,11 @@ class JobMaster(Machine):
             )
 
     def send_operator_event(self, vertex: str, operator_id: str, subtask: int, attempt: int, payload: Payload) -> None:
-        """Send an event to a subtask, unless its attempt is over."""
         if self._is_of_this_epoch(attempt):
             task = task_name(vertex, subtask)
             self.emit(OperatorEventToTask(task=task, attempt=attempt, operator_id=operator_id, payload=payload))
 
     def coordinator_snapshot_taken(self, checkpoint_id: int, operator_id: str, state: bytes | None) -> None:
-        """A coordinator gave its part of a checkpoint."""
         self.checkpoints.on_coordinator_snapshot(checkpoint_id, operator_id, state)
 
     def coordinator_snapshot_failed(self, checkpoint_id: int, operator_id: str, error: str) -> None:
@@ -376,7 +373,7 @@ class JobMaster(Machine):
         self.checkpoints.on_coordinator_snapshot_failed(checkpoint_id, operator_id, error)
 
     def set_is_processing_backlog(self, operator_id: str, is_processing: bool) -> None:
-        """A source works off a backlog, or has done so."""
+        """A source works through a backlog, or has done so."""
         self.checkpoints.set_is_processing_backlog(operator_id, is_processing)
 
     def coordinator_failed(self, error: str) -> None:
@@ -566,11 +563,9 @@ class JobMaster(Machine):
     # --- what the checkpoint coordinator asks of its job (CoordinatorContext) -------------------------------------
 
     def execution_state(self, task: str) -> ExecutionState:
-        """Where the current attempt of a task stands."""
         return self.tasks.state_of(task)
 
     def fail_job(self, error: str, checkpoint_id: int | None) -> None:
-        """Too many checkpoints failed, or a stop-with-savepoint did: the job fails once the event is dealt with."""
         self.coordinator_failed(error)
 
     def fail_job_due_to_task_failure(self, error: str, task: str) -> None:

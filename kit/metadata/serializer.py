@@ -69,7 +69,7 @@ class CheckpointMetadata:
         return sum(operator.checkpointed_size for operator in self.operator_states)
 
     def files(self) -> tuple[str, ...]:
-        """The path of every file referred to, each once, in the order they first come up."""
+        """The path of every file referred to, each once, in the order in which they first appear."""
         return tuple(dict.fromkeys(path for operator in self.operator_states for path in operator.files()))
 
     def __repr__(self) -> str:

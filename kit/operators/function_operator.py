@@ -246,7 +246,6 @@ class KeyedFunctionOperator(FunctionOperator):
         return self.timers.next_processing_time_ms()
 
     def turn_to(self, key: Any, context: Any) -> None:
-        """Let state and timers be those of a key."""
         self.context.keyed_state.set_current_key(key)
         context.current_key = key
 

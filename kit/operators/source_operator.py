@@ -5,7 +5,7 @@ rows to `on_split_read`, which emits them. Splits are read one at a time, in asc
 operator asks its coordinator. Its state, one entry for each split it holds with the position in it, is dealt out anew
 on a rescale.
 
-A limit on rows a second is kept by processing time alone: a batch is due when the batches before it have used up
+A limit on rows per second is kept by processing time alone: a batch is due when the batches before it have used up
 their time, counted from the first read; a reader that falls more than a second behind does not make up for it.
 
 Follows Flink's `SourceOperator` and `SourceReaderBase`.

@@ -79,7 +79,7 @@ class CheckpointsRecovered(Word):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OrphansRemoved(Word):
-    """Answer to `RemoveOrphans`: they are gone, but for those that `error` tells of."""
+    """Answer to `RemoveOrphans`: they are gone, except for those that `error` tells of."""
 
     error: str = ""
 
@@ -188,7 +188,7 @@ class MasterHooksRestored(Word):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetadataWritten(Word):
-    """Answer to `WriteMetadata`: `_metadata` stands, `size_bytes` long, at `path`."""
+    """Answer to `WriteMetadata`: `_metadata` is written, `size_bytes` long, at `path`."""
 
     checkpoint_id: int
     path: str
@@ -329,11 +329,14 @@ class SplitRead(Word):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SplitReadFailed(Word):
-    """Answer to `ReadSplit`: the input could not be read, or (then not `recoverable`) does not parse."""
+    """Answer to `ReadSplit`: the input could not be read, or (then not `recoverable`) does not parse. What the source
+    `raised` is there when nobody foresaw it, so that its author sees where that was.
+    """
 
     split_id: str
     error: str
     recoverable: bool = True
+    raised: Exception | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -214,6 +214,6 @@ def _two_handles_of_one_stream(subtask: int, handles: Handles) -> RepartitionErr
     twice = next(stream for stream in streams if streams.count(stream) > 1)
     return RepartitionError(
         None,
-        f"Found two operator state handles of subtask {subtask} in one stream, {twice!r}, expected one a stream; "
+        f"Found two operator state handles of subtask {subtask} in one stream, {twice!r}, expected one per stream; "
         "the checkpoint can be restored at another parallelism.",
     )

@@ -90,7 +90,7 @@ class MergedInputChannelStateHandle(SizedStateObject, DelegatingStateObject):
     delegate: StreamStateHandle
 
     def unmerge(self) -> tuple[InputChannelStateHandle, ...]:
-        """One handle a channel, in order."""
+        """One handle per channel, in order."""
         return tuple(
             InputChannelStateHandle(self.subtask_index, part.info, part.offsets, part.size, self.delegate)
             for part in self.contents
@@ -113,7 +113,7 @@ class MergedResultSubpartitionStateHandle(SizedStateObject, DelegatingStateObjec
     delegate: StreamStateHandle
 
     def unmerge(self) -> tuple[ResultSubpartitionStateHandle, ...]:
-        """One handle a subpartition, in order."""
+        """One handle per subpartition, in order."""
         return tuple(
             ResultSubpartitionStateHandle(self.subtask_index, part.info, part.offsets, part.size, self.delegate)
             for part in self.contents

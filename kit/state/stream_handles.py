@@ -22,7 +22,7 @@ class StateObject:
         raise NotImplementedError
 
     def files(self) -> Iterator[str]:
-        """The path of every file the state lies in, in order; a file may come up more than once."""
+        """The path of every file the state lies in, in order; a file may appear more than once."""
         raise NotImplementedError
 
     def __repr__(self) -> str:

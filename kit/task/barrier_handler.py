@@ -110,7 +110,7 @@ class CheckpointBarrierHandler(ABC):
     def close(self) -> None:
         """The task leaves: nothing is waited for any more."""
 
-    # --- how it stands --------------------------------------------------------------------------------------------
+    # --- where it stands --------------------------------------------------------------------------------------------
 
     @property
     @abstractmethod

@@ -37,6 +37,7 @@ import pyarrow as pa
 from kit.channel.channel_state_writer import ChannelStateWriter
 from kit.graph.execution_graph import ExecutionGraph
 from kit.operators.source_operator import SourceOperator
+from kit.operators.spec import UserFunctionError
 from kit.protocol.commands import (
     CancelTimer,
     CommitEffects,
@@ -313,19 +314,16 @@ class StreamTask(Machine):
             self._end_data(drain=True)
 
     def process_batch(self, batch: pa.RecordBatch, input_index: int) -> None:
-        """Records for the head of the chain."""
         self.chain.process_batch(batch, input_index)
         self._timer.arm()
 
     def advance_event_time(self, timestamp_ms: int) -> None:
-        """No earlier record will come on any input."""
         if self._deployed_as_finished:
             self.outputs.broadcast(Watermark(timestamp_ms))
         else:
             self.chain.process_watermark(timestamp_ms)
 
     def announce_idleness(self, idle: bool) -> None:
-        """All inputs have become idle, or one is active again."""
         if self._deployed_as_finished:
             self.outputs.broadcast(WatermarkStatus(idle))
         else:
@@ -360,7 +358,9 @@ class StreamTask(Machine):
 
     @handles(SplitReadFailed)
     def _split_read_failed(self, event: SplitReadFailed) -> None:
-        self._fail(RuntimeError(event.error), recoverable=event.recoverable)
+        error = RuntimeError(event.error) if event.raised is None else UserFunctionError(event.error)
+        error.__cause__ = event.raised
+        self._fail(error, recoverable=event.recoverable)
 
     @handles(OperatorEventToTask)
     def _operator_event(self, message: OperatorEventToTask) -> None:
@@ -441,7 +441,7 @@ class StreamTask(Machine):
         self._notify_complete(message.checkpoint_id)
 
     def _notify_complete(self, checkpoint_id: int) -> None:
-        """Once for each checkpoint, and for none older than the last one, be that the one restored."""
+        """Once for each checkpoint, and for none older than the last one, even if that is the one restored."""
         if checkpoint_id <= self._last_notified_id:
             return
         self._last_notified_id = checkpoint_id
@@ -516,13 +516,12 @@ class StreamTask(Machine):
     # --- the end --------------------------------------------------------------------------------------------------
 
     def end_input(self, drain: bool) -> None:
-        """All inputs have ended their data."""
         self._end_data(drain=drain)
 
     def _end_data(self, *, drain: bool) -> None:
         """All input has been processed, or a stop-with-savepoint ends it here.
 
-        Flink: `endData`; with `drain` event time comes to its end (`advanceToEndOfEventTime`, in 1.11 for a
+        Flink: `endData`; with `drain` event time ends (`advanceToEndOfEventTime`, in 1.11 for a
         `advanceToEndOfTime` in the options).
         """
         if self._operators_finished:

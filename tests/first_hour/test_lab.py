@@ -18,6 +18,7 @@ from kit import (
     CollectSink,
     ExponentialDelay,
     FixedDelay,
+    GeneratorSource,
     Lab,
     NoRestart,
     StreamEnvironment,
@@ -28,6 +29,7 @@ from kit.lab import LabError, LabWarning
 from kit.lab import lab as lab_module
 from kit.lab.failures import LAB_ATTEMPTS, REPEATS
 from kit.lab.record_kinds import record_kinds
+from kit.operators import ReadResult, Split
 
 ROWS = [{"letter": "abc"[n % 3], "n": n} for n in range(40)]
 OUT = pa.schema([("n", pa.int64())])
@@ -86,6 +88,30 @@ def test_a_function_that_always_raises_stops_the_run_and_says_what_failed(way: s
     assert isinstance(cause, KeyError)
     assert cause.__traceback__ is not None
     assert cause.__traceback__.tb_frame.f_code.co_name == "wrong_column"
+
+
+class CutOff(GeneratorSource):
+    """A source of the user's whose feed ends in an error that nobody foresaw."""
+
+    def read_split(self, split: Split, position: int, max_rows: int) -> ReadResult:
+        if position > 20:
+            raise ZeroDivisionError("the feed is cut")
+        return super().read_split(split, position, max_rows)
+
+
+def test_a_source_that_raises_stops_the_run_and_says_where() -> None:
+    env = StreamEnvironment("feed", checkpoint=CheckpointConfig(interval_ms=50))
+    env.from_source(CutOff(100, 10, splits=2, batch_rows=10), uid="rows").sink_to(CollectSink("out"), uid="out")
+    with pytest.raises(LabError) as caught:
+        Lab(env).run()
+    text = message(caught)
+    assert "job 'feed' fails in the same way" in text
+    assert "source 'rows': ZeroDivisionError: the feed is cut" in text
+    assert 'in read_split: raise ZeroDivisionError("the feed is cut")' in text
+    cause = caught.value.__cause__
+    assert isinstance(cause, ZeroDivisionError)
+    assert cause.__traceback__ is not None
+    assert cause.__traceback__.tb_frame.f_code.co_name == "read_split"
 
 
 def test_to_go_on_all_the_same_is_to_run_again_until_the_lab_gives_up() -> None:
@@ -384,11 +410,11 @@ def test_a_trace_is_a_table_of_its_ends() -> None:
 
 def test_a_step_is_a_line_and_a_table_of_its_records() -> None:
     lab = Lab(readme())
-    assert repr(lab.step(0)) == "step 2: EnumerateSplits for job"
-    cancelled = lab.cancel()
-    assert repr(cancelled) == "step 3: RequestCancel"
-    assert "RequestCancel" in cancelled._repr_html_()
-    assert len(cancelled.to_pandas()) == len(cancelled.records)
+    step = lab.step(0)
+    assert repr(step) == "step 2: EnumerateSplits for job"
+    assert "SplitsEnumerated" in step._repr_html_()
+    assert len(step.to_pandas()) == len(step.records)
+    assert lab.cancel() == lab.status == "CANCELLING"
 
 
 def test_restores_are_a_table_as_on_spark() -> None:

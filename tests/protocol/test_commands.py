@@ -108,6 +108,8 @@ def test_input_that_does_not_parse_is_not_read_again() -> None:
     command = ReadSplit(operator_id="a", split={"id": "x"}, position=0, max_rows=1)
     assert command.failed(ValueError("no")) == SplitReadFailed(split_id="x", error="no", recoverable=False)
     assert command.failed(OSError("no")) == SplitReadFailed(split_id="x", error="no")
+    raised = KeyError("k")
+    assert command.failed(raised) == SplitReadFailed(split_id="x", error="KeyError: 'k'", raised=raised)
 
 
 def test_where_nobody_waits_nothing_is_answered() -> None:
