@@ -40,7 +40,7 @@ class Drafts:
     def add(self, spec: OperatorSpec, *inputs: tuple[Origin, ...]) -> Transformation:
         """Add an operator of any kind; `inputs` has, for each of its inputs, where the records come from.
 
-        Raises GraphError, and changes nothing, when it would depend on what is not there any more.
+        Raises GraphError, and changes nothing, when it would depend on what is no longer there.
         """
         cell = current_cell()
         void = [each for each in self._there if each.cell is not None and each.cell.is_before(cell)]

@@ -186,7 +186,7 @@ class RawStateOutputs:
 
 
 class RawStateStream(io.RawIOBase):
-    """A binary file to read from, which begins with one part and goes on to the end of the file that it lies in."""
+    """A binary file to read from, which begins with one part and goes on to the end of the file that it is in."""
 
     def __init__(self, data: Any, offset: int) -> None:
         self._data = memoryview(data).cast("B")[offset:]

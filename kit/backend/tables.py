@@ -138,6 +138,11 @@ class StateTable:
         """Take over what a descriptor of the table's kind and type says besides."""
 
     @property
+    def default(self) -> Any:
+        """What is read where there is no entry."""
+        return None
+
+    @property
     def added_type(self) -> pa.DataType:
         """The type of what `add` takes."""
         return self.stored_type

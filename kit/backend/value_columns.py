@@ -1,9 +1,9 @@
 """Value columns: what a state holds, one entry per slot.
 
-Numbers, bools and times lie in a numpy array, decimals in one a limb; a struct has a column a field; everything else is
-a Python list of values, lists or dicts. `freeze` gives a snapshot its own view: of arrays it keeps what is overwritten
-from then on (`kit.backend.frozen_array`), Python lists are copied without their elements, and a list or dict state is
-copied when it is next changed (copy on write).
+Numbers, bools and times are kept in a numpy array, decimals in one per limb; a struct has one column per field;
+everything else is a Python list of values, lists or dicts. `freeze` gives a snapshot its own view: of arrays it keeps
+what is overwritten from then on (`kit.backend.frozen_array`), Python lists are copied without their elements, and a
+list or dict state is copied when it is next changed (copy on write).
 """
 
 from __future__ import annotations

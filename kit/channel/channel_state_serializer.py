@@ -1,4 +1,4 @@
-"""How in-flight data lies in a file, and how one element becomes bytes.
+"""How in-flight data is laid out in a file, and how one element becomes bytes.
 
     file    = version: int 0, then chunks
     chunk   = length: int, then this many bytes: zero or more elements

@@ -58,7 +58,7 @@ class PeriodicTrigger:
             self._schedule(self._context.at + self._config.interval_ms)
 
     def stop(self) -> None:
-        """There is no trigger any more."""
+        """Unset the trigger."""
         self.is_scheduling = False
         if self._due_ms is not None:
             self._due_ms = None

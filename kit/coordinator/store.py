@@ -44,7 +44,7 @@ class CompletedCheckpointStore:
     registry: SharedStateRegistry[StreamStateHandle] = field(default_factory=SharedStateRegistry)
     checkpoints: list[CompletedCheckpoint] = field(default_factory=list)
     subsumed: list[CompletedCheckpoint] = field(default_factory=list)
-    """No longer retained, but not deleted yet: something still in use lies in them."""
+    """No longer retained, but not deleted yet: something still in use is in them."""
     stopped_with: int | None = None
     """The savepoint to stop with, which a durable store remembers until the job has ended; it is not retained here."""
     is_open: bool = True

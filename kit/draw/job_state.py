@@ -52,7 +52,7 @@ class Item:
 
 @dataclass(frozen=True, slots=True)
 class ChannelMoment:
-    """What lies in a channel, oldest first, and whether its receiver may read it.
+    """What is in a channel, oldest first, and whether its receiver may read it.
 
     `sender` and `receiver` are tasks, known once the trace told of them.
 

@@ -1,4 +1,4 @@
-"""What is under way in the lab, and so what may happen next: kept up to date as it changes, never looked for.
+"""What is under way in the lab, and so what may happen next: kept up to date as it changes, never searched for.
 
 Messages between one task and the JobMaster keep their order, and so do the elements of a channel; timers are due or
 not yet; a read or write that was asked for may end at any time; a task whose turn it may be has its number here. Each

@@ -13,7 +13,7 @@ from kit.lab.world import World
 
 AFTER_S = 1.0
 LOOK_EVERY = 128
-"""So many steps lie between two looks at the clock."""
+"""The clock is read once in this many steps."""
 
 
 class Progress:

@@ -84,7 +84,7 @@ def read_metadata(
 ) -> tuple[CheckpointMetadata, MetadataVersion]:
     """The content of a `_metadata` file and the layout it is in.
 
-    `base` is the directory the file lies in, which relative paths start from. `layout` is for those who know which
+    `base` is the directory the file is in, which relative paths start from. `layout` is for those who know which
     Flink wrote a file of version 3. Raises `MetadataError` for anything that is not a whole, sound file of version 2
     to 6.
     """

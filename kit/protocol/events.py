@@ -290,7 +290,7 @@ class StateReadFailed(Word):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ElementReceived(Word):
-    """The channel with this number delivered its next element; it lies in the input queue from now on."""
+    """The channel with this number delivered its next element; it is in the input queue from now on."""
 
     channel: int
     element: Element
@@ -383,7 +383,7 @@ class EffectsFailed(Word):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChannelStateFileWritten(Word):
-    """Answer to `WriteChannelStateFile`: the bytes lie behind `handle`; `offsets` as encoded."""
+    """Answer to `WriteChannelStateFile`: `handle` refers to the bytes; `offsets` as encoded."""
 
     checkpoint_id: int
     file_name: str

@@ -82,7 +82,7 @@ class ResultSubpartitionStateHandle(SizedStateObject, DelegatingStateObject):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class MergedInputChannelStateHandle(SizedStateObject, DelegatingStateObject):
-    """All input channels of a subtask that lie in one stream. Source: `MergedInputChannelStateHandle`, since 2.1."""
+    """All input channels of a subtask that are in one stream. Source: `MergedInputChannelStateHandle`, since 2.1."""
 
     subtask_index: int
     contents: tuple[ChannelStateContent[InputChannelInfo], ...]
@@ -102,7 +102,7 @@ class MergedInputChannelStateHandle(SizedStateObject, DelegatingStateObject):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class MergedResultSubpartitionStateHandle(SizedStateObject, DelegatingStateObject):
-    """All result subpartitions of a subtask that lie in one stream.
+    """All result subpartitions of a subtask that are in one stream.
 
     Source: `MergedResultSubpartitionStateHandle`, since 2.1.
     """

@@ -506,7 +506,7 @@ class StreamTask(Machine):
         self.emit(ScheduleTimer(timer=ALIGNMENT_TIMEOUT, due_ms=due_ms))
 
     def cancel_alignment_timeout(self) -> None:
-        """It does not wait any more."""
+        """It no longer waits."""
         self.emit(CancelTimer(timer=ALIGNMENT_TIMEOUT))
 
     def note_barrier(self, kind: NoteKind, checkpoint_id: int, **data: object) -> None:
