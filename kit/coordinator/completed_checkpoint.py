@@ -1,4 +1,4 @@
-"""A checkpoint that is complete: all acked, its metadata written. Nothing in it changes any more.
+"""A checkpoint that is complete: all acked, its metadata written. Nothing in it changes from then on.
 
 Follows Flink's `CompletedCheckpoint`.
 """

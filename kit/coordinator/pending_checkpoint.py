@@ -1,8 +1,8 @@
 """A checkpoint under way: who has acked, who has not, and the state collected so far.
 
 It is fully acknowledged when every task, operator coordinator and master hook has. Then it is finalized into a
-`CompletedCheckpoint`; or it is aborted, and what it collected is discarded. Either way it is disposed: nothing is
-acknowledged any more. Its steps are those of the table in `kit.coordinator.checkpoint_state`.
+`CompletedCheckpoint`; or it is aborted, and what it collected is discarded. Either way it is disposed: nothing more is
+acknowledged. Its steps are those of the table in `kit.coordinator.checkpoint_state`.
 
 Follows Flink's `PendingCheckpoint`. An ack costs the same however many tasks there are.
 """

@@ -1,7 +1,7 @@
 """The timer behind periodic checkpoints, and the two intervals it may go by.
 
 While any source reports that it works through a backlog, `interval_during_backlog_ms` holds instead of `interval_ms`.
-The trigger that is set when a backlog begins stays as it is; those after it keep the longer distance. When the backlog
+The trigger that is set when a backlog begins stays as it is; those after it keep the longer interval. When the backlog
 is over the next one comes an interval later, or sooner where it was set so. With "never" for the interval nothing is
 triggered during a backlog.
 

@@ -5,7 +5,7 @@ coordinators and the restart strategy, and decides when tasks are deployed, when
 on from. Each deployment of all tasks is an *epoch*, counted from 1; the epoch is the attempt number of its tasks, and
 whatever an earlier epoch still says is dropped here.
 
-Its life is a row of phases (`kit.job.status`). After each event it goes on as far as its phase lets it:
+Its life is a sequence of phases (`kit.job.status`). After each event it goes on as far as its phase lets it:
 
     STARTING      waits for splits and for what to begin from (`kit.job.starting`), then restores
     RESTORING     assigns the latest checkpoint's state, waits for the master hooks, then deploys

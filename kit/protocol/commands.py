@@ -47,8 +47,8 @@ class CancelTimer(Command):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Note(Command):
-    """Nothing to do: something happened inside the machine that a reader of the trace will want to know. `data` is
-    JSON-like.
+    """Nothing to do: something happened inside the machine that a reader of the trace will want to know about. `data`
+    is JSON-like.
     """
 
     kind: NoteKind
