@@ -1,4 +1,4 @@
-"""Keyed state by the type of its keys: how many rows a second find their entry, against keys that are numbers.
+"""Keyed state by the type of its keys: how many rows per second find their entry, against keys that are numbers.
 
     python -m benchmarks keys
     python -m benchmarks.keys --keys 1000000
@@ -40,7 +40,7 @@ COLUMNS: dict[pa.DataType, Callable[[np.ndarray], pa.Array]] = {
 
 
 def in_batches(key_type: pa.DataType, keys: int, *, stay: bool) -> float:
-    """Million rows a second."""
+    """Million rows per second."""
     table = _backend(key_type).table(TOTALS)
     draw = np.random.default_rng(0)
     columns = [COLUMNS[key_type](draw.integers(0, keys, BATCH_ROWS)) for _ in range(BATCHES)]

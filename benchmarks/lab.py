@@ -1,11 +1,12 @@
-"""The README's job in the lab, at ever larger parallelism: how many steps a second, and how long until something shows.
+"""The README's job in the lab, at ever larger parallelism: how many steps per second, and how long until something
+shows.
 
     python -m benchmarks lab
     python -m benchmarks.lab --parallelism 2 8 --profile
 
 Each row is a lab made anew and run to its end: steps and seconds to the first completed checkpoint and to the end,
-steps a second, the same on the processor (which a busy machine changes less), and how long what a notebook shows of the
-end takes. A step must not cost more as the job grows: the last column is what one costs at this parallelism, as a
+steps per second, the same on the processor (which a busy machine changes less), and how long what a notebook shows of
+the end takes. A step must not cost more as the job grows: the last column is what one costs at this parallelism, as a
 multiple of one in the first row.
 """
 

@@ -82,7 +82,7 @@ class Task:
         self._table.reduce(self._table.slots(keys), {"total": values})
 
     def work(self, go_on: Callable[[float], bool]) -> tuple[float, float]:
-        """Fold batches in as long as `go_on` (of the seconds gone by); million rows a second, and the longest batch."""
+        """Fold batches in as long as `go_on` (of the seconds gone by); million rows per second, longest batch."""
         rows, longest_s = 0, 0.0
         begin = before = time.perf_counter()
         while go_on(before - begin):

@@ -63,7 +63,7 @@ def is_end_of_input(record: TraceRecord) -> bool:
 
 
 def run(spark: object, source: GeneratorSource) -> tuple[float, int]:
-    """Million rows a second, and checkpoints completed, of one run. AssertionError when the result is wrong."""
+    """Million rows per second, and checkpoints completed, of one run. AssertionError when the result is wrong."""
     with tempfile.TemporaryDirectory() as directory, SparkJob(keyed_sum(source, directory), spark) as job:
         job.start()
         job.wait()

@@ -1,4 +1,4 @@
-"""Speed of the data plane between two processes: million rows a second, and the time of a round trip.
+"""Speed of the data plane between two processes: million rows per second, and the time of a round trip.
 
     python -m benchmarks.wire
 
@@ -51,7 +51,7 @@ def receive(pipe: Connection, secret: bytes, directory: str | None, compression:
 
 
 def send_rows(plane: DataPlane, inbox: queue.SimpleQueue[Any], batch: pa.RecordBatch) -> float:
-    """Million rows a second from the first send to the receiver's count."""
+    """Million rows per second from the first send to the receiver's count."""
     count = min(ROWS // batch.num_rows, MAX_BATCHES)
     credits = CREDITS
     start = time.perf_counter()

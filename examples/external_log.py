@@ -3,7 +3,7 @@
     python -m examples.external_log            in the lab, where a worker is killed on the way
     python -m examples.external_log --spark    the same job on Spark
 
-Some things that belong to a job's checkpoints lie outside of it: the position in an external log, a reader group of
+Some things that belong to a job's checkpoints are outside of it: the position in an external log, a reader group of
 another system, an entry in a catalogue. A master hook is called when a checkpoint begins, and gives a value that is
 stored with it; after a failure it is given that value back. Here the log is a file of lines. Each checkpoint adds
 one, and the position behind that line is the hook's state: when the job goes back to a checkpoint, whatever came after

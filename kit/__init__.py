@@ -71,11 +71,13 @@ from kit.protocol.properties import RetentionPolicy
 if TYPE_CHECKING:
     from kit.coordinator import MasterHook
     from kit.glossary import where
+    from kit.host.job_failed import JobFailedError
     from kit.lab import Lab
     from kit.protocol.trace import Trace
     from kit.spark import SparkJob, create_session, running
 
 _LAZY = {
+    "JobFailedError": "kit.host.job_failed",
     "Lab": "kit.lab",
     "MasterHook": "kit.coordinator",
     "SparkJob": "kit.spark",
@@ -135,6 +137,7 @@ __all__ = [
     "FunctionInitializationContext",
     "FunctionSnapshotContext",
     "GeneratorSource",
+    "JobFailedError",
     "KeyedBatchFunction",
     "KeyedBroadcastContext",
     "KeyedBroadcastProcessFunction",

@@ -351,7 +351,7 @@ class KeyedStream(DataStream):
         return self._then(KeyedBatchProcess((self.as_input(),), function, returned, name="process_batches"))
 
     def interval_join(self, other: KeyedStream) -> IntervalJoined[OperatorStream]:
-        """Pairs of records with one key whose event times lie within some distance; `between` says which.
+        """Pairs of records with one key whose event times are within some distance; `between` says which.
 
         `orders.key_by("id").interval_join(payments.key_by("order")).between(0, 60_000).join()`
         """

@@ -12,7 +12,7 @@ from kit.operators.spec import column_list
 
 
 def operators_table(operators: Iterable[Transformation]) -> pd.DataFrame:
-    """One row an operator: name, kind, uid, parallelism, inputs (with how records find their subtask), columns."""
+    """One row per operator: name, kind, uid, parallelism, inputs (with how records find their subtask), columns."""
     columns = ["operator", "kind", "uid", "parallelism", "inputs", "columns"]
     return pd.DataFrame([_row(each) for each in operators], columns=columns)
 
@@ -40,7 +40,7 @@ def facts_of(operator: Transformation) -> dict[str, Any]:
         "operator": f"{operator.label} ({kind_of(operator)})",
         "uid": operator.uid or "none: its state is lost if the job changes",
         "parallelism": operator.parallelism,
-        "hangs on": " and ".join(hangs_on(origins) for origins in operator.inputs),
+        "depends on": " and ".join(hangs_on(origins) for origins in operator.inputs),
     }
 
 

@@ -1,9 +1,9 @@
 """The operators of an environment, as they are added, named, and made anew.
 
 What a cell of a notebook made is void once the cell is run again (`kit.api.cells`): with its first operator then, all
-that its earlier execution added goes, and what hung on that. So does an operator whose uid a later cell gives to one of
-the same kind on the same input. What went although its own cell was not run again is remembered, for a warning when
-the job is made. In a script nothing is ever replaced. An operator that is refused is not added.
+that its earlier execution added goes, and what depended on that. So does an operator whose uid a later cell gives to
+one of the same kind on the same input. What went although its own cell was not run again is remembered, for a warning
+when the job is made. In a script nothing is ever replaced. An operator that is refused is not added.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Drafts:
         self._refused: list[Transformation] = []
         """Those that could not have the uid they were given: they come back when they are used after all."""
         self._missed: list[Transformation] = []
-        """Those that went since what they hung on was made anew."""
+        """Those that went since what they depended on was made anew."""
 
     def __iter__(self) -> Iterator[Transformation]:
         return iter(self._there)
@@ -40,7 +40,7 @@ class Drafts:
     def add(self, spec: OperatorSpec, *inputs: tuple[Origin, ...]) -> Transformation:
         """Add an operator of any kind; `inputs` has, for each of its inputs, where the records come from.
 
-        Raises GraphError, and changes nothing, when it would hang on what is not there any more.
+        Raises GraphError, and changes nothing, when it would depend on what is no longer there.
         """
         cell = current_cell()
         void = [each for each in self._there if each.cell is not None and each.cell.is_before(cell)]
@@ -80,7 +80,7 @@ class Drafts:
         more = [f"and {len(self._missed) - _MOST_NAMED} more"] if len(self._missed) > _MOST_NAMED else []
         listed = "\n  ".join(named + more)
         warnings.warn(
-            f"what these hung on was made anew, so they are no longer in the job:\n  {listed}\n"
+            f"what these depended on was made anew, so they are no longer in the job:\n  {listed}\n"
             "Run these lines again if they are to be part of it.",
             stacklevel=callers_level(),
         )
@@ -106,7 +106,7 @@ class Drafts:
         if operator not in self._refused:
             made = f", made by {operator.cell}," if operator.cell is not None else ""
             raise GraphError(
-                f"{operator.label!r}{made} is no longer in the job: it, or what it hangs on, was made anew since.\n"
+                f"{operator.label!r}{made} is no longer in the job: it, or what it depends on, was made anew since.\n"
                 "Run the line that made it again first, then this one."
             )
         self._refused.remove(operator)
@@ -136,7 +136,7 @@ def _own_work(operator: Transformation, void: list[Transformation], cell: CellRu
 
 
 def _before(operator: Transformation) -> Iterator[Transformation]:
-    """What an operator hangs on, the nearest first."""
+    """What an operator depends on, the nearest first."""
     for origins in operator.inputs:
         for origin in origins:
             yield origin.transformation

@@ -41,10 +41,10 @@ class StreamEnvironment:
     `parallelism` and `max_parallelism` hold for operators that do not set their own. `job_id` (32 hex digits) is made
     from the name unless given; on Spark, where runs share directories, each run then gets an id of its own. With
     `chaining` False every operator gets a task of its own. Without `restart` a job restarts if it takes periodic
-    checkpoints: for ever, ever more slowly, as in Flink (`default_restart_strategy`); in the lab ten times. For
+    checkpoints: forever, ever more slowly, as in Flink (`default_restart_strategy`); in the lab ten times. For
     `buffer_rows`, `buffer_bytes` and `channel_credits` see `JobSettings`. Raises GraphError and SettingError.
 
-    In a notebook a cell may be run again: what it added before goes then, with what hung on it. Elsewhere each line
+    In a notebook a cell may be run again: what it added before goes then, with what depended on it. Elsewhere each line
     adds to what is there.
     """
 
@@ -92,7 +92,7 @@ class StreamEnvironment:
 
     @property
     def operators(self) -> list[Transformation]:
-        """The operators there are now, each after those that it hangs on."""
+        """The operators there are now, each after those that it depends on."""
         return list(self.drafts)
 
     def from_source(self, source: Source, uid: str | None = None, name: str | None = None) -> OperatorStream:
@@ -123,7 +123,7 @@ class StreamEnvironment:
         return ExecutionGraph(self.job_graph(), parallelism)
 
     def to_pandas(self) -> pd.DataFrame:
-        """One row an operator: operator, kind, uid, parallelism, inputs, columns."""
+        """One row per operator: operator, kind, uid, parallelism, inputs, columns."""
         return operators_table(self.drafts)
 
     def _repr_svg_(self) -> str | None:

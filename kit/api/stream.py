@@ -59,7 +59,7 @@ class Stream:
         return tuple(replace(origin, partitioner=kind, key_columns=key_columns) for origin in self._origins)
 
     def _facts(self) -> dict[str, Any]:
-        return {"hangs on": hangs_on(self._origins), "event time": self._time_column()}
+        return {"depends on": hangs_on(self._origins), "event time": self._time_column()}
 
     def _repr_html_(self) -> str:
         return described_html(type(self).__name__, self._facts(), self.schema)

@@ -1,4 +1,4 @@
-"""Arrow types: as what each travels in a stream and lies in a state, and which cannot.
+"""Arrow types: how each travels in a stream and is stored in a state, and which cannot.
 
 Arrow can send every type, but not pick rows of every one, and a checkpoint holds no dictionaries beside its rows. So a
 column of views or of runs becomes one of plain values where it enters a job (`stream_type`), and a state keeps the

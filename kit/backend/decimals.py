@@ -51,7 +51,7 @@ def java_hash(column: pa.Array) -> npt.NDArray[np.int32]:
     parts = [part.astype(np.int64) for part in limbs(column)]
     negative = parts[-1] < 0
     result = np.zeros(len(column), np.uint32)
-    carry = negative  # minus a number is all its bits the other way round, and one
+    carry = negative  # minus a number is all its bits the other way around, and one
     words = []
     for part in parts:
         magnitude = np.where(negative, ~part, part).view(np.uint64) + carry.astype(np.uint64)

@@ -67,7 +67,7 @@ def fold(
 
 
 def may_overflow(column: NumberColumn, slots: Slots, numbers: npt.NDArray[Any]) -> bool:
-    """Whether a sum of these uint64 might come to 2^64 or more: only then the exact way is worth its price."""
+    """Whether a sum of these uint64 might come to 2^64 or more: only then is the exact sum worth its price."""
     most = int(numbers.max(initial=0)) * len(numbers) + int(column.values[slots].max(initial=0))
     return most >= _UINT64
 

@@ -27,7 +27,7 @@ Slots = npt.NDArray[np.int64]
 COPIED_AT_ONCE = 1 << 16
 """An array with no more elements than this is copied when it is frozen."""
 _COST_OF_ONE = 8
-"""Keeping a single element takes as much memory as so many of a batch."""
+"""Keeping a single element takes as much memory as this many of a batch."""
 
 
 class FrozenArray:

@@ -55,9 +55,9 @@ class KeyGroupOffsets(Protocol):
     """Where the key groups of a file start: what a KeyGroupsStateHandle says."""
 
     @property
-    def key_group_range(self) -> KeyGroupRange: ...  # noqa: D102
+    def key_group_range(self) -> KeyGroupRange: ...
     @property
-    def offsets(self) -> tuple[int, ...]: ...  # noqa: D102
+    def offsets(self) -> tuple[int, ...]: ...
 
 
 class _StoredRows(NamedTuple):

@@ -222,7 +222,7 @@ class InternedCodec(FrozenKeys):
 
 
 def _token(key: Any) -> Hashable:
-    """What single keys are remembered by; None for one that Python compares in another way than we do."""
+    """What single keys are remembered by; None for one that Python compares differently."""
     if type(key) in (str, bytes):
         return key
     if isinstance(key, dict):

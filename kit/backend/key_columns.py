@@ -25,7 +25,7 @@ _CANONICAL_NAN = {8: 0x7FF8000000000000, 4: 0x7FC00000}
 
 
 def is_direct(arrow_type: pa.DataType) -> bool:
-    """Whether values of this type lie in a numpy array: numbers, bools and times. As a key each is its own code."""
+    """Whether values of this type are kept in a numpy array: numbers, bools, times. As a key each is its own code."""
     return (
         pa.types.is_integer(arrow_type)
         or pa.types.is_boolean(arrow_type)
@@ -46,7 +46,7 @@ def is_text_or_bytes(arrow_type: pa.DataType) -> bool:
 
 
 def is_fixed_bytes(arrow_type: pa.DataType) -> bool:
-    """Whether keys of this type are so many bytes each: decimals, and bytes of a fixed size."""
+    """Whether keys of this type are this many bytes each: decimals, and bytes of a fixed size."""
     return pa.types.is_decimal(arrow_type) or pa.types.is_fixed_size_binary(arrow_type)
 
 
@@ -58,7 +58,7 @@ def can_be_key(arrow_type: pa.DataType) -> bool:
 
 
 def storage_dtype(arrow_type: pa.DataType) -> np.dtype[Any]:
-    """As what a direct type lies in memory."""
+    """How a direct type is stored in memory."""
     if pa.types.is_temporal(arrow_type):
         return np.dtype(np.int32 if arrow_type.bit_width == 32 else np.int64)
     return np.dtype(arrow_type.to_pandas_dtype())
@@ -112,7 +112,7 @@ def as_codes(values: npt.NDArray[Any]) -> Codes:
 
 
 def from_codes(codes: Codes, arrow_type: pa.DataType, storage: np.dtype[Any]) -> pa.Array:
-    """Codes as the keys of a direct type, which lies in memory as `storage`."""
+    """Codes as the keys of a direct type, which is stored in memory as `storage`."""
     if storage.kind == "f":
         values: npt.NDArray[Any] = codes.astype(np.int64 if storage.itemsize == 8 else np.int32).view(storage)
     else:

@@ -1,9 +1,9 @@
 """Key stores: keys of one type by row, which are only ever added to, taken, hashed and compared, a batch at a time.
 
-A store has the shape of its type. Numbers lie in an int64 array; strings and bytes one behind the other in one buffer,
-with the offsets beside it, so that Arrow reads them where they are; a struct has a store for each field, and says
-besides which fields are null. A row that was written never changes, and arrays grow by being replaced: a shallow copy
-of a store therefore is a snapshot of it.
+A store has the shape of its type. Numbers are kept in an int64 array; strings and bytes one after the other in one
+buffer, with the offsets beside it, so that Arrow reads them where they are; a struct has a store for each field, and
+says besides which fields are null. A row that was written never changes, and arrays grow by being replaced: a shallow
+copy of a store therefore is a snapshot of it.
 
 Each store first brings a column of keys into the form it works on (`parts`); rows are those of that form.
 """
@@ -317,7 +317,7 @@ def _mix_words(hashes: Hashes, data: npt.NDArray[np.uint8], starts: Rows, length
 
 
 def _with_room(array: npt.NDArray[Any], size: int) -> npt.NDArray[Any]:
-    """The array, or a larger copy of it with room for so many elements."""
+    """The array, or a larger copy of it with room for this many elements."""
     if size <= len(array):
         return array
     longer = np.zeros(max(size, 2 * len(array), 16), array.dtype)

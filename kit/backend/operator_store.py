@@ -33,7 +33,7 @@ class EntryOffsets(Protocol):
     """Where the entries of a file are: what an OperatorStreamStateHandle says."""
 
     @property
-    def state_name_to_partition_offsets(self) -> Mapping[str, StateMetaInfo]: ...  # noqa: D102
+    def state_name_to_partition_offsets(self) -> Mapping[str, StateMetaInfo]: ...
 
 
 class _Typed:

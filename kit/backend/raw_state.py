@@ -173,7 +173,7 @@ class RawStateOutputs:
         return self._operator_output
 
     def take(self) -> tuple[RawStateSnapshot | None, RawStateSnapshot | None]:
-        """What was written as keyed state, and as operator state; the next checkpoint begins anew."""
+        """What was written as keyed state, and as operator state; the next checkpoint starts from scratch."""
         keyed, self._keyed = self._keyed, None
         operator, self._operator_output = self._operator_output, None
         return None if keyed is None else keyed.taken(), None if operator is None else operator.taken()
@@ -186,7 +186,7 @@ class RawStateOutputs:
 
 
 class RawStateStream(io.RawIOBase):
-    """A binary file to read from, which begins with one part and goes on to the end of the file that it lies in."""
+    """A binary file to read from, which begins with one part and goes on to the end of the file that it is in."""
 
     def __init__(self, data: Any, offset: int) -> None:
         self._data = memoryview(data).cast("B")[offset:]

@@ -73,7 +73,7 @@ class ReducingTable(StateTable):
         self.reduce(slots, values)
 
     def reduce(self, slots: Slots, values: Values = None, validity: Values = None) -> None:
-        """Fold a value into each row's entry, rows in order, but for rows that are not valid."""
+        """Fold a value into each row's entry, rows in order, except for rows that are not valid."""
         self.check_slots(slots)
         reduction = self.reduction
         if callable(reduction):

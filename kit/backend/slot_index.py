@@ -1,18 +1,18 @@
 """Slot index: from codes to dense slots, a batch at a time.
 
 A *code* is an int64 that stands for a key, a namespace or a time (`kit.backend.key_codec`). An index maps tuples of
-`width` codes to *slots*: small dense numbers that say where, in plain numpy columns, the state of that tuple lies.
+`width` codes to *slots*: small dense numbers that say where, in plain numpy columns, the state of that tuple is.
 Freed slots are handed out again.
 
 Two ways to find a slot, changed over as the index grows:
 
-* *direct*: `slot_at[code - base]`, while there is one code and the codes lie close together;
+* *direct*: `slot_at[code - base]`, while there is one code and the codes are close together;
 * *hashed*: open addressing with linear probing, every step taken for all unresolved rows of the batch at once. Two new
   rows that meet at one free place both write their claim; whoever is still there on reading back has won, and the other
   looks again. The home of a code is the top bits of a product, so a table twice as large keeps the order of the smaller
   one and is filled front to back.
 
-`freeze` gives a reader the columns without a copy: new slots lie beyond what it sees, and a slot it does see is
+`freeze` gives a reader the columns without a copy: new slots are beyond what it sees, and a slot it does see is
 written again only after the columns were copied.
 """
 
@@ -131,7 +131,7 @@ class SlotIndex:
         self._free = np.concatenate((self._free, slots))
 
     def freeze(self, unset: Slots | None = None) -> FrozenIndex:
-        """The slots in use, but for those in `unset`, and their codes, safe from later changes."""
+        """The slots in use, except for those in `unset`, and their codes, safe from later changes."""
         self._frozen_size = self.size
         unused = self._free if unset is None else np.concatenate((self._free, unset))
         return FrozenIndex(tuple(column[: self.size] for column in self.columns), unused)

@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 Numbers = npt.NDArray[np.int64]
 
-_SPAN_TO_MARK = 64  # so many bytes are written and read while one number is sorted
+_SPAN_TO_MARK = 64  # this many bytes are written and read while one number is sorted
 
 
 def distinct(numbers: Numbers, size: int | None = None) -> Numbers:

@@ -3,9 +3,9 @@
 A table is a `SlotIndex` from (key, namespace) to slots, and a value column by slot.
 Operators that work on batches ask it for the slots of a batch once and then read, write or reduce whole columns:
 
-    slots = table.slots(keys)                       # int64, one a row
+    slots = table.slots(keys)                       # int64, one per row
     table.reduce(slots, {"flights": ones, "delay": delays})
-    totals = table.get(slots)                       # Arrow, one a row
+    totals = table.get(slots)                       # Arrow, one per row
 
 A `KeyedState` is the same table seen by a function that works on one key at a time. What is particular to a kind of
 state (how its entries are kept, added to and merged) is in a file of its own; `kit.backend.keyed_states` lists them.
@@ -128,7 +128,7 @@ class StateTable:
                 f"{_described(*stored)}: use another name, or the descriptor it was stored with"
             )
 
-    # ---- what a kind of state may have its own way --------------------------------------------------------------
+    # ---- what each kind of state may do in its own way --------------------------------------------------------------
 
     def new_column(self) -> ValueColumn:
         """What entries are kept in."""
@@ -136,6 +136,11 @@ class StateTable:
 
     def adopt(self, descriptor: StateDescriptor) -> None:
         """Take over what a descriptor of the table's kind and type says besides."""
+
+    @property
+    def default(self) -> Any:
+        """What is read where there is no entry."""
+        return None
 
     @property
     def added_type(self) -> pa.DataType:

@@ -1,9 +1,9 @@
-"""Value columns: what a state holds, one entry a slot.
+"""Value columns: what a state holds, one entry per slot.
 
-Numbers, bools and times lie in a numpy array, decimals in one a limb; a struct has a column a field; everything else is
-a Python list of values, lists or dicts. `freeze` gives a snapshot its own view: of arrays it keeps what is overwritten
-from then on (`kit.backend.frozen_array`), Python lists are copied without their elements, and a list or dict state is
-copied when it is next changed (copy on write).
+Numbers, bools and times are kept in a numpy array, decimals in one per limb; a struct has one column per field;
+everything else is a Python list of values, lists or dicts. `freeze` gives a snapshot its own view: of arrays it keeps
+what is overwritten from then on (`kit.backend.frozen_array`), Python lists are copied without their elements, and a
+list or dict state is copied when it is next changed (copy on write).
 """
 
 from __future__ import annotations
@@ -218,36 +218,29 @@ class DecimalColumn:
         self.limbs = [NumberColumn(limb_type(arrow_type)) for _ in range(limb_count(arrow_type))]
 
     def ensure(self, capacity: int) -> None:
-        """Have room for slots below `capacity`."""
         for limb in self.limbs:
             limb.ensure(capacity)
 
     def get(self, slots: Slots) -> pa.Array:
-        """The entries of slots, as Arrow."""
         return _as_decimals(self.type, [limb.get(slots) for limb in self.limbs])
 
     def put(self, slots: Slots, values: pa.Array) -> None:
-        """Set entries from Arrow."""
         valid = pa.array(values.is_valid()) if values.null_count else None
         for limb, part in zip(self.limbs, limbs(values), strict=True):
             column = pa.array(part)
             limb.put(slots, column if valid is None else pc.if_else(valid, column, pa.scalar(None, column.type)))
 
     def get_one(self, slot: int) -> Any:
-        """One entry as a Python value."""
         return self.get(np.array([slot]))[0].as_py()
 
     def put_one(self, slot: int, value: Any) -> None:
-        """Set one entry from a converted Python value."""
         self.put(np.array([slot]), pa.array([value], self.type))
 
     def clear(self, slots: Slots) -> None:
-        """Back to what an entry starts from."""
         for limb in self.limbs:
             limb.clear(slots)
 
     def freeze(self, size: int) -> FrozenDecimals:
-        """What a snapshot sees."""
         return FrozenDecimals(self.type, [limb.freeze(size) for limb in self.limbs])
 
 
@@ -259,16 +252,13 @@ class FrozenDecimals:
         self._limbs = frozen
 
     def get(self, slots: Slots) -> pa.Array:
-        """The entries of slots, as Arrow."""
         return _as_decimals(self.type, [limb.get(slots) for limb in self._limbs])
 
     def settle(self) -> None:
-        """Copy what may still change."""
         for limb in self._limbs:
             limb.settle()
 
     def gathered(self, rows: RowsByKeyGroup) -> DecimalColumn:
-        """The entries of all rows."""
         column = DecimalColumn(self.type)
         column.limbs = [limb.gathered(rows) for limb in self._limbs]
         return column
@@ -282,35 +272,28 @@ class StructColumn:
         self.fields: dict[str, FieldColumn] = {f.name: _field_column(f.type) for f in arrow_type}
 
     def ensure(self, capacity: int) -> None:
-        """Have room for slots below `capacity`."""
         for column in self.fields.values():
             column.ensure(capacity)
 
     def get(self, slots: Slots) -> pa.Array:
-        """The entries of slots, as Arrow."""
         return _as_struct(self.type, [column.get(slots) for column in self.fields.values()])
 
     def put(self, slots: Slots, values: pa.StructArray) -> None:
-        """Set entries from Arrow."""
         for column, part in zip(self.fields.values(), values.flatten(), strict=True):
             column.put(slots, part)
 
     def get_one(self, slot: int) -> Any:
-        """One entry as a Python value."""
         return {name: column.get_one(slot) for name, column in self.fields.items()}
 
     def put_one(self, slot: int, value: Any) -> None:
-        """Set one entry from a converted Python value."""
         for name, column in self.fields.items():
             column.put_one(slot, value[name])
 
     def clear(self, slots: Slots) -> None:
-        """Back to what an entry starts from."""
         for column in self.fields.values():
             column.clear(slots)
 
     def freeze(self, size: int) -> FrozenStructs:
-        """What a snapshot sees."""
         return FrozenStructs(self.type, [column.freeze(size) for column in self.fields.values()])
 
 
@@ -322,16 +305,13 @@ class FrozenStructs:
         self._fields = fields
 
     def get(self, slots: Slots) -> pa.Array:
-        """The entries of slots, as Arrow."""
         return _as_struct(self.type, [column.get(slots) for column in self._fields])
 
     def settle(self) -> None:
-        """Copy what may still change."""
         for column in self._fields:
             column.settle()
 
     def gathered(self, rows: RowsByKeyGroup) -> StructColumn:
-        """The entries of all rows."""
         column = StructColumn(self.type)
         names = [field.name for field in self.type]
         column.fields = {name: field.gathered(rows) for name, field in zip(names, self._fields, strict=True)}
@@ -346,28 +326,22 @@ class ObjectColumn:
         self._values: list[Any] = []
 
     def ensure(self, capacity: int) -> None:
-        """Have room for slots below `capacity`."""
         self._values.extend([None] * (capacity - len(self._values)))
 
     def get(self, slots: Slots) -> pa.Array:
-        """The entries of slots, as Arrow."""
         return pa.array([self._values[slot] for slot in slots.tolist()], self.type)
 
     def put(self, slots: Slots, values: pa.Array) -> None:
-        """Set entries from Arrow."""
         for slot, value in zip(slots.tolist(), values.to_pylist(), strict=True):
             self.put_one(slot, value)
 
     def get_one(self, slot: int) -> Any:
-        """One entry as a Python value."""
         return self._values[slot]
 
     def put_one(self, slot: int, value: Any) -> None:
-        """Set one entry from a converted Python value."""
         self._values[slot] = value
 
     def clear(self, slots: Slots) -> None:
-        """Back to what an entry starts from."""
         for slot in slots.tolist():
             self._values[slot] = None
 
@@ -381,7 +355,6 @@ class ObjectColumn:
         """Nothing to copy: `freeze` did."""
 
     def gathered(self, rows: RowsByKeyGroup) -> ObjectColumn:
-        """The entries of all rows."""
         column = self._like()
         slots = rows.gathered(np.arange(len(self._values)))
         column._values = [self._values[slot] for slot in slots.tolist()]

@@ -16,7 +16,7 @@ class ValueState(KeyedState):
     def value(self) -> Any:
         """The value of the current key, or the descriptor's default."""
         value = self._read()
-        return cast(ValueStateDescriptor, self._table.descriptor).default if value is None else value
+        return self._table.default if value is None else value
 
     def update(self, value: Any) -> None:
         """Set the value; None removes it."""
@@ -31,3 +31,8 @@ class ValueTable(StateTable):
 
     kind = StateKind.VALUE
     view = ValueState
+
+    @property
+    def default(self) -> Any:
+        """What the descriptor says."""
+        return cast(ValueStateDescriptor, self.descriptor).default

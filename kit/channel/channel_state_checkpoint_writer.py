@@ -2,7 +2,7 @@
 
 The writer collects elements in the order in which they come, and which channel of which subtask each belongs to. When
 every subtask has given all its input and output, the host gets them to encode and write, and the writer holds them no
-more; when it hears where they lie, it makes each subtask its handles. What fails for one fails for all that share the
+more; when it hears where they are, it makes each subtask its handles. What fails for one fails for all that share the
 file: for the one with its own cause, for the others with CHANNEL_STATE_SHARED_STREAM_EXCEPTION.
 
 Follows `ChannelStateCheckpointWriter` and `ChannelStatePendingResult`. Flink encodes as it goes and so fails in the
@@ -215,7 +215,7 @@ class ChannelStateCheckpointWriter:
         )
 
     def file_written(self, event: ChannelStateFileWritten) -> None:
-        """The file is there: tell each subtask where its channels lie in it."""
+        """The file is there: tell each subtask where its channels are in it."""
         self.state = WriterState.COMPLETED
         for task, result in self._results.items():
             inputs = tuple(

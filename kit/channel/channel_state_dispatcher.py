@@ -146,7 +146,6 @@ class ChannelStateWriteRequestDispatcher:
             writer.file_failed(event)
 
     def fail(self, cause: Exception) -> None:
-        """Give up everything that was begun."""
         self._fail_writer(cause)
         for writer in self._being_written.values():
             writer.fail(cause)

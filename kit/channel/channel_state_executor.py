@@ -221,7 +221,7 @@ class SharedExecutor:
         )
 
     def submit(self, request: ChannelStateWriteRequest) -> None:
-        """Queue the request; if that cannot be, the task is told so."""
+        """Queue the request; if it cannot be queued, the task is told."""
         try:
             if isinstance(request, CheckpointAbortRequest) and request.priority:
                 self.executor.submit_priority(request)

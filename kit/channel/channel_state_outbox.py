@@ -15,7 +15,7 @@ Said = ChannelStateWritten | ChannelStateFailed | WriteChannelStateFile | Cancel
 
 
 class ChannelStateOutbox:
-    """Words in the order in which they came up."""
+    """Words in the order in which they arose."""
 
     def __init__(self) -> None:
         self.executor_ended = False

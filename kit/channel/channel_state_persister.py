@@ -2,7 +2,7 @@
 
 An unaligned checkpoint begins before its barrier has come on every channel. What such a channel holds then, and what
 still arrives ahead of its barrier, belongs to the checkpoint. The barrier may also come first: then it has overtaken
-what lies in the queue, and this alone is in flight.
+what is in the queue, and this alone is in flight.
 
 Follows Flink's `ChannelStatePersister`.
 """

@@ -141,7 +141,7 @@ def _offset(entry: tuple[int, _Handle]) -> int:
 
 
 def _by_stream(parts: Iterable[RestoredPart]) -> list[tuple[Any, list[_Handle]]]:
-    """The handles of each stream, with its bytes, in the order in which the streams come up first."""
+    """The handles of each stream, with its bytes, in the order in which the streams first appear."""
     streams: dict[StreamStateHandle, tuple[Any, list[_Handle]]] = {}
     seen: set[tuple[Any, int]] = set()
     for part in parts:

@@ -1,7 +1,7 @@
 """What a task asks of the executor that writes its channel state, request by request.
 
-A request is a value but for one thing: it holds buffers until it has been executed or cancelled, and none afterwards.
-`CheckpointInProgressRequest` sees to that: it is executed once, and cancelled at most once. Follows
+A request is a value except for one thing: it holds buffers until it has been executed or cancelled, and none
+afterwards. `CheckpointInProgressRequest` sees to that: it is executed once, and cancelled at most once. Follows
 `ChannelStateWriteRequest` and its classes.
 """
 

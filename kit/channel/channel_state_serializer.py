@@ -1,7 +1,7 @@
-"""How in-flight data lies in a file, and how one element becomes bytes.
+"""How in-flight data is laid out in a file, and how one element becomes bytes.
 
     file    = version: int 0, then chunks
-    chunk   = length: int, then so many bytes: zero or more elements
+    chunk   = length: int, then this many bytes: zero or more elements
     element = one Arrow IPC stream of one record batch
 
 Integers are 4 bytes, big-endian; the file's frame is Flink's (`ChannelStateSerializerImpl`), byte for byte. An element

@@ -1,4 +1,4 @@
-"""News that a barrier which may yet turn unaligned lies further back in the same queue."""
+"""News that a barrier which may yet turn unaligned is further back in the same queue."""
 
 from __future__ import annotations
 

@@ -1,13 +1,13 @@
 """One input channel of a task: what has arrived on it and has not been taken.
 
-Elements lie in the order in which they will be taken. Most are taken as they came. An unaligned barrier goes to the
+Elements are in the order in which they will be taken. Most are taken as they came. An unaligned barrier goes to the
 front, past everything but other priority elements. An aligned one that may time out stays where it is, and an
 `EventAnnouncement` of it goes to the front: should the time come, `convert_to_priority_event` fetches it forward.
 
 Behind an aligned barrier, or the end of recovered data, the channel is closed until `resume`. Flink stops the sender
 there, so that nothing that comes after such a barrier is at the receiver before the checkpoint is over. Here it may be
 on its way already; it is then kept at the door (`held`), and is no more part of the queue than if it were still at the
-sender: no priority element jumps ahead of it and no barrier in it is known. What lay *before* the barrier is taken as
+sender: no priority element jumps ahead of it and no barrier in it is known. What was *before* the barrier is taken as
 ever.
 
 Elements are numbered as they enter the queue. When an unaligned checkpoint begins, data with numbers below its
@@ -228,7 +228,7 @@ class InputChannel:
             self._forget_barrier()
 
     def convert_to_priority_event(self, sequence_number: int) -> None:
-        """Fetch the announced barrier with this number forward; it overtakes what lies before it."""
+        """Fetch the announced barrier with this number forward; it overtakes what is before it."""
         if not self._persister.has_barrier_received or self._last_barrier_number != sequence_number:
             raise ProtocolError(f"channel {self.number} holds no announced barrier with the number {sequence_number}")
         priority_count = self._queue.priority_count
@@ -253,7 +253,7 @@ class InputChannel:
     def _forget_barrier(self) -> None:
         self._last_barrier_id = self._last_barrier_number = NONE
 
-    # --- how it stands --------------------------------------------------------------------------------------------
+    # --- where it stands --------------------------------------------------------------------------------------------
 
     @property
     def queue(self) -> list[Element]:
@@ -279,7 +279,7 @@ class InputChannel:
         return sum(element.size_bytes for element in self.queue if isinstance(element, CreditedElement))
 
     def validate(self) -> None:
-        """An aligned barrier closes its channel while it lies in the queue, or the others are waited for."""
+        """An aligned barrier closes its channel while it is in the queue, or the others are waited for."""
         assert (self._position in self._turns.ready) == self.available, f"{self!r} is ready or is not"
         if self._closed_by is None and not self._queue:
             holds = self.has_priority or self._held
@@ -288,7 +288,7 @@ class InputChannel:
         waiting = any(item.element is self._closed_by for item in self._queue)
         barrier = isinstance(self._closed_by, CheckpointBarrier)
         assert self.has_priority == (self._queue.priority_count > 0), f"{self!r} has priority or has not"
-        assert not barrier or self.blocked or waiting, f"{self!r} is closed for ever"
+        assert not barrier or self.blocked or waiting, f"{self!r} is closed forever"
         assert self._closed_by is not None or not self._held, f"{self!r} holds elements back for no reason"
 
     def __repr__(self) -> str:

@@ -110,6 +110,6 @@ class InputGates:
             channel.checkpoint_stopped(checkpoint_id)
 
     def validate(self) -> None:
-        """No channel is closed for ever."""
+        """No channel is closed forever."""
         for channel in self.channels:
             channel.validate()

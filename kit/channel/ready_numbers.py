@@ -1,6 +1,6 @@
 """Numbers in ascending order, to be asked for by rank: whose turn it may be, kept up to date as it changes.
 
-A list that stays sorted: putting a number in or taking it out moves what lies behind it, which for the tens of
+A list that stays sorted: putting a number in or taking it out moves what is behind it, which for the tens of
 thousands of channels of a large job is a few microseconds, and far less than looking at each of them.
 """
 

@@ -75,4 +75,4 @@ class RecordWriter:
             yield RecordFragment(data[start:end], last=end >= len(data))
 
     def __repr__(self) -> str:
-        return f"RecordWriter({self._buffer_bytes} bytes a buffer)"
+        return f"RecordWriter({self._buffer_bytes} bytes per buffer)"

@@ -104,7 +104,7 @@ class ResultSubpartitionRecoveredStateHandler:
 
 
 class _Targets:
-    """The new channels of each old one, gate by gate: the rescaling's tables the other way round."""
+    """The new channels of each old one, gate by gate: the rescaling's tables the other way around."""
 
     def __init__(self, rescaling: InflightDataRescalingDescriptor, what: str) -> None:
         self._rescaling = rescaling

@@ -208,7 +208,7 @@ class ResultSubpartition:
 class ResultPartition:
     """The subpartitions of one job edge, `targets` = (channel number, receiver's task) in subpartition order.
 
-    `supports_unaligned`: false where in-flight data could not be dealt out anew; barriers never overtake there.
+    `supports_unaligned`: false where in-flight data could not be distributed again; barriers never overtake there.
     """
 
     def __init__(

@@ -89,9 +89,9 @@ class ParquetSource(_FileSource):
     """Parquet files: one, several, those of a directory or those that a pattern matches, all with the same columns.
 
     Directories named `key=value` below the one given make columns (int32, int64 or string), behind those of the files;
-    a column of such a name in the files is not read. `columns` picks columns. `splits` cuts all rows in so many ranges
-    of about the same length (none goes across files); None makes a split of each row group. Positions are rows of the
-    split.
+    a column of such a name in the files is not read. `columns` picks columns. `splits` cuts all rows in this many
+    ranges of about the same length (none goes across files); None makes a split of each row group. Positions are rows
+    of the split.
 
     Raises when it is made: FileNotFoundError, SchemaError, or ValueError for a file without bytes or of another
     format, each naming the file. A file with no rows is legal: its source ends at once.
@@ -111,7 +111,7 @@ class ParquetSource(_FileSource):
             schema = pa.schema([column_field(schema, column, operator) for column in self.columns])
         if self.splits is not None and self.splits < 1:
             raise ValueError(
-                f"ParquetSource: splits is {self.splits}, but must be 1 or more, or None for one a row group"
+                f"ParquetSource: splits is {self.splits}, but must be 1 or more, or None for one per row group"
             )
         self._take_keys(found, keys)
         self._set(columns=tuple(schema.names), _schema=schema)
@@ -235,7 +235,7 @@ class TextSource(_FileSource):
     `columns` picks from `line` (string, without its end, which is `\n` or `\r\n`), `path` (string) and `offset`
     (int64, the byte at which the line begins). A last line without an end is a line; a file of no bytes has none.
 
-    `splits` cuts all bytes into so many ranges of about the same length (none goes across files); without it there are
+    `splits` cuts all bytes into this many ranges of about the same length (none spans two files); without it there are
     about as many as subtasks that read them when the job begins for the first time, or more, of at most 64 MB. A line
     belongs to the range in which it begins. A compressed file (`.gz`, `.bz2`, `.zst`, ...) is one split. Positions are
     bytes of the split.

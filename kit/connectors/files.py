@@ -153,7 +153,7 @@ def _below(directory: str, names: Iterable[str]) -> Iterator[str]:
 
 
 def _names_below(system: fs.FileSystem, directory: str) -> list[str]:
-    """The files below a directory, by their path in it, but for hidden ones and those in hidden directories."""
+    """The files below a directory, by their path in it, except for hidden ones and those in hidden directories."""
     start = len(directory.rstrip("/")) + 1
     inside = system.get_file_info(fs.FileSelector(directory, recursive=True))
     names = (entry.path[start:] for entry in inside if entry.is_file)
@@ -284,7 +284,6 @@ class StreamReader:
         return ReadResult(batch, opened.position, finished=opened.ahead is None)
 
     def close(self) -> None:
-        """Let go of the files."""
         self._open_splits.clear()
 
     def _stream(self, split: Split, position: int) -> Iterator[pa.RecordBatch]:

@@ -41,7 +41,7 @@ class _RangeSource(Source):
         super().__post_init__()
         if self.splits is not None and self.splits < 1:
             raise ValueError(
-                f"{type(self).__name__}: splits is {self.splits}, but must be 1 or more, or None for one a subtask"
+                f"{type(self).__name__}: splits is {self.splits}, but must be 1 or more, or None for one per subtask"
             )
 
     @property
@@ -102,7 +102,6 @@ class CollectionSource(_RangeSource):
 
     @property
     def schema(self) -> pa.Schema:
-        """The columns of the rows."""
         return self._batch.schema
 
     @property

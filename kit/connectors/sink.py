@@ -47,9 +47,9 @@ _STAGED_NAME = re.compile(r"part-\d+-(?P<part>\d+)(?:-in-(?P<again>\d+))?\.parqu
 class Sink:
     """Base of the sinks: where output is staged, and where it is published.
 
-    `mode` is what a run that begins anew does about rows that another run has published there, in Spark's words:
-    "error" refuses to begin, "overwrite" deletes them first, "append" adds to them. A run that goes on from a savepoint
-    or checkpoint always adds.
+    `mode` is what a run that starts from scratch does about rows that another run has published there, in Spark's
+    words: "error" refuses to begin, "overwrite" deletes them first, "append" adds to them. A run that goes on from a
+    savepoint or checkpoint always adds.
     """
 
     path: str
@@ -98,9 +98,9 @@ class ParquetSink(Sink):
     """Parquet files in the directory `path` (local, or a URI that Arrow knows); none is seen before its checkpoint is
     complete.
 
-    A job that begins anew, not from a savepoint or checkpoint, finds a directory without Parquet files there, or is
-    refused (FileExistsError, when it starts); `mode="overwrite"` deletes what sinks have published there before it
-    begins, and nothing else; `mode="append"` adds to it.
+    A job that starts from scratch, not from a savepoint or checkpoint, finds a directory without Parquet files there,
+    or is refused (FileExistsError, when it starts); `mode="overwrite"` deletes what sinks have published there before
+    it begins, and nothing else; `mode="append"` adds to it.
 
     Raises `kit.connectors.files.CommitError`, naming the directory, when it is clear already that it cannot be
     written, and ValueError for another mode.

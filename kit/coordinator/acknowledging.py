@@ -106,7 +106,7 @@ class CheckpointAcknowledgement:
         *,
         shared_is_registered: bool,
     ) -> None:
-        """Nobody wants this state: its files go, but for those that are the registry's.
+        """Nobody wants this state: its files go, except for those that are the registry's.
 
         Flink: `discardSubtaskState`.
         """

@@ -30,7 +30,9 @@ class CheckpointState(Enum):
     WRITING = "WRITING"
     """The host writes `_metadata`."""
     STORING = "STORING"
-    """The metadata stands, the store is told: soon the checkpoint stands, or not, and nobody can abort it."""
+    """The metadata is written and the store is told: the checkpoint will soon be complete, or not, and nobody can abort
+    it.
+    """
     COMPLETED = "COMPLETED"
     ABORTED = "ABORTED"
 
@@ -41,7 +43,7 @@ class CheckpointState(Enum):
 
     @property
     def is_completing(self) -> bool:
-        """Whether everybody has acked, and it is not yet known whether the checkpoint stands."""
+        """Whether everybody has acked, and it is not yet known whether the checkpoint is complete."""
         return self in _COMPLETING
 
     @property

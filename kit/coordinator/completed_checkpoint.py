@@ -1,4 +1,4 @@
-"""A checkpoint that stands: all acked, its metadata written. Nothing in it changes any more.
+"""A checkpoint that is complete: all acked, its metadata written. Nothing in it changes from then on.
 
 Follows Flink's `CompletedCheckpoint`.
 """
@@ -72,7 +72,7 @@ class CompletedCheckpoint:
         )
 
     def to_pandas(self) -> pd.DataFrame:
-        """One row an operator: operator, operator_id, parallelism, max_parallelism, subtasks (with state), bytes."""
+        """One row per operator: operator, operator_id, parallelism, max_parallelism, subtasks (with state), bytes."""
         rows = [
             (
                 state.label,

@@ -2,7 +2,7 @@
 
     last ack                finalized: the bytes of `_metadata`
     WriteMetadata           MetadataWritten | MetadataFailed       it may still be aborted until then
-    StoreCheckpoint         CheckpointStored | CheckpointStoreFailed   it may not: nobody could tell whether it stands
+    StoreCheckpoint         CheckpointStored | CheckpointStoreFailed   it may not: nobody could tell what it found
         older completed ones subsumed, older pending ones dropped
     NotifyCheckpointComplete to the tasks and operator coordinators
 
@@ -79,7 +79,7 @@ class CheckpointCompletion:
         )
 
     def on_metadata_written(self, event: MetadataWritten) -> None:
-        """`_metadata` stands: a savepoint is complete, a checkpoint is stored."""
+        """`_metadata` is written: a savepoint is complete, a checkpoint is stored."""
         written = self._writing.pop(event.checkpoint_id, None)
         if written is None:
             return

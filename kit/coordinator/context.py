@@ -1,4 +1,4 @@
-"""What the CheckpointCoordinator is lent by the JobMaster that owns it: a narrow door to everything outside.
+"""What the JobMaster lends the CheckpointCoordinator that it owns: a narrow door to everything outside.
 
 The coordinator is no machine of its own. It is called from the JobMaster's handlers and speaks only through this
 context, so that a test can stand in for the whole job with a few lines.

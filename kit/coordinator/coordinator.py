@@ -1,6 +1,6 @@
 """The CheckpointCoordinator: decides when a checkpoint is taken, collects what the tasks report, and ends it.
 
-What is known of all checkpoints stands in the ledger (`CheckpointLedger`); the parts work on it, each in a file of its
+What is known of all checkpoints is kept in the ledger (`CheckpointLedger`); the parts work on it, each in a file of its
 own, and a checkpoint passes them in this order:
 
     PeriodicTrigger            periodic.py        the timer
@@ -123,8 +123,11 @@ class CheckpointCoordinator:
 
         That is the next acknowledged checkpoint, which completes, and then the next request, which starts.
         """
-        under_way = any(not checkpoint.is_disposed for checkpoint in self.pending.values())
-        if self.ledger.took_last_checkpoint and (self.periodic.is_scheduling or self.decider.queue or under_way):
+        if self.ledger.took_last_checkpoint and (
+            self.periodic.is_scheduling
+            or self.decider.queue
+            or any(not checkpoint.is_disposed for checkpoint in self.pending.values())
+        ):
             self.stop_checkpoint_scheduler("All tasks have come to the end of their input: the job finishes by itself.")
         self.completion.go_on()
         self._start_requests()
@@ -177,7 +180,7 @@ class CheckpointCoordinator:
         self._abort_all(CheckpointException(CheckpointFailureReason.CHECKPOINT_COORDINATOR_SUSPEND, why))
 
     def set_is_processing_backlog(self, operator_id: str, is_processing: bool) -> None:
-        """A source reports whether it works off a backlog: then the other interval holds."""
+        """A source reports whether it works through a backlog: then the other interval holds."""
         self.periodic.set_is_processing_backlog(operator_id, is_processing)
 
     def _request_periodic(self) -> None:
@@ -237,7 +240,7 @@ class CheckpointCoordinator:
     # --- the end --------------------------------------------------------------------------------------------------
 
     def abort_pending_checkpoints(self, reason: CheckpointFailureReason, detail: str = "") -> None:
-        """End all pending checkpoints, but for one that is being stored; queued requests stay.
+        """End all pending checkpoints, except for one that is being stored; queued requests stay.
 
         Flink: `abortPendingCheckpoints`.
         """

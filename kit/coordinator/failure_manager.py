@@ -1,7 +1,12 @@
 """When failing checkpoints fail the job: more than the tolerable number in a row, each checkpoint counted once.
 
-Only reasons in `COUNTED` count: those where the checkpoint itself went wrong, not where the job was in its way. A
-success of a newer checkpoint than any before begins the count anew, and so does failing the job.
+Only reasons in `COUNTED` count: those where the checkpoint itself went wrong, not where the job got in its way. A
+success of a newer checkpoint than any before resets the count, and so does failing the job.
+
+A synchronous savepoint fails the job from here only where a task is to blame. Where none is (it expired, its metadata
+could not be written), the tasks that have stopped at it fail as soon as they hear that it was aborted, and the job with
+them; where none has yet the job goes on. 1.11 always fails the job (`handleSynchronousSavepointFailure`), but for a
+savepoint that had not been triggered.
 
 Follows Flink 2.3's `CheckpointFailureManager`. In 1.11 IO_EXCEPTION and FINALIZE_CHECKPOINT_FAILURE do not count, every
 success clears, and neither savepoints nor failures of older checkpoints are treated apart.

@@ -87,7 +87,7 @@ class CheckpointLedger:
 
     @property
     def storing(self) -> PendingCheckpoint | None:
-        """The checkpoint that is being stored: a restore should wait to know whether it stands."""
+        """The checkpoint that is being stored: a restore should wait to know whether it is complete."""
         return next((each for each in self.pending.values() if each.state is CheckpointState.STORING), None)
 
     def is_completed(self, checkpoint_id: int) -> bool:
@@ -160,7 +160,7 @@ class CheckpointLedger:
             self._context.coordinators.abort_triggering()
 
     def abort_all(self, why: CheckpointException) -> None:
-        """End all pending checkpoints, but for one that is being stored. Flink: `abortPendingCheckpoints`."""
+        """End all pending checkpoints, except for one that is being stored. Flink: `abortPendingCheckpoints`."""
         for checkpoint in list(self.pending.values()):
             self.abort(checkpoint, why)
 

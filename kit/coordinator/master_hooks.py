@@ -19,7 +19,7 @@ from kit.state.operator_state import MasterState
 
 logger = logging.getLogger(__name__)
 NO_STATE = 0
-"""The version that stands beside "no state"."""
+"""The version that is stored beside "no state"."""
 
 
 class MasterStateSerializer(Protocol):

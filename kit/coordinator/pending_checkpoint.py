@@ -1,8 +1,8 @@
 """A checkpoint under way: who has acked, who has not, and the state collected so far.
 
 It is fully acknowledged when every task, operator coordinator and master hook has. Then it is finalized into a
-`CompletedCheckpoint`; or it is aborted, and what it collected is discarded. Either way it is disposed: nothing is
-acknowledged any more. Its steps are those of the table in `kit.coordinator.checkpoint_state`.
+`CompletedCheckpoint`; or it is aborted, and what it collected is discarded. Either way it is disposed: nothing more is
+acknowledged. Its steps are those of the table in `kit.coordinator.checkpoint_state`.
 
 Follows Flink's `PendingCheckpoint`. An ack costs the same however many tasks there are.
 """
@@ -34,7 +34,7 @@ class TaskAcknowledgeResult(Enum):
     UNKNOWN = "UNKNOWN"
     """Nobody asked this task, or this attempt of it."""
     DISCARDED = "DISCARDED"
-    """The checkpoint has come to its end already."""
+    """The checkpoint has ended already."""
 
 
 class PendingCheckpoint:
@@ -87,7 +87,7 @@ class PendingCheckpoint:
 
     @property
     def is_disposed(self) -> bool:
-        """Whether it has come to its end, or is being stored: nothing is acknowledged any more."""
+        """Whether it has ended, or is being stored: nothing is acknowledged any more."""
         return self.state.is_disposed
 
     @property
@@ -155,8 +155,7 @@ class PendingCheckpoint:
             builder = self.states.get(operator_id)
             if builder is None:
                 builder = self.states[operator_id] = OperatorStateBuilder.of(task, operator)
-            elif builder.name is None:
-                builder.name, builder.uid = operator.name, operator.uid
+            builder.call(operator)
             state = None if snapshot is None else snapshot.subtask_states.get(operator_id)
             if state is not None:
                 builder.subtask_states[task.subtask_index] = state
@@ -172,7 +171,7 @@ class PendingCheckpoint:
         if operator_id not in self.states:
             self.states[operator_id] = OperatorStateBuilder(operator_id, task.parallelism, task.max_parallelism)
         if state is not None:
-            self.states[operator_id].coordinator_state = ByteStreamStateHandle(operator_id, state)
+            self.states[operator_id].set_coordinator_state(ByteStreamStateHandle(operator_id, state))
         return TaskAcknowledgeResult.SUCCESS
 
     def acknowledge_hook(self, hook: str, state: MasterState | None) -> TaskAcknowledgeResult:
@@ -204,7 +203,7 @@ class PendingCheckpoint:
         )
 
     def complete(self, job_id: str, metadata: CheckpointMetadata, path: str, at_ms: int) -> CompletedCheckpoint:
-        """Its metadata stands at `path`: what it becomes, if the store takes it."""
+        """Its metadata is written at `path`: what it becomes, if the store takes it."""
         assert self.location is not None
         self.step(CheckpointEvent.WRITTEN)
         return CompletedCheckpoint(

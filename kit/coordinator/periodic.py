@@ -1,8 +1,8 @@
 """The timer behind periodic checkpoints, and the two intervals it may go by.
 
-While any source reports that it works off a backlog, `interval_during_backlog_ms` holds instead of `interval_ms`. The
-trigger that is set when a backlog begins stays as it is; those after it keep the longer distance. When the backlog is
-over the next one comes an interval later, or sooner where it was set so. With "never" for the interval nothing is
+While any source reports that it works through a backlog, `interval_during_backlog_ms` holds instead of `interval_ms`.
+The trigger that is set when a backlog begins stays as it is; those after it keep the longer interval. When the backlog
+is over the next one comes an interval later, or sooner where it was set so. With "never" for the interval nothing is
 triggered during a backlog.
 
 Follows `ScheduledTrigger` and `setIsProcessingBacklog` of Flink's `CheckpointCoordinator`. There the first trigger
@@ -58,7 +58,7 @@ class PeriodicTrigger:
             self._schedule(self._context.at + self._config.interval_ms)
 
     def stop(self) -> None:
-        """There is no trigger any more."""
+        """Unset the trigger."""
         self.is_scheduling = False
         if self._due_ms is not None:
             self._due_ms = None
@@ -80,7 +80,7 @@ class PeriodicTrigger:
         self._ask()
 
     def set_is_processing_backlog(self, operator_id: str, is_processing: bool) -> None:
-        """A source works off a backlog, or has done so: the last word of each counts."""
+        """A source works through a backlog, or has done so: the last word of each counts."""
         (self._backlogs.add if is_processing else self._backlogs.discard)(operator_id)
         if not self.is_scheduling or self._is_disabled:
             return

@@ -51,6 +51,15 @@ class OperatorStateBuilder:
         """An empty one for an operator in the chain of `task`."""
         return cls(operator.operator_id, task.parallelism, task.max_parallelism, operator.name, operator.uid)
 
+    def call(self, operator: ChainedOperator) -> None:
+        """Take the operator's names, if only its coordinator was heard of before."""
+        if self.name is None:
+            self.name, self.uid = operator.name, operator.uid
+
+    def set_coordinator_state(self, state: ByteStreamStateHandle) -> None:
+        """What the operator's coordinator gave."""
+        self.coordinator_state = state
+
     def build(self) -> OperatorState:
         """The value; subtasks in the order of their indexes. A fully finished operator keeps nothing else."""
         kept = {} if self.fully_finished else dict(sorted(self.subtask_states.items()))

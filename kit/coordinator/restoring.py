@@ -203,7 +203,8 @@ class CheckpointRestore:
     def _without_ignored_data(self, latest: CompletedCheckpoint) -> CompletedCheckpoint:
         """The checkpoint, without its in-flight data if that is to be ignored (`extractOperatorStates`).
 
-        Flink drops what operator coordinators had stored along with it, so that a source begins anew; that stays here.
+        Flink drops what operator coordinators had stored along with it, so that a source starts from scratch; that
+        stays here.
         """
         if latest.checkpoint_id != self._job.config.checkpoint_id_of_ignored_in_flight_data:
             return latest

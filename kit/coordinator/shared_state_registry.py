@@ -155,7 +155,7 @@ def private_files(state: _WithHandles) -> Iterator[str]:
     """The path of every file in a state that belongs to its checkpoint alone.
 
     Changelogs and segments of merged files, which only Flink writes, are left alone, as Flink leaves them: other
-    checkpoints may lie in the same files.
+    checkpoints may be in the same files.
     """
     for handle in state.handles():
         if isinstance(handle, IncrementalRemoteKeyedStateHandle):

@@ -118,7 +118,7 @@ class CheckpointStats:
         return True
 
     def complete(self, at_ms: int, path: str, metadata_size: int) -> None:
-        """The checkpoint stands at `path`."""
+        """The checkpoint is complete, at `path`."""
         self.status, self.ended_at_ms, self.path, self.metadata_size = (
             CheckpointStatus.COMPLETED,
             at_ms,
@@ -141,7 +141,7 @@ class CheckpointStats:
         self._changed()
 
     def to_pandas(self) -> pd.DataFrame:
-        """One row a subtask, also those that have not acked; times in ms from the trigger, -1 where not known.
+        """One row per subtask, also those that have not acked; times in ms from the trigger, -1 where not known.
 
         Columns: task, vertex, subtask, status (acked, waiting, reported: told its figures of a failed checkpoint),
         end_to_end_ms, start_delay_ms, alignment_ms, sync_ms, async_ms, checkpointed_size, state_size (bytes),
@@ -331,7 +331,7 @@ class CheckpointStatsSnapshot:
         }
 
     def to_pandas(self) -> pd.DataFrame:
-        """One row a checkpoint, newest first.
+        """One row per checkpoint, newest first.
 
         Columns: id, kind, status, triggered_at_ms, duration_ms, acked, total (subtasks), checkpointed_size,
         state_size, processed_data, persisted_data, metadata_size (bytes), unaligned, discarded, path, failure.

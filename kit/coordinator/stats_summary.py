@@ -1,7 +1,7 @@
 """Figures over all completed checkpoints: least, mean, most and percentiles.
 
-Least, mean and most are of all there were; percentiles of the last `QUANTILE_WINDOW`. A percentile p of n values is
-at place p (n + 1), between two values in proportion (Flink's `DescriptiveStatisticsHistogram`).
+Least, mean and most are over all of them, percentiles over the last `QUANTILE_WINDOW`. A percentile p of n values is at
+position p (n + 1), between two values in proportion (Flink's `DescriptiveStatisticsHistogram`).
 
 Follows Flink's `CompletedCheckpointStatsSummary` and `StatsSummary`.
 """

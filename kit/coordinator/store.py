@@ -44,7 +44,7 @@ class CompletedCheckpointStore:
     registry: SharedStateRegistry[StreamStateHandle] = field(default_factory=SharedStateRegistry)
     checkpoints: list[CompletedCheckpoint] = field(default_factory=list)
     subsumed: list[CompletedCheckpoint] = field(default_factory=list)
-    """No longer retained, but not deleted yet: something still in use lies in them."""
+    """No longer retained, but not deleted yet: something still in use is in them."""
     stopped_with: int | None = None
     """The savepoint to stop with, which a durable store remembers until the job has ended; it is not retained here."""
     is_open: bool = True
@@ -55,7 +55,7 @@ class CompletedCheckpointStore:
 
     @property
     def latest(self) -> CompletedCheckpoint | None:
-        """The one a restore begins with.
+        """The one that a restore begins with.
 
         Flink: `getLatestCheckpoint`. Up to 1.13 `isPreferCheckpointForRecovery` can make it pass savepoints over; since
         then, and here, the newest counts.

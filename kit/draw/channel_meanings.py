@@ -56,7 +56,7 @@ def queue(moment: Moment, record: TraceRecord) -> Moment:
 
 
 def send(moment: Moment, record: TraceRecord) -> Moment:
-    """An element went on the wire, from the sender's queue when it lay there; a priority one overtook that."""
+    """An element went on the wire, from the sender's queue when it was there; a priority one overtook that."""
     number = record.data["channel"]
     channel = moment.channels.get(number, ChannelMoment())
     waiting = next((item for item in channel.queued if _same(item, record.data["element"])), None)

@@ -26,7 +26,7 @@ from kit.draw.svg import LEGEND_HEIGHT, backdrop, picture_layout, still
 from kit.protocol.trace import TraceRecord, led_by
 
 STORY_LENGTH, MOST_FRAMES = 300, 1500
-"""A story has at most about so many frames, a film at most so many."""
+"""A story has at most about this many frames, a film at most this many."""
 
 
 @dataclass(frozen=True, slots=True)

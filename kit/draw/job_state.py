@@ -52,7 +52,7 @@ class Item:
 
 @dataclass(frozen=True, slots=True)
 class ChannelMoment:
-    """What lies in a channel, oldest first, and whether its receiver may read it.
+    """What is in a channel, oldest first, and whether its receiver may read it.
 
     `sender` and `receiver` are tasks, known once the trace told of them.
 
@@ -196,8 +196,8 @@ class Moment:
         return tuple(checkpoint for checkpoint in self.checkpoints.values() if checkpoint.status == PENDING)
 
     def to_pandas(self) -> pd.DataFrame:
-        """One row a task: task, state, attempt, checkpoint (the newest it met, Int64) and its phase there, restored and
-        published (checkpoint ids, Int64), error.
+        """One row per task: task, state, attempt, checkpoint (the newest it met, Int64) and its phase there, restored
+        and published (checkpoint ids, Int64), error.
         """
         rows = [
             (name, now.state, now.attempt, *(now.checkpoint or (None, "")), now.restored, now.published, now.error)

@@ -222,7 +222,7 @@ _COMMANDS = (
         commands.StoreCheckpoint,
         PLUMBING,
         "{who} adds checkpoint {cp} to the store of completed checkpoints",
-        means=meanings.step("_metadata stands: adding it to the store"),
+        means=meanings.step("_metadata is written: adding it to the store"),
     ),
     _command(commands.RemoveStored, PLUMBING, "Checkpoint {cp} is taken out of the store"),
     _command(commands.StoreJobResult, PLUMBING, "{who} notes in the store that the job is {status}"),

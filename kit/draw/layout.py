@@ -5,7 +5,7 @@ dot says where they go, and the subtasks stand inside in order. A moment never m
 
 A *place* is a subtask's box, or the box of a whole vertex when it has too many subtasks. A *lane* is what is drawn
 between two places: one channel, or a bundle of channels when an end is aggregated. Both ends of a lane are straight:
-there the sender's and the receiver's queue lie; the wire between them bends.
+there the sender's and the receiver's queues are drawn; the wire between them bends.
 """
 
 from __future__ import annotations
@@ -168,7 +168,7 @@ def _pitch(lanes: int) -> float:
 
 
 def _ranks(stage: Stage) -> dict[str, int]:
-    """Each vertex as far right as its longest way from a source."""
+    """Each vertex as far right as its longest path from a source."""
     edges = {(_vertex_of_place(c.source), _vertex_of_place(c.target)) for c in stage.channels}
     ranks = {vertex.name: 0 for vertex in stage.vertices}
     for _ in stage.vertices:

@@ -93,7 +93,7 @@ def page_html(
 
 
 def checkpoints_table(last: Moment) -> pd.DataFrame:
-    """One row a checkpoint: what became of it, how long it took (ms), how large it is (bytes), why it was aborted."""
+    """One row per checkpoint: what became of it, how long it took (ms), how large it is (bytes), why it was aborted."""
     rows = [
         {
             "checkpoint": checkpoint.checkpoint_id,

@@ -57,7 +57,7 @@ def restores_of(run: Any) -> tuple[RestoreMoment, ...]:
 
 
 def restores_table(trace: Trace) -> pd.DataFrame:
-    """What each restore gave to whom: one row an epoch, task, operator and kind of state."""
+    """What each restore gave to whom: one row per epoch, task, operator and kind of state."""
     rows = [
         {"epoch": record.data["epoch"], "checkpoint_id": record.checkpoint_id, **row}
         for record in trace
@@ -188,7 +188,7 @@ def _keyed(vertex: str, parallelism: int, rows: Sequence[Mapping[str, Any]], y: 
 
 
 def _scale(ranges: Mapping[int, tuple[int, ...]], groups: int) -> Any:
-    """Where a key group lies within its owner's bar: the bars stand apart, so their owners' order shifts them."""
+    """Where a key group is within its owner's bar: the bars stand apart, so their owners' order shifts them."""
     order = {owner: place for place, owner in enumerate(sorted(ranges))}
     room = RIGHT - LEFT - GAP * (len(order) - 1)
     return lambda owner, group: LEFT + room * group / groups + GAP * order[owner]

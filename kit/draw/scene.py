@@ -454,7 +454,7 @@ def short(count: int) -> str:
 
 
 def _bundle(lane: Lane, channels: Sequence[ChannelMoment], moment: Moment) -> Named:
-    """Many channels drawn as one: how many of them have each barrier, and how many buffers lie, in each part."""
+    """Many channels drawn as one: how many of them have each barrier, and how many buffers there are, in each part."""
     (start_x, start_y), (end_x, end_y) = lane.start, lane.end
     closed = any(channel.blocked or channel.awaited is not None for channel in channels)
     places = {

@@ -149,7 +149,7 @@ class CheckpointStatistics:
 
     @property
     def history(self) -> pd.DataFrame:
-        """One row a checkpoint, newest first: the columns of `HISTORY`."""
+        """One row per checkpoint, newest first: the columns of `HISTORY`."""
         rows = (
             (
                 stats.checkpoint_id,
@@ -261,7 +261,7 @@ class CheckpointStatistics:
 
     @property
     def initialization(self) -> pd.DataFrame:
-        """One row a task of the newest epoch that runs, or could not: how long its beginning took, and with what.
+        """One row per task of the newest epoch that runs, or could not: how long its beginning took, and with what.
 
         Columns: task, attempt, status, deployed_at_ms, duration_ms (until it ran), read_state_ms, gate_restore_ms
         (processing what had been in flight), restored_bytes.
@@ -303,7 +303,8 @@ class CheckpointStatistics:
 
     @cached_property
     def spans(self) -> pd.DataFrame:
-        """What Flink reports as trace spans: one row a checkpoint that ended, and one a restore until all tasks ran.
+        """What Flink reports as trace spans: one row per checkpoint that ended, and one per restore until all tasks
+        ran.
 
         Columns: name (Checkpoint, JobInitialization), start_ms, end_ms, checkpoint_id, full_bytes, status.
         """

@@ -1,7 +1,7 @@
 """A moment as a picture that stands alone: static SVG, with a legend, that a stranger can read.
 
 The picture has two parts. The backdrop is the same for all moments of a stage: titles of operators, the legend. On it
-lie the sprites of `kit.draw.scene`, in layers.
+are the sprites of `kit.draw.scene`, in layers.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ LEGEND_HEIGHT = 86
 
 @cache
 def asset(name: str) -> str:
-    """The text of a file that lies beside this one: `stage.css`, `stage.js`."""
+    """The text of a file that is beside this one: `stage.css`, `stage.js`."""
     return (Path(__file__).parent / name).read_text(encoding="utf-8")
 
 

@@ -244,6 +244,7 @@ class _JobGraphBuilder:
         return JobGraph(self.graph.job_id, self.graph.name, vertices, self.graph.settings)
 
     def job_edge(self, edge: StreamEdge, head: int, partition: int) -> JobEdge:
+        """The edge between two tasks that this edge between two operators becomes."""
         target = self.graph.node(edge.target)
         gate = next(i for i, other in enumerate(self.graph.inputs(target)) if other is edge)
         return JobEdge(

@@ -159,7 +159,7 @@ def key_array(batch: pa.RecordBatch, key_columns: tuple[str, ...]) -> pa.Array:
 
 
 def split_by_owner(batch: pa.RecordBatch, owners: npt.NDArray[Any]) -> Split:
-    """The rows of each owner: uint8 or uint16 numbers, one a row, at least one row."""
+    """The rows of each owner: uint8 or uint16 numbers, one per row, at least one row."""
     first, last = int(owners.min()), int(owners.max())
     if first == last:
         return [(first, batch)]

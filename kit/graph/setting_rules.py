@@ -1,7 +1,7 @@
 """What each setting may be, as a table: its name here, Flink's option for it, and the values allowed.
 
 `RULES` is the one place for it. Settings check themselves against it when they are made (`check`), and
-`kit.graph.settings.settings_table` shows it with the defaults. Rules that concern two settings at once stand with the
+`kit.graph.settings.settings_table` shows it with the defaults. Rules that concern two settings at once are with the
 class that has both. `NOT_HERE` names the options of Flink's that the kit has no use for, with the reason.
 
 Follows Flink's `CheckpointingOptions`, `StateRecoveryOptions` and `RestartStrategyOptions`, and the checks in

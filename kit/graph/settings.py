@@ -5,7 +5,7 @@ value found and what is allowed. `CheckpointCoordinatorConfiguration` is what th
 after the rules that combine settings have been applied (no interval means "never by itself", a pause longer than the
 interval stretches it). A `RestartStrategy` says when a failed job is started again.
 
-What a single setting may be stands in the table of `kit.graph.setting_rules`, rules about two of them stand here.
+What a single setting may be is in the table of `kit.graph.setting_rules`; rules about two of them are here.
 
 Follows Flink's `CheckpointConfig`, `CheckpointCoordinatorConfiguration` and `JobCheckpointingSettings`.
 """
@@ -41,9 +41,9 @@ MAX_PAUSE_MS = 365 * 24 * 60 * 60 * 1000
 class CheckpointConfig:
     """How a job is checkpointed; `settings_table` shows what each setting may be and Flink's name for it.
 
-    `interval_ms` None: only when asked to. While a source works off a backlog `interval_during_backlog_ms` takes its
-    place, 0 for none. A pending checkpoint expires after `timeout_ms`; `min_pause_ms` lie between the end of one and
-    the start of the next; at most `max_concurrent` are pending at once. The job fails when more than
+    `interval_ms` None: only when asked to. While a source works through a backlog `interval_during_backlog_ms` takes
+    its place, 0 for none. A pending checkpoint expires after `timeout_ms`; `min_pause_ms` lie between the end of one
+    and the start of the next; at most `max_concurrent` are pending at once. The job fails when more than
     `tolerable_failures` checkpoints fail in a row. Files go below `directory`, savepoints below `savepoint_directory`;
     state up to `memory_threshold_bytes` is inlined into `_metadata`. The newest `max_retained` checkpoints are kept,
     and after the job what `retention` says.

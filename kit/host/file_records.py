@@ -51,7 +51,7 @@ class FileRecords:
         self._storage.discard([f"{self.directory}/{name}"])
 
     def names(self, below: str) -> list[str]:
-        """The files in a directory, but for those that were being written when a driver died."""
+        """The files in a directory, except for those that were being written when a driver died."""
         return [name for name in self._storage.names(f"{self.directory}/{below}") if not name.startswith(".")]
 
     def close(self) -> None:

@@ -61,7 +61,7 @@ from kit.state.file_names import checkpoint_of
 
 
 class JobFiles:
-    """The JobMaster's half of a host's input and output; `storage` is where checkpoints lie, `store` remembers which
+    """The JobMaster's half of a host's input and output; `storage` is where checkpoints are, `store` remembers which
     are complete, `output` is where sinks stage.
     """
 

@@ -48,7 +48,9 @@ def sinks(job: JobGraph) -> Iterator[Sink]:
 
 
 def check_new_output(job: JobGraph, output: Output) -> None:
-    """Raise FileExistsError, naming the sink, when a run that begins anew would mix its rows with those of another."""
+    """Raise FileExistsError, naming the sink, when a run that starts from scratch would mix its rows with those of
+    another.
+    """
     for sink in sinks(job):
         found = output.published_files(sink)
         foreign = [name for name in found if not sink.is_part(name)]
@@ -93,7 +95,6 @@ class MemoryOutput:
         self.published: dict[str, pa.Table] = {}
 
     def stage(self, effect: Effect) -> None:
-        """Keep the rows, not yet visible."""
         self.staged[effect.staged] = effect.table
 
     def commit(self, effects: Iterable[Effect]) -> None:
@@ -106,7 +107,6 @@ class MemoryOutput:
                 self.published.setdefault(effect.final, table)
 
     def drop(self, effects: Iterable[Effect]) -> None:
-        """Forget rows that will never be visible."""
         for effect in effects:
             self.staged.pop(effect.staged, None)
 

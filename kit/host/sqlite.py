@@ -2,7 +2,7 @@
 
 A write is durable when it returns, and an update is one transaction that keeps other drivers out meanwhile. Each
 operation opens the file anew: there is one for each checkpoint and id, and no connection that could break in between.
-The file must lie on a local disk; SQLite's locks do not hold on most network file systems. Flink has no such store.
+The file must be on a local disk; SQLite's locks do not hold on most network file systems. Flink has no such store.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Checkpoint storage: where a job's checkpoints and savepoints lie, on any file system pyarrow knows.
+"""Checkpoint storage: where a job's checkpoints and savepoints are, on any file system pyarrow knows.
 
     <base>/<job id>/chk-<id>/            state files of one checkpoint, and `_metadata`
                     shared/              files that several checkpoints refer to
@@ -58,7 +58,7 @@ class CheckpointLocation:
 
 @dataclass(frozen=True, slots=True)
 class ResolvedCheckpoint:
-    """A checkpoint or savepoint that was looked for and found: where it lies, and its metadata."""
+    """A checkpoint or savepoint that was looked for and found: where it is, and its metadata."""
 
     location: CheckpointLocation
     metadata_path: str
@@ -69,7 +69,7 @@ class ResolvedCheckpoint:
 
 
 class StateFiles:
-    """Reads state and metadata wherever they lie; needs no job. With `file_system` all paths are paths in that."""
+    """Reads state and metadata wherever they are; needs no job. With `file_system` all paths are paths in that."""
 
     def __init__(self, file_system: fs.FileSystem | None = None) -> None:
         self._file_system = file_system
@@ -225,7 +225,7 @@ class CheckpointStorage(StateFiles):
             self._make(directory)
 
     def location_for_checkpoint(self, checkpoint_id: int) -> CheckpointLocation:
-        """Where checkpoint `checkpoint_id` lies or will lie; makes nothing."""
+        """Where checkpoint `checkpoint_id` is or will be; makes nothing."""
         if checkpoint_id < 0:
             raise ValueError(f"A checkpoint id is 0 or more, not {checkpoint_id}")
         return CheckpointLocation(f"{self.job_directory}/{CHECKPOINT_DIR_PREFIX}{checkpoint_id}")

@@ -15,7 +15,7 @@ A *run* is one life of a job, whichever number of drivers it takes. What an earl
 retained) has ids below the first of this one, and is never touched.
 
 A write whose outcome is unknown (the connection broke before the answer came) is looked up again; where that fails too
-the checkpoint may or may not stand, and nobody may delete it: `InconsistentStoreError`.
+the checkpoint may or may not be complete, and nobody may delete it: `InconsistentStoreError`.
 
 One driver at a time is the caller's business. Follows Flink's `DefaultCompletedCheckpointStore`,
 `ZooKeeperCheckpointStoreUtil`, `ZooKeeperCheckpointIDCounter` and `JobResultStore`.
@@ -38,7 +38,7 @@ from kit.protocol.stored import StoredCheckpoint
 FIRST_CHECKPOINT_ID = 1
 CHECKPOINTS, COUNTER, RUN = "checkpoints", "checkpointID", "run"
 ID_DIGITS = 19
-"""Ids are padded to so many digits, as Flink pads them: names sort as numbers do."""
+"""Ids are padded to this many digits, as Flink pads them: names sort as numbers do."""
 
 
 class CheckpointStore(Protocol):
@@ -202,7 +202,6 @@ class DurableStore:
             self._records.update(COUNTER, lambda data: str(max(_id_in(data), next_id)).encode())
 
     def ids(self) -> range:
-        """The ids that this run has given out."""
         run, counter = self._run(), self._counter()
         return range(counter if run is None else run.first_id, counter)
 
@@ -220,15 +219,12 @@ class DurableStore:
         self._records.write(_entry(checkpoint.checkpoint_id), _encode(checkpoint))
 
     def remove(self, checkpoint_id: int) -> None:
-        """Remove an entry, if it is there."""
         self._records.remove(_entry(checkpoint_id))
 
     def end(self, status: str) -> None:
-        """Note that the run has ended."""
         self._write_run(Run(self.ids().start, status))
 
     def close(self) -> None:
-        """Let go of connections."""
         self._records.close()
 
     def _counter(self) -> int:

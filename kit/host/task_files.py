@@ -122,7 +122,7 @@ class TaskFiles:
     def _channel_state(
         self, operator_id: str, state: OperatorSubtaskState, streams: dict[StreamStateHandle, Any]
     ) -> Iterator[RestoredPart]:
-        """In-flight data; `streams` has the bytes that were read before, for many channels lie in one file."""
+        """In-flight data; `streams` has the bytes that were read before, for many channels are in one file."""
         kinds = {
             INPUT_CHANNEL: state.input_channel_state,
             RESULT_SUBPARTITION: state.result_subpartition_state,

@@ -41,7 +41,7 @@ CONNECT_S = 10.0
 SESSION_S = 10.0
 TRIES = 4
 RECONNECT = {"max_tries": 6, "delay": 0.1, "max_delay": 2.0}
-"""After so many attempts to reach a server again what was asked fails, instead of waiting for ever."""
+"""After this many attempts to reach a server again what was asked fails, instead of waiting forever."""
 UNKNOWN = (
     ConnectionClosedError,
     ConnectionLoss,

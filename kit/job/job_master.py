@@ -5,7 +5,7 @@ coordinators and the restart strategy, and decides when tasks are deployed, when
 on from. Each deployment of all tasks is an *epoch*, counted from 1; the epoch is the attempt number of its tasks, and
 whatever an earlier epoch still says is dropped here.
 
-Its life is a row of phases (`kit.job.status`). After each event it goes on as far as its phase lets it:
+Its life is a sequence of phases (`kit.job.status`). After each event it goes on as far as its phase lets it:
 
     STARTING      waits for splits and for what to begin from (`kit.job.starting`), then restores
     RESTORING     assigns the latest checkpoint's state, waits for the master hooks, then deploys
@@ -109,7 +109,6 @@ class JobMaster(Machine):
 
     @property
     def ending_as(self) -> JobStatus | None:
-        """How the job has ended, or will once its workers have left; None while it may go on."""
         return self.phase.ending_as
 
     # --- from phase to phase --------------------------------------------------------------------------------------
@@ -156,7 +155,7 @@ class JobMaster(Machine):
 
     @handles(events.SplitsEnumerated)
     def _splits_enumerated(self, event: events.SplitsEnumerated) -> None:
-        self.coordinators[event.operator_id].splits = event.splits
+        self.coordinators[event.operator_id].enumerated(event.splits)
         self._start.awaited.discard(event.operator_id)
 
     @handles(events.CheckpointsRecovered)
@@ -269,7 +268,7 @@ class JobMaster(Machine):
         if message.initialization is not None:
             self.checkpoints.statistics.report_initialization(message.task, message.attempt, message.initialization)
         if message.end_of_data:
-            self.tasks[message.task].data_ended = True
+            self.tasks.end_data(message.task)
             self.coordinators.data_ended(message.task)
             self._take_last_checkpoint_when_all_data_ended()
             return
@@ -362,13 +361,11 @@ class JobMaster(Machine):
             )
 
     def send_operator_event(self, vertex: str, operator_id: str, subtask: int, attempt: int, payload: Payload) -> None:
-        """Send an event to a subtask, unless its attempt is over."""
         if self._is_of_this_epoch(attempt):
             task = task_name(vertex, subtask)
             self.emit(OperatorEventToTask(task=task, attempt=attempt, operator_id=operator_id, payload=payload))
 
     def coordinator_snapshot_taken(self, checkpoint_id: int, operator_id: str, state: bytes | None) -> None:
-        """A coordinator gave its part of a checkpoint."""
         self.checkpoints.on_coordinator_snapshot(checkpoint_id, operator_id, state)
 
     def coordinator_snapshot_failed(self, checkpoint_id: int, operator_id: str, error: str) -> None:
@@ -376,7 +373,7 @@ class JobMaster(Machine):
         self.checkpoints.on_coordinator_snapshot_failed(checkpoint_id, operator_id, error)
 
     def set_is_processing_backlog(self, operator_id: str, is_processing: bool) -> None:
-        """A source works off a backlog, or has done so."""
+        """A source works through a backlog, or has done so."""
         self.checkpoints.set_is_processing_backlog(operator_id, is_processing)
 
     def coordinator_failed(self, error: str) -> None:
@@ -566,11 +563,9 @@ class JobMaster(Machine):
     # --- what the checkpoint coordinator asks of its job (CoordinatorContext) -------------------------------------
 
     def execution_state(self, task: str) -> ExecutionState:
-        """Where the current attempt of a task stands."""
         return self.tasks.state_of(task)
 
     def fail_job(self, error: str, checkpoint_id: int | None) -> None:
-        """Too many checkpoints failed, or a stop-with-savepoint did: the job fails once the event is dealt with."""
         self.coordinator_failed(error)
 
     def fail_job_due_to_task_failure(self, error: str, task: str) -> None:

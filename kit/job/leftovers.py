@@ -16,7 +16,7 @@ from kit.protocol.commands import DiscardState, RemoveOrphans
 
 
 class Leftovers:
-    """The directories of the checkpoints that this epoch began, but for those known to be complete."""
+    """The directories of the checkpoints that this epoch began, except for those known to be complete."""
 
     def __init__(self, checkpoints: CheckpointCoordinator) -> None:
         self._checkpoints = checkpoints

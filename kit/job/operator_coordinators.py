@@ -11,7 +11,7 @@ ordered way, and with its ack where the barrier comes through the operator's inp
 Follows Flink's `OperatorCoordinatorHolder`, `DefaultOperatorCoordinatorHandler` and
 `RecreateOnResetOperatorCoordinator`. There closing an old coordinator may take time, and calls wait meanwhile; here
 it is done when the call returns. There a subtask confirms every event; here its ack of the checkpoint does, which
-comes behind the events on an ordered way, and a host that could not send an event says so (`OperatorEventLost`).
+follows the events on an ordered channel, and a host that could not send an event says so (`OperatorEventLost`).
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class CoordinatorHost(Protocol):
         """A coordinator could not; the checkpoint fails."""
 
     def set_is_processing_backlog(self, operator_id: str, is_processing: bool) -> None:
-        """An operator works off a backlog, or has done so."""
+        """An operator works through a backlog, or has done so."""
 
     def coordinator_failed(self, error: str) -> None:
         """A coordinator raised, or asked to fail the job: it fails once the event at hand is dealt with."""
@@ -67,7 +67,7 @@ class HolderContext:
         return self._holder.splits
 
     def set_is_processing_backlog(self, is_processing: bool) -> None:
-        """Say whether the operator works off a backlog."""
+        """Say whether the operator works through a backlog."""
         if not self.is_quiesced:
             self._holder.host.set_is_processing_backlog(self.operator_id, is_processing)
 
@@ -132,6 +132,10 @@ class OperatorCoordinatorHolder:
         self._context = HolderContext(self)
         self.coordinator: OperatorCoordinator = self._spec.create_coordinator(self._context)  # type: ignore[assignment]
 
+    def enumerated(self, splits: Sequence[Payload]) -> None:
+        """The host has found what there is to read."""
+        self.splits = splits
+
     # --- life -----------------------------------------------------------------------------------------------------
 
     def deploy(self, checkpoint_id: int, state: bytes | None, parallelism: int) -> None:
@@ -150,7 +154,7 @@ class OperatorCoordinatorHolder:
         self._call(self.coordinator.start)
 
     def close(self) -> None:
-        """The job has come to its end."""
+        """The job has ended."""
         if not self._is_closed:
             self._is_closed = True
             self._quiesce()
@@ -234,12 +238,10 @@ class OperatorCoordinatorHolder:
             gateway.open_latest()
 
     def notify_complete(self, checkpoint_id: int) -> None:
-        """A checkpoint is stored for good."""
         self._open_gates(checkpoint_id)
         self._call(lambda: self.coordinator.notify_checkpoint_complete(checkpoint_id))
 
     def notify_aborted(self, checkpoint_id: int) -> None:
-        """A checkpoint will not complete."""
         self._open_gates(checkpoint_id)
         self._call(lambda: self.coordinator.notify_checkpoint_aborted(checkpoint_id))
 
@@ -319,12 +321,10 @@ class OperatorCoordinators:
         return [(holder, subtask) for holder in self._by_vertex.get(vertex, ())]
 
     def notify_complete(self, checkpoint_id: int) -> None:
-        """A checkpoint is stored for good."""
         for holder in self._holders.values():
             holder.notify_complete(checkpoint_id)
 
     def notify_aborted(self, checkpoint_id: int) -> None:
-        """A checkpoint will not complete."""
         for holder in self._holders.values():
             holder.notify_aborted(checkpoint_id)
 
@@ -334,7 +334,7 @@ class OperatorCoordinators:
             holder.abort_triggering()
 
     def close(self) -> None:
-        """The job has come to its end."""
+        """The job has ended."""
         for holder in self._holders.values():
             holder.close()
 

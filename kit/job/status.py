@@ -2,7 +2,7 @@
 
 `PHASES` is the table that the JobMaster goes by, that its errors quote and that `docs/state-machines.md` draws. A phase
 tells a little more than the status that a user sees: a job that is RUNNING may be going back to a checkpoint, or have
-finished but for its workers, who are still leaving.
+finished except for its workers, who are still leaving.
 
 Follows Flink's `JobStatus`.
 """

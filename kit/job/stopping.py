@@ -3,7 +3,7 @@
 The user is answered only when the job has finished, for until then it may still fail. A savepoint that fails is
 answered at once; periodic checkpoints then go on, or, if all tasks have finished meanwhile, the job fails over.
 
-Once the savepoint stands, its tasks are told and sinks publish what it covers. A restart would go back to an older
+Once the savepoint is complete, its tasks are told and sinks publish what it covers. A restart would go back to an older
 checkpoint and publish the same rows again, so from then on no failure is recovered from: the job fails, names the
 savepoint, and its user goes on from that alone. With a durable store the savepoint is noted there before any task is
 told, so a driver that dies in between is followed by one that goes on from the savepoint too.
@@ -19,7 +19,7 @@ from kit.protocol.commands import CompleteRequest
 
 
 class StopWithSavepoint:
-    """At most one stop at a time: `request` is its number, `answer` the savepoint that stands, while the tasks
+    """At most one stop at a time: `request` is its number, `answer` the savepoint that is complete, while the tasks
     finish.
     """
 
@@ -72,10 +72,10 @@ class StopWithSavepoint:
         return answer
 
     def give_up(self, error: str) -> CompleteRequest:
-        """The job did not stop with the savepoint that stands: the answer that says so, and where to go on from."""
+        """The job did not stop with its savepoint, which is complete: the answer says so, and where to go on from."""
         savepoint = self._take()
         text = (
-            f"the savepoint stands at {savepoint.path}, but the job did not stop with it: {error}\n"
+            f"the savepoint is complete at {savepoint.path}, but the job did not stop with it: {error}\n"
             f"Its output may not all be published: go on from this savepoint, restore_path={savepoint.path!r}, "
             "and from no older checkpoint."
         )

@@ -61,6 +61,10 @@ class TaskTable:
         if message.state is ExecutionState.FINISHED:
             self._not_yet_finished.discard(message.task)
 
+    def end_data(self, task: str) -> None:
+        """A task has processed all its input, and goes on."""
+        self._records[task].data_ended = True
+
     def end(self, task: str, state: ExecutionState, error: str = "") -> None:
         """A task failed or was cancelled."""
         self._records[task].state, self._records[task].error = state, error

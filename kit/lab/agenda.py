@@ -1,9 +1,9 @@
-"""What is under way in the lab, and so what may happen next: kept up to date as it changes, never looked for.
+"""What is under way in the lab, and so what may happen next: kept up to date as it changes, never searched for.
 
 Messages between one task and the JobMaster keep their order, and so do the elements of a channel; timers are due or
 not yet; a read or write that was asked for may end at any time; a task whose turn it may be has its number here. Each
 kind has the numbers of what may happen next in order. The order is fixed: due timers in the order in which they were
-first set, messages by way in the order in which the ways were first used, reads and writes, channels, turns.
+first set, messages by route in the order in which the routes were first used, reads and writes, channels, turns.
 
 So the i-th of the actions is found, and done, at the same cost whether the job has five tasks or five hundred.
 """
@@ -165,12 +165,12 @@ class Agenda:
         self._letters.add(number)
 
     def next_message(self, sender: str, receiver: str) -> Word | None:
-        """The first message on this way, still under way."""
+        """The first message on this route, still under way."""
         _, queue = self._mail.get((sender, receiver), (0, None))
         return queue[0].word if queue else None
 
     def take_message(self, sender: str, receiver: str) -> Envelope:
-        """The first message on this way arrives, or is lost. Raises KeyError or IndexError when there is none."""
+        """The first message on this route arrives, or is lost. Raises KeyError or IndexError when there is none."""
         number, queue = self._mail[sender, receiver]
         message = queue.popleft()
         if not queue:

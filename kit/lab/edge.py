@@ -22,7 +22,7 @@ from kit.lab.errors import LabError, enumerated, said
 
 CHECKPOINTS = "/checkpoints"
 LOCAL_STATE = "/local-state"
-"""What lies below is on the machine of a slot, in a subdirectory of its own."""
+"""What is below is on the machine of a slot, in a subdirectory of its own."""
 
 
 class LabEdge:
@@ -55,7 +55,7 @@ class LabEdge:
         self.for_tasks = TaskFiles(job, storage, output, local)
 
     def check_restore_path(self, path: object) -> None:
-        """Raise LabError unless a snapshot lies there on the lab's disk."""
+        """Raise LabError unless there is a snapshot there, on the lab's disk."""
         there = [found.removesuffix("/_metadata") for found in self.files.paths() if found.endswith("/_metadata")]
         if not isinstance(path, str | PathLike):
             raise LabError(f"restore_path is {path!r}, but must be the path of a checkpoint or savepoint")

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from difflib import get_close_matches
 
+from kit.host.job_failed import JobFailedError
+
 MOST_NAMED = 5
 MOST_LINES, KEPT_AT_END = 6, 2
 LONGEST_LINE = 300
@@ -12,6 +14,10 @@ LONGEST_LINE = 300
 
 class LabError(Exception):
     """The lab cannot do what was asked: the text says why, and what can be done, in six lines at most."""
+
+
+class LabJobFailedError(LabError, JobFailedError):
+    """The job in the lab has failed, or a snapshot asked of it: the error that `SparkJob` raises, too."""
 
 
 class LabWarning(UserWarning):

@@ -5,7 +5,7 @@ has failed in the same place `REPEATS` times, and no checkpoint was completed in
 worker that the user killed is no such failure. A strategy that counts its restarts (`FixedDelay`) and was chosen by the
 user is left to count.
 
-Flink restarts a job with periodic checkpoints for ever, ever more slowly, unless told otherwise; in a lesson, where
+Flink restarts a job with periodic checkpoints forever, ever more slowly, unless told otherwise; in a lesson, where
 time is virtual, that never ends. So here a job that says nothing restarts `LAB_ATTEMPTS` times, a second after each
 failure, and then fails. An environment's own setting always holds.
 """
@@ -24,7 +24,7 @@ from types import TracebackType
 
 from kit.graph.job_graph import JobGraph
 from kit.graph.settings import FixedDelay, JobSettings, NoRestart
-from kit.lab.errors import LabError, said
+from kit.lab.errors import LabError, LabJobFailedError, said
 from kit.lab.world import World
 from kit.operators.spec import UserFunctionError
 from kit.protocol.trace import TraceRecord
@@ -35,7 +35,7 @@ LAB_ATTEMPTS = 10
 """So often a job that says nothing of restarts is restarted in the lab."""
 LAB_DELAY_MS = 1_000
 MOST_COUNTED = 100
-"""A strategy with more attempts than this does not count, it goes on for ever."""
+"""A strategy with more attempts than this does not count, it goes on forever."""
 
 _KIT = str(Path(__file__).resolve().parents[1]) + os.sep
 _PLACES = tuple({sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")})
@@ -128,13 +128,13 @@ def job_failed(world: World, position: int) -> LabError:
         _attempts(world),
         way_out,
     )
-    return _caused(LabError(text), world, failure)
+    return _caused(LabJobFailedError(text), world, failure)
 
 
 def job_repeats(world: World, failure: Failure) -> LabError:
     """The error that says that the job does not get past a failure."""
     text = said(
-        f"job {world.job.name!r} fails in the same way for ever: {failure.task} has failed {REPEATS} times, "
+        f"job {world.job.name!r} fails in the same way forever: {failure.task} has failed {REPEATS} times, "
         "with no checkpoint completed in between",
         failure.error,
         failure.place,

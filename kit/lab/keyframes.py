@@ -1,9 +1,9 @@
 """The moments of a run that the lab keeps a copy of: to go back is to take the last one before, and do the rest again.
 
-A copy of a large job takes long, and a long run has many moments. So copies lie the further apart the larger the job,
-and when there are too many every second one is dropped, and from then on they lie twice as far apart. Copying takes a
-fixed share of a run's time at most then, and at most `MOST_KEYFRAMES` worlds are held. What has happened up to a moment
-is the beginning of what has happened up to now, so the trace is not copied: its length is enough.
+A copy of a large job takes long, and a long run has many moments. So the larger the job, the further apart copies are,
+and when there are too many every second one is dropped, and from then on they are twice as far apart. Copying then
+takes at most a fixed share of a run's time, and at most `MOST_KEYFRAMES` worlds are held. What has happened up to a
+moment is the beginning of what has happened up to now, so the trace is not copied: its length is enough.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from kit.lab.world import World
 from kit.protocol.trace import Trace
 
 KEYFRAME_EVERY = 100
-"""So many steps lie between two copies at least."""
+"""Two copies are at least this many steps apart."""
 STEPS_PER_PART = 3
 """So many steps more for each task and channel that is copied: about ten times what the copy takes."""
 MOST_KEYFRAMES = 40

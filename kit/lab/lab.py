@@ -1,4 +1,4 @@
-"""The lab: run a job one step at a time, look, go back, try another way.
+"""The lab: run a job one step at a time, look, go back, try another path.
 
     lab = Lab(env)
     lab.run_until(checkpoint=1)      # until checkpoint 1 is complete
@@ -15,11 +15,13 @@ undone steps are kept until another one is taken, so `goto` leads forward again 
 from __future__ import annotations
 
 import copy
+import os
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from html import escape
 from random import Random
+from typing import Literal, overload
 
 import pandas as pd
 
@@ -38,7 +40,7 @@ from kit.job.job_master import JobMaster
 from kit.job.status import JobStatus
 from kit.lab.actions import FAULTS, Action, ActionKind
 from kit.lab.edge import LabEdge
-from kit.lab.errors import MOST_NAMED, LabError, LabWarning, enumerated, nearest, said
+from kit.lab.errors import MOST_NAMED, LabError, LabJobFailedError, LabWarning, enumerated, nearest, said
 from kit.lab.failures import for_the_lab, is_left_to_count, job_failed, job_repeats, repeated
 from kit.lab.keyframes import Keyframes
 from kit.lab.progress import Progress
@@ -53,6 +55,10 @@ from kit.protocol.trace import Trace, TraceRecord
 from kit.protocol.words import Word
 
 MOST_STEPS = 1_000_000
+SAVEPOINTS = "/savepoints"
+"""Where savepoints go that are given no directory."""
+Target = str | os.PathLike[str] | None
+"""A directory for a savepoint, None for the configured one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +96,7 @@ class Lab:
     "first".
 
     A job whose environment was given no `restart` is restarted ten times at most, a second after each failure, if it
-    takes periodic checkpoints, and not at all otherwise; Flink goes on for ever.
+    takes periodic checkpoints, and not at all otherwise; Flink goes on forever.
 
     Raises LabError for what cannot be run, a `restore_path` that leads nowhere among it.
     """
@@ -100,7 +106,7 @@ class Lab:
         job: StreamEnvironment | JobGraph,
         *,
         seed: int = 0,
-        restore_path: str | None = None,
+        restore_path: str | os.PathLike[str] | None = None,
         allow_non_restored_state: bool = False,
         claim_mode: RecoveryClaimMode | str = RecoveryClaimMode.NO_CLAIM,
         after: Lab | None = None,
@@ -131,7 +137,7 @@ class Lab:
         self._latest = Latest()
         self._do(
             StartJob(
-                restore_path=restore_path,
+                restore_path=None if restore_path is None else os.fspath(restore_path),
                 allow_non_restored_state=allow_non_restored_state,
                 claim_mode=_claim_mode(claim_mode),
                 recover=recover,
@@ -172,8 +178,13 @@ class Lab:
 
     @property
     def finished(self) -> bool:
-        """Whether the job has come to its end."""
+        """Whether the job has ended."""
         return self.master.status.is_terminal
+
+    @property
+    def status(self) -> str:
+        """CREATED, RUNNING, RESTARTING, ... (see `kit.job.status`)."""
+        return self.master.status.name
 
     @property
     def error(self) -> str:
@@ -196,11 +207,11 @@ class Lab:
         return self._world.edge.output.read(path)
 
     def checkpoints(self) -> pd.DataFrame:
-        """One row a checkpoint: id, kind, status, trigger time, duration, size, acknowledgements."""
+        """One row per checkpoint: id, kind, status, trigger time, duration, size, acknowledgements."""
         return self.master.checkpoints.statistics.to_pandas()
 
     def restores(self) -> pd.DataFrame:
-        """What each restore gave to whom: one row an epoch, task, operator and kind of state."""
+        """What each restore gave to whom: one row per epoch, task, operator and kind of state."""
         return restores_table(self.trace)
 
     @property
@@ -337,30 +348,60 @@ class Lab:
 
     # --- what the user does ---------------------------------------------------------------------------------------
 
-    def trigger_checkpoint(self, *, full: bool = False) -> int:
-        """Ask for a checkpoint now; returns the number of the request."""
-        return self._request(lambda number: RequestCheckpoint(request_id=number, full=full))
+    @overload
+    def trigger_checkpoint(self, *, full: bool = False, wait: Literal[True]) -> str: ...
 
-    def savepoint(self, target: str = "/savepoints") -> int:
-        """Ask for a savepoint below `target`; returns the number of the request."""
-        return self._request(lambda number: RequestSavepoint(request_id=number, target=target))
+    @overload
+    def trigger_checkpoint(self, *, full: bool = False, wait: Literal[False] = False) -> int: ...
 
-    def stop(self, target: str = "/savepoints", *, drain: bool = False) -> int:
-        """Ask for stop-with-savepoint; returns the number of the request."""
-        return self._request(lambda number: RequestStop(request_id=number, target=target, drain=drain))
+    def trigger_checkpoint(self, *, full: bool = False, wait: bool = False) -> int | str:
+        """Ask for a checkpoint now; returns the number of the request, for `answer`.
+
+        With `wait` the lab steps until there is an answer, here and in the two below, and returns the snapshot's path,
+        as a `SparkJob` does. Raises JobFailedError when there is none.
+        """
+        return self._ask(lambda number: RequestCheckpoint(request_id=number, full=full), wait=wait)
+
+    @overload
+    def savepoint(self, target: Target = None, *, wait: Literal[True]) -> str: ...
+
+    @overload
+    def savepoint(self, target: Target = None, *, wait: Literal[False] = False) -> int: ...
+
+    def savepoint(self, target: Target = None, *, wait: bool = False) -> int | str:
+        """Ask for a savepoint below `target`, or the configured directory, or else `/savepoints`."""
+        path = self._savepoints(target)
+        return self._ask(lambda number: RequestSavepoint(request_id=number, target=path), wait=wait)
+
+    @overload
+    def stop(self, target: Target = None, *, drain: bool = False, wait: Literal[True]) -> str: ...
+
+    @overload
+    def stop(self, target: Target = None, *, drain: bool = False, wait: Literal[False] = False) -> int: ...
+
+    def stop(self, target: Target = None, *, drain: bool = False, wait: bool = False) -> int | str:
+        """Ask for stop-with-savepoint; the answer comes when the job has ended."""
+        path = self._savepoints(target)
+        return self._ask(lambda number: RequestStop(request_id=number, target=path, drain=drain), wait=wait)
+
+    def _savepoints(self, target: Target) -> str | None:
+        if target is not None:
+            return os.fspath(target)
+        return None if self.job.settings.checkpoint.savepoint_directory is not None else SAVEPOINTS
 
     def answer(self, request: int) -> str | None:
-        """Where the snapshot of a request is, or None as long as it is not done. Raises LabError when it failed."""
+        """Where the snapshot of a request is, or None as long as it is not done; JobFailedError when it failed."""
         answer = self._world.answers.get(request)
         if answer is None:
             return None
         if answer.error:
-            raise LabError(answer.error)
+            raise LabJobFailedError(answer.error)
         return answer.path
 
-    def cancel(self) -> Step:
-        """Cancel the job."""
-        return self._do(RequestCancel())
+    def cancel(self) -> str:
+        """Cancel the job; returns its status. Its workers leave in the next steps."""
+        self._do(RequestCancel())
+        return self.status
 
     def kill(self, worker: int) -> Step:
         """Kill a worker: all subtasks with this index are gone at once."""
@@ -379,10 +420,14 @@ class Lab:
         """Let time pass in which nothing happens, as when every task is busy; timers due meanwhile fire late."""
         return self._do(Action(ActionKind.WAIT, "", str(at_ms)))
 
-    def _request(self, make: Callable[[int], Word]) -> int:
+    def _ask(self, make: Callable[[int], Word], *, wait: bool) -> int | str:
         number = self.position + 1
         self._do(make(number))
-        return number
+        if not wait:
+            return number
+        if number not in self._world.answers and self._step_until(lambda step: number in self._world.answers) is None:
+            raise self._came_to_rest()
+        return str(self.answer(number))
 
     def replay(self, actions: Iterable[Action | Word]) -> Lab:
         """Do all this, as another lab's `actions` have it. Raises LabError at an action that cannot happen."""

@@ -13,7 +13,7 @@ from kit.lab.world import World
 
 AFTER_S = 1.0
 LOOK_EVERY = 128
-"""So many steps lie between two looks at the clock."""
+"""The clock is read once in this many steps."""
 
 
 class Progress:
@@ -59,7 +59,7 @@ class Progress:
 
 
 def told(world: World) -> str:
-    """How the job stands, in a few words."""
+    """Where the job stands, in a few words."""
     completed = world.master.checkpoints.statistics.counts.completed
     restarts = max(0, world.master.epoch - 1)
     parts = [f"{world.at_ms:,} ms", f"{completed} checkpoint" + "s" * (completed != 1)]

@@ -1,4 +1,4 @@
-"""A lab in a few lines: what is shown where the picture would take too long, one row an operator."""
+"""A lab in a few lines: what is shown where the picture would take too long, one row per operator."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ LARGE = 20_000
 
 
 def summary(world: World) -> pd.DataFrame:
-    """One row a vertex: its operators, how many subtasks are in which state, how many elements are on the way to it,
+    """One row per vertex: its operators, how many subtasks are in which state, how many elements are on the way to it,
     and how many of its subtasks have acknowledged the newest pending checkpoint ("" when there is none).
     """
     pending = max(world.master.checkpoints.pending.values(), key=lambda each: each.checkpoint_id, default=None)

@@ -61,7 +61,7 @@ from kit.task.unknown_task import answer_for_unknown_task
 
 ACTION_MS = 1
 CHANNELS_CHECKED = 4
-"""A task is checked after each of its events; with more inputs so much more rarely that it comes to so many each."""
+"""A task is checked after each of its events; with more inputs so much more rarely that it comes to this many each."""
 JOB = "job"
 FAILURES_KEPT = 20
 

@@ -1,4 +1,4 @@
-"""Handles of operator state in `_metadata`: the offsets of each list state by name, then the stream they lie in.
+"""Handles of operator state in `_metadata`: the offsets of each list state by name, then the stream they are in.
 
 Source: `MetadataV2V3SerializerBase.serializeOperatorStateHandle`.
 """

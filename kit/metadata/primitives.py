@@ -21,7 +21,7 @@ MAX_PARALLELISM = 1 << 15
 
 MAX_UTF_BYTES = 0xFFFF
 MAX_DEPTH = 16
-"""How deep handles may lie in handles; Flink itself writes three levels."""
+"""How deep handles may be nested in handles; Flink itself writes three levels."""
 
 CORRUPT = "the file is damaged, or is not what it is taken for; restore from another checkpoint or fetch it again"
 

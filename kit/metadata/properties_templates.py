@@ -1,6 +1,6 @@
 """The constant bytes around a serialized `CheckpointProperties`, as Flink 1.16 to 2.3 write them.
 
-Java serialization describes each class where it first comes up: its name, its serialVersionUID, its fields. Between
+Java serialization describes each class where it first appears: its name, its serialVersionUID, its fields. Between
 these descriptions stand the values. All is constant but the values, since the references between the parts
 (`71 00 7e 00 09` is the tenth thing described) depend on the classes only.
 """

@@ -69,7 +69,7 @@ class CheckpointMetadata:
         return sum(operator.checkpointed_size for operator in self.operator_states)
 
     def files(self) -> tuple[str, ...]:
-        """The path of every file referred to, each once, in the order they first come up."""
+        """The path of every file referred to, each once, in the order in which they first appear."""
         return tuple(dict.fromkeys(path for operator in self.operator_states for path in operator.files()))
 
     def __repr__(self) -> str:
@@ -84,7 +84,7 @@ def read_metadata(
 ) -> tuple[CheckpointMetadata, MetadataVersion]:
     """The content of a `_metadata` file and the layout it is in.
 
-    `base` is the directory the file lies in, which relative paths start from. `layout` is for those who know which
+    `base` is the directory the file is in, which relative paths start from. `layout` is for those who know which
     Flink wrote a file of version 3. Raises `MetadataError` for anything that is not a whole, sound file of version 2
     to 6.
     """

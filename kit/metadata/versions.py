@@ -16,8 +16,8 @@ class ChannelLayout(Enum):
     """How the state of channels is laid out."""
 
     NONE = "none"
-    WITHOUT_SUBTASK = "one handle a channel, without the index of its subtask"
-    WITH_SUBTASK = "one handle a channel"
+    WITHOUT_SUBTASK = "one handle per channel, without the index of its subtask"
+    WITH_SUBTASK = "one handle per channel"
     TYPED = "each handle with its type, and handles for many channels"
 
 
@@ -31,7 +31,7 @@ class ChangelogLayout(Enum):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class MetadataVersion:
-    """One layout of the file: `number` as it stands in the file, `written_by` the Flink versions that write it.
+    """One layout of the file: `number` as it is in the file, `written_by` the Flink versions that write it.
 
     Each is one of Flink's `MetadataSerializer` implementations.
     """

@@ -1,6 +1,6 @@
 """Running totals per key, a batch at a time.
 
-The totals lie in columns, one row a key; a batch is folded in with one look-up of its keys and one pass for each
+The totals are kept in columns, one row per key; a batch is folded in with one look-up of its keys and one pass for each
 aggregate. What comes out are the new totals of the keys that the batch touched, in the order in which it first named
 them.
 

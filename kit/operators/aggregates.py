@@ -1,7 +1,7 @@
 """Aggregate functions as data: what is kept for them, how rows are folded in, and what they come to.
 
 `count()`, `count("delay")`, `sum_("delay")`, `min_("delay")`, `max_("delay")`, `avg("delay")`: as in Spark SQL, nulls
-are passed over, and but for a count the aggregate of nothing is null. A NaN is a value: a sum or a mean with one is
+are passed over, and except for a count the aggregate of nothing is null. A NaN is a value: a sum or a mean with one is
 NaN, and NaN is larger than any number, so `max_` gives it where there is one, `min_` only where there is nothing else.
 (pandas passes NaN over: turn NaN to null for that.) Each is kept as one or two numbers a key (`KINDS`), so that a batch
 is folded in column by column; how rows come in batches makes no difference.
@@ -109,7 +109,7 @@ def _order_type(found: pa.DataType) -> pa.DataType | None:
 
 
 def _decimal(found: pa.DataType, precision: int, scale: int) -> pa.DataType:
-    """A decimal of so many digits, bounded as `DecimalType.bounded` of Spark does; Arrow counts in no tens."""
+    """A decimal of this many digits, bounded as `DecimalType.bounded` of Spark does; Arrow counts in no tens."""
     if found.scale < 0:
         precision, scale = precision - found.scale, scale - found.scale
     if pa.types.is_decimal256(found):
@@ -255,7 +255,7 @@ def _as_kept(column: pa.Array, kept: pa.DataType) -> pa.Array:
 
 
 class FirstRows:
-    """Finds, without sorting, the rows of a batch at which each slot comes up first."""
+    """Finds, without sorting, the rows of a batch at which each slot first appears."""
 
     def __init__(self) -> None:
         self._row_of = np.empty(0, np.int64)

@@ -83,7 +83,7 @@ class OperatorContext(Protocol):
         """Publish staged output; safe to repeat. `Operator.effects_committed` follows."""
 
     def drop(self, effects: Sequence[Effect]) -> None:
-        """Delete staged output that no checkpoint will publish; what is not there any more does not matter."""
+        """Delete staged output that no checkpoint will publish; what is no longer there does not matter."""
 
     def send_to_coordinator(self, payload: dict[str, Any]) -> None:
         """Say something to this operator's coordinator."""

@@ -19,7 +19,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kit.backend.descriptors import StateDescriptor, ValueStateDescriptor
+from kit.backend.descriptors import StateDescriptor
 from kit.backend.key_codec import codec_for
 from kit.backend.keyed_states import KINDS
 from kit.backend.tables import StateTable, Values
@@ -49,10 +49,10 @@ class BatchState:
     def get(self) -> pa.Array:
         """The entry of each row's key; where there is none the descriptor's default, or null."""
         entries = self._table.get(self._table.slots(self._keys, create=False))
-        descriptor = self._table.descriptor
-        if not entries.null_count or not isinstance(descriptor, ValueStateDescriptor) or descriptor.default is None:
+        default = self._table.default
+        if not entries.null_count or default is None:
             return entries
-        return pc.if_else(entries.is_valid(), entries, pa.scalar(descriptor.default, entries.type)).cast(entries.type)
+        return pc.if_else(entries.is_valid(), entries, pa.scalar(default, entries.type)).cast(entries.type)
 
     def update(self, values: Values, where: Mask = None) -> None:
         """Set the entry of each row's key; a null removes it. `values` is one value, or has one for each row meant."""

@@ -101,12 +101,12 @@ class FunctionInitializationContext:
 
     @property
     def is_restored(self) -> bool:
-        """Whether there was something in a checkpoint for this task to go on from; False where it begins anew."""
+        """Whether a checkpoint held something for this task to go on from; False where it starts from scratch."""
         return self._context.restored_checkpoint_id is not None
 
     @property
     def restored_checkpoint_id(self) -> int | None:
-        """The id of that checkpoint; None where the task begins anew."""
+        """The id of that checkpoint; None where the task starts from scratch."""
         return self._context.restored_checkpoint_id
 
     @property

@@ -1,4 +1,4 @@
-"""An operator's coordinator: the part of an operator that lives beside the JobMaster, once a job.
+"""An operator's coordinator: the part of an operator that lives beside the JobMaster, once per job.
 
 It hears from the operator's subtasks and speaks to them through gateways, is snapshotted before they are and told what
 became of the checkpoint. Like everything below the hosts it is pure: a call in, calls on its context and gateways out.
@@ -43,7 +43,7 @@ class OperatorCoordinatorContext(Protocol):
         """What the host found to read, for a coordinator with `needs_splits`."""
 
     def set_is_processing_backlog(self, is_processing: bool) -> None:
-        """Say whether the operator works off a backlog: while any does, `interval_during_backlog_ms` holds. False
+        """Say whether the operator works through a backlog: while any does, `interval_during_backlog_ms` holds. False
         until it is called (`SplitEnumeratorContext.setIsProcessingBacklog`).
         """
 
@@ -52,7 +52,7 @@ class OperatorCoordinatorContext(Protocol):
 
 
 class SubtaskGateway(Protocol):
-    """The way to one attempt of a subtask (`OperatorCoordinator.SubtaskGateway`)."""
+    """A line to one attempt of a subtask (`OperatorCoordinator.SubtaskGateway`)."""
 
     @property
     def subtask(self) -> int:

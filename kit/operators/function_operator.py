@@ -1,6 +1,6 @@
 """Operators that call a user's function row by row: what functions of all kinds see, and how they are called.
 
-A function is an object of the user's class, one a subtask. For each input there is a hook (`process_element`, ...)
+A function is an object of the user's class, one per subtask. For each input there is a hook (`process_element`, ...)
 and a context that says what the function may do there: hand rows on, set rows aside, and, on a keyed input, keep
 state and timers for the row's key. What a batch or a watermark leads to leaves as one batch. Rows are handled one by
 one, in order: this is for lessons and for odd cases, not for speed.
@@ -246,7 +246,6 @@ class KeyedFunctionOperator(FunctionOperator):
         return self.timers.next_processing_time_ms()
 
     def turn_to(self, key: Any, context: Any) -> None:
-        """Let state and timers be those of a key."""
         self.context.keyed_state.set_current_key(key)
         context.current_key = key
 

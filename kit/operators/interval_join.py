@@ -1,4 +1,4 @@
-"""Interval join: pairs of rows with one key whose event times lie within bounds of each other.
+"""Interval join: pairs of rows with one key whose event times are within bounds of each other.
 
 Every row is kept until the watermark says that no partner can come any more, and is paired at once with those of the
 other side that are there: `left + lower_ms <= right <= left + upper_ms`. A row before the watermark is late; it is
@@ -63,7 +63,7 @@ class IntervalJoinOperator(Operator):
         self._columns = spec.columns()
         self._inputs = (spec.left, spec.right)
         self._late_tags = (spec.left_late_tag, spec.right_late_tag)
-        # How far before and after a row its partners lie, seen from the left and from the right.
+        # How far before and after a row its partners are, seen from the left and from the right.
         self._bounds = ((spec.lower_ms, spec.upper_ms), (-spec.upper_ms, -spec.lower_ms))
         self.late_rows_dropped = 0
 

@@ -1,6 +1,6 @@
 """Rows sorted by key and time, so that those of a key between two times are found by bisection, a batch at a time.
 
-An index is made from keyed state and lies beside it: it holds no values, only numbers, and is never written to a
+An index is made from keyed state and kept beside it: it holds no values, only numbers, and is never written to a
 checkpoint. What keeps rows of one key apart in the state (a row number, the start of a window) is kept here too, as
 extra columns.
 """

@@ -2,7 +2,7 @@
 
 A batch is sorted by key and window and cut where two windows neither overlap nor touch; the pieces are put together
 with the sessions they touch, which a `KeyTimeIndex` finds. Of sessions that merge, one keeps its state and takes in
-that of the others. The state of a session lies under the time it first began at (Flink's *state window*), which is
+that of the others. The state of a session is kept under the time it first began at (Flink's *state window*), which is
 its namespace however it grows; its bounds are in a state of their own.
 
 Follows Flink's `MergingWindowSet` and the merging side of `WindowOperator`.
@@ -36,7 +36,7 @@ class _Sessions:
     """What a batch makes of the sessions.
 
     `session_of` gives each row's session. Of each session there is the first row of its key (`rows`), the bounds, and
-    the window under which its state lies. `old` are the positions in the index of the sessions that it replaces,
+    the window under which its state is kept. `old` are the positions in the index of the sessions that it replaces,
     `old_in` which session each of them is now a part of.
     """
 

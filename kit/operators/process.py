@@ -136,7 +136,7 @@ class FunctionSpec(ResolvedSpec):
         return kind(self.name, self.function(), self.returns, self.inputs, self.hooks)
 
     def _check_kind(self) -> None:
-        """Raise TypeError for a function of a keyed stream where there is no key, and the other way round."""
+        """Raise TypeError for a function of a keyed stream where there is no key, and the other way around."""
         keyed = any(given.keys for given in self.inputs)
         for plain, with_key in KINDS:
             if _is_a(self.function, with_key) and not keyed:

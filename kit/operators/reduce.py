@@ -1,7 +1,7 @@
 """All rows of a key so far reduced to one, by a function of two rows.
 
-The reduced row of each key lies in keyed state, a column a field. The function is called row by row; the state is
-read and written once a batch for each key in it.
+The reduced row of each key is kept in keyed state, one column per field. The function is called row by row; the state
+is read and written once per batch for each key in it.
 
 Follows Flink's `StreamGroupedReduceOperator`: what has been reduced so far is emitted for each row.
 """

@@ -1,8 +1,8 @@
 """Rows kept until event time has passed them by, found by key and a range of times.
 
-The rows lie in keyed state, one entry a row, under their key and a number that keeps rows of one key apart; columns of
-numbers stay columns. Beside the state there is a `KeyTimeIndex` of them, made anew after a restore. Numbers go on from
-the highest one restored, so rows of one key keep their order however often the job is rescaled.
+The rows are kept in keyed state, one entry per row, under their key and a number that keeps rows of one key apart;
+columns of numbers stay columns. Beside the state there is a `KeyTimeIndex` of them, made anew after a restore. Numbers
+go on from the highest one restored, so rows of one key keep their order however often the job is rescaled.
 """
 
 from __future__ import annotations

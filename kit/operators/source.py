@@ -50,9 +50,9 @@ class SplitReader(Protocol):
 class Source:
     """Base of all sources.
 
-    `rows_per_second`: at most so many rows a second in each subtask; None is no limit. `batch_rows`: rows of a batch.
-    `backlog_splits`: so many splits, the first ones, are what had piled up before the job began; while they are read,
-    checkpoints come at `CheckpointConfig.interval_during_backlog_ms`.
+    `rows_per_second`: at most this many rows per second in each subtask; None is no limit. `batch_rows`: rows of a
+    batch. `backlog_splits`: this many splits, the first ones, are what had piled up before the job began; while they
+    are read, checkpoints come at `CheckpointConfig.interval_during_backlog_ms`.
     """
 
     rows_per_second: float | None = field(default=None, repr=False)
@@ -86,7 +86,7 @@ class Source:
         raise NotImplementedError(f"{type(self).__name__} does not say what its splits are")
 
     def splits_for(self, parallelism: int) -> list[Split]:
-        """What so many subtasks are to read: `enumerate_splits()`, unless the source leaves the number open.
+        """What this many subtasks are to read: `enumerate_splits()`, unless the source leaves the number open.
 
         Asked once, when the job begins for the first time: from then on the splits are in its checkpoints, whatever
         its parallelism is later.

@@ -2,10 +2,10 @@
 
 The operator never reads. The task asks it `next_read(now)`, carries out the answer (a read, a wait) and hands the
 rows to `on_split_read`, which emits them. Splits are read one at a time, in ascending order; when none is at hand the
-operator asks its coordinator. Its state, one entry for each split it holds with the position in it, is dealt out anew
-on a rescale.
+operator asks its coordinator. Its state, one entry for each split it holds with the position in it, is distributed
+again on a rescale.
 
-A limit on rows a second is kept by processing time alone: a batch is due when the batches before it have used up
+A limit on rows per second is kept by processing time alone: a batch is due when the batches before it have used up
 their time, counted from the first read; a reader that falls more than a second behind does not make up for it.
 
 Follows Flink's `SourceOperator` and `SourceReaderBase`.

@@ -75,7 +75,7 @@ class TimestampsAndWatermarks(ResolvedSpec):
 
 class TimestampsAndWatermarksOperator(Operator):
     """Hands batches on, and a watermark after each that advances it. Watermarks and idleness from before it count no
-    more, but for the end of event time.
+    more, except for the end of event time.
     """
 
     def __init__(self, spec: TimestampsAndWatermarks) -> None:

@@ -1,7 +1,7 @@
 """Event-time windows: something kept for each key and window, which comes out when the watermark passes the end.
 
 An assigner says which windows a row belongs to (`kit.operators.window_assigners`), the contents what is kept of the
-rows (`kit.operators.window_contents`). The state of a window lies under its key with its id as namespace, and a
+rows (`kit.operators.window_contents`). The state of a window is kept under its key with its id as namespace, and a
 timer at its last millisecond makes it fire: one batch holds all windows that a watermark makes due, by end, key group
 and key, so that two hosts emit the same.
 

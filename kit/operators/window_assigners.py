@@ -1,6 +1,6 @@
 """Which windows of event time a row belongs to.
 
-A kind of window is a `WindowAssigner`; a new kind is a new one, and nothing else. Tumbling windows lie side by side,
+A kind of window is a `WindowAssigner`; a new kind is a new one, and nothing else. Tumbling windows are side by side,
 sliding ones overlap: both are known from the row's time alone. A session is not: it grows with each row that comes
 within the gap, and two sessions that meet become one.
 

@@ -1,7 +1,7 @@
 """Window join: pairs of rows with one key in one window of event time.
 
 The rows of each side are kept once, however many windows they are in; a timer at the last millisecond of each window
-makes it fire: then the rows of both sides whose times lie in it are paired, all with all. Rows are forgotten when the
+makes it fire: then the rows of both sides whose times are in it are paired, each with each. Rows are forgotten when the
 last window they are in has fired. A row whose windows have all fired is late: it is dropped and counted.
 
 Pairs leave in the order of windows (by end, key group and key), then of left rows, then of right rows, both by time.

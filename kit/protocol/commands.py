@@ -47,8 +47,8 @@ class CancelTimer(Command):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Note(Command):
-    """Nothing to do: something happened inside the machine that a reader of the trace will want to know. `data` is
-    JSON-like.
+    """Nothing to do: something happened inside the machine that a reader of the trace will want to know about. `data`
+    is JSON-like.
     """
 
     kind: NoteKind
@@ -85,11 +85,14 @@ class ResolveSnapshot(Command):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecoverCheckpoints(Command):
-    """Open the durable store: with `recover` give what an earlier driver of this job left in it, else begin anew."""
+    """Open the durable store: with `recover` give what an earlier driver of this job left in it, else start from
+    scratch.
+    """
 
     recover: bool
     restores: bool = False
-    """Whether the job goes on from a snapshot when nothing is left: where it does not, its output begins anew."""
+    """Whether the job goes on from a snapshot when nothing is left: where it does not, its output starts from scratch.
+    """
 
     duty: ClassVar = Duty.WORK
     answers: ClassVar = (events.CheckpointsRecovered, events.StartFailed)
@@ -99,7 +102,8 @@ class RecoverCheckpoints(Command):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemoveOrphans(Command):
     """Delete what this run of the job left behind and nothing refers to: checkpoint directories, staged output and
-    entries of the store, but for those of the checkpoints in `keep`; shared files, but for those named in `shared`.
+    entries of the store, except for those of the checkpoints in `keep`; shared files, except for those named in
+    `shared`.
     """
 
     keep: tuple[int, ...]
@@ -330,7 +334,7 @@ class SendElement(Command):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ElementQueued(Command):
-    """Nothing to do: the element waits in its output until the receiver gives a credit. For those who draw."""
+    """Nothing to do: the element waits in its output until the receiver gives a credit. For pictures."""
 
     channel: int
     element: Element
@@ -342,7 +346,7 @@ class ElementQueued(Command):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ElementTaken(Command):
     """Nothing to do: the task took an element of this input that nothing else tells of (buffers give a credit,
-    barriers a note). For those who draw.
+    barriers a note). For pictures.
     """
 
     channel: int

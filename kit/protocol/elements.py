@@ -17,7 +17,7 @@ from kit.protocol.options import CheckpointOptions
 
 MIN_WATERMARK_MS = -(2**63)
 MAX_WATERMARK_MS = 2**63 - 1
-"""Event time has come to its end: every timer fires (`Watermark.MAX_WATERMARK`)."""
+"""Event time has ended: every timer fires (`Watermark.MAX_WATERMARK`)."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

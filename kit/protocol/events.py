@@ -79,7 +79,7 @@ class CheckpointsRecovered(Word):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OrphansRemoved(Word):
-    """Answer to `RemoveOrphans`: they are gone, but for those that `error` tells of."""
+    """Answer to `RemoveOrphans`: they are gone, except for those that `error` tells of."""
 
     error: str = ""
 
@@ -188,7 +188,7 @@ class MasterHooksRestored(Word):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetadataWritten(Word):
-    """Answer to `WriteMetadata`: `_metadata` stands, `size_bytes` long, at `path`."""
+    """Answer to `WriteMetadata`: `_metadata` is written, `size_bytes` long, at `path`."""
 
     checkpoint_id: int
     path: str
@@ -290,7 +290,7 @@ class StateReadFailed(Word):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ElementReceived(Word):
-    """The channel with this number delivered its next element; it lies in the input queue from now on."""
+    """The channel with this number delivered its next element; it is in the input queue from now on."""
 
     channel: int
     element: Element
@@ -383,7 +383,7 @@ class EffectsFailed(Word):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChannelStateFileWritten(Word):
-    """Answer to `WriteChannelStateFile`: the bytes lie behind `handle`; `offsets` as encoded."""
+    """Answer to `WriteChannelStateFile`: `handle` refers to the bytes; `offsets` as encoded."""
 
     checkpoint_id: int
     file_name: str

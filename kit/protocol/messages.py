@@ -1,6 +1,6 @@
 """What the machines say to each other.
 
-A message is emitted by one machine as a command and handled by the other as an event. On the lab it lies in a mailbox
+A message is emitted by one machine as a command and handled by the other as an event. In the lab it waits in a mailbox
 until a step delivers it; on Spark it crosses the control socket. Messages to a task name the task and its attempt;
 messages from a task name their sender the same way, so that whatever an earlier attempt still says can be told apart.
 What a task and the channel state machine of its slot say to each other never leaves the slot.

@@ -22,7 +22,7 @@ class AlignmentType(Enum):
     ALIGNED = "ALIGNED"
     UNALIGNED = "UNALIGNED"
     FORCED_ALIGNED = "FORCED_ALIGNED"
-    """Unaligned but for a channel that cannot carry in-flight data. Flink: `FORCED_ALIGNED`."""
+    """Unaligned except for a channel that cannot carry in-flight data. Flink: `FORCED_ALIGNED`."""
 
 
 @dataclass(frozen=True, slots=True)

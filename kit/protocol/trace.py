@@ -159,7 +159,7 @@ class Trace(Sequence[TraceRecord]):
         return list(chain.values())
 
     def to_pandas(self) -> pd.DataFrame:
-        """One row a record: at_ms, machine, role, kind, checkpoint_id (Int64), data (dict), id, cause."""
+        """One row per record: at_ms, machine, role, kind, checkpoint_id (Int64), data (dict), id, cause."""
         frame = pd.DataFrame(
             [record.to_dict() for record in self._records],
             columns=["at_ms", "machine", "role", "kind", "checkpoint_id", "data", "id", "cause"],

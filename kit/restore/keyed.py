@@ -38,7 +38,7 @@ def redistribute_keyed(
 
 
 def _cut(handle: KeyedStateHandle, covered: KeyGroupRange, wanted: KeyGroupRange) -> KeyedStateHandle | None:
-    """`handle.intersection(wanted)`, with a short way for the handles there are most of."""
+    """`handle.intersection(wanted)`, with a shortcut for the most common handles."""
     if type(handle) is not KeyGroupsStateHandle:
         return handle.intersection(wanted)
     start, end = covered.start, covered.end

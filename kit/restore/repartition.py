@@ -28,7 +28,7 @@ from kit.state.handles import OperatorStateMode, OperatorStreamStateHandle, Stat
 
 Handles = Sequence[OperatorStreamStateHandle]
 _Entries = list[tuple[int, StateMetaInfo]]
-"""One named state: the numbers of the streams it lies in and where in them, in the order of the old subtasks."""
+"""One named state: the numbers of the streams it is in and where in them, in the order of the old subtasks."""
 _Pieces = dict[int, dict[str, StateMetaInfo]]
 """By the number of a stream, what somebody gets of it."""
 
@@ -98,7 +98,7 @@ def _deal(name: str, entries: _Entries, first_taker: int, dealt: list[_Pieces]) 
     base, remainder = divmod(int(starts[-1]), parallelism)
     turns = (np.arange(parallelism) - first_taker) % parallelism
     begins = turns * base + np.minimum(turns, remainder)
-    # Where a run begins between two entry lists, it begins with the empty ones that may lie there.
+    # Where a run begins between two entry lists, it begins with the empty ones that may be there.
     lists = np.searchsorted(starts, begins, "left")
     lists -= starts[lists] > begins
     skips = (begins - starts[lists]).tolist()
@@ -214,6 +214,6 @@ def _two_handles_of_one_stream(subtask: int, handles: Handles) -> RepartitionErr
     twice = next(stream for stream in streams if streams.count(stream) > 1)
     return RepartitionError(
         None,
-        f"Found two operator state handles of subtask {subtask} in one stream, {twice!r}, expected one a stream; "
+        f"Found two operator state handles of subtask {subtask} in one stream, {twice!r}, expected one per stream; "
         "the checkpoint can be restored at another parallelism.",
     )

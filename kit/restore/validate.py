@@ -22,7 +22,7 @@ def load_and_validate(
     pointer: str,
     allow_non_restored_state: bool = False,
 ) -> dict[str, OperatorState]:
-    """The operator states that the job can restore, by operator id; `pointer` is where the checkpoint lies.
+    """The operator states that the job can restore, by operator id; `pointer` is where the checkpoint is.
 
     Raises MaxParallelismError and NonRestoredStateError.
 

@@ -10,14 +10,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from kit.spark.driver import DriverSettings, JobFailedError
+    from kit.host.job_failed import JobFailedError
+    from kit.spark.driver import DriverSettings
     from kit.spark.job import SparkJob
     from kit.spark.running_jobs import running
     from kit.spark.session import create_session
 
 _HOMES = {
     "DriverSettings": "kit.spark.driver",
-    "JobFailedError": "kit.spark.driver",
+    "JobFailedError": "kit.host.job_failed",
     "SparkJob": "kit.spark.job",
     "create_session": "kit.spark.session",
     "running": "kit.spark.running_jobs",

@@ -1,6 +1,6 @@
 """PySpark's daemon with the kit imported beforehand.
 
-Spark forks its Python workers from a daemon. One that has imported the kit, and what it stands on, gives workers that
+Spark forks its Python workers from a daemon. One that has imported the kit, and what it depends on, gives workers that
 are ready at once; else each new worker spends seconds on imports, after a failure of all times. `create_session` names
 this module as `spark.python.daemon.module`.
 """

@@ -25,6 +25,7 @@ from kit.coordinator.master_hooks import MasterHook, MasterHooks
 from kit.graph.epoch_shape import epoch_shape
 from kit.graph.execution_graph import ExecutionGraph
 from kit.graph.job_graph import JobGraph
+from kit.host.job_failed import JobFailedError
 from kit.host.job_files import JobFiles
 from kit.host.storage import CheckpointLocation
 from kit.host.stores import open_store
@@ -64,16 +65,6 @@ PEER_MS = 500
 """A slot that others have lost has so long to be lost by the driver too, who knows better why."""
 
 
-class JobFailedError(Exception):
-    """The job ended without having done its work; the text says why. `traceback` is the worker's, where it has one."""
-
-    def __init__(self, error: str, worker_traceback: str = "") -> None:
-        super().__init__(error)
-        self.worker_traceback = worker_traceback
-        if worker_traceback:
-            self.add_note(worker_traceback.rstrip())
-
-
 @dataclass(frozen=True, slots=True)
 class DriverSettings:
     """Time limits of the driver, and the address on which slots reach it."""
@@ -88,7 +79,7 @@ class DriverSettings:
     abandon_ms: int = 15_000
     """and given up, fenced by the epoch, after this time."""
     trace_records: int = 1_000_000
-    """The trace keeps about so many records, the newest."""
+    """The trace keeps about this many records, the newest."""
     wire: WireSettings = field(default_factory=WireSettings)
 
 

@@ -1,4 +1,4 @@
-"""What lies outside a job on Spark: its checkpoint directory and where its sinks put their rows.
+"""What is outside a job on Spark: its checkpoint directory and where its sinks put their rows.
 
 Both are directories that every slot and the driver reach: on one machine any, on several a shared one. Rows of a
 `CollectSink` go below a directory of this process, which `collected` reads and which is gone when the process ends.

@@ -20,9 +20,10 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
 from dataclasses import replace
 from html import escape
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, overload
 from uuid import uuid4
 
 import pandas as pd
@@ -33,6 +34,7 @@ from kit.draw.redistribution import restores_table
 from kit.draw.stage import Stage
 from kit.draw.statistics import CheckpointStatistics
 from kit.graph.job_graph import JobGraph
+from kit.host.job_failed import JobFailedError
 from kit.host.output import begin_new_output, check_new_output
 from kit.operators.spec import shorten
 from kit.protocol.commands import CompleteRequest
@@ -41,7 +43,7 @@ from kit.protocol.properties import RecoveryClaimMode
 from kit.protocol.trace import Trace
 from kit.protocol.words import Word
 from kit.spark.console import in_notebook, say, waiting
-from kit.spark.driver import DriverSettings, JobDriver, JobFailedError
+from kit.spark.driver import DriverSettings, JobDriver
 from kit.spark.edge import (
     SparkOutput,
     check_writable,
@@ -67,12 +69,16 @@ AT_ONCE_S = 1.0
 SUBMIT_EVERY_S = 0.05
 
 
+Target = str | os.PathLike[str] | None
+"""A directory for a savepoint, None for the configured one."""
+
+
 class SparkJob:
     """A job, run by Spark. `job` is a StreamEnvironment or a JobGraph; `spark` is made when none is given.
 
     `restore_path` begins from a savepoint or retained checkpoint; `allow_non_restored_state` lets state be left behind
     that no operator wants; `claim_mode` says whose the snapshot is from now on: NO_CLAIM (the user's; the first
-    checkpoint is a full one), CLAIM (the job's, which deletes it when newer ones stand) or LEGACY.
+    checkpoint is a full one), CLAIM (the job's, which deletes it when newer ones are complete) or LEGACY.
 
     With `recover` the job goes on where a driver that died left it: its settings must name a durable store
     (`CheckpointConfig(store=...)`), and nobody else may run it at the same time. Without a checkpoint directory in its
@@ -122,6 +128,8 @@ class SparkJob:
             hooks=hooks,
             settings=settings,
         )
+        self._asked: dict[int, Future[CompleteRequest]] = {}
+        """The requests whose answers nobody has waited for, by number."""
         self._uses_spark = launch is None
         self._started = self._entered = False
         self._not_started = ""
@@ -320,16 +328,37 @@ class SparkJob:
 
     # --- requests -------------------------------------------------------------------------------------------------
 
-    def trigger_checkpoint(self, *, full: bool = False) -> str:
-        """Take a checkpoint now; returns its path. Raises JobFailedError with the reason when there is none."""
-        return self._ask(lambda number: RequestCheckpoint(request_id=number, full=full))
+    @overload
+    def trigger_checkpoint(self, *, full: bool = False, wait: Literal[True] = True) -> str: ...
 
-    def savepoint(self, target: str | os.PathLike[str] | None = None) -> str:
+    @overload
+    def trigger_checkpoint(self, *, full: bool = False, wait: Literal[False]) -> int: ...
+
+    def trigger_checkpoint(self, *, full: bool = False, wait: bool = True) -> str | int:
+        """Take a checkpoint now; returns its path. Raises JobFailedError with the reason when there is none.
+
+        With `wait=False` the request is only made, here and in the two below: its number is returned, for `answer`.
+        """
+        return self._ask(lambda number: RequestCheckpoint(request_id=number, full=full), wait=wait)
+
+    @overload
+    def savepoint(self, target: Target = None, *, wait: Literal[True] = True) -> str: ...
+
+    @overload
+    def savepoint(self, target: Target = None, *, wait: Literal[False]) -> int: ...
+
+    def savepoint(self, target: Target = None, *, wait: bool = True) -> str | int:
         """Take a savepoint below `target` (or the configured directory); returns its path."""
         path = None if target is None else os.fspath(target)
-        return self._ask(lambda number: RequestSavepoint(request_id=number, target=path))
+        return self._ask(lambda number: RequestSavepoint(request_id=number, target=path), wait=wait)
 
-    def stop(self, target: str | os.PathLike[str] | None = None, *, drain: bool = False) -> str:
+    @overload
+    def stop(self, target: Target = None, *, drain: bool = False, wait: Literal[True] = True) -> str: ...
+
+    @overload
+    def stop(self, target: Target = None, *, drain: bool = False, wait: Literal[False]) -> int: ...
+
+    def stop(self, target: Target = None, *, drain: bool = False, wait: bool = True) -> str | int:
         """Stop the job with a savepoint below `target`; returns its path once the job has ended.
 
         `drain` first sends event time to its end, so that all windows fire. Raises JobFailedError: there is no
@@ -337,23 +366,31 @@ class SparkJob:
         """
         path = None if target is None else os.fspath(target)
         try:
-            answer = self._ask(lambda number: RequestStop(request_id=number, target=path, drain=drain))
+            answer = self._ask(lambda number: RequestStop(request_id=number, target=path, drain=drain), wait=wait)
         except JobFailedError:
             if self._driver.master.ending_as is not None:  # it failed with its savepoint standing, or was cancelled
                 self._driver.wait()
             raise
-        self.wait()
+        if wait:
+            self.wait()
         return answer
 
-    def _ask(self, make: Callable[[int], Word]) -> str:
+    def answer(self, request: int) -> str | None:
+        """Where the snapshot of a request is, or None as long as it is not done; JobFailedError when it failed."""
+        asked = self._asked.get(request)
+        return None if asked is None or not asked.done() else _path(asked)
+
+    def _ask(self, make: Callable[[int], Word], *, wait: bool) -> str | int:
         if not self._started:
             raise RuntimeError(f"job {self.job.name} has not been started: call start()")
         with waiting(self._waited_for):
             self._driver.running.wait()
-        answer: CompleteRequest = self._driver.ask(make).result()
-        if answer.error:
-            raise JobFailedError(answer.error)
-        return str(answer.path)
+        answer = self._driver.ask(make)
+        if wait:
+            return _path(answer)
+        number = len(self._asked) + 1
+        self._asked[number] = answer
+        return number
 
     # --- looking --------------------------------------------------------------------------------------------------
 
@@ -390,7 +427,7 @@ class SparkJob:
             return [Stage.of(shape) for shape in self._driver.trace.stages]
 
     def checkpoints(self) -> pd.DataFrame:
-        """One row a checkpoint: id, kind, status, trigger time, duration, size, acknowledgements."""
+        """One row per checkpoint: id, kind, status, trigger time, duration, size, acknowledgements."""
         with self._driver.lock:
             return self._driver.master.checkpoints.statistics.to_pandas()
 
@@ -402,7 +439,7 @@ class SparkJob:
             return CheckpointStatistics(snapshot, self._driver.master.job, self._driver.trace[:])
 
     def restores(self) -> pd.DataFrame:
-        """What each restore gave to whom: one row an epoch, task, operator and kind of state."""
+        """What each restore gave to whom: one row per epoch, task, operator and kind of state."""
         return restores_table(self.trace)
 
     def output(self, sink: str = "") -> pd.DataFrame:
@@ -443,6 +480,13 @@ class SparkJob:
         others = [] if self.ended or not self._started else [job for job in started() if job is not self]
         note = f"<p>{escape(_also(others))}</p>" if others else ""
         return replace(Progress.of(self._driver), error=self.error).html() + note
+
+
+def _path(asked: Future[CompleteRequest]) -> str:
+    answer = asked.result()
+    if answer.error:
+        raise JobFailedError(answer.error)
+    return str(answer.path)
 
 
 def _also(jobs: Sequence[StartedJob]) -> str:

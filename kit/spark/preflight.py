@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 from pyspark.sql import SparkSession
 
+from kit.host.job_failed import JobFailedError
 from kit.spark.console import waiting
-from kit.spark.driver import JobFailedError
 from kit.spark.gang import concurrent_tasks, missing_slots
 from kit.spark.started_jobs import StartedJob
 

@@ -56,7 +56,7 @@ class RunningJobs(Sequence[SparkJob]):
             job.close()
 
     def to_pandas(self) -> pd.DataFrame:
-        """One row a job: `since` is UTC, `checkpoint` the last complete one, `end_with` what ends it."""
+        """One row per job: `since` is UTC, `checkpoint` the last complete one, `end_with` what ends it."""
         return pd.DataFrame([_row(number, job) for number, job in enumerate(self._jobs)], columns=list(COLUMNS))
 
     def __repr__(self) -> str:

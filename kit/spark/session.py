@@ -19,7 +19,7 @@ WORKER_ENVIRONMENT = {
     "OMP_NUM_THREADS": "1",
 }
 SPARE_CORES = 2
-"""A running job holds its slots: so many cores are left for other queries."""
+"""A running job holds its slots: this many cores are left for other queries."""
 
 LOCAL = {
     "spark.driver.host": "127.0.0.1",

@@ -41,7 +41,7 @@ from kit.task.stream_task import StreamTask
 from kit.task.unknown_task import answer_for_unknown_task
 
 TURNS_A_ROUND = 4
-"""A task with plenty to do takes so many turns before the others get theirs."""
+"""A task with plenty to do takes this many turns before the others get theirs."""
 ROUND_MS = 10
 """A round that has taken so long ends with the turn that is being taken: then the slot looks into its inbox."""
 

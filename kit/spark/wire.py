@@ -7,7 +7,7 @@ Theory of operation. A connection carries *frames*: a header of 16 bytes and a p
 `FRAME_RULES` says what each kind may look like. A header is checked against it, and against the longest
 frame allowed, before a byte of payload is allocated; the first violation is a `WireError` and ends the connection.
 
-A batch is an Arrow IPC message without its schema. The schema travels once a channel, and again when it changes.
+A batch is an Arrow IPC message without its schema. The schema travels once per channel, and again when it changes.
 Sending copies nothing: Arrow's stream writer hands its buffers to a list and `sendmsg` gathers them. Receiving
 copies nothing either: the payload is received into an Arrow buffer and the columns are views of it.
 

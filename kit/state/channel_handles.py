@@ -82,7 +82,7 @@ class ResultSubpartitionStateHandle(SizedStateObject, DelegatingStateObject):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class MergedInputChannelStateHandle(SizedStateObject, DelegatingStateObject):
-    """All input channels of a subtask that lie in one stream. Source: `MergedInputChannelStateHandle`, since 2.1."""
+    """All input channels of a subtask that are in one stream. Source: `MergedInputChannelStateHandle`, since 2.1."""
 
     subtask_index: int
     contents: tuple[ChannelStateContent[InputChannelInfo], ...]
@@ -90,7 +90,7 @@ class MergedInputChannelStateHandle(SizedStateObject, DelegatingStateObject):
     delegate: StreamStateHandle
 
     def unmerge(self) -> tuple[InputChannelStateHandle, ...]:
-        """One handle a channel, in order."""
+        """One handle per channel, in order."""
         return tuple(
             InputChannelStateHandle(self.subtask_index, part.info, part.offsets, part.size, self.delegate)
             for part in self.contents
@@ -102,7 +102,7 @@ class MergedInputChannelStateHandle(SizedStateObject, DelegatingStateObject):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class MergedResultSubpartitionStateHandle(SizedStateObject, DelegatingStateObject):
-    """All result subpartitions of a subtask that lie in one stream.
+    """All result subpartitions of a subtask that are in one stream.
 
     Source: `MergedResultSubpartitionStateHandle`, since 2.1.
     """
@@ -113,7 +113,7 @@ class MergedResultSubpartitionStateHandle(SizedStateObject, DelegatingStateObjec
     delegate: StreamStateHandle
 
     def unmerge(self) -> tuple[ResultSubpartitionStateHandle, ...]:
-        """One handle a subpartition, in order."""
+        """One handle per subpartition, in order."""
         return tuple(
             ResultSubpartitionStateHandle(self.subtask_index, part.info, part.offsets, part.size, self.delegate)
             for part in self.contents

@@ -1,4 +1,4 @@
-"""State handles: small values that say where a piece of state lies and how it is laid out.
+"""State handles: small values that say where a piece of state is and how it is laid out.
 
 A handle never opens anything. Four families, by what the state belongs to:
 

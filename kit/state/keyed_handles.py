@@ -81,7 +81,7 @@ class KeyedStateHandle(StateObject):
             """A field of each class."""
 
     def intersection(self, key_group_range: KeyGroupRange) -> KeyedStateHandle | None:
-        """The handle that holds this one's key groups that lie in `key_group_range`; None where there are none.
+        """The handle that holds this one's key groups that are in `key_group_range`; None where there are none.
 
         State that cannot be cut comes back whole: the reader must then skip the key groups it did not ask for.
         """
@@ -134,7 +134,7 @@ class KeyGroupsStateHandle(DelegatingStateObject, KeyedStateHandle, StreamStateH
 
     @property
     def path(self) -> str | None:
-        """The file the stream lies in."""
+        """The file the stream is in."""
         return self.delegate.path
 
     @property

@@ -81,7 +81,7 @@ class OperatorSubtaskState(StateObject):
         )
 
     def files(self) -> Iterator[str]:
-        """The path of every file referred to; a file may come up more than once."""
+        """The path of every file referred to; a file may appear more than once."""
         return chain.from_iterable(handle.files() for handle in self.handles())
 
     def _label(self) -> str:
@@ -158,7 +158,7 @@ class OperatorState(StateObject):
         return coordinator + sum(state.checkpointed_size for state in self.subtask_states.values())
 
     def files(self) -> Iterator[str]:
-        """The path of every file referred to; a file may come up more than once."""
+        """The path of every file referred to; a file may appear more than once."""
         return chain.from_iterable(handle.files() for handle in self.handles())
 
     def _label(self) -> str:
@@ -205,7 +205,7 @@ class TaskStateSnapshot(StateObject):
         return sum(state.checkpointed_size for state in self.subtask_states.values())
 
     def files(self) -> Iterator[str]:
-        """The path of every file referred to; a file may come up more than once."""
+        """The path of every file referred to; a file may appear more than once."""
         return chain.from_iterable(state.files() for state in self.subtask_states.values())
 
     def _label(self) -> str:

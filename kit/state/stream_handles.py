@@ -22,7 +22,7 @@ class StateObject:
         raise NotImplementedError
 
     def files(self) -> Iterator[str]:
-        """The path of every file the state lies in, in order; a file may come up more than once."""
+        """The path of every file the state is in, in order; a file may appear more than once."""
         raise NotImplementedError
 
     def __repr__(self) -> str:
@@ -52,7 +52,7 @@ class SizedStateObject(StateObject):
 class StreamStateHandle(StateObject):
     """Bytes that can be read as one stream. Source: `StreamStateHandle`.
 
-    `path` is the file the bytes lie in, None where the handle holds them itself (`maybeGetPath`).
+    `path` is the file the bytes are in, None where the handle holds them itself (`maybeGetPath`).
     """
 
     __slots__ = ()
@@ -174,7 +174,7 @@ class EmptySegmentFileStateHandle(StreamStateHandle):
 
 
 class DelegatingStateObject(StateObject):
-    """A handle whose bytes lie in one stream."""
+    """A handle whose bytes are in one stream."""
 
     __slots__ = ()
 

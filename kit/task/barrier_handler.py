@@ -87,7 +87,7 @@ class CheckpointBarrierHandler(ABC):
     def process_barrier_announcement(
         self, barrier: CheckpointBarrier, sequence_number: int, channel: InputChannel
     ) -> None:
-        """The barrier lies in the channel's queue, with this number, and may be fetched forward."""
+        """The barrier is in the channel's queue, with this number, and may be fetched forward."""
 
     @abstractmethod
     def process_cancellation(self, marker: CancelCheckpointMarker, channel: InputChannel) -> None:
@@ -110,7 +110,7 @@ class CheckpointBarrierHandler(ABC):
     def close(self) -> None:
         """The task leaves: nothing is waited for any more."""
 
-    # --- how it stands --------------------------------------------------------------------------------------------
+    # --- where it stands --------------------------------------------------------------------------------------------
 
     @property
     @abstractmethod

@@ -48,7 +48,7 @@ class Controller(Protocol):
 
 
 class ChannelState:
-    """The channels that wait, and those whose barrier is known to lie further back."""
+    """The channels that wait, and those whose barrier is known to be further back."""
 
     def __init__(
         self, gates: InputGates, home: type[BarrierHandlerState], prioritized: Callable[[InputChannel], None]
@@ -66,7 +66,7 @@ class ChannelState:
         self.blocked[channel.number] = channel
 
     def announce(self, channel: InputChannel, sequence_number: int) -> None:
-        """The channel's barrier lies in its queue."""
+        """The channel's barrier is in its queue."""
         self._announced[channel.number] = (channel, sequence_number)
 
     def forget_announcement(self, channel: InputChannel) -> None:
@@ -111,7 +111,7 @@ class BarrierHandlerState(ABC):
 
     @abstractmethod
     def announcement_received(self, channel: InputChannel, sequence_number: int) -> BarrierHandlerState:
-        """A barrier of the pending checkpoint lies in the channel's queue."""
+        """A barrier of the pending checkpoint is in the channel's queue."""
 
     @abstractmethod
     def alignment_timed_out(self, controller: Controller, barrier: CheckpointBarrier) -> BarrierHandlerState:

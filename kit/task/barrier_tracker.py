@@ -19,7 +19,7 @@ from kit.protocol.reasons import CheckpointFailureReason
 from kit.task.barrier_handler import NO_CHECKPOINT, BarrierActions, CheckpointBarrierHandler
 
 MAX_CHECKPOINTS_TO_TRACK = 50
-"""When more are being counted, the oldest is forgotten: a lost barrier must not make the list grow for ever."""
+"""When more are being counted, the oldest is forgotten: a lost barrier must not make the list grow forever."""
 
 
 @dataclass(slots=True)

@@ -111,11 +111,9 @@ class ChainOutput:
         self._outputs = owner.outputs
 
     def emit(self, batch: pa.RecordBatch) -> None:
-        """Hand records on; an empty batch is dropped."""
         self._emit(None, batch)
 
     def emit_to(self, tag: str, batch: pa.RecordBatch) -> None:
-        """Hand records on to a side output; they are dropped where nobody takes it."""
         self._emit(tag, batch)
 
     def _emit(self, tag: str | None, batch: pa.RecordBatch) -> None:
@@ -188,7 +186,6 @@ class ChainLink:
 
     @property
     def processing_time_ms(self) -> int:
-        """The host's time of the event being handled."""
         return self._owner.at
 
     def process_watermark(self, timestamp_ms: int) -> None:
@@ -197,7 +194,6 @@ class ChainLink:
         self.operator.process_watermark(timestamp_ms)
 
     def stage(self, effects: Sequence[Effect]) -> None:
-        """Write this output, still invisible, together with the snapshot being taken."""
         self._staged.extend(effects)
 
     def commit(self, checkpoint_id: int, effects: Sequence[Effect]) -> None:
@@ -209,7 +205,6 @@ class ChainLink:
         self._owner.emit(DropEffects(operator_id=self.operator_id, effects=tuple(effects)))
 
     def send_to_coordinator(self, payload: dict[str, Any]) -> None:
-        """Say something to this operator's coordinator."""
         self._owner.emit(
             OperatorEventToCoordinator(
                 task=self._owner.name, attempt=self._owner.attempt, operator_id=self.operator_id, payload=payload
@@ -416,7 +411,6 @@ class OperatorChain:
         self._tell_all(lambda link: link.notify_checkpoint_subsumed(checkpoint_id))
 
     def notify_checkpoint_aborted(self, checkpoint_id: int) -> None:
-        """The checkpoint will not complete."""
         self._tell_all(lambda link: link.operator.notify_checkpoint_aborted(checkpoint_id))
 
     def _tell_all(self, tell: Callable[[ChainLink], None]) -> None:

@@ -181,7 +181,7 @@ class SingleCheckpointBarrierHandler(CheckpointBarrierHandler):
         self._become(BarrierEvent.ABORT, self.state.abort(self.current_checkpoint_id))
         self._collecting = False
 
-    # --- how it stands --------------------------------------------------------------------------------------------
+    # --- where it stands --------------------------------------------------------------------------------------------
 
     @property
     def pending_checkpoint_id(self) -> int | None:
@@ -215,19 +215,15 @@ class SingleCheckpointBarrierHandler(CheckpointBarrierHandler):
 
     @property
     def pending_barrier(self) -> CheckpointBarrier | None:
-        """The barrier with which the pending checkpoint began."""
         return self._pending_barrier
 
     def trigger_global_checkpoint(self, barrier: CheckpointBarrier) -> None:
-        """Take the checkpoint."""
         self._notify_checkpoint(barrier)
 
     def init_inputs_checkpoint(self, barrier: CheckpointBarrier) -> None:
-        """Start the channel state of the checkpoint."""
         self._actions.init_input_checkpoint(barrier)
 
     def is_timed_out(self, barrier: CheckpointBarrier) -> bool:
-        """Whether aligning has taken too long for this barrier."""
         return (
             barrier.options.is_timeoutable
             and barrier.checkpoint_id <= self.current_checkpoint_id

@@ -4,21 +4,22 @@ A task is a mailbox. The host delivers messages, elements and answers one at a t
 gives the task its turn with `ProcessInput` whenever `available` says that there is something to do. One turn takes
 one element from an input channel, or asks the source for one batch.
 
-The way of a barrier through this file: `TriggerTaskCheckpoint` (a source) or a `CheckpointBarrier` in an input
-channel (any other task, by way of the barrier handler) -> `_perform_checkpoint` ->
-`SubtaskCheckpointCoordinator.checkpoint_state` -> barrier to every output, `WriteSnapshot` to the host ->
+A barrier's path through this file, under "checkpoints" below, from top to bottom: `TriggerTaskCheckpoint` (to a source)
+or a `CheckpointBarrier` in an input channel (any other task; the barrier handler decides when) -> `_perform_checkpoint`
+-> `SubtaskCheckpointCoordinator.checkpoint_state` -> barrier to every output, `WriteSnapshot` to the host ->
 `SnapshotWritten` -> `AcknowledgeCheckpoint` to the JobMaster -> `NotifyCheckpointComplete` back.
 
 The end of a task: when all inputs have ended their data (or the source has), the operators finish and `EndOfData`
 goes on; the task then stays until a checkpoint that began after that completes, so that what it holds back is
-published, and only then sends `EndOfPartition` and is FINISHED. Stop-with-savepoint takes the same way, with the
+published, and only then sends `EndOfPartition` and is FINISHED. Stop-with-savepoint takes the same path, with the
 savepoint as that last checkpoint.
 
-With `checkpoints_after_tasks_finish` operators are closed all at once, as in 2.x, where no message is taken meanwhile.
-Without, they are closed one per turn, head first, as in 1.11, and a trigger may come in between: a chain with a closed
-operator declines (CHECKPOINT_DECLINED_TASK_CLOSING) behind the barrier that it has sent on already, a task whose
-operators are all closed runs no more, and declines (CHECKPOINT_DECLINED_TASK_NOT_READY) behind a
-`CancelCheckpointMarker`. In 2.x a trigger that comes when the mailbox is closed is declined with the former reason.
+With `checkpoints_after_tasks_finish` all operators are closed at once, as in 2.x, where no message is taken meanwhile.
+Without, they are closed one per turn, head first, as in 1.11, and a trigger may come in between. A chain with a closed
+operator sends the barrier on and declines (CHECKPOINT_DECLINED_TASK_CLOSING). A task whose operators are all closed no
+longer runs: it sends a `CancelCheckpointMarker` instead and declines (CHECKPOINT_DECLINED_TASK_NOT_READY). When it has
+left, its slot answers (`kit.task.unknown_task`). In 2.x a trigger that finds the mailbox closed is declined with
+CHECKPOINT_DECLINED_TASK_CLOSING.
 
 What a task does with one element of its inputs is in `kit.task.task_input`, how a source reads in
 `kit.task.source_loop`, where results go in `kit.task.task_outputs`.
@@ -177,7 +178,7 @@ class StreamTask(Machine):
             return self.input.is_recovering and self.outputs.writable
         if self.state is not ExecutionState.RUNNING:
             return False
-        if self._is_closing:
+        if self._closes_in_turns and self._may_leave:
             return True
         if not self.outputs.writable:
             return self.inputs.priority_available
@@ -313,19 +314,16 @@ class StreamTask(Machine):
             self._end_data(drain=True)
 
     def process_batch(self, batch: pa.RecordBatch, input_index: int) -> None:
-        """Records for the head of the chain."""
         self.chain.process_batch(batch, input_index)
         self._timer.arm()
 
     def advance_event_time(self, timestamp_ms: int) -> None:
-        """No earlier record will come on any input."""
         if self._deployed_as_finished:
             self.outputs.broadcast(Watermark(timestamp_ms))
         else:
             self.chain.process_watermark(timestamp_ms)
 
     def announce_idleness(self, idle: bool) -> None:
-        """All inputs have become idle, or one is active again."""
         if self._deployed_as_finished:
             self.outputs.broadcast(WatermarkStatus(idle))
         else:
@@ -404,64 +402,28 @@ class StreamTask(Machine):
         delay_ms = max(0, self.at - message.timestamp_ms)
         self._perform_checkpoint(barrier, CheckpointMetricsBuilder.without_alignment(delay_ms))
 
-    def init_input_checkpoint(self, barrier: CheckpointBarrier) -> None:
-        """A checkpoint begins at the inputs: what is in flight there may belong to it."""
-        if self.input.is_rescaling:
-            raise CheckpointException(
-                CheckpointFailureReason.CHECKPOINT_DECLINED_TASK_NOT_READY,
-                f"{self.name} still recovers in-flight data of another parallelism",
-            )
-        if self.state is ExecutionState.RUNNING:
-            self.checkpoints.init_inputs_checkpoint(barrier.checkpoint_id, barrier.options)
-
-    def all_barriers_received(self, checkpoint_id: int) -> None:
-        """No more in-flight data of the inputs belongs to the checkpoint."""
-        self.checkpoints.all_barriers_received(checkpoint_id)
-
-    def trigger_checkpoint_on_barrier(self, barrier: CheckpointBarrier, metrics: CheckpointMetricsBuilder) -> None:
-        """The barrier handler says that the checkpoint is to be taken now (`triggerCheckpointOnBarrier`)."""
-        if barrier.options.snapshot_type.is_synchronous:
-            self._final.stop_with(barrier.checkpoint_id)
-        self._perform_checkpoint(barrier, metrics)
-
     def _decline_not_running(self, checkpoint_id: int) -> None:
-        """Not yet or no longer is there anything to snapshot. While the outputs are open, those downstream are told not
-        to wait for a barrier. Barriers do not come here: a task takes none before it runs, and closes when its inputs
-        have ended.
+        """There is nothing to snapshot yet, or any more. While the outputs are open, those downstream are told not to
+        wait for a barrier. No barrier leads here: a task takes none before it runs, and closes when its inputs have
+        ended.
         """
         if self.state is ExecutionState.RUNNING:
             self.broadcast(CancelCheckpointMarker(checkpoint_id))
-        self.checkpoints.decline(
-            checkpoint_id, CheckpointFailureReason.CHECKPOINT_DECLINED_TASK_NOT_READY, f"{self.name} does not run"
-        )
+        reason = CheckpointFailureReason.CHECKPOINT_DECLINED_TASK_NOT_READY
+        self.checkpoints.decline(checkpoint_id, reason, f"{self.name} does not run")
+
+    def trigger_checkpoint_on_barrier(self, barrier: CheckpointBarrier, metrics: CheckpointMetricsBuilder) -> None:
+        """The barrier handler says that the checkpoint is to be taken now (`triggerCheckpointOnBarrier`)."""
+        self._perform_checkpoint(barrier, metrics)
 
     def _perform_checkpoint(self, barrier: CheckpointBarrier, metrics: CheckpointMetricsBuilder) -> None:
         """Take the checkpoint now (`performCheckpoint`)."""
+        if barrier.options.snapshot_type.is_synchronous:
+            self._final.stop_with(barrier.checkpoint_id)
         if self._operators_finished:
             self._final.begin(barrier.checkpoint_id)
-        self.checkpoints.checkpoint_state(
-            barrier,
-            metrics,
-            self.chain,
-            Finished(operators=self._operators_finished, on_restore=self._deployed_as_finished),
-        )
-
-    def abort_checkpoint_on_barrier(self, checkpoint_id: int, reason: CheckpointFailureReason, detail: str) -> None:
-        """The barriers say that the checkpoint cannot be taken."""
-        self._fail_if_stopping_with(checkpoint_id, detail)
-        self.checkpoints.abort_checkpoint_on_barrier(checkpoint_id, reason, detail)
-
-    def schedule_alignment_timeout(self, due_ms: int) -> None:
-        """Tell the barrier handler at that time, should it still wait then."""
-        self.emit(ScheduleTimer(timer=ALIGNMENT_TIMEOUT, due_ms=due_ms))
-
-    def cancel_alignment_timeout(self) -> None:
-        """It does not wait any more."""
-        self.emit(CancelTimer(timer=ALIGNMENT_TIMEOUT))
-
-    def note_barrier(self, kind: NoteKind, checkpoint_id: int, **data: object) -> None:
-        """Tell the trace what the barrier handler did."""
-        self.emit(Note(kind=kind, checkpoint_id=checkpoint_id, data=data))
+        finished = Finished(operators=self._operators_finished, on_restore=self._deployed_as_finished)
+        self.checkpoints.checkpoint_state(barrier, metrics, self.chain, finished)
 
     @handles(SnapshotWritten, SnapshotFailed, ChannelStateWritten, ChannelStateFailed)
     def _take_answer(self, event: WriteAnswer) -> None:
@@ -479,7 +441,7 @@ class StreamTask(Machine):
         self._notify_complete(message.checkpoint_id)
 
     def _notify_complete(self, checkpoint_id: int) -> None:
-        """Once for each checkpoint, and for none older than the last one, be that the one restored."""
+        """Once for each checkpoint, and for none older than the last one, even if that is the one restored."""
         if checkpoint_id <= self._last_notified_id:
             return
         self._last_notified_id = checkpoint_id
@@ -518,16 +480,48 @@ class StreamTask(Machine):
     def _effects_failed(self, event: EffectsFailed) -> None:
         self._fail(RuntimeError(event.error))
 
+    # --- what the barrier handler asks for ------------------------------------------------------------------------
+
+    def init_input_checkpoint(self, barrier: CheckpointBarrier) -> None:
+        """A checkpoint begins at the inputs: what is in flight there may belong to it."""
+        if self.input.is_rescaling:
+            raise CheckpointException(
+                CheckpointFailureReason.CHECKPOINT_DECLINED_TASK_NOT_READY,
+                f"{self.name} still recovers in-flight data of another parallelism",
+            )
+        if self.is_running:
+            self.checkpoints.init_inputs_checkpoint(barrier.checkpoint_id, barrier.options)
+
+    def all_barriers_received(self, checkpoint_id: int) -> None:
+        """No more in-flight data of the inputs belongs to the checkpoint."""
+        self.checkpoints.all_barriers_received(checkpoint_id)
+
+    def abort_checkpoint_on_barrier(self, checkpoint_id: int, reason: CheckpointFailureReason, detail: str) -> None:
+        """The barriers say that the checkpoint cannot be taken."""
+        self._fail_if_stopping_with(checkpoint_id, detail)
+        self.checkpoints.abort_checkpoint_on_barrier(checkpoint_id, reason, detail)
+
+    def schedule_alignment_timeout(self, due_ms: int) -> None:
+        """Tell the barrier handler at that time, should it still wait then."""
+        self.emit(ScheduleTimer(timer=ALIGNMENT_TIMEOUT, due_ms=due_ms))
+
+    def cancel_alignment_timeout(self) -> None:
+        """It no longer waits."""
+        self.emit(CancelTimer(timer=ALIGNMENT_TIMEOUT))
+
+    def note_barrier(self, kind: NoteKind, checkpoint_id: int, **data: object) -> None:
+        """Tell the trace what the barrier handler did."""
+        self.emit(Note(kind=kind, checkpoint_id=checkpoint_id, data=data))
+
     # --- the end --------------------------------------------------------------------------------------------------
 
     def end_input(self, drain: bool) -> None:
-        """All inputs have ended their data."""
         self._end_data(drain=drain)
 
     def _end_data(self, *, drain: bool) -> None:
         """All input has been processed, or a stop-with-savepoint ends it here.
 
-        Flink: `endData`; with `drain` event time comes to its end (`advanceToEndOfEventTime`, in 1.11 for a
+        Flink: `endData`; with `drain` event time ends (`advanceToEndOfEventTime`, in 1.11 for a
         `advanceToEndOfTime` in the options).
         """
         if self._operators_finished:

@@ -8,7 +8,8 @@
 2. the barrier goes out, before anything slow; where it is unaligned, it overtakes what is queued;
 3. a barrier that may still time out gets its timer: when it fires, those that wait overtake as well;
 4. of the outputs' in-flight data nothing more will come (that of the inputs ends with their last barrier);
-5. every operator, from the chain's tail to its head, puts its state into the backends, which copy it;
+5. every operator, from the chain's tail to its head, puts its state into the backends, which copy it; where one is
+   closed and others are not, the task declines instead (1.11; in 2.x no checkpoint comes in between);
 6. the host writes these copies in the background (`WriteSnapshot`), and beside them the in-flight data (the channel
    state writer). Only when both are written does the task acknowledge: with the inputs' in-flight data as state of
    the head of the chain, the outputs' as state of its tail.
@@ -176,15 +177,18 @@ class SubtaskCheckpointCoordinator:
         self._task.outputs.broadcast(barrier)
         self._set_alignment_timer(barrier)
         if chain.partly_closed:
-            why = f"{chain.partly_closed[0].name} is closed"
-            self._abort_channel_state(checkpoint_id, why, clean_up=True)
-            self.decline(checkpoint_id, CheckpointFailureReason.CHECKPOINT_DECLINED_TASK_CLOSING, why)
+            self._decline_closing(checkpoint_id, chain)
             return
         try:
             self._take_snapshot(barrier, metrics, chain, finished)
         except Exception as error:
             self._abort_channel_state(checkpoint_id, f"its snapshot failed: {error}", clean_up=True)
             raise
+
+    def _decline_closing(self, checkpoint_id: int, chain: OperatorChain) -> None:
+        why = f"{chain.partly_closed[0].name} is closed"
+        self._abort_channel_state(checkpoint_id, why, clean_up=True)
+        self.decline(checkpoint_id, CheckpointFailureReason.CHECKPOINT_DECLINED_TASK_CLOSING, why)
 
     def _take_snapshot(
         self, barrier: CheckpointBarrier, metrics: CheckpointMetricsBuilder, chain: OperatorChain, finished: Finished

@@ -84,7 +84,6 @@ class TaskOutputs:
             subpartition.abort_checkpoint(checkpoint_id, cause)
 
     def release(self) -> None:
-        """The task leaves."""
         for subpartition in self.subpartitions():
             subpartition.release()
 
@@ -96,7 +95,6 @@ class TaskOutputs:
 
     @property
     def writable(self) -> bool:
-        """Whether no receiver holds the task back."""
         return all(partition.writable for partition in self.partitions)
 
     def all_taken(self, credits_granted: int) -> bool:

@@ -2,8 +2,8 @@
 
 A channel that says it is idle no longer holds the others back, and what it says about event time meanwhile does not
 count. Once it is active again it takes part as soon as it has caught up with what was given out: until then it is
-*unaligned*. When the last active channel becomes idle, event time goes on to the highest watermark of all, for none
-of them promises less any more. Watermarks never go back.
+*unaligned*. When the last active channel becomes idle, event time goes on to the highest watermark of all, since none
+of them promises less now. Watermarks never go back.
 
 An operator with several inputs (a join) has a valve for each; its event time is the minimum over the inputs that are
 not idle, and stays where it is when all are.

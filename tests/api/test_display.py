@@ -113,17 +113,19 @@ def test_streams_say_their_operator_their_columns_and_what_they_hang_on() -> Non
     rules = env.from_source(CollectionSource(ROWS), uid="rules")
     other = rules.rename(n="m", at="then").assign_timestamps("then").key_by("letter")
     expected = {
-        stream: "operator: times (TimestampsAndWatermarks) | uid: times | parallelism: 2 | hangs on: letters",
-        keyed: "KeyedStream | key: letter | hangs on: times by hash(letter) | event time: at | column | type | letter",
-        stream.rebalance(): "DataStream | hangs on: times by rebalance",
-        stream.union(rules): "DataStream | hangs on: times; rules",
+        stream: "operator: times (TimestampsAndWatermarks) | uid: times | parallelism: 2 | depends on: letters",
+        keyed: (
+            "KeyedStream | key: letter | depends on: times by hash(letter) | event time: at | column | type | letter"
+        ),
+        stream.rebalance(): "DataStream | depends on: times by rebalance",
+        stream.union(rules): "DataStream | depends on: times; rules",
         keyed.window(TumblingEventTimeWindows(10)): "WindowedStream | windows: ",
         stream.connect(rules): "ConnectedStreams | TimestampedStream",
         stream.join(stream): "JoinedStreams | ",
         keyed.interval_join(other): "IntervalJoined | ",
         rules.broadcast(
             MapStateDescriptor("rules", pa.string(), pa.int64())
-        ): "BroadcastStream | hangs on: rules by br",
+        ): "BroadcastStream | depends on: rules by br",
         rules.sink_to(ParquetSink("rules")): "StreamSink | operator: ParquetSink (ParquetSink) | uid: none",
     }
     for thing, said in expected.items():

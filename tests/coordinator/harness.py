@@ -178,7 +178,7 @@ class Harness:
         self.calls.append(("abort_triggering",))
 
     def restore(self, *, allow_non_restored_state: bool = True) -> CompletedCheckpoint | None:
-        """Go back to the latest checkpoint as the JobMaster does, but for assigning its state."""
+        """Go back to the latest checkpoint as the JobMaster does, except for assigning its state."""
         restore = self.coordinator.restore
         latest = restore.latest()
         restore.restore_hooks(latest, allow_non_restored_state=allow_non_restored_state)

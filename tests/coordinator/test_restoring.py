@@ -39,7 +39,7 @@ def restored(job: Harness, metadata: CheckpointMetadata, mode: RecoveryClaimMode
 
 
 def types(job: Harness) -> list[object]:
-    """Take the snapshot types that tasks were triggered with, one a checkpoint."""
+    """Take the snapshot types that tasks were triggered with, one per checkpoint."""
     words = job.take(TriggerTaskCheckpoint)
     return [word.options.snapshot_type for word in words if word.task == "source/0"]
 

@@ -13,7 +13,7 @@ from kit.operators.aggregates import sum_
 
 
 def letters(rows: int = 40, parallelism: int = 2, **checkpoint: Any) -> StreamEnvironment:
-    """Numbers summed per letter, checkpointed every 50 ms, one row a buffer."""
+    """Numbers summed per letter, checkpointed every 50 ms, one row per buffer."""
     settings = CheckpointConfig(**{"interval_ms": 50, **checkpoint})
     env = StreamEnvironment("letters", parallelism=parallelism, checkpoint=settings)
     data = [{"letter": "abcdefgh"[i % 8], "n": i} for i in range(rows)]

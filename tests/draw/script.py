@@ -29,7 +29,7 @@ from kit.state.operator_state import TaskStateSnapshot
 
 
 def stage(epoch: int = 1, counts: int = 2, sources: int = 2) -> Stage:
-    """The shape of the job with so many subtasks of `count`."""
+    """The shape of the job with this many subtasks of `count`."""
     pairs = [(f"source/{i}", f"count/{j}", "HASH") for i in range(sources) for j in range(counts)]
     pairs += [(f"count/{j}", "sink/0", "GLOBAL") for j in range(counts)]
     return Stage(
@@ -79,7 +79,7 @@ class Script:
 
 
 def rows(count: int) -> Buffer:
-    """A buffer of so many records."""
+    """A buffer of this many records."""
     return Buffer(pa.record_batch({"n": pa.array(range(count))}))
 
 

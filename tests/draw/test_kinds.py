@@ -28,7 +28,7 @@ def words(module: object) -> set[str]:
 
 
 def strings(path: str) -> Iterator[str]:
-    """Every text in a file, but for docstrings, which are longer than a kind."""
+    """Every text in a file, except for docstrings, which are longer than a kind."""
     for node in ast.walk(ast.parse(read(path))):
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
             yield node.value

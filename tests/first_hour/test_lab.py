@@ -410,11 +410,11 @@ def test_a_trace_is_a_table_of_its_ends() -> None:
 
 def test_a_step_is_a_line_and_a_table_of_its_records() -> None:
     lab = Lab(readme())
-    assert repr(lab.step(0)) == "step 2: EnumerateSplits for job"
-    cancelled = lab.cancel()
-    assert repr(cancelled) == "step 3: RequestCancel"
-    assert "RequestCancel" in cancelled._repr_html_()
-    assert len(cancelled.to_pandas()) == len(cancelled.records)
+    step = lab.step(0)
+    assert repr(step) == "step 2: EnumerateSplits for job"
+    assert "SplitsEnumerated" in step._repr_html_()
+    assert len(step.to_pandas()) == len(step.records)
+    assert lab.cancel() == lab.status == "CANCELLING"
 
 
 def test_restores_are_a_table_as_on_spark() -> None:

@@ -19,8 +19,10 @@ from kit import (
     CollectionSource,
     CollectSink,
     CsvSource,
+    JobFailedError,
     KeyedProcessFunction,
     Lab,
+    NoRestart,
     ParquetSink,
     SparkJob,
     StreamEnvironment,
@@ -259,3 +261,26 @@ def test_output_that_is_there_already(tmp_path: Path) -> None:
         with pytest.raises(FileExistsError, match=r'mode="overwrite"') as caught:
             job.start()
         assert len(str(caught.value).splitlines()) <= MOST_LINES
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        {"checkpoint": 1},
+        {"record": "StateAssigned"},
+        {"at_ms": 10**9},
+        {"finished": True},
+        {"until": lambda lab: False},
+    ],
+    ids=lambda condition: next(iter(condition)),
+)
+def test_whatever_one_waits_for_a_job_that_failed_says_why(condition: dict[str, Any]) -> None:
+    def breaks(row: dict[str, Any]) -> dict[str, Any]:
+        raise ValueError("no such letter")
+
+    env = StreamEnvironment("letters", restart=NoRestart())
+    env.from_source(CollectionSource([{"n": 1}])).map(breaks).sink_to(CollectSink("out"))
+    lab = Lab(env)
+    for _ in range(2):
+        with pytest.raises(JobFailedError, match=r"(?s)job 'letters' FAILED at step .*no such letter"):
+            lab.run_until(**condition)

@@ -1,7 +1,7 @@
 """What the notebooks claim to check is checked.
 
 nbval compares nothing in a cell without an execution count, not even when told to be strict; a cell that is to be
-compared (tag `nbval-check-output`) and was never run, or was stripped, would pass for ever.
+compared (tag `nbval-check-output`) and was never run, or was stripped, would pass forever.
 """
 
 from __future__ import annotations

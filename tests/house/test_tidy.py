@@ -13,6 +13,8 @@ from tests.house.rules import covers, names_in
 
 MOST_LINES_OF_A_FILE = 600
 MOST_LINES_OF_A_FUNCTION = 60
+MOST_LINES_WITHOUT_A_WORD = 15
+"""A public method that is longer says what it does; a shorter one may leave that to its class or its contract."""
 
 LEFTOVER = re.compile(r"\b(TODO|FIXME|XXX|HACK)\b")
 MACHINE_PATH = re.compile(r"(?<![\w.-])/(work|root|home)/")
@@ -52,9 +54,12 @@ def untidy(path: str, source: str) -> Iterator[str]:
         yield f"{path}: no docstring that says what the file is about"
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            is_shipped = path.startswith(("kit/", "widgets/")) and not node.name.startswith("_")
             length = (node.end_lineno or node.lineno) - node.lineno + 1
             if length > MOST_LINES_OF_A_FUNCTION:
                 yield f"{path}:{node.lineno}: {node.name} has {length} lines, at most {MOST_LINES_OF_A_FUNCTION}"
+            elif is_shipped and length > MOST_LINES_WITHOUT_A_WORD and not ast.get_docstring(node):
+                yield f"{path}:{node.lineno}: {node.name} has {length} lines and no docstring"
     for number, line in enumerate(lines, 1):
         if LEFTOVER.search(line):
             yield f"{path}:{number}: left over: {line.strip()}"
@@ -90,6 +95,10 @@ UNTIDY = {
     "a long file": ('"""Doc."""\n' + "x = 1\n" * 600, "601 lines"),
     "a long function": ('"""Doc."""\ndef f():\n' + "    x = 1\n" * 60, "f has 61 lines"),
     "a long method": ('"""Doc."""\nclass C:\n    async def m(self):\n' + "        x = 1\n" * 60, "m has 61 lines"),
+    "a method without a word": (
+        '"""Doc."""\nclass C:\n    def m(self):\n' + "        x = 1\n" * 15,
+        "and no docstring",
+    ),
     "no docstring": ("x = 1\n", "no docstring"),
     "an empty docstring": ('""" """\n', "no docstring"),
     "a leftover": ('"""Doc."""\nx = 1  # TO' + "DO: more\n", "left over"),

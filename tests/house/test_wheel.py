@@ -58,6 +58,14 @@ def test_the_readmes_first_example_runs_from_the_wheel(python: Path, tmp_path: P
     assert int(position) > 0
 
 
+def test_the_glossary_is_read_from_the_wheel(python: Path, tmp_path: Path) -> None:
+    said = run(
+        [str(python), "-c", "import kit; print(kit.where('SubtaskCheckpointCoordinatorImpl#takeSnapshotSync'))"],
+        tmp_path,
+    )
+    assert said.startswith("takeSnapshotSync: kit.task.subtask_coordinator.SubtaskCheckpointCoordinator.")
+
+
 def test_the_wheel_has_what_is_no_python(python: Path, tmp_path: Path) -> None:
     installed = Path(run([str(python), "-c", "import kit; print(kit.__path__[0])"], tmp_path)).parent
     shipped = [name for name in tracked() if name.startswith(("kit/", "widgets/")) and not name.endswith(".py")]

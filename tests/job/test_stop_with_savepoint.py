@@ -38,7 +38,8 @@ def is_periodic(job: JobHarness) -> bool:
 
 def not_stopped(why: str) -> str:
     return (
-        f"the savepoint stands at chk-1, but the job did not stop with it: {why}\nIts output may not all be published: "
+        f"the savepoint is complete at chk-1, but the job did not stop with it: {why}\n"
+        "Its output may not all be published: "
         "go on from this savepoint, restore_path='chk-1', and from no older checkpoint."
     )
 

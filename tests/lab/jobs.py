@@ -162,7 +162,7 @@ def settle(lab: Lab) -> None:
 
 
 def state_files(lab: Lab) -> set[str]:
-    """Give the files in checkpoints and savepoints, but for `_metadata`."""
+    """Give the files in checkpoints and savepoints, except for `_metadata`."""
     below = {*lab.files.paths(CHECKPOINTS), *lab.files.paths("/savepoints")}
     return {path for path in below if not path.endswith("/_metadata")}
 

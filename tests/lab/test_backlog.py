@@ -1,4 +1,4 @@
-"""A source works off a backlog before it reads what comes in: checkpoints are rarer meanwhile, or there are none."""
+"""A source works through a backlog before it reads what comes in: until then checkpoints are rare, or absent."""
 
 from __future__ import annotations
 

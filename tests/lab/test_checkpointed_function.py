@@ -162,7 +162,7 @@ def test_the_three_modes_survive_a_failure_and_two_rescales(seed: int) -> None:
 
 
 def until_begun(lab: Lab, subtasks: int) -> None:
-    """Go on until so many subtasks more have begun."""
+    """Go on until this many subtasks more have begun."""
     wanted = len(FOUND) + subtasks
     lab.run_until(lambda lab: len(FOUND) == wanted)
 

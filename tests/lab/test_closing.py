@@ -75,7 +75,7 @@ def a_trigger_under_way(*, after_finish: bool) -> Lab:
 
 
 def let_rows_0_close(lab: Lab, turns: int) -> None:
-    """Let it end its data and then take so many turns, all before its trigger comes; `rows/1` stays as it is."""
+    """Let it end its data and then take this many turns, all before its trigger comes; `rows/1` stays as it is."""
 
     def turns_taken() -> int:
         mine = [record for record in lab.trace if record.machine == "rows/0"]

@@ -232,7 +232,7 @@ DEEDS = st.lists(st.tuples(st.integers(0, 120), st.sampled_from(["checkpoint", "
 
 
 def play(job: Job, deeds: list[tuple[int, str | int]], seed: int) -> None:
-    """Let so many turns pass before each deed; a number: go on from the newest checkpoint at this parallelism."""
+    """Let this many turns pass before each deed; a number: go on from the newest checkpoint at this parallelism."""
     run = Run(job, Lab(job.environment(), seed=seed))
     for wait, deed in deeds:
         for _ in range(wait):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from kit.lab.errors import LabError
 from kit.lab.lab import Lab
 from kit.protocol.elements import MAX_WATERMARK_MS
 from tests.lab.jobs import Shape, committed_windows, environment, expected, wrong
@@ -61,3 +62,23 @@ def test_windows_that_are_open_fire_with_a_drain_and_are_kept_without(drain: boo
         after.run()
         assert wrong(after, shape) == {}
         assert sum(committed_windows(after).values()) == len(expected(shape))
+
+
+@pytest.mark.parametrize("reached", [False, True])
+def test_a_savepoint_that_fails_with_nobody_to_blame_fails_the_job_once_a_task_stands_at_it(reached: bool) -> None:
+    """As in Flink 2.x: the task that has taken its part learns of the abort and cannot go on."""
+    lab = Lab(environment(Shape(rows=300), interval_ms=None, timeout_ms=10_000), seed=3)
+    lab.run_until(record="AllTasksRunning")
+    asked = lab.stop()
+    lab.run_until(record="WriteSnapshot" if reached else "InitializeLocation")
+    lab.wait_until(lab.at_ms + 10_000)
+    lab.step(next(action for action in lab.enabled() if "checkpoint-timeout" in action.key))
+    with pytest.raises(LabError, match="expired"):
+        lab.answer(asked)
+    if reached:
+        lab.run_until(lambda lab: lab.status == "RESTARTING")
+        assert "stop" in lab.error.lower()
+    lab.run()
+    assert lab.status == "FINISHED"
+    assert lab.master.epoch == (2 if reached else 1)
+    assert wrong(lab, Shape(rows=300)) == {}

@@ -1,6 +1,6 @@
 """An operator run by hand: its context, the real state backends behind it, and a memory of all it did.
 
-`Harness(spec)` is one subtask. `snapshot()` takes the way of a real checkpoint, bytes included; `restored(spec,
+`Harness(spec)` is one subtask. `snapshot()` takes the path of a real checkpoint, bytes included; `restored(spec,
 snapshots, parallelism)` gives the subtasks that begin from them, dealt out by the real restore.
 """
 

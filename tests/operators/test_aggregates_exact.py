@@ -34,7 +34,7 @@ EXACT = Context(prec=200, rounding=ROUND_HALF_UP)
 
 
 def decimals(precision: int, scale: int) -> st.SearchStrategy[Decimal]:
-    """All decimals of so many digits, small and large ones alike."""
+    """All decimals of this many digits, small and large ones alike."""
     most = 10**precision - 1
     numbers = st.integers(-most, most) | st.integers(-200, 200).filter(lambda n: abs(n) <= most)
     return numbers.map(lambda number: EXACT.scaleb(Decimal(number), -scale))

@@ -64,7 +64,7 @@ class OneWindow:
 
 @dataclass
 class RowByRow:
-    """Flink's `WindowOperator` in the plainest way, but that late firings come once a batch."""
+    """Flink's `WindowOperator` in the plainest way, but that late firings come once per batch."""
 
     assigner: Any
     lateness: int

@@ -21,7 +21,7 @@ PATIENCE_S = 20.0
 
 
 class Inbox(queue.SimpleQueue[Any]):
-    """An inbox whose `next` fails the test instead of waiting for ever."""
+    """An inbox whose `next` fails the test instead of waiting forever."""
 
     def next(self, type_: type = object) -> Any:
         item = self.get(timeout=PATIENCE_S)

@@ -14,7 +14,7 @@ from tests.restore.in_the_lab import FullDisk
 
 
 class _Instead:
-    """Another object, but for what a subclass does differently the next `times` times."""
+    """Another object, except for what a subclass does differently the next `times` times."""
 
     def __init__(self, real: Any, times: int = 1) -> None:
         self._real, self._times = real, times

@@ -97,7 +97,7 @@ def tell(spark: SparkSession, directory: Path, chance: random.Random) -> int:
 
 
 def check(directory: Path, *, drained: bool) -> None:
-    """A drain tells the totals so far, which the next life begins anew: then the sum counts."""
+    """A drain tells the totals so far, which the next life starts from scratch: then the sum counts."""
     if not drained:
         check_output(directory)
         return

@@ -54,7 +54,7 @@ HANDLERS = {
 
 
 def data(number: int, rows: int = 1) -> Buffer:
-    """A buffer that its number tells apart, 8 bytes a row."""
+    """A buffer that its number tells apart, 8 bytes per row."""
     return Buffer(pa.RecordBatch.from_pydict({"n": [number] * rows}))
 
 
@@ -140,7 +140,7 @@ class BarrierHarness:
             self._process(channel, element)
 
     def take(self, count: int = 1) -> str:
-        """Take so many elements, in turn; returns them as words."""
+        """Take this many elements, in turn; returns them as words."""
         taken = []
         for _ in range(count):
             channel = self.gates.next_channel()

@@ -275,7 +275,7 @@ class TaskHarness:
         """Take what the source asked for."""
         return self.take(ReadSplit)
 
-    # --- how it stands --------------------------------------------------------------------------------------------
+    # --- where it stands --------------------------------------------------------------------------------------------
 
     @property
     def blocked(self) -> list[int]:

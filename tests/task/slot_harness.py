@@ -139,7 +139,7 @@ class SlotHarness(TaskHarness):
             ]
         self.carry_out(DiscardSnapshot)
 
-    # --- how it stands --------------------------------------------------------------------------------------------
+    # --- where it stands --------------------------------------------------------------------------------------------
 
     @property
     def disk(self) -> list[str]:

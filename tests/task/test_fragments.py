@@ -62,7 +62,7 @@ class Task(TaskHarness):
         self.emitted.clear()
 
     def put(self, channel: int, *elements: Element, turns: int = 0) -> None:
-        """Let elements arrive, and give the task so many turns."""
+        """Let elements arrive, and give the task this many turns."""
         self.receive(channel, *elements, run=False)
         for _ in range(turns):
             self.give(ProcessInput())
