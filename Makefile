@@ -25,7 +25,7 @@ test:  ## everything that must pass: style, types, tests, notebooks
 	HYPOTHESIS_PROFILE=ci $(PYTHON) -m pytest -q -n 2 --dist worksteal -m "not spark and not soak"
 	HYPOTHESIS_PROFILE=ci $(PYTHON) -m pytest -q -m "spark and not soak"
 ifneq ($(wildcard notebooks/*.ipynb),)
-	$(PYTHON) -m pytest -q -n 2 --dist loadfile --nbval-lax --nbval-sanitize-with notebooks/sanitize.cfg notebooks
+	TQDM_DISABLE=1 $(PYTHON) -m pytest -q -n 2 --dist loadfile --nbval-lax --nbval-sanitize-with notebooks/sanitize.cfg notebooks
 endif
 
 bench:  ## measure; WHICH=name measures one

@@ -82,13 +82,23 @@ class StreamEnvironment:
 
     @property
     def parallelism(self) -> int:
-        """How many subtasks an operator has that does not say."""
+        """How many subtasks an operator has that does not say; set, it holds for operators added from then on."""
         return self.drafts.parallelism
+
+    @parallelism.setter
+    def parallelism(self, parallelism: int) -> None:
+        check_parallelism(self.name, parallelism, self.max_parallelism)
+        self.drafts.parallelism = parallelism
 
     @property
     def max_parallelism(self) -> int | None:
-        """How many it may ever have; None: it follows from its parallelism."""
+        """How many it may ever have; None: it follows from its parallelism. Set as `parallelism` is."""
         return self.drafts.max_parallelism
+
+    @max_parallelism.setter
+    def max_parallelism(self, max_parallelism: int | None) -> None:
+        check_parallelism(self.name, self.parallelism, max_parallelism)
+        self.drafts.max_parallelism = max_parallelism
 
     @property
     def operators(self) -> list[Transformation]:

@@ -111,7 +111,7 @@ def _lines(split: Split, position: int) -> Iterator[_Lines]:
             block = file.read(max(_BLOCK_BYTES, len(left)))  # more for a long line
             data = left + block
             whole = data.rfind(_END) + 1 if block else len(data)
-            if not whole and not block:
+            if not block and (not whole or (at == 0 and data == _BOM)):  # a mark alone marks nothing
                 return
             begins = 0
             if skips_first and whole:

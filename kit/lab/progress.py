@@ -1,10 +1,12 @@
 """A line that shows how far a lab has come, where a run takes longer than a second and somebody looks.
 
-Somebody looks at a terminal, or at a notebook; nobody at a file or a pipe. Nothing of it is in the trace.
+Somebody looks at a terminal, or at a notebook; nobody at a file or a pipe, or where TQDM_DISABLE is set, as for notebooks
+whose output is compared. Nothing of it is in the trace.
 """
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from typing import Any
@@ -67,7 +69,9 @@ def told(world: World) -> str:
 
 
 def somebody_looks() -> bool:
-    """Whether this is a terminal or a notebook."""
+    """Whether this is a terminal or a notebook, and progress is not switched off."""
+    if os.environ.get("TQDM_DISABLE", "") not in ("", "0"):
+        return False
     if sys.stderr is not None and sys.stderr.isatty():
         return True
     shell = sys.modules.get("IPython")

@@ -264,6 +264,19 @@ def test_the_jobs_parallelism_must_fit_its_maximum() -> None:
         environment(max_parallelism=1)
 
 
+def test_the_jobs_parallelism_can_be_set_for_what_follows() -> None:
+    env = environment()
+    with pytest.raises(GraphError, match="'flights' cannot have max parallelism 1000000"):
+        env.max_parallelism = 1_000_000
+    env.max_parallelism = 24
+    with pytest.raises(GraphError, match="'flights' cannot have parallelism 25 with max parallelism 24"):
+        env.parallelism = 25
+    env.parallelism = 3
+    flights(env)
+    vertex = env.job_graph().vertex("flights")
+    assert (vertex.parallelism, vertex.max_parallelism) == (3, 24)
+
+
 def test_the_jobs_max_parallelism_is_that_of_its_operators() -> None:
     env = environment(max_parallelism=12)
     flights(env)

@@ -7,7 +7,7 @@ import gzip
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from kit import TextSource
@@ -47,6 +47,7 @@ def text(lines: list[str], ends: list[str], last_ends: bool) -> bytes:
     block=st.integers(1, 9),
     seek=st.booleans(),
 )
+@example(lines=["\ufeff"], ends=["\n"], last_ends=False, splits=1, max_rows=1, block=1, seek=False)
 def test_each_line_comes_once_however_the_bytes_are_cut(
     tmp_path, lines, ends, last_ends, splits, max_rows, block, seek
 ) -> None:

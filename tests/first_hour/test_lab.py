@@ -334,9 +334,10 @@ class Terminal(io.StringIO):
         return True
 
 
-@pytest.mark.parametrize("looks", [True, False])
-def test_long_work_is_shown_where_somebody_looks(monkeypatch: pytest.MonkeyPatch, *, looks: bool) -> None:
-    screen = Terminal() if looks else io.StringIO()
+@pytest.mark.parametrize(("terminal", "off"), [(True, ""), (True, "1"), (False, "")])
+def test_long_work_is_shown_where_somebody_looks(monkeypatch: pytest.MonkeyPatch, *, terminal: bool, off: str) -> None:
+    screen, looks = Terminal() if terminal else io.StringIO(), terminal and not off
+    monkeypatch.setenv("TQDM_DISABLE", off)
     monkeypatch.setattr(sys, "stderr", screen)
     clock = iter(range(1_000_000))
     monkeypatch.setattr(time, "monotonic", lambda: next(clock))
