@@ -7,13 +7,35 @@ It says on standard output when it runs, with its workers, that it goes on, and 
 from __future__ import annotations
 
 import contextlib
+import os
 import signal
 import sys
+import threading
 import time
+import traceback
 from pathlib import Path
 
 from kit.spark import SparkJob
 from tests.spark.jobs import await_checkpoint, generator, totals_job
+
+
+def interrupt_in(*methods: str) -> None:
+    """Interrupt this process once its main thread waits in this method of a SparkJob, then in the next one."""
+    threading.Thread(target=_interrupt_in, args=methods, daemon=True).start()
+
+
+def _interrupt_in(*methods: str) -> None:
+    for method in methods:
+        while not _waits_in(method):
+            time.sleep(0.01)
+        os.kill(os.getpid(), signal.SIGINT)
+
+
+def _waits_in(method: str) -> bool:
+    main = threading.main_thread().ident
+    assert main is not None
+    called = [(Path(each.filename).name, each.name) for each in traceback.extract_stack(sys._current_frames()[main])]
+    return ("job.py", method) in called and called[-1] == ("threading.py", "wait")
 
 
 def main() -> None:

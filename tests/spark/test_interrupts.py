@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from queue import Empty
 
@@ -18,6 +18,7 @@ from jupyter_client.manager import KernelManager
 from kit.spark import SparkJob
 from kit.spark.running_jobs import running
 from tests.house.files import ROOT
+from tests.spark.interrupted import interrupt_in
 from tests.spark.jobs import ThreadGang, await_checkpoint, generator, totals_job
 from tests.spark.test_spark_job import alive
 
@@ -74,7 +75,7 @@ def test_an_interrupted_wait_cancels_the_job(
 ) -> None:
     job = endless(tmp_path).start()
     await_checkpoint(job, 1)
-    threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGINT)).start()
+    interrupt_in("wait")
     with pytest.raises(KeyboardInterrupt):
         job.wait(progress=progress)
     assert (job.status, len(job.stages), list(running())) == ("CANCELED", 1, [])
@@ -88,8 +89,7 @@ def test_a_second_interrupt_leaves_at_once(tmp_path: Path) -> None:
     """The worker is in a function that it will not leave so soon."""
     job = SparkJob(totals_job(tmp_path, generator(10**8), function=slow), launch=ThreadGang).start()
     IN_FUNCTION.wait()
-    threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGINT)).start()
-    threading.Timer(0.6, os.kill, (os.getpid(), signal.SIGINT)).start()
+    interrupt_in("wait", "close")
     with pytest.raises(KeyboardInterrupt):
         job.wait()
     assert job.status == "CANCELLING"
@@ -123,6 +123,7 @@ import sys; sys.path.insert(0, {str(ROOT)!r})
 import os
 from pathlib import Path
 import kit
+from tests.spark.interrupted import interrupt_in
 from tests.spark.test_interrupts import endless
 job = endless(Path(os.environ["TMPDIR"]).parent / "job").start()
 """
@@ -140,7 +141,7 @@ class Notebook:
         self.client.start_channels()
         self.client.wait_for_ready(timeout=60)
 
-    def run(self, code: str, meanwhile: Callable[[], None] | None = None) -> str:
+    def run(self, code: str) -> str:
         """What a cell says: its output, and the name of the error it ends with."""
         cell = self.client.execute(code)
         said = ""
@@ -154,9 +155,6 @@ class Notebook:
             kind, content = message["msg_type"], message["content"]
             if kind == "stream":
                 said += content["text"]
-                if meanwhile is not None and "waits" in said:
-                    meanwhile, begin = None, meanwhile
-                    begin()
             elif kind == "execute_result":
                 said += content["data"]["text/plain"]
             elif kind == "error":
@@ -181,12 +179,11 @@ def test_an_interrupted_cell(notebook: Notebook) -> None:
     assert notebook.run(NOTEBOOK) == ""
     said = notebook.run("job.wait(1, progress=True)")  # a bar, and no complaint of tqdm's
     assert said == "'RUNNING'"
-    interrupt = notebook.kernel.interrupt_kernel
-    said = notebook.run("print('waits', flush=True); job.wait()", interrupt)
+    said = notebook.run("interrupt_in('wait'); job.wait()")
     assert "job totals goes on: wait() waits for it again, cancel() ends it" in said
     assert said.endswith("KeyboardInterrupt")
     assert notebook.run("(job.status, len(job.stages), len(kit.running()))") == "('RUNNING', 1, 1)"
-    said = notebook.run("with job:\n    print('waits', flush=True); job.wait()", interrupt)
+    said = notebook.run("with job:\n    interrupt_in('wait'); job.wait()")
     assert "goes on" not in said
     assert f"interrupted: cancelling job totals ({PROMPT})" in said
     assert notebook.run("(job.status, len(kit.running()))") == "('CANCELED', 0)"
