@@ -1,7 +1,7 @@
 """A line that shows how far a lab has come, where a run takes longer than a second and somebody looks.
 
-Somebody looks at a terminal, or at a notebook; nobody at a file or a pipe, or where TQDM_DISABLE is set, as for notebooks
-whose output is compared. Nothing of it is in the trace.
+Somebody looks at a terminal, or at a notebook; nobody at a file or a pipe, nor where TQDM_DISABLE is set, as for
+notebooks whose output is compared. Nothing of it is in the trace.
 """
 
 from __future__ import annotations
