@@ -76,11 +76,8 @@ class TaskHost:
 
     `say` takes messages for the JobMaster, `records` gathers what the trace keeps until the slot sends it off.
 
-    The tasks are what Flink's `TaskExecutor` finds in its `taskSlotTable`. Flink's `HandlesTasks` of the articles is no
-    class of any version that was looked at (1.11 to 2.3): what handles tasks is here.
-
-    The tasks are what Flink's `TaskExecutor` finds in its `taskSlotTable`. Flink's `HandlesTasks` of the articles is no
-    class of any version that was looked at (1.11 to 2.3): what handles tasks is here.
+    The tasks are what Flink's `TaskExecutor` finds in its `taskSlotTable`. The articles' `HandlesTasks` is no class of
+    Flink 2: what handles tasks is here.
     """
 
     def __init__(
