@@ -52,8 +52,6 @@ class TaskFiles:
     """The tasks' half of a host's input and output; one serves all tasks of a process.
 
     Does what Flink's `TaskStateManager` does for a task's state; `OperatorSnapshotFinalizer` runs the writing there.
-
-    Does what Flink's `TaskStateManager` does for a task's state; `OperatorSnapshotFinalizer` runs the writing there.
     """
 
     def __init__(

@@ -85,8 +85,6 @@ class JobStart:
         """One of the answers in `ANSWERS`. Raises ValueError when the job cannot begin with it.
 
         With the last one the job can be deployed: Flink's `createAndRestoreExecutionGraph`.
-
-        With the last one the job can be deployed: Flink's `createAndRestoreExecutionGraph`.
         """
         ANSWERS[type(event)](self, event)
 
