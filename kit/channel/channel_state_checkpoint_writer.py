@@ -24,7 +24,6 @@ from kit.protocol.events import ChannelStateFileFailed, ChannelStateFileWritten
 from kit.protocol.messages import ChannelStateWritten
 from kit.protocol.reasons import CheckpointException, CheckpointFailureReason
 from kit.state.channel_handles import ChannelInfoT
-from kit.state.errors import StorageError
 from kit.state.file_names import state_file_name
 from kit.state.handles import (
     ByteStreamStateHandle,
@@ -251,7 +250,7 @@ class ChannelStateCheckpointWriter:
     def file_failed(self, event: ChannelStateFileFailed) -> None:
         """The file could not be written: so it is for all."""
         self.state = WriterState.FAILED
-        self._fail_all(StorageError(event.error))
+        self._fail_all(CheckpointException(event.reason, event.error))
 
     # --- failing --------------------------------------------------------------------------------------------------
 

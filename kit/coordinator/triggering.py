@@ -201,7 +201,7 @@ class CheckpointTrigger:
 
     def on_location_failed(self, event: LocationFailed) -> None:
         """There is no directory."""
-        self._abort(event.checkpoint_id, CheckpointFailureReason.IO_EXCEPTION, event.error)
+        self._abort(event.checkpoint_id, event.reason, event.error)
 
     def _abort(self, checkpoint_id: int, reason: CheckpointFailureReason, detail: str) -> None:
         checkpoint = self._on_its_way(checkpoint_id)

@@ -17,7 +17,7 @@ from kit.protocol.duties import Command, Duty
 from kit.protocol.elements import Element
 from kit.protocol.notes import NoteKind
 from kit.protocol.properties import CheckpointProperties, RecoveryClaimMode
-from kit.protocol.reasons import CheckpointFailureReason, reason_of, told
+from kit.protocol.reasons import told
 from kit.protocol.snapshots import Effect, SnapshotPart
 from kit.protocol.tasks import TaskRestore
 from kit.protocol.words import Word
@@ -413,11 +413,7 @@ class WriteSnapshot(Command):
 
     duty: ClassVar = Duty.WORK
     answers: ClassVar = (events.SnapshotWritten, events.SnapshotFailed)
-
-    def failed(self, error: Exception) -> Word | None:
-        """A reason stays a reason."""
-        reason, detail = reason_of(error, CheckpointFailureReason.CHECKPOINT_ASYNC_EXCEPTION)
-        return events.SnapshotFailed(checkpoint_id=self.checkpoint_id, reason=reason, error=detail)
+    fails_with: ClassVar = events.SnapshotFailed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, fields
 from enum import Enum
 from typing import Any, ClassVar, TypeVar, cast
 
-from kit.protocol.reasons import told
+from kit.protocol.reasons import CheckpointFailureReason, reason_of, told
 from kit.protocol.words import Machine, ProtocolError, Word
 
 How = TypeVar("How")
@@ -55,13 +55,19 @@ class Command(Word):
             cls.__doc__ = f"{cls.__doc__.rstrip()}\n\n    Answer: {said}."
 
     def failed(self, error: Exception) -> Word | None:
-        """What answers it when carrying it out ended in `error`: fields that both have are the same. None where nobody
-        waits for an answer.
+        """What answers it when carrying it out ended in `error`: fields that both have are the same, and a reason stays
+        a reason. None where nobody waits for an answer.
         """
         if self.fails_with is None:
             return None
-        common = {field.name for field in fields(self.fails_with)} & {field.name for field in fields(self)}
-        return cast(Word, self.fails_with(error=told(error), **{name: getattr(self, name) for name in common}))
+        answered = {field.name: field for field in fields(self.fails_with)}
+        facts = {field.name: getattr(self, field.name) for field in fields(self) if field.name in answered}
+        if "reason" in answered:
+            otherwise = cast(CheckpointFailureReason, answered["reason"].default)
+            facts["reason"], facts["error"] = reason_of(error, otherwise)
+        else:
+            facts["error"] = told(error)
+        return cast(Word, self.fails_with(**facts))
 
 
 def by_command(how: Mapping[Duty, How], commands: tuple[type[Command], ...]) -> dict[type[Word], How]:

@@ -146,10 +146,11 @@ class LocationInitialized(Word):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LocationFailed(Word):
-    """Answer to `InitializeLocation`: the directory cannot be made or written."""
+    """Answer to `InitializeLocation`: the directory cannot be made or written; `error` adds to the `reason`."""
 
     checkpoint_id: int
     error: str
+    reason: CheckpointFailureReason = CheckpointFailureReason.IO_EXCEPTION
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -393,8 +394,9 @@ class ChannelStateFileWritten(Word):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChannelStateFileFailed(Word):
-    """Answer to `WriteChannelStateFile`: what had been written was removed again."""
+    """Answer to `WriteChannelStateFile`: what had been written was removed again; `error` adds to the `reason`."""
 
     checkpoint_id: int
     file_name: str
     error: str
+    reason: CheckpointFailureReason = CheckpointFailureReason.CHECKPOINT_ASYNC_EXCEPTION

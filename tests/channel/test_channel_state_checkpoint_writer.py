@@ -229,17 +229,19 @@ def test_what_fails_for_one_fails_for_all_that_share(count: int, when: str) -> N
 
 
 @pytest.mark.flink("ChannelStateCheckpointWriterTest.testCloseGetHandleThrowException")
-def test_a_file_that_cannot_be_written_fails_for_all() -> None:
+@pytest.mark.parametrize("reason", [ASYNC, CheckpointFailureReason.IO_EXCEPTION])
+def test_a_file_that_cannot_be_written_fails_for_all(reason: CheckpointFailureReason) -> None:
     checkpoint = Checkpoint(*names(5))
     for task in names(5):
         checkpoint.writer.write_input(task, InputChannelInfo(1, 2), buffer(1))
     for task in names(5):
         assert not checkpoint.writer.is_done
         checkpoint.complete(task)
-    checkpoint.writer.file_failed(ChannelStateFileFailed(checkpoint_id=1, file_name=FILE.name(1), error="disk full"))
+    failed = ChannelStateFileFailed(checkpoint_id=1, file_name=FILE.name(1), reason=reason, error="disk full")
+    checkpoint.writer.file_failed(failed)
     errors = checkpoint.outbox.errors()
     assert list(errors) == names(5)
-    assert {(error.reason, error.error) for error in errors.values()} == {(ASYNC, "disk full")}
+    assert {(error.reason, error.error) for error in errors.values()} == {(reason, "disk full")}
     assert checkpoint.outbox.cancelled() == []
 
 

@@ -303,15 +303,16 @@ def test_without_an_id_the_checkpoint_has_failed() -> None:
     "CheckpointCoordinatorTest.testIOExceptionForPeriodicSchedulingWithInactiveTasks",
     "CheckpointCoordinatorTest.testIOExceptionCheckpointExceedsTolerableFailureNumber",
 )
-def test_without_a_directory_the_checkpoint_has_failed() -> None:
+@pytest.mark.parametrize("reason", [Reason.IO_EXCEPTION, Reason.CHECKPOINT_DECLINED])
+def test_without_a_directory_the_checkpoint_has_failed(reason: Reason) -> None:
     job = Harness(interval_ms=100)
     job.coordinator.start_checkpoint_scheduler()
     job.at += 100
     job.give(events.TimerFired(timer=PERIODIC_TIMER))
     job.answer(commands.AllocateCheckpointId)
-    job.give(events.LocationFailed(checkpoint_id=1, error="no space left"))
+    job.give(events.LocationFailed(checkpoint_id=1, reason=reason, error="no space left"))
     [aborted] = job.notes("CheckpointAborted")
-    assert aborted.data["reason"] == "IO_EXCEPTION"
+    assert aborted.data["reason"] == reason.name
     assert [call[0] for call in job.calls].count("fail_job") == 1
     [row] = job.coordinator.statistics.to_pandas().itertuples()
     assert (row.id, row.status) == (1, "FAILED")

@@ -14,9 +14,17 @@ import pytest
 from kit.channel.slot_channel_state import SlotChannelState
 from kit.job.job_master import JobMaster
 from kit.protocol import commands, events, messages
-from kit.protocol.commands import CancelSnapshot, DiscardState, ReadSplit, RemoveStored, WriteSnapshot
+from kit.protocol.commands import (
+    CancelSnapshot,
+    DiscardState,
+    ReadSplit,
+    RemoveStored,
+    WriteChannelStateFile,
+    WriteSnapshot,
+)
 from kit.protocol.duties import Command, Duty, by_command, check_answer
-from kit.protocol.events import MetadataFailed, SnapshotFailed, SplitRead, SplitReadFailed, StateDiscarded
+from kit.protocol.events import MetadataFailed, SplitRead, SplitReadFailed, StateDiscarded
+from kit.protocol.properties import CheckpointProperties
 from kit.protocol.reasons import CheckpointException, CheckpointFailureReason
 from kit.protocol.vocabulary import COMMANDS
 from kit.protocol.words import ProtocolError
@@ -24,6 +32,8 @@ from kit.task.stream_task import StreamTask
 
 MACHINES = (JobMaster, StreamTask, SlotChannelState)
 ASYNC = CheckpointFailureReason.CHECKPOINT_ASYNC_EXCEPTION
+IO = CheckpointFailureReason.IO_EXCEPTION
+TASK = CheckpointFailureReason.TASK_FAILURE
 
 
 def named(command: type[Command]) -> str:
@@ -95,13 +105,33 @@ def test_a_failure_of_the_world_speaks_for_itself_and_another_is_named() -> None
     assert command.failed(KeyError("k")) == MetadataFailed(checkpoint_id=3, error="KeyError: 'k'")
 
 
-def test_a_snapshot_s_reason_stays_a_reason() -> None:
-    command = WriteSnapshot(checkpoint_id=3, location="", subtask=0, parts=(), effects=())
-    assert command.failed(KeyError("k")) == SnapshotFailed(checkpoint_id=3, reason=ASYNC, error="KeyError: 'k'")
-    why = CheckpointException(CheckpointFailureReason.IO_EXCEPTION, "no room")
-    assert command.failed(why) == SnapshotFailed(
-        checkpoint_id=3, reason=CheckpointFailureReason.IO_EXCEPTION, error="no room"
-    )
+REASONED = {
+    "a snapshot": (WriteSnapshot(checkpoint_id=3, location="", subtask=0, parts=(), effects=()), ASYNC),
+    "in-flight data": (
+        WriteChannelStateFile(task="a/0", checkpoint_id=3, location="", file_name="f", encode=lambda: (b"", ())),
+        ASYNC,
+    ),
+    "a directory": (
+        commands.InitializeLocation(checkpoint_id=3, properties=CheckpointProperties.for_savepoint(forced=False)),
+        IO,
+    ),
+}
+
+
+@pytest.mark.parametrize("what", REASONED)
+def test_a_reason_stays_a_reason(what: str) -> None:
+    command, otherwise = REASONED[what]
+    for error, reason, said in (
+        (KeyError("k"), otherwise, "KeyError: 'k'"),
+        (CheckpointException(TASK, "no room"), TASK, "no room"),
+    ):
+        answer: Any = command.failed(error)
+        assert (type(answer), answer.checkpoint_id, answer.reason, answer.error) == (
+            command.fails_with,
+            3,
+            reason,
+            said,
+        )
 
 
 def test_input_that_does_not_parse_is_not_read_again() -> None:
