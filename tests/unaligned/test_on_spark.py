@@ -11,9 +11,9 @@ from tests.unaligned.jobs import MODES
 from tests.unaligned.matrix import MATRIX, Rescale
 from tests.unaligned.spark_runner import rescale_on_spark, spark_job
 
-LIGHT = {"unaligned": 60, "unaligned_after_timeout": 15, "at_least_once": 15, "exactly_once": 15}
+LIGHT = {"unaligned": 30, "unaligned_after_timeout": 9, "at_least_once": 9, "exactly_once": 9}
 """The weight up to which `make test` plays a row; all 196 plays take half an hour, and only the `soak` has them."""
-OF_OTHER_TOPOLOGIES = ["KEYED_BROADCAST-3-5-slow", "KEYED_DIFFERENT_PARALLELISM-3-5-slow"]
+OF_OTHER_TOPOLOGIES = ["BROADCAST-2-5", "KEYED_BROADCAST-3-5-slow", "KEYED_DIFFERENT_PARALLELISM-3-5-slow"]
 
 
 def is_light(row: Rescale, mode: str) -> bool:
