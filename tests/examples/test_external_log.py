@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from examples.external_log import ExternalLog, in_the_lab, letters_job, on_spark
+from examples.external_log import ExternalLog, in_the_lab, letters_job
 from kit import Lab
 from tests.house.files import ROOT
 
@@ -32,13 +32,10 @@ def test_a_log_of_another_version_fails_the_restore(tmp_path: Path) -> None:
     assert "the position is of version 1, expected 2" in lab.error
 
 
-def test_the_example_is_run_by_its_name() -> None:
-    ran = subprocess.run(
-        [sys.executable, "-m", "examples.external_log"], cwd=ROOT, capture_output=True, text=True, check=True
-    )
+@pytest.mark.parametrize(
+    "on_spark", [pytest.param(False, id="in_the_lab"), pytest.param(True, marks=pytest.mark.spark)]
+)
+def test_the_example_is_run_by_its_name(on_spark: bool) -> None:
+    command = [sys.executable, "-m", "examples.external_log", *(["--spark"] if on_spark else [])]
+    ran = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
     assert ran.stdout.splitlines()[-1] == "the job is over"
-
-
-@pytest.mark.spark
-def test_on_spark(tmp_path: Path) -> None:
-    assert on_spark(tmp_path).lines()[-1] == "the job is over"
