@@ -6,7 +6,7 @@ PYTHON := .venv/bin/python
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo lab test bench lint format behaviours interop soak lock clean
+.PHONY: help demo lab plays test bench lint format behaviours interop soak lock clean
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -18,6 +18,10 @@ demo:  ## run a job, fail it, restore and rescale it; writes demo/index.html
 lab:  ## open the notebooks in JupyterLab (ARGS= is handed on to it)
 	@scripts/setup.sh java
 	JUPYTER_CONFIG_PATH=$(CURDIR)/scripts/jupyter $(PYTHON) -m jupyterlab notebooks $(if $(filter 0,$(shell id -u)),--allow-root) $(ARGS)
+
+plays:  ## play every play of the lab and say what it showed; REWRITE=1 writes what came of it (ARGS= names some)
+	@scripts/setup.sh
+	$(PYTHON) -m scripts.plays $(if $(REWRITE),--rewrite) $(ARGS)
 
 test:  ## everything that must pass: style, types, tests, notebooks
 	@scripts/setup.sh java browser zookeeper

@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from html import escape
 from random import Random
-from typing import Literal, overload
+from typing import Any, Literal, overload
 
 import pandas as pd
 
@@ -438,6 +438,14 @@ class Lab:
                 self._do(action)
         return self
 
+    @staticmethod
+    def play(name: str | os.PathLike[str]) -> Any:
+        """A play at its beginning (`kit.lab.play.Play`): by its name, by a test of Flink's that it shows, or a file.
+
+        `kit.lab.plays()` lists those there are. Raises LabError with the nearest names.
+        """
+        return _open_play[0](name)
+
     # --- back and forth -------------------------------------------------------------------------------------------
 
     def back(self, steps: int = 1) -> Lab:
@@ -525,6 +533,14 @@ class Lab:
             + (f": {shorten(self.error)}" if self.error else "")
             + f", {self._world.enabled_count} enabled)"
         )
+
+
+_open_play: list[Callable[[str | os.PathLike[str]], Any]] = []
+
+
+def plays_with(open_play: Callable[[str | os.PathLike[str]], Any]) -> None:
+    """Let `open_play` open plays, which are labs and more (`kit.lab.play`)."""
+    _open_play[:] = [open_play]
 
 
 def _find(action: Action | int | str, enabled: list[Action]) -> Action:
