@@ -214,10 +214,8 @@ def time(lab: Lab) -> Iterator[str]:
     yield f"{lab.at_ms} ms"
 
 
-VIEWS: Mapping[str, Callable[..., Iterator[str]]] = {
-    view.__name__: view
-    for view in (status, checkpoints, subtasks, pending, store, requests, output, files, state, restores, tasks, channels, time)
-}
+_ALL = (status, time, tasks, channels, checkpoints, pending, subtasks, store, state, files, requests, restores, output)
+VIEWS: Mapping[str, Callable[..., Iterator[str]]] = {view.__name__: view for view in _ALL}
 """By what comes after `show`."""
 TAKES_NAME = ("output", "state", "subtasks")
 

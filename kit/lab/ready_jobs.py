@@ -286,7 +286,7 @@ READY_JOBS = {
         ReadyJob("short-and-long", "as two-sources, but one of them ends early", _short_and_long),
         ReadyJob("two-inputs", "left and right, connected by key: an operator with two inputs", _two_inputs),
         ReadyJob("pipeline", "letters, to each step in turn, by key to sums: two exchanges", _pipeline),
-        ReadyJob("exchange", "letters, parsed in the same task, to each step in turn, which publish: no key", _exchange),
+        ReadyJob("exchange", "letters, parsed in their own task, to each step in turn: no key", _exchange),
         ReadyJob("chain", "letters, steps and output in one task: no exchange at all", _chain),
         ReadyJob("windows", "letters with a time of their own, by key and window", _windows),
         ReadyJob("broadcast", "letters, and rules that every subtask hears of", _broadcast),
