@@ -183,7 +183,6 @@ def test_when_one_operators_state_cannot_be_written_nothing_of_the_others_is_lef
     task.write(1)
     assert len(tried) == failing_part + 1
     assert task.disk.paths() == []
-    assert not task.output.staged
     assert task.declined() == [(1, ASYNC)]
     task.barrier(2, 0)
     task.write(2)
