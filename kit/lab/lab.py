@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from html import escape
 from random import Random
-from typing import Literal, overload
+from typing import Any, Literal, overload
 
 import pandas as pd
 
@@ -38,15 +38,16 @@ from kit.host.memory import MemoryFiles
 from kit.host.output import MemoryOutput, begin_new_output, check_new_output
 from kit.job.job_master import JobMaster
 from kit.job.status import JobStatus
-from kit.lab.actions import FAULTS, Action, ActionKind
+from kit.lab.actions import Action, Fault, LetTimePass
 from kit.lab.edge import LabEdge
 from kit.lab.errors import MOST_NAMED, LabError, LabJobFailedError, LabWarning, enumerated, nearest, said
 from kit.lab.failures import for_the_lab, is_left_to_count, job_failed, job_repeats, repeated
+from kit.lab.faults import DropMessage, KillWorker
 from kit.lab.keyframes import Keyframes
 from kit.lab.progress import Progress
 from kit.lab.record_kinds import record_kinds
 from kit.lab.summary import LARGE, summary_html
-from kit.lab.world import World
+from kit.lab.world import JOB, World
 from kit.operators.spec import shorten
 from kit.protocol.events import RequestCancel, RequestCheckpoint, RequestSavepoint, RequestStop, StartJob
 from kit.protocol.messages import OperatorEventToTask
@@ -63,11 +64,18 @@ Target = str | os.PathLike[str] | None
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One step that was taken: its number, what was done, and the records it left in the trace."""
+    """One step that was taken: its number, what was done, and the `records` that it left in the trace."""
 
     number: int
     action: Action | Word
-    records: tuple[TraceRecord, ...]
+    _trace: Trace
+    _start: int
+    _end: int
+
+    @property
+    def records(self) -> tuple[TraceRecord, ...]:
+        """What happened in this step."""
+        return self._trace.since(self._start, self._end)
 
     def __repr__(self) -> str:
         what = str(self.action) if isinstance(self.action, Action) else type(self.action).__name__
@@ -265,7 +273,7 @@ class Lab:
             raise job_failed(self._world, self.position)
         if not self.finished:
             raise self._came_to_rest()
-        return step or Step(self.position, self._done[-1], ())
+        return step or Step(self.position, self._done[-1], self.trace, 0, 0)
 
     def _step_until(self, condition: Callable[[Step], bool]) -> Step | None:
         """Step until it is so; None when nothing can happen any more before."""
@@ -408,17 +416,17 @@ class Lab:
         workers = sorted({task.subtask for task in self._world.tasks.values()})
         if worker not in workers:
             raise LabError(f"no worker {worker} runs now; there are {', '.join(map(str, workers)) or 'none'}")
-        return self._do(Action(ActionKind.KILL, str(worker)))
+        return self._do(KillWorker(worker))
 
     def lose_operator_event(self, task: str) -> Step:
         """Lose the next message to a task, and have the host notice: it must be of an operator's coordinator."""
         if not isinstance(self._world.next_message(task), OperatorEventToTask):
             raise LabError(f"the next message to {task} is no event of an operator's coordinator")
-        return self._do(Action(ActionKind.LOSE, task))
+        return self._do(DropMessage("OperatorEventToTask", None, JOB, task))
 
     def wait_until(self, at_ms: int) -> Step:
         """Let time pass in which nothing happens, as when every task is busy; timers due meanwhile fire late."""
-        return self._do(Action(ActionKind.WAIT, "", str(at_ms)))
+        return self._do(LetTimePass(at_ms))
 
     def _ask(self, make: Callable[[int], Word], *, wait: bool) -> int | str:
         number = self.position + 1
@@ -432,11 +440,19 @@ class Lab:
     def replay(self, actions: Iterable[Action | Word]) -> Lab:
         """Do all this, as another lab's `actions` have it. Raises LabError at an action that cannot happen."""
         for action in actions:
-            if isinstance(action, Action) and action.kind not in (*FAULTS, ActionKind.WAIT):
+            if isinstance(action, Action) and not isinstance(action, Fault | LetTimePass):
                 self.step(action)
             else:
                 self._do(action)
         return self
+
+    @staticmethod
+    def play(name: str | os.PathLike[str]) -> Any:
+        """A play at its beginning (`kit.lab.play.Play`): by its name, by a test of Flink's that it shows, or a file.
+
+        `kit.lab.plays()` lists those there are. Raises LabError with the nearest names.
+        """
+        return _open_play[0](name)
 
     # --- back and forth -------------------------------------------------------------------------------------------
 
@@ -487,7 +503,7 @@ class Lab:
             self._world.deliver(self._world.master, action)
         self._done.append(action)
         self._keyframes.take(self.position, self._world)
-        return Step(self.position, action, self._world.trace.since(before))
+        return Step(self.position, action, self.trace, before, len(self.trace))
 
     def validate(self) -> None:
         """Check the invariants of every machine and every wire; AssertionError with names when one is broken."""
@@ -525,6 +541,14 @@ class Lab:
             + (f": {shorten(self.error)}" if self.error else "")
             + f", {self._world.enabled_count} enabled)"
         )
+
+
+_open_play: list[Callable[[str | os.PathLike[str]], Any]] = []
+
+
+def plays_with(open_play: Callable[[str | os.PathLike[str]], Any]) -> None:
+    """Let `open_play` open plays, which are labs and more (`kit.lab.play`)."""
+    _open_play[:] = [open_play]
 
 
 def _find(action: Action | int | str, enabled: list[Action]) -> Action:
