@@ -222,7 +222,22 @@ def time(lab: Lab) -> Iterator[str]:
     yield f"{lab.at_ms} ms"
 
 
-_ALL = (status, time, tasks, channels, checkpoints, pending, subtasks, store, state, files, requests, restores, reads, output)
+_ALL = (
+    status,
+    time,
+    tasks,
+    channels,
+    checkpoints,
+    pending,
+    subtasks,
+    store,
+    state,
+    files,
+    requests,
+    restores,
+    reads,
+    output,
+)
 VIEWS: Mapping[str, Callable[..., Iterator[str]]] = {view.__name__: view for view in _ALL}
 """By what comes after `show`."""
 TAKES_NAME = ("output", "state", "subtasks")

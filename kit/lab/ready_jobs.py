@@ -300,7 +300,9 @@ READY_JOBS = {
         ReadyJob("broadcast", "letters, and rules that every subtask hears of", _broadcast),
         ReadyJob("split-state", "operator state that is dealt out at a restore", _remembering(SplitState)),
         ReadyJob("union-state", "operator state that every subtask gets whole at a restore", _remembering(UnionState)),
-        ReadyJob("union-at-the-source", "the same in the task of a source of one split", _union_at_the_source, ONE_SPLIT),
+        ReadyJob(
+            "union-at-the-source", "the same in the task of a source of one split", _union_at_the_source, ONE_SPLIT
+        ),
         ReadyJob("failing-snapshot", "an operator that cannot snapshot itself twice", _remembering(FailingSnapshot)),
     )
 }
