@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from html import escape
 from random import Random
-from typing import Literal, overload
+from typing import Any, Literal, overload
 
 import pandas as pd
 
@@ -54,6 +54,7 @@ from kit.protocol.messages import OperatorEventToTask
 from kit.protocol.properties import RecoveryClaimMode
 from kit.protocol.trace import Trace, TraceRecord
 from kit.protocol.words import Word
+from kit.why import Asking
 
 MOST_STEPS = 1_000_000
 SAVEPOINTS = "/savepoints"
@@ -89,7 +90,7 @@ class Step:
         return Trace(self.records).to_pandas()
 
 
-class Lab:
+class Lab(Asking):
     """A job in one process. `job` is a StreamEnvironment or a JobGraph; `seed` decides between equals.
 
     `restore_path` begins from a savepoint or retained checkpoint. Files that the job reads are real ones; what it
@@ -446,6 +447,14 @@ class Lab:
                 self._do(action)
         return self
 
+    @staticmethod
+    def play(name: str | os.PathLike[str]) -> Any:
+        """A play at its beginning (`kit.lab.play.Play`): by its name, by a test of Flink's that it shows, or a file.
+
+        `kit.lab.plays()` lists those there are. Raises LabError with the nearest names.
+        """
+        return _open_play[0](name)
+
     # --- back and forth -------------------------------------------------------------------------------------------
 
     def back(self, steps: int = 1) -> Lab:
@@ -533,6 +542,14 @@ class Lab:
             + (f": {shorten(self.error)}" if self.error else "")
             + f", {self._world.enabled_count} enabled)"
         )
+
+
+_open_play: list[Callable[[str | os.PathLike[str]], Any]] = []
+
+
+def plays_with(open_play: Callable[[str | os.PathLike[str]], Any]) -> None:
+    """Let `open_play` open plays, which are labs and more (`kit.lab.play`)."""
+    _open_play[:] = [open_play]
 
 
 def _find(action: Action | int | str, enabled: list[Action]) -> Action:
