@@ -47,6 +47,7 @@ class _Drawing:
         self._numbered = len(shown.barriers) <= NUMBERED
 
     def svg(self) -> str:
+        """The document: what belongs to a time is cut off at the ends of the axis."""
         shown, width = self._shown, float(LEAST_WIDTH)
         bottom = self._y(len(self._rows) - 1) + 20
         parts = [

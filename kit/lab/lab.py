@@ -54,6 +54,7 @@ from kit.protocol.messages import OperatorEventToTask
 from kit.protocol.properties import RecoveryClaimMode
 from kit.protocol.trace import Trace, TraceRecord
 from kit.protocol.words import Word
+from kit.why import Asking
 
 MOST_STEPS = 1_000_000
 SAVEPOINTS = "/savepoints"
@@ -89,7 +90,7 @@ class Step:
         return Trace(self.records).to_pandas()
 
 
-class Lab:
+class Lab(Asking):
     """A job in one process. `job` is a StreamEnvironment or a JobGraph; `seed` decides between equals.
 
     `restore_path` begins from a savepoint or retained checkpoint. Files that the job reads are real ones; what it

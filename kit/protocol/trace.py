@@ -15,11 +15,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from os import PathLike
-from typing import Any, TypeVar, get_args
+from typing import Any, TypeVar
 
 import pandas as pd
 
-from kit.protocol.elements import Element
 from kit.protocol.json_lines import read_lines, write_lines
 from kit.protocol.loggable import PLAIN, field_names, field_values, loggable
 from kit.protocol.shape import EpochShape
@@ -184,6 +183,11 @@ class Trace(Sequence[TraceRecord]):
             at = led_by(at.cause, self.find)
         return list(chain.values())
 
+    def why(self, about: object = None, **named: Any) -> Any:
+        """Why something was as it was at the end of this trace: a `kit.why.Why`, asked for as `kit.why.why` says."""
+        (explain,) = _explain
+        return explain(self, about, **named)
+
     def to_pandas(self) -> pd.DataFrame:
         """One row per record: at_ms, machine, role, kind, checkpoint_id (Int64), data (dict), id, cause."""
         frame = pd.DataFrame(
@@ -203,6 +207,14 @@ class Trace(Sequence[TraceRecord]):
         frame["data"] = [_in_short(data) for data in frame["data"]]
         left_out = "" if count <= ROWS_SHOWN else f", {count - 2 * ends:,} of them left out"
         return f"<div>{count:,} records{left_out}: <code>.to_pandas()</code> has all{frame.to_html()}</div>"
+
+
+_explain: list[Callable[..., Any]] = []
+
+
+def explain_with(explain: Callable[..., Any]) -> None:
+    """Let `explain` answer `Trace.why`, which is done further up in the house (`kit.why`)."""
+    _explain[:] = [explain]
 
 
 def led_by(cause: str, find: Callable[[str], Found | None]) -> Found | None:
@@ -247,8 +259,8 @@ def _said_of(word: Word) -> tuple[Any, ...]:
 
 
 def _said_once(value: Any) -> Any:
-    """What is said of a value; of an element once, however many channels it goes through."""
-    if not isinstance(value, _ELEMENTS):
+    """What is said of a value; of one that never changes once, however many words it goes through."""
+    if not _never_changes(type(value)):
         return loggable(value)
     known = _SAID.get(id(value))
     if known is None:
@@ -256,6 +268,14 @@ def _said_once(value: Any) -> Any:
             _SAID.clear()
         known = _SAID[id(value)] = value, loggable(value)
     return known[1]
+
+
+def _never_changes(kind: type[Any]) -> bool:
+    known = _FROZEN.get(kind)
+    if known is None:
+        parameters = getattr(kind, "__dataclass_params__", None)
+        known = _FROZEN[kind] = parameters is not None and parameters.frozen
+    return known
 
 
 def _checkpoint_of(word: Any) -> int | None:
@@ -285,11 +305,11 @@ def _machine(kept: TraceRecord | Entry) -> str:
     return kept[4] if isinstance(kept, tuple) else kept.machine
 
 
-_ELEMENTS = get_args(Element)
 _CHECKPOINTS: dict[type[Any], tuple[bool, bool]] = {}
 """Whether words of this type have a checkpoint, or an element that may have one."""
+_FROZEN: dict[type[Any], bool] = {}
 _SAID: dict[int, tuple[Any, Any]] = {}
-"""Elements by their address, which they keep as long as they are here, and what is said of them."""
+"""Values by their address, which they keep as long as they are here, and what is said of them."""
 MOST_SAID = 256
 
 
