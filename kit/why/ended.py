@@ -105,7 +105,7 @@ def _failing(evidence: Evidence, record: TraceRecord) -> list[TraceRecord]:
             chain.append(at)
         before = evidence.cause(at)
         if at.kind in FAILED and at.role == "event":
-            return [*chain, *([] if before is None else [before])]
+            return [*chain, *evidence.faults(before), *([] if before is None else [before])]
         at = before
     return chain
 

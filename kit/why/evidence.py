@@ -24,6 +24,7 @@ from kit.protocol.trace import TraceRecord, led_by
 from kit.protocol.vocabulary import COMMANDS
 
 JOB = "job"
+FAULT = "fault"
 _ANSWERED = frozenset(command.__name__ for command in COMMANDS if command.duty is Duty.WORK and command.answers)
 """Commands that take their time and that an event answers."""
 
@@ -41,12 +42,15 @@ class Evidence:
         self._by_id: dict[str, TraceRecord] = {}
         self._by_kind: dict[str, list[TraceRecord]] = {}
         self._answers: dict[str, list[TraceRecord]] = {}
+        self._faults: dict[str, list[TraceRecord]] = {}
         for record in self.records:
             self.moment = advance(self.moment, record, led_by(record.cause, self._by_id.get))
             self._by_id[record.id] = record
             self._by_kind.setdefault(record.kind, []).append(record)
             if record.role == "event":
                 self._answers.setdefault(record.cause, []).append(record)
+            elif record.role == FAULT:
+                self._faults.setdefault(record.cause, []).append(record)
 
     def before(self, record: TraceRecord) -> Evidence:
         """What was known before the event that a record belongs to."""
@@ -81,6 +85,20 @@ class Evidence:
     def answers(self, record: TraceRecord) -> list[TraceRecord]:
         """The events that a command, or a message, became or was answered with."""
         return self._answers.get(record.id, [])
+
+    def faults(self, record: TraceRecord | None) -> list[TraceRecord]:
+        """The faults that were brought about on a message or a command."""
+        return [] if record is None else self._faults.get(record.id, [])
+
+    def frozen(self, task: str) -> TraceRecord | None:
+        """The record of the fault that froze a task's worker, if it still is."""
+        worker = int(task.rpartition("/")[2])
+        told = [each for kind in ("FreezeWorker", "ThawWorker") for each in self.of_kind(kind, worker=worker)]
+        began = self.last("StartEpoch")
+        last = max(told, key=self.position, default=None)
+        if last is None or last.kind != "FreezeWorker":
+            return None
+        return None if began is not None and self.position(began) > self.position(last) else last
 
     def beside(self, record: TraceRecord) -> Iterator[TraceRecord]:
         """All records of the event that this one belongs to."""
