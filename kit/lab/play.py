@@ -25,7 +25,7 @@ from kit.draw.run import run_of
 from kit.lab.errors import LabError, enumerated, nearest
 from kit.lab.lab import Lab
 from kit.lab.play_commands import Scene, carry_out
-from kit.lab.play_outcome import NOTHING, outcome
+from kit.lab.play_outcome import NOTHING, ROWS_ONLY, outcome
 from kit.lab.play_text import Block, PlayError, PlayText, parse
 from kit.protocol.trace import Trace
 
@@ -72,7 +72,7 @@ class Play:
         self._where = where or f"{text.name}{SUFFIX}"
         self.played: list[Played] = []
         try:
-            self._scene = Scene(text.job, text.head.get("lab", ""))
+            self._scene = Scene(text.job)
         except Exception as error:
             raise PlayError(f"{self._where}:1: the job {text.job!r}: {error}") from error
         self._shown = 0
@@ -113,6 +113,7 @@ class Play:
                 raise PlayError(f"{self._where}:{command.line}: {error}") from error
             told += self._told(level, lab)
             lab = self.lab
+        told = [line for line in told if line != ROWS_ONLY] or told[:1]
         played = Played(block, tuple(told) or (NOTHING,), begin, self._shown)
         self.played.append(played)
         return played

@@ -7,24 +7,25 @@ own words they are, for instance `AcknowledgeCheckpoint from sums/1`: see `lab.e
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import pandas as pd
 
+from kit.draw.element_kinds import ELEMENTS
 from kit.draw.kinds import DETAIL, MILESTONE, PLUMBING
 from kit.lab.actions import Action
 from kit.lab.errors import MOST_NAMED, LabError, nearest
 from kit.lab.lab import Lab
 from kit.lab.play_views import show, snapshot_path
-from kit.lab.ready_jobs import job_of, ready_job, settings_of
+from kit.lab.ready_jobs import ReadyHook, job_of, ready_job, settings_of
 from kit.lab.record_kinds import record_kinds
 from kit.protocol.trace import TraceRecord
 
 MOST_STEPS = 20_000
 _FILLERS = frozenset({"of", "from", "to", "at", "the", "for", "in", "on", "by", "a", "an"})
-_OF_THE_LAB = ("seed", "order", "allow_non_restored_state", "claim_mode")
+_OF_THE_LAB = ("allow_non_restored_state", "claim_mode")
 
 
 class Scene:
@@ -32,9 +33,9 @@ class Scene:
     has to say, until somebody takes it.
     """
 
-    def __init__(self, job: str, lab: str = "") -> None:
+    def __init__(self, job: str) -> None:
         self.name, self.settings = job_of(job)
-        self.lab_settings = {"order": "first", **settings_of(lab)}
+        self.hooks = [ReadyHook() for _ in range(self.settings.pop("hooks", 0))]
         self.labs: list[Lab] = []
         self.held: list[str] = []
         self.said: list[str] = []
@@ -46,11 +47,10 @@ class Scene:
         return self.labs[-1]
 
     def begin(self, **how: Any) -> None:
-        """Another lab of the job, behind the present one if there is one."""
+        """Another lab of the job, behind the present one if there is one; what is held back stays so."""
         env = ready_job(self.name, **self.settings)
         after = self.labs[-1] if self.labs else None
-        self.labs.append(Lab(env, after=after, **{**self.lab_settings, **how}))
-        self.held.clear()
+        self.labs.append(Lab(env, after=after, hooks=self.hooks, **how))
 
     # --- choosing ---------------------------------------------------------------------------------------------------
 
@@ -118,17 +118,23 @@ def _run_until_finished(scene: Scene) -> None:
 
 
 def _run_until_record(scene: Scene, kind: str, checkpoint: str | None, machine: str | None) -> None:
-    if kind not in record_kinds():
+    if kind not in record_kinds() and kind not in ELEMENTS:
         raise LabError(f"no record is a {kind!r}; did you mean {', '.join(nearest(kind, record_kinds()))}?")
     wanted = None if checkpoint is None else int(checkpoint)
     scene.step_until(
         lambda records: any(
-            record.kind == kind
+            kind in (record.kind, _element_of(record))
             and wanted in (None, record.checkpoint_id)
-            and machine in (None, record.machine, record.data.get("task"))
+            and machine in (None, record.machine)
             for record in records
         )
     )
+
+
+def _element_of(record: TraceRecord) -> str:
+    """The element that a record sends or receives, by its type's name."""
+    element = record.data.get("element")
+    return str(element["type"]) if isinstance(element, Mapping) else ""
 
 
 def _settle(scene: Scene) -> None:
@@ -238,7 +244,7 @@ VERBS = (
     Verb("run until finished", "until the job has ended", "run until finished", _run_until_finished, MILESTONE),
     Verb(
         "run until RECORD [of chk-N] [at MACHINE]",
-        "until the trace has such a record",
+        "until the trace has such a record, or one of such an element",
         r"run until ([A-Z]\w+)(?: of chk-(\d+))?(?: at (\S+))?",
         _run_until_record,
         MILESTONE,

@@ -14,7 +14,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from kit.draw.kinds import BULK, KINDS, level_of
+from kit.draw.kinds import BULK, DETAIL, KINDS, PLUMBING, level_of
 from kit.draw.stage import Stage
 from kit.protocol.notes import NoteKind
 from kit.protocol.reasons import CheckpointFailureReason
@@ -24,8 +24,9 @@ Ends = Mapping[int, tuple[str, str]]
 """Sender and receiver of each channel."""
 
 NOTHING = "nothing comes of it"
+ROWS_ONLY = "rows move on, and nothing else"
 NAME_WIDTH = 10
-LONGEST = 110
+LONGEST = 140
 FACTS = (
     "request", "state", "status", "reason", "result", "detail", "error", "hook", "task", "tasks", "awaited", "epoch",
     "slot", "next_id", "last_subsumed_id", "latest_completed_id", "drain",
@@ -40,11 +41,12 @@ def outcome(records: Sequence[TraceRecord], stages: Iterable[Stage], level: int)
     """The records of this level and above, a line each; where there are none those of the next level that has any."""
     ends = {stage.epoch: stage.ends() for stage in stages}
     wanted = _of_level(records, level)
-    return _folded(_Line.of(record, ends) for record in wanted)
+    return _folded(_Line.of(record, ends) for record in wanted) if wanted or not records else [ROWS_ONLY]
 
 
 def _of_level(records: Sequence[TraceRecord], level: int) -> list[TraceRecord]:
-    for least in range(level, BULK - 1, -1):
+    """Of one action everything is told if there is nothing else; of a run no rows."""
+    for least in range(level, (BULK if level <= PLUMBING else DETAIL) - 1, -1):
         found = [record for record in records if level_of(record) >= least]
         if found:
             return found
@@ -73,7 +75,8 @@ class _Line:
             source_of = f" from {source}" if source else ""
             return cls(record.machine, "*", "", _what(kind, record, source_of, facts))
         if record.role == "event":
-            sender = source or (str(data["task"]) if _is_from_task(record) else "")
+            end = target if source == record.machine else source
+            sender = end or (str(data["task"]) if _is_from_task(record) else "")
             return cls(record.machine, "<", "", _what(kind, record, f" from {sender}" if sender else "", facts))
         to = target if data.get("element") else str(data["task"]) if _is_to_task(record) else ""
         ahead = ", ahead of what is queued" if data.get("priority") else ""
@@ -92,6 +95,8 @@ def _folded(lines: Iterable[_Line]) -> list[str]:
         last = folded[-1] if folded else None
         if last and last.to and line.to and (last.who, last.sign, last.what) == (line.who, line.sign, line.what):
             last.to += f", {line.to}"
+        elif last and last.sign == line.sign == "<" and last.what == line.what and last.who != line.who:
+            last.who += f", {line.who}"
         else:
             folded.append(line)
     return [str(line) for line in folded]

@@ -15,7 +15,7 @@ from kit.host.job_failed import JobFailedError
 from kit.lab.errors import LabError
 from kit.lab.lab import Lab
 from kit.lab.play_outcome import in_one_line
-from kit.metadata import read_metadata
+from kit.metadata import CheckpointMetadata, read_metadata
 from kit.protocol.words import Word
 from kit.state.operator_handles import OperatorStateMode
 from kit.state.operator_state import OperatorSubtaskState
@@ -24,28 +24,28 @@ SNAPSHOTS = ("/checkpoints", "/savepoints")
 
 
 def snapshot_path(lab: Lab, name: str) -> str:
-    """The directory of a checkpoint (`chk-3`), of the newest savepoint (`savepoint`) or of the one with number 3
-    (`savepoint-3`), on the lab's disk. Raises LabError when there is none.
+    """The directory of checkpoint 3 (`chk-3`), or of the savepoint with this number (`savepoint-3`), on the lab's disk.
+    Raises LabError when there is none.
     """
-    there = _snapshots(lab)
-    prefix = "savepoint-" if name == "savepoint" else name
-    found = [path for path in there if path.rpartition("/")[2] == name or _named(path).startswith(prefix)]
-    if not found:
-        known = ", ".join(map(_named, there)) or "no snapshot"
-        raise LabError(f"there is no {name} on the disk: it holds {known}")
-    return found[-1]
+    there = {_named(path, lab): path for path in _snapshots(lab)}
+    if name not in there:
+        raise LabError(f"there is no {name} on the disk: it holds {', '.join(there) or 'no snapshot'}")
+    return there[name]
 
 
-def _snapshots(lab: Lab) -> list[str]:
-    """The directories with a `_metadata`, in the order of their checkpoints."""
+def _snapshots(lab: Lab) -> dict[str, CheckpointMetadata]:
+    """The directories with a `_metadata`, in the order of their checkpoints, and what that says."""
     contents = lab.files.contents
     found = [path.removesuffix("/_metadata") for path in contents if path.endswith("/_metadata")]
-    return sorted(found, key=lambda path: read_metadata(contents[f"{path}/_metadata"], path)[0].checkpoint_id)
+    read = {path: read_metadata(contents[f"{path}/_metadata"], path)[0] for path in found}
+    return dict(sorted(read.items(), key=lambda each: each[1].checkpoint_id))
 
 
-def _named(path: str) -> str:
+def _named(path: str, lab: Lab) -> str:
+    """The last name of a path; of a savepoint, whose name says nothing, with its number."""
     name = path.rpartition("/")[2]
-    return name.rpartition("-")[0] if name.startswith("savepoint-") and name.count("-") > 1 else name
+    metadata = _snapshots(lab).get(path) if name.startswith("savepoint-") else None
+    return name if metadata is None else f"savepoint-{metadata.checkpoint_id}"
 
 
 # ---- what there is to show ------------------------------------------------------------------------------------------
@@ -67,6 +67,14 @@ def checkpoints(lab: Lab) -> Iterator[str]:
         yield f"chk-{row.id} {row.kind} {row.status}, {acked}{unaligned}{discarded}{failure}"
 
 
+def subtasks(lab: Lab, name: str) -> Iterator[str]:
+    """What is known of each subtask's part in a checkpoint."""
+    stats = lab.statistics.subtasks(int(name.removeprefix("of ").removeprefix("chk-")))
+    for row in stats.itertuples():
+        unaligned = ", unaligned" if row.unaligned else ""
+        yield f"{row.task} {row.status}{unaligned}"
+
+
 def pending(lab: Lab) -> Iterator[str]:
     """What is under way, and for whom it waits."""
     for each in lab.moment().checkpoints.values():
@@ -83,9 +91,9 @@ def store(lab: Lab) -> Iterator[str]:
 
 def requests(lab: Lab) -> Iterator[str]:
     """What the user asked for, and the answers."""
-    for number, action in enumerate(lab.actions, 1):
-        if isinstance(action, Word) and hasattr(action, "request_id"):
-            yield f"{type(action).__name__} {number}: {_answer(lab, number)}"
+    asked = [action for action in lab.actions if isinstance(action, Word) and hasattr(action, "request_id")]
+    for number, action in enumerate(asked, 1):
+        yield f"{number}. {type(action).__name__}: {_answer(lab, action.request_id)}"
 
 
 def _answer(lab: Lab, number: int) -> str:
@@ -93,7 +101,7 @@ def _answer(lab: Lab, number: int) -> str:
         path = lab.answer(number)
     except JobFailedError as error:
         return f"failed: {in_one_line(str(error))}"
-    return "no answer yet" if path is None else f"done: {_named(path)}"
+    return "no answer yet" if path is None else f"done: {_named(path, lab)}"
 
 
 def output(lab: Lab, sink: str = "") -> Iterator[str]:
@@ -118,7 +126,7 @@ def _parts(text: str) -> Iterator[tuple[bool, str]]:
 
 def files(lab: Lab) -> Iterator[str]:
     """What is on the disk, by snapshot, with what no snapshot refers to."""
-    metadata = {path: read_metadata(lab.files.contents[f"{path}/_metadata"], path)[0] for path in _snapshots(lab)}
+    metadata = _snapshots(lab)
     referred = {file for each in metadata.values() for state in each.operator_states for file in state.files()}
     below = Counter(path.rpartition("/")[0] for root in SNAPSHOTS for path in lab.files.paths(root))
     for directory in sorted(below, key=_natural):
@@ -128,16 +136,16 @@ def files(lab: Lab) -> Iterator[str]:
         orphans = [path for path in held if path not in referred]
         complete = "_metadata and " if directory in metadata else ""
         nobodys = f", of which no _metadata tells {len(orphans)}" if orphans else ""
-        yield f"{_named(directory)}: {complete}{len(held)} files of state{nobodys}"
+        yield f"{_named(directory, lab)}: {complete}{len(held)} files of state{nobodys}"
 
 
 def state(lab: Lab, name: str) -> Iterator[str]:
     """What a snapshot on the disk holds, operator by operator."""
-    path = snapshot_path(lab, name.removeprefix("of "))
-    metadata, _ = read_metadata(lab.files.contents[f"{path}/_metadata"], path)
+    metadata = _snapshots(lab)[snapshot_path(lab, name.removeprefix("of "))]
+    names = {operator.operator_id: operator.name for vertex in lab.job.vertices for operator in vertex.operators}
     for operator in metadata.operator_states:
         if operator.fully_finished:
-            yield f"{operator.label}: all finished"
+            yield f"{operator.name or names.get(operator.operator_id, operator.label)}: all finished"
             continue
         for subtask, held in sorted(operator.subtask_states.items()):
             told = "; ".join(_told(held))
@@ -206,12 +214,10 @@ def time(lab: Lab) -> Iterator[str]:
     yield f"{lab.at_ms} ms"
 
 
-VIEWS: Mapping[str, Callable[..., Iterator[str]]] = {
-    view.__name__: view
-    for view in (status, checkpoints, pending, store, requests, output, files, state, restores, tasks, channels, time)
-}
+_ALL = (status, time, tasks, channels, checkpoints, pending, subtasks, store, state, files, requests, restores, output)
+VIEWS: Mapping[str, Callable[..., Iterator[str]]] = {view.__name__: view for view in _ALL}
 """By what comes after `show`."""
-TAKES_NAME = ("output", "state")
+TAKES_NAME = ("output", "state", "subtasks")
 
 
 def show(lab: Lab, what: str) -> list[str]:

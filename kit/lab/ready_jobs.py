@@ -32,7 +32,7 @@ from kit.operators.process import KeyedCoProcessFunction, ProcessFunction
 
 KEYS = "abcd"
 RESTART_DELAY_MS = 5
-WINDOW_MS = 4
+WINDOW_MS = 8
 SCHEMA = pa.schema([("k", pa.string()), ("n", pa.int64())])
 NUMBERS = pa.schema([("n", pa.int64())])
 
@@ -41,7 +41,7 @@ NUMBERS = pa.schema([("n", pa.int64())])
 class Rows:
     """What a ready job reads: rows `{"k": ..., "n": ...}` numbered from 0, one in a buffer."""
 
-    rows: int = 8
+    rows: int = 20
     """Rows of each source."""
     splits: int | None = None
     """Parts that a source has, None for one per subtask."""
@@ -171,6 +171,41 @@ class FailingSnapshot(_Remembering):
         super().snapshot_state(context)
 
 
+class ReadyHook:
+    """A master hook whose state is the number of the checkpoint."""
+
+    identifier = "log"
+    version = 1
+
+    @property
+    def serializer(self) -> ReadyHook:
+        """It is its own."""
+        return self
+
+    def serialize(self, value: int) -> bytes:
+        """The number as text."""
+        return str(value).encode()
+
+    def deserialize(self, version: int, data: bytes) -> int:
+        """The number again."""
+        return int(data)
+
+    def trigger_checkpoint(self, checkpoint_id: int, timestamp_ms: int) -> int:
+        """Its state."""
+        return checkpoint_id
+
+    def restore_checkpoint(self, checkpoint_id: int, value: int | None) -> None:
+        """ValueError for the state of another checkpoint."""
+        if value not in (None, checkpoint_id):
+            raise ValueError(f"the log was given the state of chk-{value} for chk-{checkpoint_id}")
+
+    def reset(self) -> None:
+        """Nothing to do: it keeps nothing."""
+
+    def close(self) -> None:
+        """Nothing to do."""
+
+
 # ---- jobs -----------------------------------------------------------------------------------------------------------
 
 
@@ -209,9 +244,9 @@ def _pipeline(env: StreamEnvironment, rows: Rows) -> None:
 
 def _exchange(env: StreamEnvironment, rows: Rows) -> None:
     letters = env.from_source(rows.source(), uid="letters", name="letters")
-    letters.rebalance().map(rows.work, returns=SCHEMA).uid("steps").name("steps").sink_to(
-        CollectSink("out"), uid="out", name="out"
-    )
+    parsed = letters.map(dict, returns=SCHEMA).uid("parsed").name("parsed")
+    steps = parsed.rebalance().map(rows.work, returns=SCHEMA).uid("steps").name("steps")
+    steps.sink_to(CollectSink("out"), uid="out", name="out")
 
 
 def _chain(env: StreamEnvironment, rows: Rows) -> None:
@@ -251,7 +286,7 @@ READY_JOBS = {
         ReadyJob("short-and-long", "as two-sources, but one of them ends early", _short_and_long),
         ReadyJob("two-inputs", "left and right, connected by key: an operator with two inputs", _two_inputs),
         ReadyJob("pipeline", "letters, to each step in turn, by key to sums: two exchanges", _pipeline),
-        ReadyJob("exchange", "letters, to each step in turn, which publish: no key", _exchange),
+        ReadyJob("exchange", "letters, parsed in their own task, to each step in turn: no key", _exchange),
         ReadyJob("chain", "letters, steps and output in one task: no exchange at all", _chain),
         ReadyJob("windows", "letters with a time of their own, by key and window", _windows),
         ReadyJob("broadcast", "letters, and rules that every subtask hears of", _broadcast),
