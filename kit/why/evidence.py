@@ -7,7 +7,7 @@ that none has answered.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import chain, takewhile
 from typing import Any
@@ -113,6 +113,31 @@ class Evidence:
     def _positions(self) -> dict[str, int]:
         return {record.id: number for number, record in enumerate(self.records)}
 
+    def made(self, record: TraceRecord) -> TraceRecord:
+        """The record with which an element that is sent was made: where it had to wait that of its queueing, which is
+        earlier, and led to by what made it rather than by the credit that let it go.
+        """
+        return self._made.get(record.id, record)
+
+    @cached_property
+    def _made(self) -> dict[str, TraceRecord]:
+        """By the id of the sending. What waits in one channel leaves in order, but for barriers that overtake."""
+        waiting: dict[tuple[str, int], list[TraceRecord]] = {}
+        made: dict[str, TraceRecord] = {}
+        for record in self.records:
+            if record.kind not in ("ElementQueued", "SendElement"):
+                continue
+            queue = waiting.setdefault((record.id.partition("#")[0], record.data["channel"]), [])
+            if record.kind == "ElementQueued":
+                queue.append(record)
+                continue
+            element = record.data["element"]
+            kept = next((each for each in queue if _same(each.data["element"], element)), None)
+            if kept is not None:
+                queue.remove(kept)
+                made[record.id] = kept
+        return made
+
     # --- what is under way ----------------------------------------------------------------------------------------
 
     def under_way(self, machine: str | None = None, checkpoint_id: int | None = None) -> list[TraceRecord]:
@@ -136,10 +161,6 @@ class Evidence:
             return True
         attempt = record.id.partition("#")[0].rpartition("@")[2]
         return not attempt.isdigit() or int(attempt) == self.moment.epoch
-
-    def is_same_attempt(self, one: TraceRecord, other: TraceRecord) -> bool:
-        """Whether two records are of the same attempt of a task."""
-        return one.id.partition("#")[0] == other.id.partition("#")[0]
 
     def timer(self, machine: str, name: str) -> TraceRecord | None:
         """The command that set a timer which is still to fire; None when it is not set."""
@@ -201,6 +222,12 @@ def _fits(record: TraceRecord, about: dict[str, Any]) -> bool:
         if known != value:
             return False
     return True
+
+
+def _same(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    """Whether an element may be the one that waited; the options of a barrier change while it waits."""
+    names = ("type", "checkpoint_id")
+    return all(one.get(name) == other.get(name) for name in names)
 
 
 def _grouped(pairs: Iterable[tuple[str, int]]) -> dict[str, list[int]]:

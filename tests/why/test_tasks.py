@@ -27,7 +27,7 @@ def test_it_says_that_a_task_has_a_turn_exactly_when_it_has(settings: dict[str, 
         lab.step()
         if lab.position == 150:
             lab.kill(1)
-        if lab.position % 29:
+        if lab.position % 41:
             continue
         for name, task in lab._world.tasks.items():
             if task.state is ExecutionState.RUNNING:
