@@ -39,6 +39,7 @@ from kit.host.output import MemoryOutput, begin_new_output, check_new_output
 from kit.job.job_master import JobMaster
 from kit.job.status import JobStatus
 from kit.lab.actions import Action, Fault, LetTimePass
+from kit.lab.asking import LabAsking
 from kit.lab.edge import LabEdge
 from kit.lab.errors import MOST_NAMED, LabError, LabJobFailedError, LabWarning, enumerated, nearest, said
 from kit.lab.failures import for_the_lab, is_left_to_count, job_failed, job_repeats, repeated
@@ -54,7 +55,6 @@ from kit.protocol.messages import OperatorEventToTask
 from kit.protocol.properties import RecoveryClaimMode
 from kit.protocol.trace import Trace, TraceRecord
 from kit.protocol.words import Word
-from kit.why import Asking
 
 MOST_STEPS = 1_000_000
 SAVEPOINTS = "/savepoints"
@@ -90,7 +90,7 @@ class Step:
         return Trace(self.records).to_pandas()
 
 
-class Lab(Asking):
+class Lab(LabAsking):
     """A job in one process. `job` is a StreamEnvironment or a JobGraph; `seed` decides between equals.
 
     `restore_path` begins from a savepoint or retained checkpoint. Files that the job reads are real ones; what it
