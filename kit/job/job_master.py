@@ -557,7 +557,11 @@ class JobMaster(Machine):
 
     @handles(events.CheckpointOperatorCoordinator)
     def _checkpoint_operator_coordinator(self, event: events.CheckpointOperatorCoordinator) -> None:
-        if self.checkpoints.expects_coordinator_snapshot(event.checkpoint_id, event.operator_id):
+        if not self.checkpoints.expects_coordinator_snapshot(event.checkpoint_id, event.operator_id):
+            return
+        if event.error:
+            self.coordinator_snapshot_failed(event.checkpoint_id, event.operator_id, event.error)
+        else:
             self.coordinators[event.operator_id].checkpoint(event.checkpoint_id)
 
     # --- what the checkpoint coordinator asks of its job (CoordinatorContext) -------------------------------------

@@ -162,3 +162,6 @@ class LetTimePass(Action):
 @dataclass(frozen=True, slots=True)
 class Fault(Action):
     """What never happens by itself. A run remembers its faults as it does all else: they are undone and replayed."""
+
+    recorded: ClassVar[bool] = True
+    """Whether the trace has a record of it; False where what a machine is told at once says the same."""
