@@ -64,11 +64,18 @@ Target = str | os.PathLike[str] | None
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One step that was taken: its number, what was done, and the records it left in the trace."""
+    """One step that was taken: its number, what was done, and the `records` that it left in the trace."""
 
     number: int
     action: Action | Word
-    records: tuple[TraceRecord, ...]
+    _trace: Trace
+    _start: int
+    _end: int
+
+    @property
+    def records(self) -> tuple[TraceRecord, ...]:
+        """What happened in this step."""
+        return self._trace.since(self._start, self._end)
 
     def __repr__(self) -> str:
         what = str(self.action) if isinstance(self.action, Action) else type(self.action).__name__
@@ -266,7 +273,7 @@ class Lab:
             raise job_failed(self._world, self.position)
         if not self.finished:
             raise self._came_to_rest()
-        return step or Step(self.position, self._done[-1], ())
+        return step or Step(self.position, self._done[-1], self.trace, 0, 0)
 
     def _step_until(self, condition: Callable[[Step], bool]) -> Step | None:
         """Step until it is so; None when nothing can happen any more before."""
@@ -488,7 +495,7 @@ class Lab:
             self._world.deliver(self._world.master, action)
         self._done.append(action)
         self._keyframes.take(self.position, self._world)
-        return Step(self.position, action, self._world.trace.since(before))
+        return Step(self.position, action, self.trace, before, len(self.trace))
 
     def validate(self) -> None:
         """Check the invariants of every machine and every wire; AssertionError with names when one is broken."""
