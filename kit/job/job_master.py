@@ -111,6 +111,11 @@ class JobMaster(Machine):
     def ending_as(self) -> JobStatus | None:
         return self.phase.ending_as
 
+    @property
+    def expects_no_checkpoint(self) -> bool:
+        """Whether no further checkpoint will follow the one that is under way, or has been taken."""
+        return self._stopping.is_under_way or self.checkpoints.ledger.took_last_checkpoint
+
     # --- from phase to phase --------------------------------------------------------------------------------------
 
     def handle(self, event: Word, at: int, cause: str = "") -> list[Word]:
@@ -307,7 +312,7 @@ class JobMaster(Machine):
         if (
             self.checkpoints.config.checkpoints_after_tasks_finish
             and self.phase is Phase.RUNNING
-            and not (self._stopping.is_under_way or self.checkpoints.ledger.took_last_checkpoint)
+            and not self.expects_no_checkpoint
             and self.tasks.all_data_ended
         ):
             self.checkpoints.handle(events.RequestCheckpoint(request_id=OWN_REQUEST))

@@ -1,7 +1,8 @@
 """The lab: a whole job in one process, one step at a time, forward and back."""
 
 from kit.lab.errors import LabError, LabWarning
-from kit.lab.lab import Lab, Step
+from kit.lab.lab import Lab
+from kit.lab.step import Step
 
 __all__ = ["Lab", "LabError", "LabWarning", "Step"]
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import copy
 from collections import deque
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from heapq import heapify, heappop, heappush
 from itertools import count
 from typing import Any
@@ -90,7 +90,8 @@ class Agenda:
         while later and not self._is_set(*later[0]):
             heappop(later)
         if self._delayed:
-            return LetTimePass(min(each[0] for each in (*self._delayed, *later[:1])))
+            times = [until_ms for until_ms, _, _ in self._delayed] + [due_ms for due_ms, _ in later[:1]]
+            return LetTimePass(min(times))
         return LetTimePass(later[0][0]) if later else None
 
     def allows(self, action: Action) -> bool:
@@ -166,6 +167,11 @@ class Agenda:
         self._due.discard(number)
         return taken
 
+    def due_ms(self, machine: str, timer: str) -> int | None:
+        """When a timer is due; None when it is not set."""
+        known = self._timers.get((machine, timer))
+        return None if known is None else int(known[1].word.due_ms)
+
     def cancel_timer(self, machine: str, timer: str) -> None:
         """Forget a timer, if it is set."""
         if (machine, timer) in self._timers:
@@ -227,11 +233,16 @@ class Agenda:
         self._look_at_mail()
         return delayed
 
-    def messages(self) -> Iterator[tuple[Way, int, Word]]:
+    def messages(self) -> Iterator[tuple[Way, int, Envelope]]:
         """All that is under way, by route, with its place there."""
         for way, (_, queue) in self._mail.items():
             for place, message in enumerate(queue):
-                yield way, place, message.word
+                yield way, place, message
+
+    def message(self, sender: str, receiver: str, place: int) -> Envelope | None:
+        """The `place`-th message on a route; None when there are fewer."""
+        _, queue = self._mail.get((sender, receiver), (0, None))
+        return queue[place] if queue and place < len(queue) else None
 
     def delayed_until(self, sender: str, receiver: str) -> int | None:
         """Until when the first message on a route is held back; None when it is not."""
@@ -329,9 +340,10 @@ class Agenda:
         """What was asked for and is not done, with the machine that asked."""
         return list(self._io.values())
 
-    def work(self) -> Iterator[tuple[int, str, Any]]:
-        """The same: number, machine and command."""
-        return ((number, machine, command.word) for number, (machine, command) in self._io.items())
+    @property
+    def work(self) -> Mapping[int, tuple[str, Envelope]]:
+        """The same by its number."""
+        return self._io
 
     # --- standing still -------------------------------------------------------------------------------------------
 

@@ -93,7 +93,7 @@ class NeverAnswer(Fault):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class FailNextRead(Fault):
-    """The next time that a source asks for rows, which is answered at once, it fails in one of the ways of `ReadSplit`."""
+    """A source's next read, which is answered at once, fails in one of the ways that `ReadSplit` declares."""
 
     task: str
     failure: str
