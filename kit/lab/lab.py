@@ -19,7 +19,7 @@ import os
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from random import Random
-from typing import Literal, overload
+from typing import Any, Literal, overload
 
 import pandas as pd
 
@@ -55,6 +55,7 @@ from kit.protocol.events import RequestCancel, RequestCheckpoint, RequestSavepoi
 from kit.protocol.properties import RecoveryClaimMode
 from kit.protocol.trace import Trace
 from kit.protocol.words import Word
+from kit.why import Asking
 
 MOST_STEPS = 1_000_000
 SAVEPOINTS = "/savepoints"
@@ -63,7 +64,7 @@ Target = str | os.PathLike[str] | None
 """A directory for a savepoint, None for the configured one."""
 
 
-class Lab(FaultDoors):
+class Lab(FaultDoors, Asking):
     """A job in one process. `job` is a StreamEnvironment or a JobGraph; `seed` decides between equals.
 
     `restore_path` begins from a savepoint or retained checkpoint. Files that the job reads are real ones; what it
@@ -412,6 +413,14 @@ class Lab(FaultDoors):
                 self._do(action)
         return self
 
+    @staticmethod
+    def play(name: str | os.PathLike[str]) -> Any:
+        """A play at its beginning (`kit.lab.play.Play`): by its name, by a test of Flink's that it shows, or a file.
+
+        `kit.lab.plays()` lists those there are. Raises LabError with the nearest names.
+        """
+        return _open_play[0](name)
+
     # --- back and forth -------------------------------------------------------------------------------------------
 
     def back(self, steps: int = 1) -> Lab:
@@ -501,6 +510,14 @@ class Lab(FaultDoors):
             + (f": {shorten(self.error)}" if self.error else "")
             + f", {self._world.enabled_count} enabled)"
         )
+
+
+_open_play: list[Callable[[str | os.PathLike[str]], Any]] = []
+
+
+def plays_with(open_play: Callable[[str | os.PathLike[str]], Any]) -> None:
+    """Let `open_play` open plays, which are labs and more (`kit.lab.play`)."""
+    _open_play[:] = [open_play]
 
 
 def _job_graph(job: object) -> JobGraph:

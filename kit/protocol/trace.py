@@ -184,6 +184,11 @@ class Trace(Sequence[TraceRecord]):
             at = led_by(at.cause, self.find)
         return list(chain.values())
 
+    def why(self, about: object = None, **named: Any) -> Any:
+        """Why something was as it was at the end of this trace: a `kit.why.Why`, asked for as `kit.why.why` says."""
+        (explain,) = _explain
+        return explain(self, about, **named)
+
     def to_pandas(self) -> pd.DataFrame:
         """One row per record: at_ms, machine, role, kind, checkpoint_id (Int64), data (dict), id, cause."""
         frame = pd.DataFrame(
@@ -203,6 +208,14 @@ class Trace(Sequence[TraceRecord]):
         frame["data"] = [_in_short(data) for data in frame["data"]]
         left_out = "" if count <= ROWS_SHOWN else f", {count - 2 * ends:,} of them left out"
         return f"<div>{count:,} records{left_out}: <code>.to_pandas()</code> has all{frame.to_html()}</div>"
+
+
+_explain: list[Callable[..., Any]] = []
+
+
+def explain_with(explain: Callable[..., Any]) -> None:
+    """Let `explain` answer `Trace.why`, which is done further up in the house (`kit.why`)."""
+    _explain[:] = [explain]
 
 
 def led_by(cause: str, find: Callable[[str], Found | None]) -> Found | None:
