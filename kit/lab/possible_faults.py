@@ -209,13 +209,18 @@ def _message(world: World, fault: MessageFault) -> str | None:
     rule = MESSAGE_RULES[type(meant.word)]
     if isinstance(fault, DropMessage) and not rule.lost:
         return f"{fault.message} cannot be lost: {rule.why_not_lost}"
-    if isinstance(fault, DropMessage) and fault.message == COMPLETE and world.master.expects_no_checkpoint:
+    if isinstance(fault, DropMessage) and fault.message == COMPLETE and _no_other_follows(world):
         return f"this {fault.message} cannot be lost: no other checkpoint will follow that could cover it"
     if isinstance(fault, DuplicateMessage) and not rule.doubled:
         return f"{fault.message} cannot be doubled: {rule.why_not_doubled}"
     if isinstance(fault, DelayMessage) and fault.until_ms <= world.at_ms:
         return f"it is {world.at_ms} ms already"
     return None
+
+
+def _no_other_follows(world: World) -> bool:
+    """Whether the checkpoint that completed last, or is under way, is the job's last one."""
+    return world.master.stopping.is_under_way or world.master.checkpoints.ledger.took_last_checkpoint
 
 
 def _fail(world: World, fault: FailCommand) -> str | None:
