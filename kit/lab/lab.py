@@ -37,6 +37,7 @@ from kit.host.output import MemoryOutput, begin_new_output, check_new_output
 from kit.job.job_master import JobMaster
 from kit.job.status import JobStatus
 from kit.lab.actions import Action, Fault, LetTimePass
+from kit.lab.asking import LabAsking
 from kit.lab.by_words import chosen
 from kit.lab.choices import Choices
 from kit.lab.edge import LabEdge
@@ -55,7 +56,6 @@ from kit.protocol.events import RequestCancel, RequestCheckpoint, RequestSavepoi
 from kit.protocol.properties import RecoveryClaimMode
 from kit.protocol.trace import Trace
 from kit.protocol.words import Word
-from kit.why import Asking
 
 MOST_STEPS = 1_000_000
 SAVEPOINTS = "/savepoints"
@@ -64,7 +64,7 @@ Target = str | os.PathLike[str] | None
 """A directory for a savepoint, None for the configured one."""
 
 
-class Lab(FaultDoors, Asking):
+class Lab(FaultDoors, LabAsking):
     """A job in one process. `job` is a StreamEnvironment or a JobGraph; `seed` decides between equals.
 
     `restore_path` begins from a savepoint or retained checkpoint. Files that the job reads are real ones; what it
