@@ -74,8 +74,8 @@ def _named(path: str, lab: Lab) -> str:
 
 def status(lab: Lab) -> Iterator[str]:
     """How the job is, and why."""
-    error = f": {in_one_line(" ".join(lab.error.splitlines()), LONGEST_ERROR)}" if lab.error else ""
-    yield f"{lab.status}, epoch {lab.master.epoch}{error}"
+    error = " ".join(lab.error.splitlines())
+    yield f"{lab.status}, epoch {lab.master.epoch}" + (f": {in_one_line(error, LONGEST_ERROR)}" if error else "")
 
 
 def checkpoints(lab: Lab) -> Iterator[str]:
