@@ -157,6 +157,10 @@ class Agenda:
         self._due.discard(number)
         return taken
 
+    def is_set(self, machine: str, timer: str) -> bool:
+        """Whether this timer is set, due or not."""
+        return (machine, timer) in self._timers
+
     def cancel_timer(self, machine: str, timer: str) -> None:
         """Forget a timer, if it is set."""
         if (machine, timer) in self._timers:
@@ -184,10 +188,18 @@ class Agenda:
         _, queue = self._mail.get((sender, receiver), (0, None))
         return queue[0].word if queue else None
 
-    def take_message(self, sender: str, receiver: str) -> Envelope:
-        """The first message on this route arrives, or is lost. Raises KeyError or IndexError when there is none."""
+    def place_of(self, sender: str, receiver: str, cause: str) -> int | None:
+        """Which message on this route, counted from 0, has this id; None when none has."""
+        _, queue = self._mail.get((sender, receiver), (0, ()))
+        return next((place for place, message in enumerate(queue) if message.cause == cause), None)
+
+    def take_message(self, sender: str, receiver: str, place: int = 0) -> Envelope:
+        """The first message on this route, or the one at `place`, arrives, or is lost. Raises KeyError or IndexError
+        when there is none.
+        """
         number, queue = self._mail[sender, receiver]
-        message = queue.popleft()
+        message = queue[place]
+        del queue[place]
         if not queue:
             self._letters.discard(number)
         return message

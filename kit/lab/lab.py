@@ -18,7 +18,7 @@ import copy
 import os
 import warnings
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from html import escape
 from random import Random
 from typing import Literal, overload
@@ -43,6 +43,7 @@ from kit.lab.edge import LabEdge
 from kit.lab.errors import MOST_NAMED, LabError, LabJobFailedError, LabWarning, enumerated, nearest, said
 from kit.lab.failures import for_the_lab, is_left_to_count, job_failed, job_repeats, repeated
 from kit.lab.faults import DropMessage, KillWorker
+from kit.lab.following import Agreement, FollowingWorld, Recording, follow
 from kit.lab.keyframes import Keyframes
 from kit.lab.progress import Progress
 from kit.lab.record_kinds import record_kinds
@@ -52,6 +53,7 @@ from kit.operators.spec import shorten
 from kit.protocol.events import RequestCancel, RequestCheckpoint, RequestSavepoint, RequestStop, StartJob
 from kit.protocol.messages import OperatorEventToTask
 from kit.protocol.properties import RecoveryClaimMode
+from kit.protocol.schedule import Schedule
 from kit.protocol.trace import Trace, TraceRecord
 from kit.protocol.words import Word
 
@@ -115,35 +117,56 @@ class Lab:
         hooks: Sequence[MasterHook] = (),
         order: str = "random",
     ) -> None:
-        self.job = _job_graph(job)
-        self.seed = _checked_seed(seed)
+        start = StartJob(
+            restore_path=None if restore_path is None else os.fspath(restore_path),
+            allow_non_restored_state=allow_non_restored_state,
+            claim_mode=_claim_mode(claim_mode),
+            recover=recover,
+        )
+        graph = for_the_lab(_job_graph(job))
+        self._open(World(graph, _edge(graph, start, hooks, after)), seed, order)
+        self._do(start)
+
+    def _open(self, world: World, seed: int, order: str) -> None:
         if order not in ("random", "first"):
             raise LabError(f"order is {order!r}, but must be 'random' or 'first'")
+        self.job = world.job
+        self.seed = _checked_seed(seed)
         self._order = order
-        if after is not None and not isinstance(after, Lab):
-            raise LabError(f"after is a {type(after).__name__}, but must be the lab that ran before this one")
-        files = MemoryFiles() if after is None else after._world.edge.files.copy()
-        output = MemoryOutput() if after is None else after._world.edge.output.copy()
-        if restore_path is None and not recover:
-            durable = self.job.settings.checkpoint.is_durable
-            (check_new_output if durable else begin_new_output)(self.job, output)
-        edge = LabEdge(self.job, MasterHooks(hooks), files, output)
-        if restore_path is not None:
-            edge.check_restore_path(restore_path)
-        edge.for_tasks.forget_local_state()  # the workers of a new driver are new ones
-        self._world: World = World(self.job, edge)
+        self._world = world
         self._done: list[Action | Word] = []
         self._undone: list[Action | Word] = []
         self._keyframes = Keyframes()
         self._latest = Latest()
-        self._do(
-            StartJob(
-                restore_path=None if restore_path is None else os.fspath(restore_path),
-                allow_non_restored_state=allow_non_restored_state,
-                claim_mode=_claim_mode(claim_mode),
-                recover=recover,
-            )
-        )
+
+    @classmethod
+    def follow(
+        cls,
+        job: StreamEnvironment | JobGraph,
+        recording: Trace | str | os.PathLike[str],
+        *,
+        after: Lab | None = None,
+        hooks: Sequence[MasterHook] = (),
+    ) -> Lab:
+        """A lab that has done a recorded run again, of a lab or of Spark: `recording` is its trace, or the path to
+        which `Trace.save_play` wrote that. `job` is the same job and reads the same input; `after` and `hooks` are as
+        for a `Lab`, `after` the lab that did the run again on whose snapshot this one went on.
+
+        The lab stands at the end. `back` and `goto` lead to any moment of the run, which then has all that happened to
+        single buffers too; whatever is done there is done otherwise than recorded, and the run goes on from it.
+
+        Raises LabError at the first record that differs, or when what was recorded cannot happen; ValueError for a
+        trace that is no recording.
+        """
+        known = Recording(recording if isinstance(recording, Trace) else Trace.load(recording))
+        graph = _as_recorded(_job_graph(job), known.schedule)
+        edge = _edge(graph, known.start, hooks, after, known.schedule.checkpoints)
+        world = FollowingWorld(graph, edge, known)
+        lab = cls.__new__(cls)
+        lab._open(world, 0, "random")
+        for event in follow(world):
+            lab._do(event)
+        return lab
 
     # --- looking --------------------------------------------------------------------------------------------------
 
@@ -191,6 +214,11 @@ class Lab:
     def error(self) -> str:
         """Why the job has failed, or is being restarted; "" while all is well."""
         return self.master.error
+
+    @property
+    def agreement(self) -> Agreement | None:
+        """How far this lab has done what was recorded; None where it follows no recording."""
+        return self._world.agreement if isinstance(self._world, FollowingWorld) else None
 
     def enabled(self) -> list[Action]:
         """What may happen next. Empty when the job has ended and nothing is under way."""
@@ -485,7 +513,7 @@ class Lab:
         if isinstance(action, Action):
             self._world.perform(action)
         else:
-            self._world.deliver(self._world.master, action)
+            self._world.ask(action)
         self._done.append(action)
         self._keyframes.take(self.position, self._world)
         return Step(self.position, action, self._world.trace.since(before))
@@ -544,15 +572,37 @@ def _find(action: Action | int | str, enabled: list[Action]) -> Action:
 
 
 def _job_graph(job: object) -> JobGraph:
-    """The job to run, with the lab's own defaults. Raises LabError for what is none, GraphError for one that is not
-    complete.
-    """
+    """The job to run. Raises LabError for what is none, GraphError for one that is not complete."""
     if isinstance(job, StreamEnvironment):
         job = job.job_graph()
     if not isinstance(job, JobGraph):
         hint = ": give the environment that it was made from" if hasattr(job, "environment") else ""
         raise LabError(f"a lab runs a StreamEnvironment or a JobGraph, not a {type(job).__name__}{hint}")
-    return for_the_lab(job)
+    return job
+
+
+def _as_recorded(job: JobGraph, schedule: Schedule) -> JobGraph:
+    """The job as it was run: by the id that it had there, with the settings that the host took where it has none."""
+    job = for_the_lab(job) if schedule.host == "lab" else job
+    return replace(job, job_id=schedule.job_id) if schedule.job_id else job
+
+
+def _edge(
+    job: JobGraph, start: StartJob, hooks: Sequence[MasterHook], after: Lab | None, checkpoints: str = ""
+) -> LabEdge:
+    """Files and output of a lab whose job begins so. Raises LabError and FileExistsError when it cannot."""
+    if after is not None and not isinstance(after, Lab):
+        raise LabError(f"after is a {type(after).__name__}, but must be the lab that ran before this one")
+    files = MemoryFiles() if after is None else after._world.edge.files.copy()
+    output = MemoryOutput() if after is None else after._world.edge.output.copy()
+    if start.restore_path is None and not start.recover:
+        durable = job.settings.checkpoint.is_durable
+        (check_new_output if durable else begin_new_output)(job, output)
+    edge = LabEdge(job, MasterHooks(hooks), files, output, checkpoints=checkpoints)
+    if start.restore_path is not None:
+        edge.check_restore_path(start.restore_path)
+    edge.for_tasks.forget_local_state()  # the workers of a new driver are new ones
+    return edge
 
 
 def _checked_seed(seed: object) -> int:

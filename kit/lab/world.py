@@ -165,13 +165,16 @@ class World:
 
     def _kill_worker(self, action: KillWorker) -> None:
         slot = action.worker
+        self._forget_worker(slot)
+        self.deliver(self.master, SlotLost(epoch=self.master.epoch, slot=slot, error="it was killed in the lab"))
+
+    def _forget_worker(self, slot: int) -> None:
         killed = [name for name, task in self.tasks.items() if task.subtask == slot]
         for name in killed:
             del self.tasks[name]
         if self.slots.pop(slot_name(slot), None) is not None:
             killed.append(slot_name(slot))
         self.agenda.forget(killed)
-        self.deliver(self.master, SlotLost(epoch=self.master.epoch, slot=slot, error="it was killed in the lab"))
 
     def _drop_message(self, action: DropMessage) -> None:
         lost, cause = self.agenda.take_message(JOB, action.receiver)
@@ -183,6 +186,10 @@ class World:
             ),
             cause,
         )
+
+    def ask(self, request: Word) -> None:
+        """The user asks the JobMaster for something."""
+        self.deliver(self.master, request)
 
     def next_message(self, task: str) -> Word | None:
         """What the JobMaster said to a task that has not arrived yet, the first of it."""
@@ -227,7 +234,7 @@ class World:
             machine.validate()
         self.trace.record(machine, event, commands)
         for number, command in enumerate(commands, 1):
-            carry_out = _CARRY_OUT.get(type(command))
+            carry_out = self.CARRY_OUT.get(type(command))
             if carry_out is None:
                 raise refused(machine, command)
             carry_out(self, machine, command, f"{machine.event_id}.{number}")
@@ -282,9 +289,12 @@ class World:
             self.slots = {slot_name(slot): SlotChannelState.of(self.graph, slot, command.epoch) for slot in slots}
 
     def _stop_epoch(self, command: StopEpoch, cause: str) -> None:
+        self._forget_epoch()
+        self.deliver(self.master, EpochEnded(epoch=command.epoch), cause)
+
+    def _forget_epoch(self) -> None:
         self.agenda.end_epoch([*self.tasks, *self.slots])
         self.tasks, self.slots = {}, {}
-        self.deliver(self.master, EpochEnded(epoch=command.epoch), cause)
 
     def _answer_user(self, machine: Machine, command: CompleteRequest, cause: str) -> None:
         self.answers[command.request_id] = command
@@ -321,13 +331,15 @@ class World:
         Duty.SHOW_STATUS: _show_status,
     }
     """How this host sees to each duty; both hosts have such a table."""
+    CARRY_OUT: ClassVar[dict[type[Word], Callable[[Any, Machine, Any, str], None]]]
+    """The same by command."""
 
     # --- copying --------------------------------------------------------------------------------------------------
 
     def __deepcopy__(self, memo: dict[int, Any]) -> World:
         """Another world in the same state. What never changes, above all the job and its graphs, both have."""
         memo |= {id(shared): shared for shared in self._shared()}
-        other = World.__new__(World)
+        other = object.__new__(type(self))
         memo[id(self)] = other
         other.__dict__ = copy_of(self.__dict__, memo)
         return other
@@ -374,6 +386,6 @@ class World:
         return f"World({self.at_ms} ms, {self.master.status.name}, {len(self.tasks)} tasks)"
 
 
-_CARRY_OUT = by_command(World.DUTIES, COMMANDS)
+World.CARRY_OUT = by_command(World.DUTIES, COMMANDS)
 
 __all__ = ["ACTION_MS", "JOB", "TraceRecord", "World"]
