@@ -26,6 +26,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from kit.coordinator.completed_checkpoint import CompletedCheckpoint
 from kit.coordinator.coordinator import CheckpointCoordinator
+from kit.coordinator.statistics import CheckpointStatsTracker
 from kit.graph.execution_graph import ExecutionGraph
 from kit.graph.job_graph import JobGraph
 from kit.graph.settings import SettingError
@@ -92,7 +93,7 @@ class JobMaster(Machine):
             self,
             operator_coordinators=tuple(self.coordinators),
             hooks=hooks,
-            max_history=CHECKPOINT_HISTORY,
+            statistics=CheckpointStatsTracker(CHECKPOINT_HISTORY),
         )
         self._restarts = create_restarts(job.settings.restart)
         self._start = JobStart(self.graph, self.checkpoints, self.emit)

@@ -202,11 +202,6 @@ class OperatorCoordinatorHolder:
         if len(self._ended) == self.parallelism:
             self.host.set_is_processing_backlog(self.operator_id, False)
 
-    def subtask_reset(self, subtask: int, checkpoint_id: int) -> None:
-        """One subtask goes back to a checkpoint by itself."""
-        self.gateways.pop(subtask, None)
-        self._call(lambda: self.coordinator.subtask_reset(subtask, checkpoint_id))
-
     # --- checkpoints ----------------------------------------------------------------------------------------------
 
     def checkpoint(self, checkpoint_id: int) -> None:

@@ -2,8 +2,14 @@
 
 from kit.lab.errors import LabError, LabWarning
 from kit.lab.lab import Lab, Step
+from kit.lab.lab import plays_with as _plays_with
+from kit.lab.play import Play, plays
+from kit.lab.play import open_play as _open_play
+from kit.lab.ready_jobs import ready_job, ready_jobs
 
-__all__ = ["Lab", "LabError", "LabWarning", "Step"]
+__all__ = ["Lab", "LabError", "LabWarning", "Play", "Step", "plays", "ready_job", "ready_jobs"]
+
+_plays_with(_open_play)
 
 
 def __dir__() -> list[str]:

@@ -43,7 +43,7 @@ class Keyframes:
             self._frames.pop()
         at, records, frame = self._frames[-1]
         world = _without_trace(frame)
-        world.trace = Trace(trace.since(0, records), detailed=trace.detailed, stages=world.trace.stages)
+        world.trace = trace.first(records, stages=world.trace.stages)
         return at, world
 
     def copy(self) -> Keyframes:

@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from html import escape
 from random import Random
-from typing import Literal, overload
+from typing import Any, Literal, overload
 
 import pandas as pd
 
@@ -56,6 +56,7 @@ from kit.protocol.properties import RecoveryClaimMode
 from kit.protocol.schedule import Schedule
 from kit.protocol.trace import Trace, TraceRecord
 from kit.protocol.words import Word
+from kit.why import Asking
 
 MOST_STEPS = 1_000_000
 SAVEPOINTS = "/savepoints"
@@ -66,11 +67,18 @@ Target = str | os.PathLike[str] | None
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One step that was taken: its number, what was done, and the records it left in the trace."""
+    """One step that was taken: its number, what was done, and the `records` that it left in the trace."""
 
     number: int
     action: Action | Word
-    records: tuple[TraceRecord, ...]
+    _trace: Trace
+    _start: int
+    _end: int
+
+    @property
+    def records(self) -> tuple[TraceRecord, ...]:
+        """What happened in this step."""
+        return self._trace.since(self._start, self._end)
 
     def __repr__(self) -> str:
         what = str(self.action) if isinstance(self.action, Action) else type(self.action).__name__
@@ -84,7 +92,7 @@ class Step:
         return Trace(self.records).to_pandas()
 
 
-class Lab:
+class Lab(Asking):
     """A job in one process. `job` is a StreamEnvironment or a JobGraph; `seed` decides between equals.
 
     `restore_path` begins from a savepoint or retained checkpoint. Files that the job reads are real ones; what it
@@ -294,7 +302,7 @@ class Lab:
             raise job_failed(self._world, self.position)
         if not self.finished:
             raise self._came_to_rest()
-        return step or Step(self.position, self._done[-1], ())
+        return step or Step(self.position, self._done[-1], self.trace, 0, 0)
 
     def _step_until(self, condition: Callable[[Step], bool]) -> Step | None:
         """Step until it is so; None when nothing can happen any more before."""
@@ -467,6 +475,14 @@ class Lab:
                 self._do(action)
         return self
 
+    @staticmethod
+    def play(name: str | os.PathLike[str]) -> Any:
+        """A play at its beginning (`kit.lab.play.Play`): by its name, by a test of Flink's that it shows, or a file.
+
+        `kit.lab.plays()` lists those there are. Raises LabError with the nearest names.
+        """
+        return _open_play[0](name)
+
     # --- back and forth -------------------------------------------------------------------------------------------
 
     def back(self, steps: int = 1) -> Lab:
@@ -516,7 +532,7 @@ class Lab:
             self._world.ask(action)
         self._done.append(action)
         self._keyframes.take(self.position, self._world)
-        return Step(self.position, action, self._world.trace.since(before))
+        return Step(self.position, action, self.trace, before, len(self.trace))
 
     def validate(self) -> None:
         """Check the invariants of every machine and every wire; AssertionError with names when one is broken."""
@@ -554,6 +570,14 @@ class Lab:
             + (f": {shorten(self.error)}" if self.error else "")
             + f", {self._world.enabled_count} enabled)"
         )
+
+
+_open_play: list[Callable[[str | os.PathLike[str]], Any]] = []
+
+
+def plays_with(open_play: Callable[[str | os.PathLike[str]], Any]) -> None:
+    """Let `open_play` open plays, which are labs and more (`kit.lab.play`)."""
+    _open_play[:] = [open_play]
 
 
 def _find(action: Action | int | str, enabled: list[Action]) -> Action:

@@ -58,6 +58,7 @@ from kit.spark.signals import end_in_order, keep_jobs_on_interrupt
 from kit.spark.slot import SlotTicket
 from kit.spark.started_jobs import StartedJob, remember, started
 from kit.spark.temporary import remove_directory, temporary_directory
+from kit.why import Asking
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -74,7 +75,7 @@ Target = str | os.PathLike[str] | None
 """A directory for a savepoint, None for the configured one."""
 
 
-class SparkJob:
+class SparkJob(Asking):
     """A job, run by Spark. `job` is a StreamEnvironment or a JobGraph; `spark` is made when none is given.
 
     `restore_path` begins from a savepoint or retained checkpoint; `allow_non_restored_state` lets state be left behind
