@@ -23,10 +23,13 @@ from itertools import zip_longest
 from typing import Any, ClassVar
 
 from kit.channel.slot_channel_state import slot_name
+from kit.coordinator.master_hooks import MasterHook
 from kit.graph.job_graph import JobGraph
 from kit.lab.actions import Action, Group
 from kit.lab.edge import LabEdge
 from kit.lab.errors import LabError
+from kit.lab.failures import for_the_lab
+from kit.lab.opening import open_edge
 from kit.lab.world import JOB, World
 from kit.operators.spec import shorten
 from kit.protocol.commands import GrantCredit, ReadSplit, StopEpoch
@@ -375,6 +378,19 @@ class FollowingWorld(World):
             machine = self._machine(held.machine)
             if machine is not None:
                 self.deliver(machine, held.word, cause)
+
+
+def world_of_recording(
+    job: JobGraph, trace: Trace, hooks: Sequence[MasterHook], before: LabEdge | None
+) -> FollowingWorld:
+    """A world that is to do again what the trace tells of the job: by the id that it had there, with the settings that
+    the host took where it has none. Raises ValueError, LabError and FileExistsError when that cannot be begun.
+    """
+    recording = Recording(trace)
+    schedule = recording.schedule
+    job = for_the_lab(job) if schedule.host == "lab" else job
+    job = replace(job, job_id=schedule.job_id or job.job_id)
+    return FollowingWorld(job, open_edge(job, recording.start, hooks, before, schedule.checkpoints), recording)
 
 
 def follow(world: FollowingWorld) -> Iterator[Follow]:

@@ -18,7 +18,7 @@ import copy
 import os
 import warnings
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from html import escape
 from random import Random
 from typing import Any, Literal, overload
@@ -26,7 +26,7 @@ from typing import Any, Literal, overload
 import pandas as pd
 
 from kit.api.environment import StreamEnvironment
-from kit.coordinator.master_hooks import MasterHook, MasterHooks
+from kit.coordinator.master_hooks import MasterHook
 from kit.draw.latest import Latest
 from kit.draw.moment import Moment, moment_at
 from kit.draw.redistribution import restores_table
@@ -35,7 +35,6 @@ from kit.draw.stage import Stage
 from kit.draw.statistics import CheckpointStatistics
 from kit.graph.job_graph import JobGraph
 from kit.host.memory import MemoryFiles
-from kit.host.output import MemoryOutput, begin_new_output, check_new_output
 from kit.job.job_master import JobMaster
 from kit.job.status import JobStatus
 from kit.lab.actions import Action, Fault, LetTimePass
@@ -43,8 +42,9 @@ from kit.lab.edge import LabEdge
 from kit.lab.errors import MOST_NAMED, LabError, LabJobFailedError, LabWarning, enumerated, nearest, said
 from kit.lab.failures import for_the_lab, is_left_to_count, job_failed, job_repeats, repeated
 from kit.lab.faults import DropMessage, KillWorker
-from kit.lab.following import Agreement, FollowingWorld, Recording, follow
+from kit.lab.following import Agreement, FollowingWorld, follow, world_of_recording
 from kit.lab.keyframes import Keyframes
+from kit.lab.opening import checked_seed, claim_mode_of, job_graph, open_edge
 from kit.lab.progress import Progress
 from kit.lab.record_kinds import record_kinds
 from kit.lab.summary import LARGE, summary_html
@@ -53,7 +53,6 @@ from kit.operators.spec import shorten
 from kit.protocol.events import RequestCancel, RequestCheckpoint, RequestSavepoint, RequestStop, StartJob
 from kit.protocol.messages import OperatorEventToTask
 from kit.protocol.properties import RecoveryClaimMode
-from kit.protocol.schedule import Schedule
 from kit.protocol.trace import Trace, TraceRecord
 from kit.protocol.words import Word
 from kit.why import Asking
@@ -128,18 +127,18 @@ class Lab(Asking):
         start = StartJob(
             restore_path=None if restore_path is None else os.fspath(restore_path),
             allow_non_restored_state=allow_non_restored_state,
-            claim_mode=_claim_mode(claim_mode),
+            claim_mode=claim_mode_of(claim_mode),
             recover=recover,
         )
-        graph = for_the_lab(_job_graph(job))
-        self._open(World(graph, _edge(graph, start, hooks, after)), seed, order)
+        graph = for_the_lab(job_graph(job))
+        self._open(World(graph, open_edge(graph, start, hooks, _edge_of(after))), seed, order)
         self._do(start)
 
     def _open(self, world: World, seed: int, order: str) -> None:
         if order not in ("random", "first"):
             raise LabError(f"order is {order!r}, but must be 'random' or 'first'")
         self.job = world.job
-        self.seed = _checked_seed(seed)
+        self.seed = checked_seed(seed)
         self._order = order
         self._world = world
         self._done: list[Action | Word] = []
@@ -166,10 +165,8 @@ class Lab(Asking):
         Raises LabError at the first record that differs, or when what was recorded cannot happen; ValueError for a
         trace that is no recording.
         """
-        known = Recording(recording if isinstance(recording, Trace) else Trace.load(recording))
-        graph = _as_recorded(_job_graph(job), known.schedule)
-        edge = _edge(graph, known.start, hooks, after, known.schedule.checkpoints)
-        world = FollowingWorld(graph, edge, known)
+        trace = recording if isinstance(recording, Trace) else Trace.load(recording)
+        world = world_of_recording(job_graph(job), trace, hooks, _edge_of(after))
         lab = cls.__new__(cls)
         lab._open(world, 0, "random")
         for event in follow(world):
@@ -508,7 +505,7 @@ class Lab(Asking):
     def fork(self, seed: int | None = None) -> Lab:
         """A second lab with the same past, whose future is its own; with another `seed` it chooses otherwise there."""
         other = copy.copy(self)
-        other.seed = self.seed if seed is None else _checked_seed(seed)
+        other.seed = self.seed if seed is None else checked_seed(seed)
         other._world = copy.deepcopy(self._world)
         other._done, other._undone = list(self._done), list(self._undone)
         other._keyframes = self._keyframes.copy()
@@ -595,49 +592,7 @@ def _find(action: Action | int | str, enabled: list[Action]) -> Action:
     raise LabError(f"{action!r} cannot happen now; enabled are {'; '.join(listed) or 'nothing'}{more}")
 
 
-def _job_graph(job: object) -> JobGraph:
-    """The job to run. Raises LabError for what is none, GraphError for one that is not complete."""
-    if isinstance(job, StreamEnvironment):
-        job = job.job_graph()
-    if not isinstance(job, JobGraph):
-        hint = ": give the environment that it was made from" if hasattr(job, "environment") else ""
-        raise LabError(f"a lab runs a StreamEnvironment or a JobGraph, not a {type(job).__name__}{hint}")
-    return job
-
-
-def _as_recorded(job: JobGraph, schedule: Schedule) -> JobGraph:
-    """The job as it was run: by the id that it had there, with the settings that the host took where it has none."""
-    job = for_the_lab(job) if schedule.host == "lab" else job
-    return replace(job, job_id=schedule.job_id) if schedule.job_id else job
-
-
-def _edge(
-    job: JobGraph, start: StartJob, hooks: Sequence[MasterHook], after: Lab | None, checkpoints: str = ""
-) -> LabEdge:
-    """Files and output of a lab whose job begins so. Raises LabError and FileExistsError when it cannot."""
+def _edge_of(after: Lab | None) -> LabEdge | None:
     if after is not None and not isinstance(after, Lab):
         raise LabError(f"after is a {type(after).__name__}, but must be the lab that ran before this one")
-    files = MemoryFiles() if after is None else after._world.edge.files.copy()
-    output = MemoryOutput() if after is None else after._world.edge.output.copy()
-    if start.restore_path is None and not start.recover:
-        durable = job.settings.checkpoint.is_durable
-        (check_new_output if durable else begin_new_output)(job, output)
-    edge = LabEdge(job, MasterHooks(hooks), files, output, checkpoints=checkpoints)
-    if start.restore_path is not None:
-        edge.check_restore_path(start.restore_path)
-    edge.for_tasks.forget_local_state()  # the workers of a new driver are new ones
-    return edge
-
-
-def _checked_seed(seed: object) -> int:
-    if not isinstance(seed, int) or isinstance(seed, bool):
-        raise LabError(f"seed is {seed!r}, but must be an integer: the same one gives the same run")
-    return seed
-
-
-def _claim_mode(mode: RecoveryClaimMode | str) -> RecoveryClaimMode:
-    try:
-        return RecoveryClaimMode(mode)
-    except ValueError:
-        known = ", ".join(repr(each.value) for each in RecoveryClaimMode)
-        raise LabError(f"claim_mode is {mode!r}, but must be one of {known}") from None
+    return None if after is None else after._world.edge

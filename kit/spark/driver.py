@@ -138,7 +138,6 @@ class JobDriver:
         self.launch = launch
         self._checkpoints = checkpoints
         self._recording = recording
-        self._events: EventFile | None = None
         self._output = output
         self._local_state = local_state_directory(job)
         self._storage = open_storage(job, checkpoints)
@@ -241,9 +240,7 @@ class JobDriver:
         self._hooks.close()
         if self._events is not None:
             self._events.close()
-            schedule = read_schedule(self._recording, job_id=self.job.job_id, checkpoints=self._checkpoints)
-            with self.lock:
-                self.trace.schedule = schedule
+            self.trace.schedule = read_schedule(self._recording, self.job.job_id, self._checkpoints)
         local = open_local_state(self.job, self._local_state)
         if local is not None:
             local.drop()  # on this machine; on others the last slot to leave does so

@@ -52,7 +52,7 @@ def slot_process(epoch: int, slot: int) -> str:
     return f"epoch {epoch} slot {slot}"
 
 
-def read_schedule(directory: str, *, job_id: str, checkpoints: str) -> Schedule:
+def read_schedule(directory: str, job_id: str, checkpoints: str) -> Schedule:
     """What the processes wrote below `directory`."""
     processes = {path.stem: list(_events_in(path)) for path in sorted(Path(directory).glob(f"*{SUFFIX}"))}
     return Schedule(processes, host="spark", job_id=job_id, checkpoints=checkpoints)
