@@ -67,13 +67,17 @@ class Agenda:
     # --- what may happen ------------------------------------------------------------------------------------------
 
     def __len__(self) -> int:
-        return sum(len(ready) for ready, _ in self._kinds)
+        return len(self._due) + len(self._letters) + len(self._asked) + len(self._sent) + len(self._turns)
+
+    def __bool__(self) -> bool:
+        return bool(self._turns or self._sent or self._letters or self._asked or self._due)
 
     def __getitem__(self, rank: int) -> Action:
         for ready, action in self._kinds:
-            if rank < len(ready):
+            size = len(ready)
+            if rank < size:
                 return action(self, ready[rank])
-            rank -= len(ready)
+            rank -= size
         raise IndexError(rank)
 
     def __iter__(self) -> Iterator[Action]:

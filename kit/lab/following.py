@@ -47,7 +47,7 @@ from kit.protocol.messages import OutputDataDecided, SlotMessage, SubmitChannelS
 from kit.protocol.schedule import FAILURES, FROM_OUTSIDE, Handled
 from kit.protocol.trace import Trace, TraceRecord, keeps_record
 from kit.protocol.vocabulary import COMMANDS
-from kit.protocol.words import Envelope, Machine, Word
+from kit.protocol.words import Envelope, Machine, ProtocolError, Word
 from kit.task.unknown_task import answer_for_unknown_task
 
 HOSTS_OWN = {"TaskStateChanged": ("traceback",)}
@@ -207,7 +207,10 @@ class FollowingWorld(World):
             raise LabError(f"the lab has {shorten(repr(word))} where the recording says {event!r}")
         machine = self._machine(event.machine)
         assert machine is not None
-        self.deliver(machine, word, cause)
+        try:
+            self.deliver(machine, word, cause)
+        except (ProtocolError, AssertionError) as error:
+            raise LabError(f"the lab cannot do what was recorded, {event!r}: {error}") from error
         self.agenda.advance(self.at_ms)
         self._compare(event, machine, self.trace.since(before))
 

@@ -37,6 +37,8 @@ def loggable(value: Any) -> Any:
             for name, each in zip(field_names(type(value)), field_values(value), strict=True)
             if not callable(each)
         }
+    if isinstance(value, tuple | list) and PLAIN.issuperset(map(type, value)):
+        return list(value)
     if isinstance(value, Mapping):
         return {str(key): loggable(item) for key, item in value.items()}
     if isinstance(value, Iterable):

@@ -17,12 +17,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from os import PathLike
-from typing import Any, TypeVar, get_args
+from typing import Any, TypeVar
 
 import pandas as pd
 
 from kit.protocol import events
-from kit.protocol.elements import Element
 from kit.protocol.json_lines import read_lines, write_lines
 from kit.protocol.loggable import PLAIN, field_names, field_values, loggable
 from kit.protocol.schedule import Handled, Schedule, kept_by_name
@@ -313,8 +312,8 @@ def _said_of(word: Word) -> tuple[Any, ...]:
 
 
 def _said_once(value: Any) -> Any:
-    """What is said of a value; of an element once, however many channels it goes through."""
-    if not isinstance(value, _ELEMENTS):
+    """What is said of a value; of one that never changes once, however many words it goes through."""
+    if not _never_changes(type(value)):
         return loggable(value)
     known = _SAID.get(id(value))
     if known is None:
@@ -322,6 +321,14 @@ def _said_once(value: Any) -> Any:
             _SAID.clear()
         known = _SAID[id(value)] = value, loggable(value)
     return known[1]
+
+
+def _never_changes(kind: type[Any]) -> bool:
+    known = _FROZEN.get(kind)
+    if known is None:
+        parameters = getattr(kind, "__dataclass_params__", None)
+        known = _FROZEN[kind] = parameters is not None and parameters.frozen
+    return known
 
 
 def _checkpoint_of(word: Any) -> int | None:
@@ -354,11 +361,11 @@ def _machine(kept: TraceRecord | Entry) -> str:
     return kept[4] if isinstance(kept, tuple) else kept.machine
 
 
-_ELEMENTS = get_args(Element)
 _CHECKPOINTS: dict[type[Any], tuple[bool, bool]] = {}
 """Whether words of this type have a checkpoint, or an element that may have one."""
+_FROZEN: dict[type[Any], bool] = {}
 _SAID: dict[int, tuple[Any, Any]] = {}
-"""Elements by their address, which they keep as long as they are here, and what is said of them."""
+"""Values by their address, which they keep as long as they are here, and what is said of them."""
 MOST_SAID = 256
 
 

@@ -322,8 +322,7 @@ class JobDriver:
 
     def _said_too_late(self, item: SlotMessage) -> None:
         """The slot was told to leave before this came: what was done until then is in the trace all the same."""
-        epoch = self._epoch
-        if epoch is not None and item.epoch == epoch.number and item.message.kind == SAID:
+        if self._epoch is not None and item.epoch == self._epoch.number and item.message.kind == SAID:
             with contextlib.suppress(CodecError):
                 self._extend_trace(unpack_words(item.message, JobMessage)[1])
 

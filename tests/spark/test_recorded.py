@@ -127,7 +127,7 @@ def without(schedule: Schedule, left_out: Handled) -> Schedule:
     [
         ("AcknowledgeCheckpoint", "job", r"the lab is at job#\d+ where the recording says .* job#\d+"),
         ("ProcessInput", "rows/0", r"the lab is at rows/0@1#\d+ where the recording says .* rows/0@1#\d+"),
-        ("DeployTask", "rows/1", r"the lab (is at rows/1@1#1 where|cannot go on as recorded: nothing has led)"),
+        ("DeployTask", "rows/1", r"the lab (is at rows/1@1#\d where|cannot)"),
     ],
 )
 def test_an_event_that_is_left_out_is_missed(
