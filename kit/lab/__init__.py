@@ -1,11 +1,12 @@
 """The lab: a whole job in one process, one step at a time, forward and back."""
 
 from kit.lab.errors import LabError, LabWarning
-from kit.lab.lab import Lab, Step
+from kit.lab.lab import Lab
 from kit.lab.lab import plays_with as _plays_with
 from kit.lab.play import Play, plays
 from kit.lab.play import open_play as _open_play
 from kit.lab.ready_jobs import ready_job, ready_jobs
+from kit.lab.step import Step
 
 __all__ = ["Lab", "LabError", "LabWarning", "Play", "Step", "plays", "ready_job", "ready_jobs"]
 

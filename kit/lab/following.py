@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from itertools import zip_longest
 from typing import Any, ClassVar
@@ -25,10 +25,12 @@ from typing import Any, ClassVar
 from kit.channel.slot_channel_state import slot_name
 from kit.coordinator.master_hooks import MasterHook
 from kit.graph.job_graph import JobGraph
-from kit.lab.actions import Action, Group
+from kit.lab.actions import Action, Fault, Group
+from kit.lab.breakable import LAB, Breakable, failure_of
 from kit.lab.edge import LabEdge
 from kit.lab.errors import LabError
 from kit.lab.failures import for_the_lab
+from kit.lab.faults import DropMessage, FailCommand, MissHeartbeat, NeverAnswer
 from kit.lab.opening import open_edge
 from kit.lab.world import JOB, World
 from kit.operators.spec import shorten
@@ -56,6 +58,7 @@ LONGEST_VALUE = 300
 """Characters of a value that differs, as an error shows it."""
 
 _FROM_OUTSIDE = [word.__name__ for word in FROM_OUTSIDE]
+_FAULTS = {fault.__name__: fault for fault in Breakable._BREAK}
 _FAILURES = {word.__name__ for word in FAILURES}
 
 Take = Callable[[], Envelope]
@@ -119,12 +122,14 @@ class Recording:
 
 
 class _InHand:
-    """A word for a machine that it will be handed when the recording says so. A request that a task has handed over
-    goes on changing with the task, in each copy of a world for itself; words do not.
+    """A word for a machine that it will be handed when the recording says so, and the command that it answers, if any.
+    A request that a task has handed over goes on changing with the task, in each copy of a world for itself; words do
+    not.
     """
 
-    def __init__(self, machine: str, word: Word) -> None:
+    def __init__(self, machine: str, word: Word, command: Command | None = None) -> None:
         self.machine = machine
+        self.command = command
         self._word = word
         self._request = word.request if isinstance(word, SubmitChannelState) else None
 
@@ -189,10 +194,12 @@ class FollowingWorld(World):
 
     def find(self, event: Handled) -> Take | None:
         """How to take what leads to the event; None as long as it is not there."""
-        machine = self._machine(event.machine)
+        machine = self.machine(event.machine)
+        if event.identity == LAB:
+            return partial(Envelope, None)
         if machine is None or machine.identity != event.identity:
             return None
-        if event.cause in self._in_hand:
+        if event.cause in self._in_hand and event.identity != LAB:
             return partial(self._take_in_hand, event.cause)
         find = self._FIND.get(event.kind, FollowingWorld._find_message)
         return find(self, event)
@@ -202,10 +209,13 @@ class FollowingWorld(World):
         if take is None:
             raise KeyError(event)
         self.at_ms = event.at_ms
+        if event.identity == LAB:
+            self._befall(event)
+            return
         word, cause = take()
         if type(word).__name__ != event.kind:
             raise LabError(f"the lab has {shorten(repr(word))} where the recording says {event!r}")
-        machine = self._machine(event.machine)
+        machine = self.machine(event.machine)
         assert machine is not None
         try:
             self.deliver(machine, word, cause)
@@ -290,6 +300,52 @@ class FollowingWorld(World):
     }
     """How each kind of event is found that is neither a message nor an answer."""
 
+    # --- faults ---------------------------------------------------------------------------------------------------
+
+    def _befall(self, event: Handled) -> None:
+        """A fault of a lab: what it led to is recorded, what it did to files and to what is under way is done again."""
+        (record,) = self.recording.records[event.id]
+        kind = _FAULTS[event.kind]
+        told = {**record.data, "checkpoint_id": record.checkpoint_id}
+        fault = kind(**{each.name: told[each.name] for each in fields(kind)})
+        self._faults += 1
+        self.trace.extend([record])
+        again = self._AGAIN.get(kind, FollowingWorld._break_again)
+        again(self, fault, event.cause)
+        self.agenda.advance(self.at_ms)
+
+    def _break_again(self, fault: Any, cause: str) -> None:
+        self._BREAK[type(fault)](self, fault)
+
+    def _drop_again(self, fault: DropMessage, cause: str) -> None:
+        self.agenda.take_message(fault.sender, fault.receiver, fault.place)
+
+    def _fail_again(self, fault: FailCommand, cause: str) -> None:
+        """A failure that comes after the deed leaves what was done."""
+        held = self._in_hand.get(cause)
+        if held is not None and held.command is not None and failure_of(type(held.command), fault.failure).done:
+            self.files_of(held.machine).carry_out(held.command)
+
+    def _leave_unanswered(self, fault: NeverAnswer, cause: str) -> None:
+        for number, (_, work) in list(self.agenda.work.items()):
+            if work.cause == cause:
+                self.agenda.take_io(number)
+
+    def _nothing_again(self, fault: MissHeartbeat, cause: str) -> None:
+        """The JobMaster is told, as is recorded."""
+
+    _AGAIN: ClassVar[dict[type[Fault], Callable[[FollowingWorld, Any, str], None]]] = {
+        DropMessage: _drop_again,
+        FailCommand: _fail_again,
+        NeverAnswer: _leave_unanswered,
+        MissHeartbeat: _nothing_again,
+    }
+    """How a fault is done again whose consequences for a machine are recorded by themselves."""
+
+    def time_of(self, machine: Machine) -> int:
+        """The recorded time is that of the machine's clock."""
+        return self.at_ms if self.follows else super().time_of(machine)
+
     # --- comparing ------------------------------------------------------------------------------------------------
 
     def _compare(self, event: Handled, machine: Machine, done: Sequence[TraceRecord]) -> None:
@@ -326,10 +382,13 @@ class FollowingWorld(World):
             self._hand_over(machine, message, cause)
 
     def _read_now(self, machine: Machine, command: ReadSplit, cause: str) -> None:
-        if self.follows:
+        doomed = self.doomed_read(machine, command) if self.follows else None
+        if doomed is not None:
+            self._in_hand[cause] = _InHand(machine.name, doomed)
+        elif self.follows:
             self._do_now(machine, command, cause, self.recording.answers.get(cause))
         else:
-            self._carry_out(machine, command, cause)
+            self._read_rows(machine, command, cause)
 
     def _begin_work(self, machine: Machine, command: Command, cause: str) -> None:
         """Done at once, unless it has an answer and the recording none: then it had not been done."""
@@ -340,15 +399,15 @@ class FollowingWorld(World):
             self._begin_io(machine, command, cause)
 
     def _do_now(self, machine: Machine, command: Command, cause: str, recorded: Handled | None) -> None:
-        if recorded is not None and recorded.kind in _FAILURES and command.duty is not Duty.READ_ROWS:
-            self._in_hand[cause] = _InHand(machine.name, recorded.word())
+        if recorded is not None and _failed(recorded) and command.duty is not Duty.READ_ROWS:
+            self._in_hand[cause] = _InHand(machine.name, recorded.word(), command)
             return
         if machine is self.master:
             answer = self.edge.for_job.carry_out(command)
         else:
             sync_ms = 0 if recorded is None else recorded.facts.get("sync_ms", 0)
             answer = self.edge.for_tasks.carry_out(command, sync_ms)
-        if recorded is not None and recorded.kind in _FAILURES and type(answer).__name__ != recorded.kind:
+        if recorded is not None and _failed(recorded) and type(answer).__name__ != recorded.kind:
             answer = recorded.word()
         if answer is not None:
             self._in_hand[cause] = _InHand(machine.name, answer)
@@ -371,14 +430,14 @@ class FollowingWorld(World):
             return
         self.follows = False
         for slot in self._lost:
-            self._forget_worker(slot)
+            self.forget_worker(slot)
         credits, self._credits = self._credits, {}
         for channel, granted in credits.items():
             for credit, cause in granted:
                 self._grant(self.tasks[self.graph.channels[channel].target_task], credit, cause)
         in_hand, self._in_hand = self._in_hand, {}
         for cause, held in in_hand.items():
-            machine = self._machine(held.machine)
+            machine = self.machine(held.machine)
             if machine is not None:
                 self.deliver(machine, held.word, cause)
 
@@ -420,6 +479,10 @@ def _next_process(world: FollowingWorld, processes: dict[str, deque[Handled]]) -
             return name
     waiting = "; ".join(f"{events[0]!r} after {events[0].cause or 'nothing'}" for events in processes.values())
     raise LabError(f"the lab cannot go on as recorded: nothing has led to what is next, {waiting}")
+
+
+def _failed(answer: Handled) -> bool:
+    return answer.kind in _FAILURES and bool(answer.facts.get("error"))
 
 
 def _is_of(world: World, event: Handled) -> bool:

@@ -18,8 +18,6 @@ import copy
 import os
 import warnings
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from html import escape
 from random import Random
 from typing import Any, Literal, overload
 
@@ -38,24 +36,27 @@ from kit.host.memory import MemoryFiles
 from kit.job.job_master import JobMaster
 from kit.job.status import JobStatus
 from kit.lab.actions import Action, Fault, LetTimePass
+from kit.lab.asking import LabAsking
+from kit.lab.by_words import chosen
+from kit.lab.choices import Choices
 from kit.lab.edge import LabEdge
-from kit.lab.errors import MOST_NAMED, LabError, LabJobFailedError, LabWarning, enumerated, nearest, said
+from kit.lab.errors import LabError, LabJobFailedError, LabWarning, enumerated, nearest, said
 from kit.lab.failures import for_the_lab, is_left_to_count, job_failed, job_repeats, repeated
-from kit.lab.faults import DropMessage, KillWorker
+from kit.lab.fault_doors import FaultDoors
 from kit.lab.following import Agreement, FollowingWorld, follow, world_of_recording
 from kit.lab.keyframes import Keyframes
 from kit.lab.opening import checked_seed, claim_mode_of, job_graph, open_edge
+from kit.lab.possible_faults import DRIVER_IS_DEAD, stands_still
 from kit.lab.progress import Progress
 from kit.lab.record_kinds import record_kinds
+from kit.lab.step import Step
 from kit.lab.summary import LARGE, summary_html
-from kit.lab.world import JOB, World
+from kit.lab.world import World
 from kit.operators.spec import shorten
 from kit.protocol.events import RequestCancel, RequestCheckpoint, RequestSavepoint, RequestStop, StartJob
-from kit.protocol.messages import OperatorEventToTask
 from kit.protocol.properties import RecoveryClaimMode
-from kit.protocol.trace import Trace, TraceRecord
+from kit.protocol.trace import Trace
 from kit.protocol.words import Word
-from kit.why import Asking
 
 MOST_STEPS = 1_000_000
 SAVEPOINTS = "/savepoints"
@@ -64,34 +65,7 @@ Target = str | os.PathLike[str] | None
 """A directory for a savepoint, None for the configured one."""
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
-    """One step that was taken: its number, what was done, and the `records` that it left in the trace."""
-
-    number: int
-    action: Action | Word
-    _trace: Trace
-    _start: int
-    _end: int
-
-    @property
-    def records(self) -> tuple[TraceRecord, ...]:
-        """What happened in this step."""
-        return self._trace.since(self._start, self._end)
-
-    def __repr__(self) -> str:
-        what = str(self.action) if isinstance(self.action, Action) else type(self.action).__name__
-        return f"step {self.number}: {shorten(what)}"
-
-    def _repr_html_(self) -> str:
-        return f"<p>{escape(repr(self))}</p>{Trace(self.records)._repr_html_()}"
-
-    def to_pandas(self) -> pd.DataFrame:
-        """The step's records, one row each."""
-        return Trace(self.records).to_pandas()
-
-
-class Lab(Asking):
+class Lab(FaultDoors, LabAsking):
     """A job in one process. `job` is a StreamEnvironment or a JobGraph; `seed` decides between equals.
 
     `restore_path` begins from a savepoint or retained checkpoint. Files that the job reads are real ones; what it
@@ -225,9 +199,9 @@ class Lab(Asking):
         """How far this lab has done what was recorded; None where it follows no recording."""
         return self._world.agreement if isinstance(self._world, FollowingWorld) else None
 
-    def enabled(self) -> list[Action]:
-        """What may happen next. Empty when the job has ended and nothing is under way."""
-        return self._world.enabled()
+    def enabled(self) -> Choices:
+        """What may happen next, by group. Empty when the job has ended and nothing is under way."""
+        return Choices(self._world.enabled(), what="things may happen next")
 
     def output(self, sink: str = "") -> pd.DataFrame:
         """All rows committed so far by the sink whose path ends in `sink` (not needed when there is only one).
@@ -256,12 +230,14 @@ class Lab(Asking):
     # --- stepping -------------------------------------------------------------------------------------------------
 
     def step(self, action: Action | int | str | None = None) -> Step:
-        """Do one thing: the given action (itself, its place in `enabled()`, or its key), or whichever the lab
-        chooses.
+        """Do one thing: the given action (itself, its place in `enabled()`, its key, or a few words such as
+        "turn sums/0"), or whichever the lab chooses.
 
         Raises LabError when that cannot happen now, or when nothing can.
         """
-        return self._do(self._choose() if action is None else _find(action, self.enabled()))
+        if isinstance(action, Fault):
+            return self._inflict(action)
+        return self._do(self._choose() if action is None else chosen(action, self._world.enabled()))
 
     def run_until(
         self,
@@ -334,6 +310,7 @@ class Lab(Asking):
                 if checkpoint is None
                 else f"checkpoint {checkpoint} is not there: {enumerated(completed)} completed",
                 "" if record is None else f"no further record {record!r} came",
+                *stands_still(self._world),
                 "lab.back(n) goes back, lab.goto(n) to step n",
             )
         )
@@ -374,7 +351,9 @@ class Lab(Asking):
         agenda = self._world.agenda
         if not agenda:
             if agenda.wait is None:
-                raise LabError(f"nothing can happen: the job is {self.master.status.name}")
+                raise LabError(
+                    said(f"nothing can happen: the job is {self.master.status.name}", *stands_still(self._world))
+                )
             return agenda.wait
         if self._order == "first":
             return agenda[0]
@@ -437,19 +416,6 @@ class Lab(Asking):
         self._do(RequestCancel())
         return self.status
 
-    def kill(self, worker: int) -> Step:
-        """Kill a worker: all subtasks with this index are gone at once."""
-        workers = sorted({task.subtask for task in self._world.tasks.values()})
-        if worker not in workers:
-            raise LabError(f"no worker {worker} runs now; there are {', '.join(map(str, workers)) or 'none'}")
-        return self._do(KillWorker(worker))
-
-    def lose_operator_event(self, task: str) -> Step:
-        """Lose the next message to a task, and have the host notice: it must be of an operator's coordinator."""
-        if not isinstance(self._world.next_message(task), OperatorEventToTask):
-            raise LabError(f"the next message to {task} is no event of an operator's coordinator")
-        return self._do(DropMessage("OperatorEventToTask", None, JOB, task))
-
     def wait_until(self, at_ms: int) -> Step:
         """Let time pass in which nothing happens, as when every task is busy; timers due meanwhile fire late."""
         return self._do(LetTimePass(at_ms))
@@ -466,7 +432,7 @@ class Lab(Asking):
     def replay(self, actions: Iterable[Action | Word]) -> Lab:
         """Do all this, as another lab's `actions` have it. Raises LabError at an action that cannot happen."""
         for action in actions:
-            if isinstance(action, Action) and not isinstance(action, Fault | LetTimePass):
+            if isinstance(action, Action) and not isinstance(action, LetTimePass):
                 self.step(action)
             else:
                 self._do(action)
@@ -525,6 +491,8 @@ class Lab(Asking):
         before = len(self._world.trace)
         if isinstance(action, Action):
             self._world.perform(action)
+        elif self._world.driver_is_dead:
+            raise LabError(DRIVER_IS_DEAD)
         else:
             self._world.ask(action)
         self._done.append(action)
@@ -575,21 +543,6 @@ _open_play: list[Callable[[str | os.PathLike[str]], Any]] = []
 def plays_with(open_play: Callable[[str | os.PathLike[str]], Any]) -> None:
     """Let `open_play` open plays, which are labs and more (`kit.lab.play`)."""
     _open_play[:] = [open_play]
-
-
-def _find(action: Action | int | str, enabled: list[Action]) -> Action:
-    if isinstance(action, int):
-        if -len(enabled) <= action < len(enabled):
-            return enabled[action]
-        raise LabError(f"there is no action {action}: lab.enabled() has {len(enabled)}, counted from 0")
-    for candidate in enabled:
-        if action in (candidate, candidate.key):
-            return candidate
-    named = set(nearest(str(getattr(action, "key", action)), [candidate.key for candidate in enabled]))
-    chosen = [number for number, candidate in enumerate(enabled) if candidate.key in named]
-    listed = [f"{number}: {enabled[number]}" for number in chosen[:MOST_NAMED]]
-    more = f"; lab.enabled() has all {len(enabled)}" if len(enabled) > len(listed) else ""
-    raise LabError(f"{action!r} cannot happen now; enabled are {'; '.join(listed) or 'nothing'}{more}")
 
 
 def _edge_of(after: Lab | None) -> LabEdge | None:

@@ -20,6 +20,7 @@ from kit.protocol.words import Word
 from kit.state.operator_handles import OperatorStateMode
 from kit.state.operator_state import OperatorSubtaskState
 
+LONGEST_ERROR = 400
 SNAPSHOTS = ("/checkpoints", "/savepoints")
 
 
@@ -53,7 +54,7 @@ def _named(path: str, lab: Lab) -> str:
 
 def status(lab: Lab) -> Iterator[str]:
     """How the job is, and why."""
-    error = f": {in_one_line(lab.error)}" if lab.error else ""
+    error = f": {in_one_line(lab.error, LONGEST_ERROR)}" if lab.error else ""
     yield f"{lab.status}, epoch {lab.master.epoch}{error}"
 
 
@@ -190,6 +191,13 @@ def tasks(lab: Lab) -> Iterator[str]:
         yield f"{name} {task.state}{restored}"
 
 
+def reads(lab: Lab) -> Iterator[str]:
+    """How many files each task read from its own machine when it began."""
+    for record in lab.trace:
+        if record.kind == "StateRead" and record.id.startswith(f"{record.machine}@{lab.master.epoch}#"):
+            yield f"{record.machine}: {record.data['from_local']} files read from its own machine"
+
+
 def channels(lab: Lab) -> Iterator[str]:
     """What is in the channels: still at the sender, on the wire, in the receiver's queue."""
     moment: Moment = lab.moment()
@@ -214,7 +222,22 @@ def time(lab: Lab) -> Iterator[str]:
     yield f"{lab.at_ms} ms"
 
 
-_ALL = (status, time, tasks, channels, checkpoints, pending, subtasks, store, state, files, requests, restores, output)
+_ALL = (
+    status,
+    time,
+    tasks,
+    channels,
+    checkpoints,
+    pending,
+    subtasks,
+    store,
+    state,
+    files,
+    requests,
+    restores,
+    reads,
+    output,
+)
 VIEWS: Mapping[str, Callable[..., Iterator[str]]] = {view.__name__: view for view in _ALL}
 """By what comes after `show`."""
 TAKES_NAME = ("output", "state", "subtasks")

@@ -34,6 +34,7 @@ KEYS = "abcd"
 RESTART_DELAY_MS = 5
 WINDOW_MS = 8
 SCHEMA = pa.schema([("k", pa.string()), ("n", pa.int64())])
+ONE_SPLIT: Mapping[str, Any] = {"splits": 1}
 NUMBERS = pa.schema([("n", pa.int64())])
 
 
@@ -278,6 +279,13 @@ def _remembering(function: type[_Remembering]) -> Callable[[StreamEnvironment, R
     return build
 
 
+def _union_at_the_source(env: StreamEnvironment, rows: Rows) -> None:
+    numbers = env.from_source(rows.source(schema=NUMBERS), uid="numbers", name="numbers")
+    returns = pa.schema([("n", pa.int64()), ("entries", pa.int64())])
+    remembered = numbers.process(UnionState, returns=returns).uid("memory").name("memory")
+    remembered.sink_to(CollectSink("out"), uid="out", name="out")
+
+
 READY_JOBS = {
     job.name: job
     for job in (
@@ -292,6 +300,9 @@ READY_JOBS = {
         ReadyJob("broadcast", "letters, and rules that every subtask hears of", _broadcast),
         ReadyJob("split-state", "operator state that is dealt out at a restore", _remembering(SplitState)),
         ReadyJob("union-state", "operator state that every subtask gets whole at a restore", _remembering(UnionState)),
+        ReadyJob(
+            "union-at-the-source", "the same in the task of a source of one split", _union_at_the_source, ONE_SPLIT
+        ),
         ReadyJob("failing-snapshot", "an operator that cannot snapshot itself twice", _remembering(FailingSnapshot)),
     )
 }

@@ -24,20 +24,22 @@ from kit.lab.actions import (
     Action,
     CarryOut,
     DeliverMessage,
+    Fault,
     FireTimer,
     LetTimePass,
     ReceiveElement,
     TakeTurn,
 )
 from kit.lab.agenda import Agenda
+from kit.lab.breakable import Breakable
 from kit.lab.copying import copy_of
 from kit.lab.edge import LabEdge
-from kit.lab.faults import DropMessage, KillWorker
 from kit.protocol.commands import (
     CancelTimer,
     CompleteRequest,
     GrantCredit,
     JobStatusChanged,
+    ReadSplit,
     ScheduleTimer,
     SendElement,
     StartEpoch,
@@ -49,14 +51,11 @@ from kit.protocol.events import (
     CreditReceived,
     ElementReceived,
     EpochEnded,
-    OperatorEventLost,
     ProcessInput,
-    SlotLost,
     TimerFired,
 )
 from kit.protocol.messages import (
     JobMessage,
-    OperatorEventToTask,
     OutputDataDecided,
     SlotMessage,
     SubmitChannelState,
@@ -75,10 +74,11 @@ JOB = "job"
 FAILURES_KEPT = 20
 
 
-class World:
+class World(Breakable):
     """The state of a lab at one moment."""
 
     def __init__(self, job: JobGraph, edge: LabEdge) -> None:
+        super().__init__()
         self.job = job
         self.edge = edge
         self.master = JobMaster(job, tuple(edge.hooks))
@@ -120,7 +120,13 @@ class World:
 
     def perform(self, action: Action) -> None:
         """Do one enabled action; KeyError when it is not to be done now."""
-        self._PERFORM[type(action)](self, action)
+        perform = self._PERFORM.get(type(action))
+        if perform is not None:
+            perform(self, action)
+        elif isinstance(action, Fault):
+            self.break_down(action)
+        else:
+            raise KeyError(f"{action!r} is nothing that a world knows how to do")
         if type(action) is not LetTimePass:
             self.at_ms += ACTION_MS
         self.agenda.advance(self.at_ms)
@@ -148,13 +154,13 @@ class World:
 
     def _fire_timer(self, action: FireTimer) -> None:
         timer = self.agenda.take_timer(action.machine, action.timer)
-        machine = self._machine(action.machine)
+        machine = self.machine(action.machine)
         if machine is not None:
             self.deliver(machine, TimerFired(timer=timer.word.timer), timer.cause)
 
     def _do_work(self, action: CarryOut) -> None:
         machine_name, (command, cause) = self.agenda.take_io(action.number)
-        machine = self._machine(machine_name)
+        machine = self.machine(machine_name)
         if isinstance(command, StopEpoch):
             self._stop_epoch(command, cause)
         elif machine is not None:
@@ -163,37 +169,9 @@ class World:
     def _let_time_pass(self, action: LetTimePass) -> None:
         self.at_ms = max(self.at_ms, action.until_ms)
 
-    def _kill_worker(self, action: KillWorker) -> None:
-        slot = action.worker
-        self._forget_worker(slot)
-        self.deliver(self.master, SlotLost(epoch=self.master.epoch, slot=slot, error="it was killed in the lab"))
-
-    def _forget_worker(self, slot: int) -> None:
-        killed = [name for name, task in self.tasks.items() if task.subtask == slot]
-        for name in killed:
-            del self.tasks[name]
-        if self.slots.pop(slot_name(slot), None) is not None:
-            killed.append(slot_name(slot))
-        self.agenda.forget(killed)
-
-    def _drop_message(self, action: DropMessage) -> None:
-        lost, cause = self.agenda.take_message(JOB, action.receiver)
-        assert isinstance(lost, OperatorEventToTask)
-        self.deliver(
-            self.master,
-            OperatorEventLost(
-                task=lost.task, attempt=lost.attempt, operator_id=lost.operator_id, error="it was lost in the lab"
-            ),
-            cause,
-        )
-
     def ask(self, request: Word) -> None:
         """The user asks the JobMaster for something."""
         self.deliver(self.master, request)
-
-    def next_message(self, task: str) -> Word | None:
-        """What the JobMaster said to a task that has not arrived yet, the first of it."""
-        return self.agenda.next_message(JOB, task)
 
     _PERFORM: ClassVar[dict[type[Action], Callable[[World, Any], None]]] = {
         DeliverMessage: _deliver_message,
@@ -202,10 +180,8 @@ class World:
         FireTimer: _fire_timer,
         CarryOut: _do_work,
         LetTimePass: _let_time_pass,
-        KillWorker: _kill_worker,
-        DropMessage: _drop_message,
     }
-    """What each type of action does."""
+    """What each type of action does that happens by itself."""
 
     def deliver(self, machine: Machine, event: Word, cause: str = "") -> None:
         """Let a machine handle an event, check it, record what happened, and begin what it asks for, in order; then
@@ -223,7 +199,7 @@ class World:
             self._handling = False
 
     def _handle(self, machine: Machine, event: Word, cause: str) -> None:
-        commands = machine.handle(event, self.at_ms, cause)
+        commands = machine.handle(event, self.time_of(machine) if self._turned_ms else self.at_ms, cause)
         if isinstance(machine, StreamTask):
             self.agenda.set_turn(machine.name, machine.available)
             if machine.failure is not None:
@@ -261,7 +237,7 @@ class World:
     def _grant(self, machine: Machine, command: GrantCredit, cause: str) -> None:
         sender = self.tasks.get(self.graph.channels[command.channel].source_task)
         if sender is not None:
-            self.deliver(sender, CreditReceived(channel=command.channel, credits=command.credits), cause)
+            self.give_credit(sender, CreditReceived(channel=command.channel, credits=command.credits), cause)
 
     def _hand_over(self, machine: Machine, message: SlotMessage, cause: str) -> None:
         task = self.tasks[message.task]
@@ -269,7 +245,7 @@ class World:
         self.deliver(self.slots[slot_name(task.subtask)] if to_slot else task, message, cause)
 
     def _schedule(self, machine: Machine, command: ScheduleTimer, cause: str) -> None:
-        self.agenda.schedule(machine.name, Envelope(command, cause))
+        self.agenda.schedule(machine.name, Envelope(self.on_the_lab_s_clock(machine, command), cause))
 
     def _cancel_timer(self, machine: Machine, command: CancelTimer, cause: str) -> None:
         self.agenda.cancel_timer(machine.name, command.timer)
@@ -294,6 +270,8 @@ class World:
 
     def _forget_epoch(self) -> None:
         self.agenda.end_epoch([*self.tasks, *self.slots])
+        self.forget_faults_of([*self.tasks, *self.slots])
+        self.frozen.clear()
         self.tasks, self.slots = {}, {}
 
     def _answer_user(self, machine: Machine, command: CompleteRequest, cause: str) -> None:
@@ -306,9 +284,15 @@ class World:
     def _begin_io(self, machine: Machine, command: Command, cause: str) -> None:
         self.agenda.begin(machine.name, Envelope(command, cause))
 
+    def _read_rows(self, machine: Machine, command: ReadSplit, cause: str) -> None:
+        doomed = self.doomed_read(machine, command) if self.doomed_reads else None
+        if doomed is None:
+            self._carry_out(machine, command, cause)
+        else:
+            self.deliver(machine, doomed, cause)
+
     def _carry_out(self, machine: Machine, command: Command, cause: str) -> None:
-        files = self.edge.for_job if machine is self.master else self.edge.for_tasks
-        answer = files.carry_out(command)
+        answer = self.files_of(machine.name).carry_out(command)
         if answer is not None:
             self.deliver(machine, answer, cause)
 
@@ -321,7 +305,7 @@ class World:
         Duty.SEND_ELEMENT: _send,
         Duty.GRANT_CREDITS: _grant,
         Duty.HAND_OVER: _hand_over,
-        Duty.READ_ROWS: _carry_out,
+        Duty.READ_ROWS: _read_rows,
         Duty.WORK: _begin_io,
         Duty.CLEAN_UP: _begin_io,
         Duty.STOP_WORK: _stop_work,
@@ -361,7 +345,8 @@ class World:
 
     # --- looking --------------------------------------------------------------------------------------------------
 
-    def _machine(self, name: str) -> Machine | None:
+    def machine(self, name: str) -> Machine | None:
+        """The machine of this name that is there now: "job", a task or a slot."""
         return self.master if name == JOB else self.tasks.get(name) or self.slots.get(name)
 
     def queued(self, channel: int) -> list[Element]:

@@ -171,7 +171,7 @@ class Trace(Sequence[TraceRecord]):
         """
         schedule = self.schedule
         if schedule is None and self.detailed:
-            told = [_handled(record) for record in self if record.role == "event"]
+            told = [_handled(record) for record in self if record.role in ("event", "fault")]
             schedule = Schedule({"lab": told}, host="lab")
         if schedule is None:
             raise ValueError(
@@ -251,8 +251,9 @@ class Trace(Sequence[TraceRecord]):
 
 
 def _handled(record: TraceRecord) -> Handled:
-    """The event of an event's record as a schedule has it."""
-    facts = {name: record.data[name] for name in kept_by_name(record.kind)}
+    """The event of an event's record as a schedule has it; of a fault, which befell what it names, all."""
+    kept = record.data if record.role == "fault" else kept_by_name(record.kind)
+    facts = {name: record.data[name] for name in kept}
     return Handled(record.id, record.at_ms, record.kind, record.cause, facts)
 
 

@@ -105,7 +105,7 @@ def _failing(evidence: Evidence, record: TraceRecord) -> list[TraceRecord]:
             chain.append(at)
         before = evidence.cause(at)
         if at.kind in FAILED and at.role == "event":
-            return [*chain, *([] if before is None else [before])]
+            return [*chain, *evidence.faults(before), *([] if before is None else [before])]
         at = before
     return chain
 
@@ -159,17 +159,9 @@ def _critical_path(evidence: Evidence, record: TraceRecord, triggered_ms: int) -
             path.append(at)
         if at.kind == "CheckpointPending" or (at.kind == "CheckpointIdAllocated" and at.role == "event"):
             break
-        at = _kept_back(evidence, at) or evidence.cause(at)
+        made = evidence.made(at)
+        at = evidence.cause(at) if made is at else made
     return path
-
-
-def _kept_back(evidence: Evidence, record: TraceRecord) -> TraceRecord | None:
-    """The record that says that a barrier which is sent now was kept in the output queue first."""
-    if record.kind != "SendElement":
-        return None
-    about = {"machine": record.machine, "channel": record.data["channel"], "checkpoint_id": record.checkpoint_id}
-    kept = evidence.last("ElementQueued", **about)
-    return kept if kept is not None and evidence.is_same_attempt(kept, record) else None
 
 
 def _timed(evidence: Evidence, path: Sequence[TraceRecord], gaps: Sequence[int]) -> Fact | None:

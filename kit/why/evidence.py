@@ -7,7 +7,7 @@ that none has answered.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import chain, takewhile
 from typing import Any
@@ -24,6 +24,7 @@ from kit.protocol.trace import TraceRecord, led_by
 from kit.protocol.vocabulary import COMMANDS
 
 JOB = "job"
+FAULT = "fault"
 _ANSWERED = frozenset(command.__name__ for command in COMMANDS if command.duty is Duty.WORK and command.answers)
 """Commands that take their time and that an event answers."""
 
@@ -41,12 +42,15 @@ class Evidence:
         self._by_id: dict[str, TraceRecord] = {}
         self._by_kind: dict[str, list[TraceRecord]] = {}
         self._answers: dict[str, list[TraceRecord]] = {}
+        self._faults: dict[str, list[TraceRecord]] = {}
         for record in self.records:
             self.moment = advance(self.moment, record, led_by(record.cause, self._by_id.get))
             self._by_id[record.id] = record
             self._by_kind.setdefault(record.kind, []).append(record)
             if record.role == "event":
                 self._answers.setdefault(record.cause, []).append(record)
+            elif record.role == FAULT:
+                self._faults.setdefault(record.cause, []).append(record)
 
     def before(self, record: TraceRecord) -> Evidence:
         """What was known before the event that a record belongs to."""
@@ -82,6 +86,20 @@ class Evidence:
         """The events that a command, or a message, became or was answered with."""
         return self._answers.get(record.id, [])
 
+    def faults(self, record: TraceRecord | None) -> list[TraceRecord]:
+        """The faults that were brought about on a message or a command."""
+        return [] if record is None else self._faults.get(record.id, [])
+
+    def frozen(self, task: str) -> TraceRecord | None:
+        """The record of the fault that froze a task's worker, if it still is."""
+        worker = int(task.rpartition("/")[2])
+        told = [each for kind in ("FreezeWorker", "ThawWorker") for each in self.of_kind(kind, worker=worker)]
+        began = self.last("StartEpoch")
+        last = max(told, key=self.position, default=None)
+        if last is None or last.kind != "FreezeWorker":
+            return None
+        return None if began is not None and self.position(began) > self.position(last) else last
+
     def beside(self, record: TraceRecord) -> Iterator[TraceRecord]:
         """All records of the event that this one belongs to."""
         event = event_of(record)
@@ -94,6 +112,31 @@ class Evidence:
     @cached_property
     def _positions(self) -> dict[str, int]:
         return {record.id: number for number, record in enumerate(self.records)}
+
+    def made(self, record: TraceRecord) -> TraceRecord:
+        """The record with which an element that is sent was made: where it had to wait that of its queueing, which is
+        earlier, and led to by what made it rather than by the credit that let it go.
+        """
+        return self._made.get(record.id, record)
+
+    @cached_property
+    def _made(self) -> dict[str, TraceRecord]:
+        """By the id of the sending. What waits in one channel leaves in order, but for barriers that overtake."""
+        waiting: dict[tuple[str, int], list[TraceRecord]] = {}
+        made: dict[str, TraceRecord] = {}
+        for record in self.records:
+            if record.kind not in ("ElementQueued", "SendElement"):
+                continue
+            queue = waiting.setdefault((record.id.partition("#")[0], record.data["channel"]), [])
+            if record.kind == "ElementQueued":
+                queue.append(record)
+                continue
+            element = record.data["element"]
+            kept = next((each for each in queue if _same(each.data["element"], element)), None)
+            if kept is not None:
+                queue.remove(kept)
+                made[record.id] = kept
+        return made
 
     # --- what is under way ----------------------------------------------------------------------------------------
 
@@ -118,10 +161,6 @@ class Evidence:
             return True
         attempt = record.id.partition("#")[0].rpartition("@")[2]
         return not attempt.isdigit() or int(attempt) == self.moment.epoch
-
-    def is_same_attempt(self, one: TraceRecord, other: TraceRecord) -> bool:
-        """Whether two records are of the same attempt of a task."""
-        return one.id.partition("#")[0] == other.id.partition("#")[0]
 
     def timer(self, machine: str, name: str) -> TraceRecord | None:
         """The command that set a timer which is still to fire; None when it is not set."""
@@ -183,6 +222,12 @@ def _fits(record: TraceRecord, about: dict[str, Any]) -> bool:
         if known != value:
             return False
     return True
+
+
+def _same(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    """Whether an element may be the one that waited; the options of a barrier change while it waits."""
+    names = ("type", "checkpoint_id")
+    return all(one.get(name) == other.get(name) for name in names)
 
 
 def _grouped(pairs: Iterable[tuple[str, int]]) -> dict[str, list[int]]:

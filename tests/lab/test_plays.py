@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from kit import Lab
+from kit.draw.frames import film
 from kit.lab.errors import LabError
 from kit.lab.play import DIRECTORY, Play, all_plays, find_play, open_play, plays, read_play
 from kit.lab.play_commands import VERBS, play_commands
@@ -155,3 +156,18 @@ def test_ready_jobs_run_to_their_end_with_a_checkpoint() -> None:
 def test_tables_name_all_commands_and_views() -> None:
     assert len(play_commands()) == len(VERBS)
     assert NOTHING not in VIEWS
+
+
+def test_a_play_opens_in_the_player_with_its_prose() -> None:
+    play = Lab.play("scale-out")
+    first, second = play.pages()
+    assert [block.prose in first for block in play.text.blocks] == [True, True, False]
+    assert [block.prose in second for block in play.text.blocks] == [False, True, True]
+    assert play._repr_html_().count("<iframe") == 2
+    assert not play.played
+    play.next()
+    assert film(play)["notes"] == [[0, play.text.blocks[0].prose]]
+    before = len(play.trace)
+    play.next()
+    assert film(play)["notes"] == [[0, play.text.blocks[1].prose]]
+    assert play.runs[0].notes == ((0, play.text.blocks[0].prose), (before, play.text.blocks[1].prose))

@@ -64,7 +64,7 @@ def test_an_acknowledgement_on_its_way_and_one_that_has_come() -> None:
     lab.trigger_checkpoint()
     settle_without(lab, beginning("deliver:AcknowledgeCheckpoint:chk-1:out/0"))
     (root,) = roots(lab.why(task="out/0", checkpoint=1))
-    assert root.startswith("the acknowledgement of out/0 is on its way to the JobMaster, for ")
+    assert root.startswith("the acknowledgement of out/0 to the JobMaster has been under way for ")
     assert says(lab.why(task="out/1", checkpoint=1)) == ["The JobMaster has out/1's acknowledgement of checkpoint 1"]
 
 
