@@ -59,6 +59,11 @@ from kit.protocol.trace import Trace
 from kit.protocol.words import Word
 
 MOST_STEPS = 1_000_000
+CHECK_EVERY = 16
+"""A machine's invariants are checked after every so many of its events, at the end of a task and of a run, and when the
+world is copied. When one is broken the lab goes back to the last copy, does the rest again with a check after each
+event, and stands where it broke.
+"""
 SAVEPOINTS = "/savepoints"
 """Where savepoints go that are given no directory."""
 Target = str | os.PathLike[str] | None
@@ -115,6 +120,7 @@ class Lab(FaultDoors, LabAsking):
         self.seed = checked_seed(seed)
         self._order = order
         self._world = world
+        world.check_every = CHECK_EVERY
         self._done: list[Action | Word] = []
         self._undone: list[Action | Word] = []
         self._keyframes = Keyframes()
@@ -143,8 +149,11 @@ class Lab(FaultDoors, LabAsking):
         world = world_of_recording(job_graph(job), trace, hooks, _edge_of(after))
         lab = cls.__new__(cls)
         lab._open(world, 0, "random")
-        for event in follow(world):
-            lab._do(event)
+        try:
+            for event in follow(world):
+                lab._do(event)
+        except AssertionError as error:
+            raise LabError(f"the lab cannot do what was recorded, {lab._done[-1]}: {error}") from error
         return lab
 
     # --- looking --------------------------------------------------------------------------------------------------
@@ -283,9 +292,11 @@ class Lab(FaultDoors, LabAsking):
         with Progress(self._world, self.position) as progress:
             for _ in range(MOST_STEPS):
                 if self._world.is_at_rest:
+                    self.validate()
                     return None
                 step = self._do(self._choose())
                 if condition(step):
+                    self.validate()
                     return step
                 if self.master.status is JobStatus.RESTARTING and self.master.epoch != epoch:
                     epoch = self.master.epoch
@@ -488,20 +499,40 @@ class Lab(FaultDoors, LabAsking):
     def _do(self, action: Action | Word) -> Step:
         if self._undone:
             self._undone = self._undone[1:] if self._undone[0] == action else []
-        before = len(self._world.trace)
+        position, before = self.position, len(self.trace)
+        try:
+            self._perform(action)
+            self._done.append(action)
+            self._keyframes.take(self.position, self._world)
+        except AssertionError:
+            self._find_breach([*self._done[:position], action])
+            raise
+        return Step(self.position, action, self.trace, before, len(self.trace))
+
+    def _perform(self, action: Action | Word) -> None:
         if isinstance(action, Action):
             self._world.perform(action)
         elif self._world.driver_is_dead:
             raise LabError(DRIVER_IS_DEAD)
         else:
             self._world.ask(action)
-        self._done.append(action)
-        self._keyframes.take(self.position, self._world)
-        return Step(self.position, action, self.trace, before, len(self.trace))
+
+    def _find_breach(self, path: list[Action | Word]) -> None:
+        """An invariant was found broken: go from the last copy on, which was sound, and check after each event."""
+        at, self._world = self._keyframes.last_before(len(path) - 1, self.trace)
+        self._world.check_every = 1
+        self._done = path[:at]
+        for action in path[at:]:
+            self._perform(action)
+            self._done.append(action)
 
     def validate(self) -> None:
         """Check the invariants of every machine and every wire; AssertionError with names when one is broken."""
-        self._world.validate()
+        try:
+            self._world.validate()
+        except AssertionError:
+            self._find_breach(self._done)
+            raise
 
     # --- pictures -------------------------------------------------------------------------------------------------
 

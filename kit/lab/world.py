@@ -97,7 +97,9 @@ class World(Breakable):
         self._handed: deque[tuple[Machine, Word, str]] = deque()
         """What is handed to a machine at once, as soon as the commands before it are carried out."""
         self._handling = False
-        self._validate_every = 1
+        self.check_every = 1
+        """Each machine is checked after every so many of its events, a task at its end too."""
+        self._inputs_checked = 1
 
     # --- what may happen ------------------------------------------------------------------------------------------
 
@@ -204,9 +206,9 @@ class World(Breakable):
             self.agenda.set_turn(machine.name, machine.available)
             if machine.failure is not None:
                 self._keep_failure(machine.identity, machine.failure)
-            if machine.events_handled % self._validate_every == 0:
+            if machine.events_handled % (self.check_every * self._inputs_checked) == 0 or machine.state.is_terminal:
                 machine.validate()
-        else:
+        elif machine.events_handled % self.check_every == 0:
             machine.validate()
         self.trace.record(machine, event, commands)
         for number, command in enumerate(commands, 1):
@@ -257,7 +259,7 @@ class World(Breakable):
         self.graph = ExecutionGraph(self.job, command.parallelism, command.max_parallelism)
         self.tasks = {task.task: StreamTask(self.graph, task.task, command.epoch) for task in self.graph.tasks}
         self.agenda.begin_epoch(self.graph)
-        self._validate_every = 1 + self.graph.channel_count // len(self.tasks) // CHANNELS_CHECKED
+        self._inputs_checked = 1 + self.graph.channel_count // len(self.tasks) // CHANNELS_CHECKED
         self.graphs.append(self.graph)
         self.trace.stages.append(epoch_shape(self.graph, command.epoch))
         if self.job.settings.checkpoint.unaligned:

@@ -319,7 +319,7 @@ def _said_once(value: Any) -> Any:
     known = _SAID.get(id(value))
     if known is None:
         if len(_SAID) >= MOST_SAID:
-            _SAID.clear()
+            del _SAID[next(iter(_SAID))]
         known = _SAID[id(value)] = value, loggable(value)
     return known[1]
 
@@ -367,7 +367,7 @@ _CHECKPOINTS: dict[type[Any], tuple[bool, bool]] = {}
 _FROZEN: dict[type[Any], bool] = {}
 _SAID: dict[int, tuple[Any, Any]] = {}
 """Values by their address, which they keep as long as they are here, and what is said of them."""
-MOST_SAID = 256
+MOST_SAID = 512
 
 
 def _in_short(data: Mapping[str, Any]) -> str:

@@ -14,6 +14,7 @@ from kit.lab import keyframes
 from kit.lab.actions import FireTimer, LetTimePass, TakeTurn
 from kit.lab.faults import KillWorker
 from kit.lab.lab import Lab, LabError
+from kit.task.stream_task import StreamTask
 from tests.lab.jobs import Shape, environment, settle, wrong
 
 SHAPE = Shape("totals", rows=12, splits=2, batch_rows=3, parallelism=2)
@@ -104,6 +105,21 @@ def test_going_back_and_on_again_is_as_if_nothing_had_been(seed: int, steps: int
     straight.step()
     strayed.step()
     assert looks(strayed) == looks(straight)
+
+
+@pytest.mark.parametrize("breaks_at", [1, 7, 18])
+def test_the_lab_stands_where_an_invariant_broke(monkeypatch: pytest.MonkeyPatch, breaks_at: int) -> None:
+    """It is not checked after each event, but found as if it were."""
+
+    def broken(task: StreamTask) -> None:
+        assert (task.name, task.events_handled < breaks_at) != ("totals/0", False), "totals/0 is broken"
+
+    monkeypatch.setattr(StreamTask, "validate", broken)
+    lab = a_lab()
+    with pytest.raises(AssertionError, match="totals/0 is broken"):
+        lab.run()
+    assert len(lab.trace.story(machine="totals/0", kind="ProcessInput")) < breaks_at
+    assert lab._world.tasks["totals/0"].events_handled == breaks_at
 
 
 @pytest.mark.parametrize("every", [1, 7])
