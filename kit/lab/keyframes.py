@@ -29,9 +29,10 @@ class Keyframes:
         """Position, length of the trace, world."""
 
     def take(self, position: int, world: World) -> None:
-        """The run has come to this position: copy it, if it is time."""
+        """The run has come to this position: check and copy it, if it is time. AssertionError when it is not sound."""
         if self._frames and position < self._frames[-1][0] + max(KEYFRAME_EVERY, STEPS_PER_PART * world.size):
             return
+        world.validate()
         self._frames.append((position, len(world.trace), _without_trace(world)))
         if len(self._frames) > MOST_KEYFRAMES:
             del self._frames[self._most_dispensable()]
