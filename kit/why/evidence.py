@@ -204,9 +204,10 @@ class Evidence:
         source, target = self.ends[number]
         return f"{source} -> {target} (channel {number})"
 
-    def tasks_of_slot(self, slot: int) -> list[str]:
-        """The subtasks with this number: a worker has one of each vertex."""
-        return [task for task in self.moment.tasks if task.rpartition("/")[2] == str(slot)]
+    def beside_in_slot(self, task: str) -> list[str]:
+        """The other tasks of a task's worker, which has one subtask of each vertex."""
+        subtask = task.rpartition("/")[2]
+        return [other for other in self.moment.tasks if other != task and other.rpartition("/")[2] == subtask]
 
     def caption(self, record: TraceRecord) -> str:
         """What a record says happened, with channels by their ends."""
