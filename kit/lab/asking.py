@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kit.lab.state_history import why_value
-from kit.why import Asking, Why, why
+from kit.why import Asking, Why
 
 NO_KEY = object()
 
@@ -34,5 +34,12 @@ class LabAsking(Asking):
         Raises WhyError for what the run does not have.
         """
         if key is not NO_KEY:
-            return why_value(self, key, state, task if about is None else str(about))
-        return why(self, about, task=task, channel=channel, checkpoint=checkpoint, request=request, epoch=epoch)
+            return why_value(self, self._known(), key, state, task if about is None else str(about))
+        named: dict[str, Any] = {
+            "task": task,
+            "channel": channel,
+            "checkpoint": checkpoint,
+            "request": request,
+            "epoch": epoch,
+        }
+        return super().why(about, **named)
