@@ -28,6 +28,7 @@ class Group(Enum):
     DRIVER = "the driver"
     FILES = "files"
     CLOCKS = "clocks"
+    RECORDING = "a recording that is followed"
 
     def __repr__(self) -> str:
         return self.name

@@ -171,6 +171,10 @@ class Agenda:
         self._due.discard(number)
         return taken
 
+    def is_set(self, machine: str, timer: str) -> bool:
+        """Whether this timer is set, due or not."""
+        return (machine, timer) in self._timers
+
     def due_ms(self, machine: str, timer: str) -> int | None:
         """When a timer is due; None when it is not set."""
         known = self._timers.get((machine, timer))
@@ -204,23 +208,23 @@ class Agenda:
         _, queue = self._mail.get((sender, receiver), (0, None))
         return queue[0].word if queue else None
 
-    def take_message(self, sender: str, receiver: str) -> Envelope:
-        """The first message on this route arrives. Raises KeyError or IndexError when there is none."""
+    def place_of(self, sender: str, receiver: str, cause: str) -> int | None:
+        """Which message on this route, counted from 0, has this id; None when none has."""
+        _, queue = self._mail.get((sender, receiver), (0, ()))
+        return next((place for place, message in enumerate(queue) if message.cause == cause), None)
+
+    def take_message(self, sender: str, receiver: str, place: int = 0) -> Envelope:
+        """The first message on this route, or the one at `place`, arrives, or is lost. Raises KeyError or IndexError
+        when there is none.
+        """
         number, queue = self._mail[sender, receiver]
-        message = queue.popleft()
+        message = queue[place]
+        del queue[place]
         if not queue:
             self._letters.discard(number)
-        elif self._delayed:
+        if self._delayed or place:
             self._look_at_mail()
         return message
-
-    def drop_message(self, sender: str, receiver: str, place: int) -> Envelope:
-        """The `place`-th message on this route is lost. Raises KeyError or IndexError when there is none."""
-        queue = self._mail[sender, receiver][1]
-        dropped = queue[place]
-        del queue[place]
-        self._look_at_mail()
-        return dropped
 
     def duplicate_message(self, sender: str, receiver: str, place: int) -> Envelope:
         """The `place`-th message on this route is followed by a copy of itself. Raises KeyError or IndexError."""

@@ -100,7 +100,7 @@ class Breakable:
 
     def _drop_message(self, fault: DropMessage) -> None:
         """Of an operator event that does not arrive the host hears, as a cluster's does; of others it does not."""
-        lost, cause = self.agenda.drop_message(fault.sender, fault.receiver, fault.place)
+        lost, cause = self.agenda.take_message(fault.sender, fault.receiver, fault.place)
         if isinstance(lost, OperatorEventToTask):
             told = OperatorEventLost(
                 task=lost.task, attempt=lost.attempt, operator_id=lost.operator_id, error="it was lost in the lab"
@@ -149,6 +149,11 @@ class Breakable:
         self._end_worker(fault.worker, "its heartbeat was missed")
 
     def _end_worker(self, worker: int, error: str) -> None:
+        self.forget_worker(worker)
+        self.deliver(self.master, SlotLost(epoch=self.master.epoch, slot=worker, error=error))
+
+    def forget_worker(self, worker: int) -> None:
+        """A worker is gone, with all that was under way to and from it."""
         ended = self.machines_of(worker)
         for name in ended:
             self.tasks.pop(name, None)
@@ -156,7 +161,6 @@ class Breakable:
         self.forget_faults_of(ended)
         self.frozen.discard(worker)
         self.agenda.forget(ended)
-        self.deliver(self.master, SlotLost(epoch=self.master.epoch, slot=worker, error=error))
 
     def machines_of(self, worker: int) -> list[str]:
         """The tasks of a worker, and its slot."""

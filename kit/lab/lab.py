@@ -24,7 +24,7 @@ from typing import Any, Literal, overload
 import pandas as pd
 
 from kit.api.environment import StreamEnvironment
-from kit.coordinator.master_hooks import MasterHook, MasterHooks
+from kit.coordinator.master_hooks import MasterHook
 from kit.draw.job_state import Moment
 from kit.draw.latest import Latest
 from kit.draw.redistribution import restores_table
@@ -33,7 +33,6 @@ from kit.draw.stage import Stage
 from kit.draw.statistics import CheckpointStatistics
 from kit.graph.job_graph import JobGraph
 from kit.host.memory import MemoryFiles
-from kit.host.output import MemoryOutput, begin_new_output, check_new_output
 from kit.job.job_master import JobMaster
 from kit.job.status import JobStatus
 from kit.lab.actions import Action, Fault, LetTimePass
@@ -44,7 +43,9 @@ from kit.lab.edge import LabEdge
 from kit.lab.errors import LabError, LabJobFailedError, LabWarning, enumerated, nearest, said
 from kit.lab.failures import for_the_lab, is_left_to_count, job_failed, job_repeats, repeated
 from kit.lab.fault_doors import FaultDoors
+from kit.lab.following import Agreement, FollowingWorld, follow, world_of_recording
 from kit.lab.keyframes import Keyframes
+from kit.lab.opening import checked_seed, claim_mode_of, job_graph, open_edge
 from kit.lab.possible_faults import DRIVER_IS_DEAD, stands_still
 from kit.lab.progress import Progress
 from kit.lab.record_kinds import record_kinds
@@ -102,36 +103,58 @@ class Lab(FaultDoors, LabAsking):
         hooks: Sequence[MasterHook] = (),
         order: str = "random",
     ) -> None:
-        self.job = _job_graph(job)
-        self.seed = _checked_seed(seed)
+        start = StartJob(
+            restore_path=None if restore_path is None else os.fspath(restore_path),
+            allow_non_restored_state=allow_non_restored_state,
+            claim_mode=claim_mode_of(claim_mode),
+            recover=recover,
+        )
+        graph = for_the_lab(job_graph(job))
+        self._open(World(graph, open_edge(graph, start, hooks, _edge_of(after))), seed, order)
+        self._do(start)
+
+    def _open(self, world: World, seed: int, order: str) -> None:
         if order not in ("random", "first"):
             raise LabError(f"order is {order!r}, but must be 'random' or 'first'")
+        self.job = world.job
+        self.seed = checked_seed(seed)
         self._order = order
-        if after is not None and not isinstance(after, Lab):
-            raise LabError(f"after is a {type(after).__name__}, but must be the lab that ran before this one")
-        files = MemoryFiles() if after is None else after._world.edge.files.copy()
-        output = MemoryOutput() if after is None else after._world.edge.output.copy()
-        if restore_path is None and not recover:
-            durable = self.job.settings.checkpoint.is_durable
-            (check_new_output if durable else begin_new_output)(self.job, output)
-        edge = LabEdge(self.job, MasterHooks(hooks), files, output)
-        if restore_path is not None:
-            edge.check_restore_path(restore_path)
-        edge.for_tasks.forget_local_state()  # the workers of a new driver are new ones
-        self._world: World = World(self.job, edge)
-        self._world.check_every = CHECK_EVERY
+        self._world = world
+        world.check_every = CHECK_EVERY
         self._done: list[Action | Word] = []
         self._undone: list[Action | Word] = []
         self._keyframes = Keyframes()
         self._latest = Latest()
-        self._do(
-            StartJob(
-                restore_path=None if restore_path is None else os.fspath(restore_path),
-                allow_non_restored_state=allow_non_restored_state,
-                claim_mode=_claim_mode(claim_mode),
-                recover=recover,
-            )
-        )
+
+    @classmethod
+    def follow(
+        cls,
+        job: StreamEnvironment | JobGraph,
+        recording: Trace | str | os.PathLike[str],
+        *,
+        after: Lab | None = None,
+        hooks: Sequence[MasterHook] = (),
+    ) -> Lab:
+        """A lab that has done a recorded run again, of a lab or of Spark: `recording` is its trace, or the path to
+        which `Trace.save_play` wrote that. `job` is the same job and reads the same input; `after` and `hooks` are as
+        for a `Lab`, `after` the lab that did the run again on whose snapshot this one went on.
+
+        The lab stands at the end. `back` and `goto` lead to any moment of the run, which then has all that happened to
+        single buffers too; whatever is done there is done otherwise than recorded, and the run goes on from it.
+
+        Raises LabError at the first record that differs, or when what was recorded cannot happen; ValueError for a
+        trace that is no recording.
+        """
+        trace = recording if isinstance(recording, Trace) else Trace.load(recording)
+        world = world_of_recording(job_graph(job), trace, hooks, _edge_of(after))
+        lab = cls.__new__(cls)
+        lab._open(world, 0, "random")
+        try:
+            for event in follow(world):
+                lab._do(event)
+        except AssertionError as error:
+            raise LabError(f"the lab cannot do what was recorded, {lab._done[-1]}: {error}") from error
+        return lab
 
     # --- looking --------------------------------------------------------------------------------------------------
 
@@ -179,6 +202,11 @@ class Lab(FaultDoors, LabAsking):
     def error(self) -> str:
         """Why the job has failed, or is being restarted; "" while all is well."""
         return self.master.error
+
+    @property
+    def agreement(self) -> Agreement | None:
+        """How far this lab has done what was recorded; None where it follows no recording."""
+        return self._world.agreement if isinstance(self._world, FollowingWorld) else None
 
     def enabled(self) -> Choices:
         """What may happen next, by group. Empty when the job has ended and nothing is under way."""
@@ -454,7 +482,7 @@ class Lab(FaultDoors, LabAsking):
     def fork(self, seed: int | None = None) -> Lab:
         """A second lab with the same past, whose future is its own; with another `seed` it chooses otherwise there."""
         other = copy.copy(self)
-        other.seed = self.seed if seed is None else _checked_seed(seed)
+        other.seed = self.seed if seed is None else checked_seed(seed)
         other._world = copy.deepcopy(self._world)
         other._done, other._undone = list(self._done), list(self._undone)
         other._keyframes = self._keyframes.copy()
@@ -488,7 +516,7 @@ class Lab(FaultDoors, LabAsking):
         elif self._world.driver_is_dead:
             raise LabError(DRIVER_IS_DEAD)
         else:
-            self._world.deliver(self._world.master, action)
+            self._world.ask(action)
 
     def _find_breach(self, path: list[Action | Word]) -> None:
         """An invariant was found broken: go from the last copy on, which was sound, and check after each event."""
@@ -549,27 +577,7 @@ def plays_with(open_play: Callable[[str | os.PathLike[str]], Any]) -> None:
     _open_play[:] = [open_play]
 
 
-def _job_graph(job: object) -> JobGraph:
-    """The job to run, with the lab's own defaults. Raises LabError for what is none, GraphError for one that is not
-    complete.
-    """
-    if isinstance(job, StreamEnvironment):
-        job = job.job_graph()
-    if not isinstance(job, JobGraph):
-        hint = ": give the environment that it was made from" if hasattr(job, "environment") else ""
-        raise LabError(f"a lab runs a StreamEnvironment or a JobGraph, not a {type(job).__name__}{hint}")
-    return for_the_lab(job)
-
-
-def _checked_seed(seed: object) -> int:
-    if not isinstance(seed, int) or isinstance(seed, bool):
-        raise LabError(f"seed is {seed!r}, but must be an integer: the same one gives the same run")
-    return seed
-
-
-def _claim_mode(mode: RecoveryClaimMode | str) -> RecoveryClaimMode:
-    try:
-        return RecoveryClaimMode(mode)
-    except ValueError:
-        known = ", ".join(repr(each.value) for each in RecoveryClaimMode)
-        raise LabError(f"claim_mode is {mode!r}, but must be one of {known}") from None
+def _edge_of(after: Lab | None) -> LabEdge | None:
+    if after is not None and not isinstance(after, Lab):
+        raise LabError(f"after is a {type(after).__name__}, but must be the lab that ran before this one")
+    return None if after is None else after._world.edge

@@ -171,6 +171,10 @@ class World(Breakable):
     def _let_time_pass(self, action: LetTimePass) -> None:
         self.at_ms = max(self.at_ms, action.until_ms)
 
+    def ask(self, request: Word) -> None:
+        """The user asks the JobMaster for something."""
+        self.deliver(self.master, request)
+
     _PERFORM: ClassVar[dict[type[Action], Callable[[World, Any], None]]] = {
         DeliverMessage: _deliver_message,
         ReceiveElement: _receive_element,
@@ -208,7 +212,7 @@ class World(Breakable):
             machine.validate()
         self.trace.record(machine, event, commands)
         for number, command in enumerate(commands, 1):
-            carry_out = _CARRY_OUT.get(type(command))
+            carry_out = self.CARRY_OUT.get(type(command))
             if carry_out is None:
                 raise refused(machine, command)
             carry_out(self, machine, command, f"{machine.event_id}.{number}")
@@ -263,11 +267,14 @@ class World(Breakable):
             self.slots = {slot_name(slot): SlotChannelState.of(self.graph, slot, command.epoch) for slot in slots}
 
     def _stop_epoch(self, command: StopEpoch, cause: str) -> None:
+        self._forget_epoch()
+        self.deliver(self.master, EpochEnded(epoch=command.epoch), cause)
+
+    def _forget_epoch(self) -> None:
         self.agenda.end_epoch([*self.tasks, *self.slots])
         self.forget_faults_of([*self.tasks, *self.slots])
         self.frozen.clear()
         self.tasks, self.slots = {}, {}
-        self.deliver(self.master, EpochEnded(epoch=command.epoch), cause)
 
     def _answer_user(self, machine: Machine, command: CompleteRequest, cause: str) -> None:
         self.answers[command.request_id] = command
@@ -310,13 +317,15 @@ class World(Breakable):
         Duty.SHOW_STATUS: _show_status,
     }
     """How this host sees to each duty; both hosts have such a table."""
+    CARRY_OUT: ClassVar[dict[type[Word], Callable[[Any, Machine, Any, str], None]]]
+    """The same by command."""
 
     # --- copying --------------------------------------------------------------------------------------------------
 
     def __deepcopy__(self, memo: dict[int, Any]) -> World:
         """Another world in the same state. What never changes, above all the job and its graphs, both have."""
         memo |= {id(shared): shared for shared in self._shared()}
-        other = World.__new__(World)
+        other = object.__new__(type(self))
         memo[id(self)] = other
         other.__dict__ = copy_of(self.__dict__, memo)
         return other
@@ -364,6 +373,6 @@ class World(Breakable):
         return f"World({self.at_ms} ms, {self.master.status.name}, {len(self.tasks)} tasks)"
 
 
-_CARRY_OUT = by_command(World.DUTIES, COMMANDS)
+World.CARRY_OUT = by_command(World.DUTIES, COMMANDS)
 
 __all__ = ["ACTION_MS", "JOB", "TraceRecord", "World"]
