@@ -16,6 +16,7 @@ from kit.lab import keyframes
 from kit.lab.actions import FireTimer, LetTimePass, TakeTurn
 from kit.lab.faults import KillWorker
 from kit.lab.lab import Lab, LabError
+from kit.lab.schedulers import Fair, First, Random
 from kit.task.stream_task import StreamTask
 from tests.lab.jobs import Shape, environment, settle, wrong
 
@@ -225,8 +226,8 @@ def test_what_cannot_happen_is_said_with_what_can() -> None:
         lab.back(1)
     with pytest.raises(LabError, match="run_until needs a condition"):
         lab.run_until()
-    with pytest.raises(LabError, match="order is 'last'"):
-        a_lab(order="last")
+    with pytest.raises(LabError, match="scheduler is 'last'"):
+        a_lab(scheduler="last")
 
 
 def test_run_until_stops_at_the_first_step_that_fits() -> None:
@@ -256,9 +257,9 @@ def test_time_waits_only_when_nothing_else_can_happen_unless_it_is_told_to() -> 
     assert any(isinstance(action, FireTimer) for action in lab.enabled())
 
 
-@pytest.mark.parametrize("order", ["first", "random"])
-def test_causes_lead_across_machines_back_to_the_beginning(order: str) -> None:
-    lab = a_lab(order=order)
+@pytest.mark.parametrize("scheduler", [First(), Random(), Fair()], ids=repr)
+def test_causes_lead_across_machines_back_to_the_beginning(scheduler: Any) -> None:
+    lab = a_lab(scheduler=scheduler)
     lab.run_until(checkpoint=1)
     done = lab.trace.story(kind="CheckpointCompleted")[0]
     chain = [record.kind for record in lab.trace.causes(done)]
