@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 from kit.lab.play import DIRECTORY, SUFFIX, Play, read_play
+from kit.lab.play_text import PlayError
 
 
 def main() -> int:
@@ -28,7 +29,11 @@ def main() -> int:
 def _play(file: Path, *, rewrite: bool) -> bool:
     """Whether it came out otherwise than it says."""
     text = read_play(file)
-    play = Play(text, str(file)).run()
+    try:
+        play = Play(text, str(file)).run()
+    except PlayError as error:
+        print(error)
+        return True
     written = str(play.as_played)
     changed = written != file.read_text(encoding="utf-8")
     steps = sum(lab.position for lab in play.labs)

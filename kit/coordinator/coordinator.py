@@ -219,7 +219,14 @@ class CheckpointCoordinator:
             self._start_requests()
         if request in self.decider.queue:
             position = self.decider.queue.index(request)
-            self.ledger.note("RequestQueued", request=request.label, position=position, pending=len(self.pending))
+            self.ledger.note(
+                "RequestQueued",
+                request=request.label,
+                position=position,
+                pending=len(self.pending),
+                at_most=self.config.max_concurrent,
+                cleaning=self.ledger.cleaning,
+            )
 
     def _start_requests(self) -> None:
         """Start the next request, if one may start now; the one after it as well if it fails at once.

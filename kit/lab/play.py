@@ -21,15 +21,17 @@ from pathlib import Path
 
 import pandas as pd
 
-from kit.draw.run import run_of
+from kit.draw.page import page_html
+from kit.draw.run import Run, run_of
 from kit.lab.errors import LabError, enumerated, nearest
 from kit.lab.lab import Lab
 from kit.lab.play_commands import Scene, carry_out
-from kit.lab.play_outcome import NOTHING, outcome
+from kit.lab.play_outcome import NOTHING, ROWS_ONLY, outcome
 from kit.lab.play_text import Block, PlayError, PlayText, parse
 from kit.protocol.trace import Trace
 
 SUFFIX = ".play"
+PAGE_HEIGHT = 900
 DIRECTORY = Path(__file__).parent / "plays"
 """The plays that come with the kit."""
 
@@ -71,8 +73,10 @@ class Play:
         self.text = text
         self._where = where or f"{text.name}{SUFFIX}"
         self.played: list[Played] = []
+        self._notes: list[list[tuple[int, str]]] = [[]]
+        """For each lab what the reader is told, and before which record."""
         try:
-            self._scene = Scene(text.job, text.head.get("lab", ""))
+            self._scene = Scene(text.job)
         except Exception as error:
             raise PlayError(f"{self._where}:1: the job {text.job!r}: {error}") from error
         self._shown = 0
@@ -93,6 +97,16 @@ class Play:
         return self.lab.trace
 
     @property
+    def notes(self) -> tuple[tuple[int, str], ...]:
+        """What the reader of that lab's run is told, each with the number of records before it."""
+        return tuple(self._notes[-1])
+
+    @property
+    def runs(self) -> list[Run]:
+        """The runs of all labs, with what the reader is told."""
+        return [Run(lab.trace, run_of(lab).stages, tuple(notes)) for lab, notes in zip(self.labs, self._notes)]
+
+    @property
     def done(self) -> bool:
         """Whether all blocks have been played."""
         return len(self.played) == len(self.text.blocks)
@@ -106,6 +120,8 @@ class Play:
         block = self.text.blocks[len(self.played)]
         lab, told = self.lab, []
         begin = self._shown
+        if block.prose:
+            self._notes[-1].append((begin, block.prose))
         for command in block.commands:
             try:
                 level = carry_out(self._scene, command.text)
@@ -113,6 +129,7 @@ class Play:
                 raise PlayError(f"{self._where}:{command.line}: {error}") from error
             told += self._told(level, lab)
             lab = self.lab
+        told = [line for line in told if line != ROWS_ONLY] or told[:1]
         played = Played(block, tuple(told) or (NOTHING,), begin, self._shown)
         self.played.append(played)
         return played
@@ -121,6 +138,7 @@ class Play:
         """What came of the last command: of the records, and of what was asked to be shown."""
         if self.lab is not before:
             self._shown = 0
+            self._notes.append([(0, text) for _, text in self._notes[-1][-1:]])
         records = self.trace.since(self._shown)
         self._shown = len(self.trace)
         said, self._scene.said = self._scene.said, []
@@ -146,12 +164,15 @@ class Play:
     def __repr__(self) -> str:
         return f"Play({self.text.name}: {self.text.title}; {len(self.played)} of {len(self.text.blocks)} blocks played)"
 
-    def _repr_html_(self) -> str:
-        head = f"<h4>{escape(self.text.title)}</h4><p><i>{escape(self.text.question)}</i></p>"
-        return head + "".join(played._repr_html_() for played in self.played)
+    def pages(self) -> list[str]:
+        """The whole play to step through, one page of HTML for each of its runs, whatever has been played so far."""
+        whole = self if self.done else Play(self.text, self._where).run()
+        return [page_html(run, self.text.title, intro=self.text.question) for run in whole.runs]
 
-    def _repr_svg_(self) -> str:
-        return self.lab.svg()
+    def _repr_html_(self) -> str:
+        """In a notebook a play opens in the player that an exported page has."""
+        style = f"width: 100%; height: {PAGE_HEIGHT}px; border: 0"
+        return "".join(f'<iframe style="{style}" srcdoc="{escape(page)}"></iframe>' for page in self.pages())
 
 
 # ---- the plays there are --------------------------------------------------------------------------------------------

@@ -4,8 +4,8 @@
     job        > letters/0, letters/1: TriggerTaskCheckpoint chk-1
     letters/0  < TriggerTaskCheckpoint chk-1
 
-`<` is what a machine took, `>` what it gave, to whom if to somebody, and `*` what it noted. Neither times nor buffers
-are told, so that a line changes when the protocol does something else, and not otherwise.
+`<` is what a machine took, `>` what it gave, to whom if to somebody, `*` what it noted, `!` what was made to fail.
+Neither times nor buffers are told, so that a line changes when the protocol does something else, and not otherwise.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from kit.draw.kinds import BULK, KINDS, level_of
+from kit.draw.kinds import BULK, DETAIL, KINDS, PLUMBING, level_of
 from kit.draw.stage import Stage
 from kit.protocol.notes import NoteKind
 from kit.protocol.reasons import CheckpointFailureReason
@@ -24,14 +24,17 @@ Ends = Mapping[int, tuple[str, str]]
 """Sender and receiver of each channel."""
 
 NOTHING = "nothing comes of it"
+ROWS_ONLY = "rows move on, and nothing else"
 NAME_WIDTH = 10
-LONGEST = 110
+LONGEST = 140
 FACTS = (
     "request", "state", "status", "reason", "result", "detail", "error", "hook", "task", "tasks", "awaited", "epoch",
     "slot", "next_id", "last_subsumed_id", "latest_completed_id", "drain",
 )  # fmt: skip
 """What is told of a record's data, in this order; all else is left out."""
-_PATH = re.compile(r"(?<=/)[0-9a-f]{32}(?=/|$|\b)")
+_JOB = re.compile(r"/[0-9a-f]{32}(?=/)")
+_OPERATOR = re.compile(r"\b([0-9a-f]{6})[0-9a-f]{26}(?=-\d)")
+_SAVEPOINT = re.compile(r"/savepoints/savepoint-[0-9a-f]{6}-[0-9a-f]{12}")
 _REQUEST = re.compile(r" \(request -?\d+\)")
 _NOTES = frozenset(NoteKind.__args__)  # type: ignore[attr-defined]
 
@@ -40,15 +43,21 @@ def outcome(records: Sequence[TraceRecord], stages: Iterable[Stage], level: int)
     """The records of this level and above, a line each; where there are none those of the next level that has any."""
     ends = {stage.epoch: stage.ends() for stage in stages}
     wanted = _of_level(records, level)
-    return _folded(_Line.of(record, ends) for record in wanted)
+    return _folded(_Line.of(record, ends) for record in wanted) if wanted or not records else [ROWS_ONLY]
 
 
 def _of_level(records: Sequence[TraceRecord], level: int) -> list[TraceRecord]:
-    for least in range(level, BULK - 1, -1):
-        found = [record for record in records if level_of(record) >= least]
+    """Of one action everything is told if there is nothing else; of a run no rows."""
+    for least in range(level, (BULK if level <= PLUMBING else DETAIL) - 1, -1):
+        found = [record for record in records if _level(record) >= least]
         if found:
             return found
     return []
+
+
+def _level(record: TraceRecord) -> int:
+    """As pictures have it, but what operators and their coordinators say to each other is no bulk in a play."""
+    return max(level_of(record), PLUMBING if record.kind.startswith("OperatorEvent") else BULK)
 
 
 class _Line:
@@ -69,11 +78,14 @@ class _Line:
             str(element["type"]) if isinstance(element, Mapping) and record.checkpoint_id is not None else record.kind
         )
         facts = _facts(record, ends.get(epoch, {}))
+        if record.role == "fault":
+            return cls(record.machine, "!", "", without_ids(str(data["text"])))
         if record.kind in _NOTES:
             source_of = f" from {source}" if source else ""
             return cls(record.machine, "*", "", _what(kind, record, source_of, facts))
         if record.role == "event":
-            sender = source or (str(data["task"]) if _is_from_task(record) else "")
+            end = target if source == record.machine else source
+            sender = end or (str(data["task"]) if _is_from_task(record) else "")
             return cls(record.machine, "<", "", _what(kind, record, f" from {sender}" if sender else "", facts))
         to = target if data.get("element") else str(data["task"]) if _is_to_task(record) else ""
         ahead = ", ahead of what is queued" if data.get("priority") else ""
@@ -92,6 +104,8 @@ def _folded(lines: Iterable[_Line]) -> list[str]:
         last = folded[-1] if folded else None
         if last and last.to and line.to and (last.who, last.sign, last.what) == (line.who, line.sign, line.what):
             last.to += f", {line.to}"
+        elif last and last.sign == line.sign == "<" and last.what == line.what and last.who != line.who:
+            last.who += f", {line.who}"
         else:
             folded.append(line)
     return [str(line) for line in folded]
@@ -163,12 +177,12 @@ _TOLD: dict[str, Callable[[Any, Ends], str]] = {
 }
 
 
-def in_one_line(text: str) -> str:
+def in_one_line(text: str, longest: int = LONGEST) -> str:
     """The first line of a text, cut where it is long."""
     line = without_ids(text.splitlines()[0]) if text else ""
-    return line if len(line) <= LONGEST else f"{line[: LONGEST - 1]}…"
+    return line if len(line) <= longest else f"{line[: longest - 1]}…"
 
 
 def without_ids(text: str) -> str:
     """A path without the directory that is named after the job's id, a request without its number."""
-    return _REQUEST.sub("", _PATH.sub("…", text).replace("/…", ""))
+    return _SAVEPOINT.sub("savepoint", _REQUEST.sub("", _OPERATOR.sub(r"\1", _JOB.sub("", text))))

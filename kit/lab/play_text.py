@@ -23,7 +23,7 @@ from dataclasses import dataclass, replace
 
 from kit.lab.errors import LabError, enumerated, nearest
 
-HEAD = ("title", "question", "flink", "job", "lab")
+HEAD = ("title", "question", "flink", "job")
 NEEDED = ("title", "question", "job")
 RULE = "----"
 

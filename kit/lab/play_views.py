@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import groupby
@@ -12,40 +13,60 @@ import pandas as pd
 
 from kit.draw.job_state import PENDING, Item, Moment
 from kit.host.job_failed import JobFailedError
+from kit.lab.edge import LOCAL_STATE
 from kit.lab.errors import LabError
 from kit.lab.lab import Lab
 from kit.lab.play_outcome import in_one_line
-from kit.metadata import read_metadata
+from kit.metadata import CheckpointMetadata, read_metadata
 from kit.protocol.words import Word
 from kit.state.operator_handles import OperatorStateMode
 from kit.state.operator_state import OperatorSubtaskState
 
+LONGEST_ERROR = 400
+_STATE_FILE = re.compile(r"(copy of )?(keyed|operator) state of (\S+)/(\d+) in (\S+)")
 SNAPSHOTS = ("/checkpoints", "/savepoints")
 
 
 def snapshot_path(lab: Lab, name: str) -> str:
-    """The directory of a checkpoint (`chk-3`), of the newest savepoint (`savepoint`) or of the one with number 3
-    (`savepoint-3`), on the lab's disk. Raises LabError when there is none.
+    """The directory of checkpoint 3 (`chk-3`), or of the savepoint with this number (`savepoint-3`), on the lab's disk.
+    Raises LabError when there is none.
     """
-    there = _snapshots(lab)
-    prefix = "savepoint-" if name == "savepoint" else name
-    found = [path for path in there if path.rpartition("/")[2] == name or _named(path).startswith(prefix)]
-    if not found:
-        known = ", ".join(map(_named, there)) or "no snapshot"
-        raise LabError(f"there is no {name} on the disk: it holds {known}")
-    return found[-1]
+    there = {_named(path, lab): path for path in _snapshots(lab)}
+    if name not in there:
+        raise LabError(f"there is no {name} on the disk: it holds {', '.join(there) or 'no snapshot'}")
+    return there[name]
 
 
-def _snapshots(lab: Lab) -> list[str]:
-    """The directories with a `_metadata`, in the order of their checkpoints."""
+def file_path(lab: Lab, words: str) -> str:
+    """The file meant by `keyed state of sums/0 in chk-1`, `copy of operator state of out/1 in chk-1` (on the task's own
+    machine); other words as they are. Raises LabError for a file that there is not.
+    """
+    found = _STATE_FILE.fullmatch(words)
+    if found is None:
+        return words
+    copy, kind, operator, subtask, name = found.groups()
+    ids = {each.name: each.operator_id for vertex in lab.job.vertices for each in vertex.operators}
+    start = f"/{ids.get(operator)}-{subtask}-"
+    root = LOCAL_STATE if copy else snapshot_path(lab, name)
+    held = [path for path in lab.files.paths(root) if start in path and kind in path and f"/{name}/" in f"{path}/"]
+    if not held:
+        raise LabError(f"there is no {words}; operators are {', '.join(ids)}")
+    return held[0]
+
+
+def _snapshots(lab: Lab) -> dict[str, CheckpointMetadata]:
+    """The directories with a `_metadata`, in the order of their checkpoints, and what that says."""
     contents = lab.files.contents
     found = [path.removesuffix("/_metadata") for path in contents if path.endswith("/_metadata")]
-    return sorted(found, key=lambda path: read_metadata(contents[f"{path}/_metadata"], path)[0].checkpoint_id)
+    read = {path: read_metadata(contents[f"{path}/_metadata"], path)[0] for path in found}
+    return dict(sorted(read.items(), key=lambda each: each[1].checkpoint_id))
 
 
-def _named(path: str) -> str:
+def _named(path: str, lab: Lab) -> str:
+    """The last name of a path; of a savepoint, whose name says nothing, with its number."""
     name = path.rpartition("/")[2]
-    return name.rpartition("-")[0] if name.startswith("savepoint-") and name.count("-") > 1 else name
+    metadata = _snapshots(lab).get(path) if name.startswith("savepoint-") else None
+    return name if metadata is None else f"savepoint-{metadata.checkpoint_id}"
 
 
 # ---- what there is to show ------------------------------------------------------------------------------------------
@@ -53,8 +74,8 @@ def _named(path: str) -> str:
 
 def status(lab: Lab) -> Iterator[str]:
     """How the job is, and why."""
-    error = f": {in_one_line(lab.error)}" if lab.error else ""
-    yield f"{lab.status}, epoch {lab.master.epoch}{error}"
+    error = " ".join(lab.error.splitlines())
+    yield f"{lab.status}, epoch {lab.master.epoch}" + (f": {in_one_line(error, LONGEST_ERROR)}" if error else "")
 
 
 def checkpoints(lab: Lab) -> Iterator[str]:
@@ -65,6 +86,14 @@ def checkpoints(lab: Lab) -> Iterator[str]:
         unaligned = ", unaligned" if row.unaligned else ""
         acked = f"{row.acked} of {row.total} acknowledged"
         yield f"chk-{row.id} {row.kind} {row.status}, {acked}{unaligned}{discarded}{failure}"
+
+
+def subtasks(lab: Lab, name: str) -> Iterator[str]:
+    """What is known of each subtask's part in a checkpoint."""
+    stats = lab.statistics.subtasks(int(name.removeprefix("of ").removeprefix("chk-")))
+    for row in stats.itertuples():
+        unaligned = ", unaligned" if row.unaligned else ""
+        yield f"{row.task} {row.status}{unaligned}"
 
 
 def pending(lab: Lab) -> Iterator[str]:
@@ -83,9 +112,9 @@ def store(lab: Lab) -> Iterator[str]:
 
 def requests(lab: Lab) -> Iterator[str]:
     """What the user asked for, and the answers."""
-    for number, action in enumerate(lab.actions, 1):
-        if isinstance(action, Word) and hasattr(action, "request_id"):
-            yield f"{type(action).__name__} {number}: {_answer(lab, number)}"
+    asked = [action for action in lab.actions if isinstance(action, Word) and hasattr(action, "request_id")]
+    for number, action in enumerate(asked, 1):
+        yield f"{number}. {type(action).__name__}: {_answer(lab, action.request_id)}"
 
 
 def _answer(lab: Lab, number: int) -> str:
@@ -93,7 +122,7 @@ def _answer(lab: Lab, number: int) -> str:
         path = lab.answer(number)
     except JobFailedError as error:
         return f"failed: {in_one_line(str(error))}"
-    return "no answer yet" if path is None else f"done: {_named(path)}"
+    return "no answer yet" if path is None else f"done: {_named(path, lab)}"
 
 
 def output(lab: Lab, sink: str = "") -> Iterator[str]:
@@ -118,7 +147,7 @@ def _parts(text: str) -> Iterator[tuple[bool, str]]:
 
 def files(lab: Lab) -> Iterator[str]:
     """What is on the disk, by snapshot, with what no snapshot refers to."""
-    metadata = {path: read_metadata(lab.files.contents[f"{path}/_metadata"], path)[0] for path in _snapshots(lab)}
+    metadata = _snapshots(lab)
     referred = {file for each in metadata.values() for state in each.operator_states for file in state.files()}
     below = Counter(path.rpartition("/")[0] for root in SNAPSHOTS for path in lab.files.paths(root))
     for directory in sorted(below, key=_natural):
@@ -128,16 +157,16 @@ def files(lab: Lab) -> Iterator[str]:
         orphans = [path for path in held if path not in referred]
         complete = "_metadata and " if directory in metadata else ""
         nobodys = f", of which no _metadata tells {len(orphans)}" if orphans else ""
-        yield f"{_named(directory)}: {complete}{len(held)} files of state{nobodys}"
+        yield f"{_named(directory, lab)}: {complete}{len(held)} files of state{nobodys}"
 
 
 def state(lab: Lab, name: str) -> Iterator[str]:
     """What a snapshot on the disk holds, operator by operator."""
-    path = snapshot_path(lab, name.removeprefix("of "))
-    metadata, _ = read_metadata(lab.files.contents[f"{path}/_metadata"], path)
+    metadata = _snapshots(lab)[snapshot_path(lab, name.removeprefix("of "))]
+    names = {operator.operator_id: operator.name for vertex in lab.job.vertices for operator in vertex.operators}
     for operator in metadata.operator_states:
         if operator.fully_finished:
-            yield f"{operator.label}: all finished"
+            yield f"{operator.name or names.get(operator.operator_id, operator.label)}: all finished"
             continue
         for subtask, held in sorted(operator.subtask_states.items()):
             told = "; ".join(_told(held))
@@ -182,6 +211,13 @@ def tasks(lab: Lab) -> Iterator[str]:
         yield f"{name} {task.state}{restored}"
 
 
+def reads(lab: Lab) -> Iterator[str]:
+    """How many files each task read from its own machine when it began."""
+    for record in lab.trace:
+        if record.kind == "StateRead" and record.id.startswith(f"{record.machine}@{lab.master.epoch}#"):
+            yield f"{record.machine}: {record.data['from_local']} files read from its own machine"
+
+
 def channels(lab: Lab) -> Iterator[str]:
     """What is in the channels: still at the sender, on the wire, in the receiver's queue."""
     moment: Moment = lab.moment()
@@ -206,12 +242,32 @@ def time(lab: Lab) -> Iterator[str]:
     yield f"{lab.at_ms} ms"
 
 
-VIEWS: Mapping[str, Callable[..., Iterator[str]]] = {
-    view.__name__: view
-    for view in (status, checkpoints, pending, store, requests, output, files, state, restores, tasks, channels, time)
-}
+_ALL = (
+    status,
+    time,
+    tasks,
+    channels,
+    checkpoints,
+    pending,
+    subtasks,
+    store,
+    state,
+    files,
+    requests,
+    restores,
+    reads,
+    output,
+)
+VIEWS: Mapping[str, Callable[..., Iterator[str]]] = {view.__name__: view for view in _ALL}
 """By what comes after `show`."""
-TAKES_NAME = ("output", "state")
+_EMPTY = {
+    "channels": "nothing is in the channels",
+    "pending": "no checkpoint is pending",
+    "reads": "no task has read its state",
+    "restores": "nothing was restored",
+    "store": "no checkpoint is in the store",
+}
+TAKES_NAME = ("output", "state", "subtasks")
 
 
 def show(lab: Lab, what: str) -> list[str]:
@@ -221,4 +277,4 @@ def show(lab: Lab, what: str) -> list[str]:
     if view is None or (rest and name not in TAKES_NAME):
         raise LabError(f"there is no 'show {what}'; there is {', '.join(VIEWS)}")
     arguments: tuple[Any, ...] = (rest,) if rest else ()
-    return list(view(lab, *arguments)) or [f"no {name}"]
+    return list(view(lab, *arguments)) or [_EMPTY.get(name, f"no {name}")]

@@ -32,8 +32,9 @@ from kit.operators.process import KeyedCoProcessFunction, ProcessFunction
 
 KEYS = "abcd"
 RESTART_DELAY_MS = 5
-WINDOW_MS = 4
+WINDOW_MS = 8
 SCHEMA = pa.schema([("k", pa.string()), ("n", pa.int64())])
+ONE_SPLIT: Mapping[str, Any] = {"splits": 1}
 NUMBERS = pa.schema([("n", pa.int64())])
 
 
@@ -41,7 +42,7 @@ NUMBERS = pa.schema([("n", pa.int64())])
 class Rows:
     """What a ready job reads: rows `{"k": ..., "n": ...}` numbered from 0, one in a buffer."""
 
-    rows: int = 8
+    rows: int = 20
     """Rows of each source."""
     splits: int | None = None
     """Parts that a source has, None for one per subtask."""
@@ -171,6 +172,41 @@ class FailingSnapshot(_Remembering):
         super().snapshot_state(context)
 
 
+class ReadyHook:
+    """A master hook whose state is the number of the checkpoint."""
+
+    identifier = "log"
+    version = 1
+
+    @property
+    def serializer(self) -> ReadyHook:
+        """It is its own."""
+        return self
+
+    def serialize(self, value: int) -> bytes:
+        """The number as text."""
+        return str(value).encode()
+
+    def deserialize(self, version: int, data: bytes) -> int:
+        """The number again."""
+        return int(data)
+
+    def trigger_checkpoint(self, checkpoint_id: int, timestamp_ms: int) -> int:
+        """Its state."""
+        return checkpoint_id
+
+    def restore_checkpoint(self, checkpoint_id: int, value: int | None) -> None:
+        """ValueError for the state of another checkpoint."""
+        if value not in (None, checkpoint_id):
+            raise ValueError(f"the log was given the state of chk-{value} for chk-{checkpoint_id}")
+
+    def reset(self) -> None:
+        """Nothing to do: it keeps nothing."""
+
+    def close(self) -> None:
+        """Nothing to do."""
+
+
 # ---- jobs -----------------------------------------------------------------------------------------------------------
 
 
@@ -209,9 +245,9 @@ def _pipeline(env: StreamEnvironment, rows: Rows) -> None:
 
 def _exchange(env: StreamEnvironment, rows: Rows) -> None:
     letters = env.from_source(rows.source(), uid="letters", name="letters")
-    letters.rebalance().map(rows.work, returns=SCHEMA).uid("steps").name("steps").sink_to(
-        CollectSink("out"), uid="out", name="out"
-    )
+    parsed = letters.map(dict, returns=SCHEMA).uid("parsed").name("parsed")
+    steps = parsed.rebalance().map(rows.work, returns=SCHEMA).uid("steps").name("steps")
+    steps.sink_to(CollectSink("out"), uid="out", name="out")
 
 
 def _chain(env: StreamEnvironment, rows: Rows) -> None:
@@ -243,20 +279,38 @@ def _remembering(function: type[_Remembering]) -> Callable[[StreamEnvironment, R
     return build
 
 
+def _new_before_short(env: StreamEnvironment, rows: Rows) -> None:
+    new = env.from_source(rows.source(rows.short), uid="new", name="new").set_parallelism(1)
+    short = new.map(dict, returns=SCHEMA).uid("short").name("short")
+    long = env.from_source(rows.source(), uid="long", name="long").set_parallelism(1)
+    _sum(short.union(long))
+
+
+def _union_at_the_source(env: StreamEnvironment, rows: Rows) -> None:
+    numbers = env.from_source(rows.source(schema=NUMBERS), uid="numbers", name="numbers")
+    returns = pa.schema([("n", pa.int64()), ("entries", pa.int64())])
+    remembered = numbers.process(UnionState, returns=returns).uid("memory").name("memory")
+    remembered.sink_to(CollectSink("out"), uid="out", name="out")
+
+
 READY_JOBS = {
     job.name: job
     for job in (
         ReadyJob("keyed-sum", "letters, by key to sums: one source, a keyed exchange, state by key", _keyed_sum),
         ReadyJob("two-sources", "left and right, of one subtask each, together by key to sums", _two_sources),
         ReadyJob("short-and-long", "as two-sources, but one of them ends early", _short_and_long),
+        ReadyJob("new-before-short", "the same with another source, and short behind it", _new_before_short),
         ReadyJob("two-inputs", "left and right, connected by key: an operator with two inputs", _two_inputs),
         ReadyJob("pipeline", "letters, to each step in turn, by key to sums: two exchanges", _pipeline),
-        ReadyJob("exchange", "letters, to each step in turn, which publish: no key", _exchange),
+        ReadyJob("exchange", "letters, parsed in their own task, to each step in turn: no key", _exchange),
         ReadyJob("chain", "letters, steps and output in one task: no exchange at all", _chain),
         ReadyJob("windows", "letters with a time of their own, by key and window", _windows),
         ReadyJob("broadcast", "letters, and rules that every subtask hears of", _broadcast),
         ReadyJob("split-state", "operator state that is dealt out at a restore", _remembering(SplitState)),
         ReadyJob("union-state", "operator state that every subtask gets whole at a restore", _remembering(UnionState)),
+        ReadyJob(
+            "union-at-the-source", "the same in the task of a source of one split", _union_at_the_source, ONE_SPLIT
+        ),
         ReadyJob("failing-snapshot", "an operator that cannot snapshot itself twice", _remembering(FailingSnapshot)),
     )
 }

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from kit import Lab
+from kit.draw.frames import film
 from kit.lab.errors import LabError
 from kit.lab.play import DIRECTORY, Play, all_plays, find_play, open_play, plays, read_play
 from kit.lab.play_commands import VERBS, play_commands
@@ -14,6 +15,7 @@ from kit.lab.play_outcome import NOTHING
 from kit.lab.play_text import PlayError, parse
 from kit.lab.play_views import VIEWS
 from kit.lab.ready_jobs import READY_JOBS, ready_job, ready_jobs
+from kit.lab.schedulers import First
 from tests.behaviours import catalogue
 
 LATE = """title: A late acknowledgement
@@ -144,7 +146,7 @@ def test_a_play_from_a_file(tmp_path: Path) -> None:
 
 def test_ready_jobs_run_to_their_end_with_a_checkpoint() -> None:
     for name in READY_JOBS:
-        lab = Lab(ready_job(name, rows=3), order="first")
+        lab = Lab(ready_job(name, rows=3), scheduler=First())
         lab.run_until(record="AllTasksRunning")
         lab.trigger_checkpoint()
         lab.run_until(checkpoint=1)
@@ -155,3 +157,18 @@ def test_ready_jobs_run_to_their_end_with_a_checkpoint() -> None:
 def test_tables_name_all_commands_and_views() -> None:
     assert len(play_commands()) == len(VERBS)
     assert NOTHING not in VIEWS
+
+
+def test_a_play_opens_in_the_player_with_its_prose() -> None:
+    play = Lab.play("scale-out")
+    first, second = play.pages()
+    assert [block.prose in first for block in play.text.blocks] == [True, True, False]
+    assert [block.prose in second for block in play.text.blocks] == [False, True, True]
+    assert play._repr_html_().count("<iframe") == 2
+    assert not play.played
+    play.next()
+    assert film(play)["notes"] == [[0, play.text.blocks[0].prose]]
+    before = len(play.trace)
+    play.next()
+    assert film(play)["notes"] == [[0, play.text.blocks[1].prose]]
+    assert play.runs[0].notes == ((0, play.text.blocks[0].prose), (before, play.text.blocks[1].prose))
