@@ -24,8 +24,8 @@ import pandas as pd
 
 from kit.api.environment import StreamEnvironment
 from kit.coordinator.master_hooks import MasterHook
+from kit.draw.job_state import Moment
 from kit.draw.latest import Latest
-from kit.draw.moment import Moment, moment_at
 from kit.draw.redistribution import restores_table
 from kit.draw.run import run_of
 from kit.draw.stage import Stage
@@ -524,7 +524,8 @@ class Lab(FaultDoors, LabAsking):
         try:
             self._perform(action)
             self._done.append(action)
-            self._keyframes.take(self.position, self._world)
+            if self._keyframes.take(self.position, self._world):
+                self._latest.keep_up(self.trace)
         except AssertionError:
             self._find_breach([*self._done[:position], action])
             raise
@@ -563,8 +564,8 @@ class Lab(FaultDoors, LabAsking):
         return list(run_of(self).known)
 
     def moment(self) -> Moment:
-        """The present moment as pictures see it."""
-        return moment_at(self.trace, len(self.trace))
+        """The present moment as pictures see it. The first look takes in the whole run, others what came since."""
+        return self._latest.moment(self.trace)
 
     def svg(self) -> str:
         """The present moment as a picture, with the last step in words."""
