@@ -90,7 +90,7 @@ class Stepper(anywidget.AnyWidget):
     def _is_stale(self) -> bool:
         """Whether the run is another than the one shown: longer, or gone back and on another way."""
         now, shown = run_of(self._run).trace, self._shown.trace
-        return len(now) != len(shown) or (len(now) > 0 and now[-1] is not shown[-1])
+        return len(now) != len(shown) or (len(now) > 0 and now[-1] != shown[-1])
 
     def _cell_ran(self, _: Any) -> None:
         if self._is_stale:

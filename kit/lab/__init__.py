@@ -6,9 +6,23 @@ from kit.lab.lab import plays_with as _plays_with
 from kit.lab.play import Play, plays
 from kit.lab.play import open_play as _open_play
 from kit.lab.ready_jobs import ready_job, ready_jobs
+from kit.lab.schedulers import Adversarial, Fair, First, Random
 from kit.lab.step import Step
 
-__all__ = ["Lab", "LabError", "LabWarning", "Play", "Step", "plays", "ready_job", "ready_jobs"]
+__all__ = [
+    "Adversarial",
+    "Fair",
+    "First",
+    "Lab",
+    "LabError",
+    "LabWarning",
+    "Play",
+    "Random",
+    "Step",
+    "plays",
+    "ready_job",
+    "ready_jobs",
+]
 
 _plays_with(_open_play)
 

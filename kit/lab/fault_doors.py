@@ -175,10 +175,13 @@ class FaultDoors:
         return meant(record_id, faults, doing)
 
     def _inflict(self, fault: Fault) -> Step:
+        return self._do(self._possible(fault))
+
+    def _possible(self, fault: Fault) -> Fault:
         why_not = self.refusal(fault)
         if why_not is not None:
             raise LabError(why_not)
-        return self._do(fault)
+        return fault
 
 
 def _of_one_command(failure: Failing) -> object:

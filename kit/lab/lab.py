@@ -18,15 +18,14 @@ import copy
 import os
 import warnings
 from collections.abc import Callable, Iterable, Sequence
-from random import Random
 from typing import Any, Literal, overload
 
 import pandas as pd
 
 from kit.api.environment import StreamEnvironment
 from kit.coordinator.master_hooks import MasterHook
+from kit.draw.job_state import Moment
 from kit.draw.latest import Latest
-from kit.draw.moment import Moment, moment_at
 from kit.draw.redistribution import restores_table
 from kit.draw.run import run_of
 from kit.draw.stage import Stage
@@ -49,6 +48,7 @@ from kit.lab.opening import checked_seed, claim_mode_of, job_graph, open_edge
 from kit.lab.possible_faults import DRIVER_IS_DEAD, stands_still
 from kit.lab.progress import Progress
 from kit.lab.record_kinds import record_kinds
+from kit.lab.schedulers import Enabled, Scheduler, checked_scheduler
 from kit.lab.step import Step
 from kit.lab.summary import LARGE, summary_html
 from kit.lab.world import World
@@ -81,8 +81,8 @@ class Lab(FaultDoors, LabAsking):
     (`CheckpointConfig(store="filesystem", directory=...)`). `claim_mode` says whose the snapshot at `restore_path` is
     from now on: NO_CLAIM (the user's; the first checkpoint is a full one), CLAIM (the job's) or LEGACY.
 
-    `hooks` are master hooks. `order` chooses the next action when `step` is not told one: "random" (by the seed) or
-    "first".
+    `hooks` are master hooks. `scheduler` chooses what happens next when `step` is not told: by default `Random()`,
+    by the seed; see `kit.lab.schedulers`.
 
     A job whose environment was given no `restart` is restarted ten times at most, a second after each failure, if it
     takes periodic checkpoints, and not at all otherwise; Flink goes on forever.
@@ -101,7 +101,7 @@ class Lab(FaultDoors, LabAsking):
         after: Lab | None = None,
         recover: bool = False,
         hooks: Sequence[MasterHook] = (),
-        order: str = "random",
+        scheduler: Scheduler | None = None,
     ) -> None:
         start = StartJob(
             restore_path=None if restore_path is None else os.fspath(restore_path),
@@ -110,15 +110,13 @@ class Lab(FaultDoors, LabAsking):
             recover=recover,
         )
         graph = for_the_lab(job_graph(job))
-        self._open(World(graph, open_edge(graph, start, hooks, _edge_of(after))), seed, order)
+        self._open(World(graph, open_edge(graph, start, hooks, _edge_of(after))), seed, scheduler)
         self._do(start)
 
-    def _open(self, world: World, seed: int, order: str) -> None:
-        if order not in ("random", "first"):
-            raise LabError(f"order is {order!r}, but must be 'random' or 'first'")
+    def _open(self, world: World, seed: int, scheduler: Scheduler | None) -> None:
         self.job = world.job
         self.seed = checked_seed(seed)
-        self._order = order
+        self.scheduler = checked_scheduler(scheduler)
         self._world = world
         world.check_every = CHECK_EVERY
         self._done: list[Action | Word] = []
@@ -148,7 +146,7 @@ class Lab(FaultDoors, LabAsking):
         trace = recording if isinstance(recording, Trace) else Trace.load(recording)
         world = world_of_recording(job_graph(job), trace, hooks, _edge_of(after))
         lab = cls.__new__(cls)
-        lab._open(world, 0, "random")
+        lab._open(world, 0, None)
         try:
             for event in follow(world):
                 lab._do(event)
@@ -187,6 +185,16 @@ class Lab(FaultDoors, LabAsking):
     def actions(self) -> tuple[Action | Word, ...]:
         """What was done, step by step; `replay` does it again in another lab of the same job and seed."""
         return tuple(self._done)
+
+    @property
+    def last_action(self) -> Action | Word:
+        """What was done last."""
+        return self._done[-1]
+
+    @property
+    def wait(self) -> LetTimePass | None:
+        """To let time pass until something is due; None when nothing will be."""
+        return self._world.agenda.wait
 
     @property
     def finished(self) -> bool:
@@ -358,17 +366,20 @@ class Lab(FaultDoors, LabAsking):
         return conditions
 
     def _choose(self) -> Action:
-        """Whichever may be next, by the seed; time waits only when nothing else can happen."""
+        """Whichever the scheduler says; time is among the rest only when nothing else can happen."""
         agenda = self._world.agenda
-        if not agenda:
-            if agenda.wait is None:
-                raise LabError(
-                    said(f"nothing can happen: the job is {self.master.status.name}", *stands_still(self._world))
-                )
-            return agenda.wait
-        if self._order == "first":
-            return agenda[0]
-        return agenda[Random((self.seed << 32) + self.position).choice(range(len(agenda)))]
+        if not agenda and agenda.wait is None:
+            what = f"nothing can happen: the job is {self.master.status.name}"
+            raise LabError(said(what, *stands_still(self._world)))
+        enabled = Enabled(agenda)
+        choice = self.scheduler(enabled, self)
+        if isinstance(choice, Fault):
+            return self._possible(choice)
+        if not isinstance(choice, int):
+            return chosen(choice, self._world.enabled())
+        if not -len(enabled) <= choice < len(enabled):
+            raise LabError(f"{self.scheduler!r} chose number {choice} of {len(enabled)}, counted from 0")
+        return enabled[choice]
 
     # --- what the user does ---------------------------------------------------------------------------------------
 
@@ -503,7 +514,8 @@ class Lab(FaultDoors, LabAsking):
         try:
             self._perform(action)
             self._done.append(action)
-            self._keyframes.take(self.position, self._world)
+            if self._keyframes.take(self.position, self._world):
+                self._latest.keep_up(self.trace)
         except AssertionError:
             self._find_breach([*self._done[:position], action])
             raise
@@ -542,8 +554,8 @@ class Lab(FaultDoors, LabAsking):
         return list(run_of(self).known)
 
     def moment(self) -> Moment:
-        """The present moment as pictures see it."""
-        return moment_at(self.trace, len(self.trace))
+        """The present moment as pictures see it. The first look takes in the whole run, others what came since."""
+        return self._latest.moment(self.trace)
 
     def svg(self) -> str:
         """The present moment as a picture, with the last step in words."""

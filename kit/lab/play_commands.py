@@ -1,7 +1,7 @@
 """What a play can do: one table from lines of text to what they do in the lab.
 
 In a usage, words in CAPITALS stand for what is named, brackets for what may be left out. WORDS mean the action whose
-own words they are, for instance `AcknowledgeCheckpoint from sums/1`: see `lab.enabled()`.
+sentence has them all, for instance `AcknowledgeCheckpoint from sums/1`: see `lab.enabled()` and `kit.lab.by_words`.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ import pandas as pd
 
 from kit.draw.element_kinds import ELEMENTS
 from kit.draw.kinds import DETAIL, MILESTONE, PLUMBING
-from kit.lab.actions import Action
+from kit.lab.actions import Action, LetTimePass
+from kit.lab.by_words import matching
 from kit.lab.errors import MOST_NAMED, LabError, nearest
 from kit.lab.lab import Lab
-from kit.lab.play_views import show, snapshot_path
+from kit.lab.play_views import file_path, show, snapshot_path
 from kit.lab.ready_jobs import ReadyHook, job_of, ready_job, settings_of
 from kit.lab.record_kinds import record_kinds
 from kit.protocol.trace import TraceRecord
 
 MOST_STEPS = 20_000
-_FILLERS = frozenset({"of", "from", "to", "at", "the", "for", "in", "on", "by", "a", "an"})
 _OF_THE_LAB = ("allow_non_restored_state", "claim_mode")
 
 
@@ -57,7 +57,7 @@ class Scene:
     def next_action(self, *, waits: bool = True) -> Action | None:
         """The first action that nothing holds back; time passes only when nothing else can happen."""
         for action in self.lab.enabled():
-            if not any(is_meant(action, words) for words in self.held) and (waits or not _is_wait(action)):
+            if (waits or not _is_wait(action)) and not any(matching(words, [action]) for words in self.held):
                 return action
         return None
 
@@ -79,26 +79,15 @@ class Scene:
     def find(self, words: str) -> Action:
         """The action that is meant, the first of several. Raises LabError with what there is when it is none."""
         enabled = self.lab.enabled()
-        found = next((action for action in enabled if is_meant(action, words)), None)
-        if found is None:
+        found = matching(words, enabled)
+        if not found:
             known = "; ".join(str(action) for action in enabled[: 3 * MOST_NAMED]) or "nothing"
             raise LabError(f"{words!r} cannot happen now; what can: {known}")
-        return found
-
-
-def is_meant(action: Action, words: str) -> bool:
-    """Whether all words stand in what the action says of itself, fillers aside; a vertex stands for its subtasks."""
-    told = set(_words(f"{action} {action.key.partition(':')[0]}"))
-    return all(word in told or any(each.startswith(f"{word}/") for each in told) for word in _words(words))
-
-
-def _words(text: str) -> list[str]:
-    found = re.findall(r"[\w.#-]+(?:/\d+)?", text.lower().replace("_", "-"))
-    return [word for word in found if word not in _FILLERS]
+        return found[0]
 
 
 def _is_wait(action: Action) -> bool:
-    return str(action).startswith("wait until")
+    return isinstance(action, LetTimePass)
 
 
 # ---- commands -------------------------------------------------------------------------------------------------------
@@ -204,6 +193,54 @@ def _kill(scene: Scene, worker: str) -> None:
     scene.lab.kill(int(worker))
 
 
+def _fail(scene: Scene, words: str, how: str | None) -> None:
+    scene.lab.fail(words, how)
+
+
+def _never(scene: Scene, words: str) -> None:
+    scene.lab.never(words)
+
+
+def _lose(scene: Scene, words: str) -> None:
+    scene.lab.lose(file_path(scene.lab, words))
+
+
+def _duplicate(scene: Scene, words: str) -> None:
+    scene.lab.duplicate(words)
+
+
+def _delay(scene: Scene, words: str, by_ms: str) -> None:
+    scene.lab.delay(words, by_ms=int(by_ms))
+
+
+def _freeze(scene: Scene, worker: str) -> None:
+    scene.lab.freeze(int(worker))
+
+
+def _thaw(scene: Scene, worker: str) -> None:
+    scene.lab.thaw(int(worker))
+
+
+def _miss_heartbeat(scene: Scene, worker: str) -> None:
+    scene.lab.miss_heartbeat(int(worker))
+
+
+def _kill_driver(scene: Scene) -> None:
+    scene.lab.kill_driver()
+
+
+def _truncate(scene: Scene, words: str) -> None:
+    scene.lab.truncate(file_path(scene.lab, words))
+
+
+def _corrupt(scene: Scene, words: str) -> None:
+    scene.lab.corrupt(file_path(scene.lab, words))
+
+
+def _turn_clock(scene: Scene, machine: str, by_ms: str) -> None:
+    scene.lab.turn_clock(machine, int(by_ms))
+
+
 def _another_driver(scene: Scene) -> None:
     scene.begin(recover=True)
 
@@ -267,6 +304,30 @@ VERBS = (
     Verb("cancel", "the user ends the job", "cancel", _cancel),
     Verb("wait until N ms", "time passes in which nothing happens", r"wait until (\d+) ms", _wait),
     Verb("kill worker N", "all subtasks of this index are gone at once", r"kill worker (\d+)", _kill),
+    Verb(
+        "fail WORDS[: HOW]", "a command fails, in one of the ways that it declares", r"fail ([^:]+)(?:: (\S+))?", _fail
+    ),
+    Verb("never answer WORDS", "a command is neither carried out nor answered", r"never answer (.+)", _never),
+    Verb("lose WORDS", "a message or a file is gone", r"lose (.+)", _lose),
+    Verb("duplicate WORDS", "a message arrives twice", r"duplicate (.+)", _duplicate),
+    Verb("delay WORDS by N ms", "a message is held back, with those behind it", r"delay (.+) by (\d+) ms", _delay),
+    Verb("freeze worker N", "it stands still", r"freeze worker (\d+)", _freeze),
+    Verb("thaw worker N", "it goes on", r"thaw worker (\d+)", _thaw),
+    Verb(
+        "miss the heartbeat of worker N",
+        "a frozen one is taken for dead",
+        r"miss the heartbeat of worker (\d+)",
+        _miss_heartbeat,
+    ),
+    Verb("truncate WORDS", "half of a file is gone", r"truncate (.+)", _truncate),
+    Verb("corrupt WORDS", "a byte of a file is wrong", r"corrupt (.+)", _corrupt),
+    Verb(
+        "turn the clock of MACHINE by N ms",
+        "it jumps, or stands still",
+        r"turn the clock of (\S+) by (-?\d+) ms",
+        _turn_clock,
+    ),
+    Verb("kill the driver", "it dies with all but the disk", "kill the driver", _kill_driver),
     Verb(
         "another driver goes on",
         "this one dies where it stands; the next reads the durable store",

@@ -4,8 +4,8 @@
     job        > letters/0, letters/1: TriggerTaskCheckpoint chk-1
     letters/0  < TriggerTaskCheckpoint chk-1
 
-`<` is what a machine took, `>` what it gave, to whom if to somebody, and `*` what it noted. Neither times nor buffers
-are told, so that a line changes when the protocol does something else, and not otherwise.
+`<` is what a machine took, `>` what it gave, to whom if to somebody, `*` what it noted, `!` what was made to fail.
+Neither times nor buffers are told, so that a line changes when the protocol does something else, and not otherwise.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ FACTS = (
     "slot", "next_id", "last_subsumed_id", "latest_completed_id", "drain",
 )  # fmt: skip
 """What is told of a record's data, in this order; all else is left out."""
-_PATH = re.compile(r"/[0-9a-f]{32}\b")
+_JOB = re.compile(r"/[0-9a-f]{32}(?=/)")
+_OPERATOR = re.compile(r"\b([0-9a-f]{6})[0-9a-f]{26}(?=-\d)")
 _SAVEPOINT = re.compile(r"/savepoints/savepoint-[0-9a-f]{6}-[0-9a-f]{12}")
 _REQUEST = re.compile(r" \(request -?\d+\)")
 _NOTES = frozenset(NoteKind.__args__)  # type: ignore[attr-defined]
@@ -77,6 +78,8 @@ class _Line:
             str(element["type"]) if isinstance(element, Mapping) and record.checkpoint_id is not None else record.kind
         )
         facts = _facts(record, ends.get(epoch, {}))
+        if record.role == "fault":
+            return cls(record.machine, "!", "", without_ids(str(data["text"])))
         if record.kind in _NOTES:
             source_of = f" from {source}" if source else ""
             return cls(record.machine, "*", "", _what(kind, record, source_of, facts))
@@ -182,4 +185,4 @@ def in_one_line(text: str, longest: int = LONGEST) -> str:
 
 def without_ids(text: str) -> str:
     """A path without the directory that is named after the job's id, a request without its number."""
-    return _SAVEPOINT.sub("savepoint", _REQUEST.sub("", _PATH.sub("", text)))
+    return _SAVEPOINT.sub("savepoint", _REQUEST.sub("", _OPERATOR.sub(r"\1", _JOB.sub("", text))))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import groupby
@@ -12,6 +13,7 @@ import pandas as pd
 
 from kit.draw.job_state import PENDING, Item, Moment
 from kit.host.job_failed import JobFailedError
+from kit.lab.edge import LOCAL_STATE
 from kit.lab.errors import LabError
 from kit.lab.lab import Lab
 from kit.lab.play_outcome import in_one_line
@@ -21,6 +23,7 @@ from kit.state.operator_handles import OperatorStateMode
 from kit.state.operator_state import OperatorSubtaskState
 
 LONGEST_ERROR = 400
+_STATE_FILE = re.compile(r"(copy of )?(keyed|operator) state of (\S+)/(\d+) in (\S+)")
 SNAPSHOTS = ("/checkpoints", "/savepoints")
 
 
@@ -32,6 +35,23 @@ def snapshot_path(lab: Lab, name: str) -> str:
     if name not in there:
         raise LabError(f"there is no {name} on the disk: it holds {', '.join(there) or 'no snapshot'}")
     return there[name]
+
+
+def file_path(lab: Lab, words: str) -> str:
+    """The file meant by `keyed state of sums/0 in chk-1`, `copy of operator state of out/1 in chk-1` (on the task's own
+    machine); other words as they are. Raises LabError for a file that there is not.
+    """
+    found = _STATE_FILE.fullmatch(words)
+    if found is None:
+        return words
+    copy, kind, operator, subtask, name = found.groups()
+    ids = {each.name: each.operator_id for vertex in lab.job.vertices for each in vertex.operators}
+    start = f"/{ids.get(operator)}-{subtask}-"
+    root = LOCAL_STATE if copy else snapshot_path(lab, name)
+    held = [path for path in lab.files.paths(root) if start in path and kind in path and f"/{name}/" in f"{path}/"]
+    if not held:
+        raise LabError(f"there is no {words}; operators are {', '.join(ids)}")
+    return held[0]
 
 
 def _snapshots(lab: Lab) -> dict[str, CheckpointMetadata]:
@@ -54,8 +74,8 @@ def _named(path: str, lab: Lab) -> str:
 
 def status(lab: Lab) -> Iterator[str]:
     """How the job is, and why."""
-    error = f": {in_one_line(lab.error, LONGEST_ERROR)}" if lab.error else ""
-    yield f"{lab.status}, epoch {lab.master.epoch}{error}"
+    error = " ".join(lab.error.splitlines())
+    yield f"{lab.status}, epoch {lab.master.epoch}" + (f": {in_one_line(error, LONGEST_ERROR)}" if error else "")
 
 
 def checkpoints(lab: Lab) -> Iterator[str]:
@@ -240,6 +260,13 @@ _ALL = (
 )
 VIEWS: Mapping[str, Callable[..., Iterator[str]]] = {view.__name__: view for view in _ALL}
 """By what comes after `show`."""
+_EMPTY = {
+    "channels": "nothing is in the channels",
+    "pending": "no checkpoint is pending",
+    "reads": "no task has read its state",
+    "restores": "nothing was restored",
+    "store": "no checkpoint is in the store",
+}
 TAKES_NAME = ("output", "state", "subtasks")
 
 
@@ -250,4 +277,4 @@ def show(lab: Lab, what: str) -> list[str]:
     if view is None or (rest and name not in TAKES_NAME):
         raise LabError(f"there is no 'show {what}'; there is {', '.join(VIEWS)}")
     arguments: tuple[Any, ...] = (rest,) if rest else ()
-    return list(view(lab, *arguments)) or [f"no {name}"]
+    return list(view(lab, *arguments)) or [_EMPTY.get(name, f"no {name}")]

@@ -279,6 +279,13 @@ def _remembering(function: type[_Remembering]) -> Callable[[StreamEnvironment, R
     return build
 
 
+def _new_before_short(env: StreamEnvironment, rows: Rows) -> None:
+    new = env.from_source(rows.source(rows.short), uid="new", name="new").set_parallelism(1)
+    short = new.map(dict, returns=SCHEMA).uid("short").name("short")
+    long = env.from_source(rows.source(), uid="long", name="long").set_parallelism(1)
+    _sum(short.union(long))
+
+
 def _union_at_the_source(env: StreamEnvironment, rows: Rows) -> None:
     numbers = env.from_source(rows.source(schema=NUMBERS), uid="numbers", name="numbers")
     returns = pa.schema([("n", pa.int64()), ("entries", pa.int64())])
@@ -292,6 +299,7 @@ READY_JOBS = {
         ReadyJob("keyed-sum", "letters, by key to sums: one source, a keyed exchange, state by key", _keyed_sum),
         ReadyJob("two-sources", "left and right, of one subtask each, together by key to sums", _two_sources),
         ReadyJob("short-and-long", "as two-sources, but one of them ends early", _short_and_long),
+        ReadyJob("new-before-short", "the same with another source, and short behind it", _new_before_short),
         ReadyJob("two-inputs", "left and right, connected by key: an operator with two inputs", _two_inputs),
         ReadyJob("pipeline", "letters, to each step in turn, by key to sums: two exchanges", _pipeline),
         ReadyJob("exchange", "letters, parsed in their own task, to each step in turn: no key", _exchange),

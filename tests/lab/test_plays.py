@@ -15,6 +15,7 @@ from kit.lab.play_outcome import NOTHING
 from kit.lab.play_text import PlayError, parse
 from kit.lab.play_views import VIEWS
 from kit.lab.ready_jobs import READY_JOBS, ready_job, ready_jobs
+from kit.lab.schedulers import First
 from tests.behaviours import catalogue
 
 LATE = """title: A late acknowledgement
@@ -145,7 +146,7 @@ def test_a_play_from_a_file(tmp_path: Path) -> None:
 
 def test_ready_jobs_run_to_their_end_with_a_checkpoint() -> None:
     for name in READY_JOBS:
-        lab = Lab(ready_job(name, rows=3), order="first")
+        lab = Lab(ready_job(name, rows=3), scheduler=First())
         lab.run_until(record="AllTasksRunning")
         lab.trigger_checkpoint()
         lab.run_until(checkpoint=1)

@@ -9,11 +9,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kit.draw import latest
+from kit.draw.moment import moment_at
 from kit.job.status import JobStatus
 from kit.lab import keyframes
 from kit.lab.actions import FireTimer, LetTimePass, TakeTurn
 from kit.lab.faults import KillWorker
 from kit.lab.lab import Lab, LabError
+from kit.lab.schedulers import Fair, First, Random
 from kit.task.stream_task import StreamTask
 from tests.lab.jobs import Shape, environment, settle, wrong
 
@@ -122,6 +125,27 @@ def test_the_lab_stands_where_an_invariant_broke(monkeypatch: pytest.MonkeyPatch
     assert lab._world.tasks["totals/0"].events_handled == breaks_at
 
 
+@given(st.integers(0, 1_000), st.integers(1, 150), st.integers(1, 60), st.integers(0, 5))
+@settings(max_examples=25)
+def test_the_present_moment_is_what_the_whole_trace_says(seed: int, steps: int, back: int, choice: int) -> None:
+    """Whatever was kept of earlier looks, also when the lab has gone back and as far on another way since."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(latest, "MARK_EVERY", 20)
+        patch.setattr(latest, "RECORDS_PER_PART", 0)
+        patch.setattr(keyframes, "KEYFRAME_EVERY", 10)
+        lab = a_lab(seed)
+        for _ in range(steps):
+            lab.step()
+        looked = lab.moment()
+        assert looked == moment_at(lab.trace)
+        length = len(lab.trace)
+        lab.back(min(back, lab.position - 1))
+        while len(lab.trace) < length + choice and lab.enabled():
+            lab.step(choice % len(lab.enabled()))
+        assert lab.moment() == moment_at(lab.trace)
+        assert looked.n == length
+
+
 @pytest.mark.parametrize("every", [1, 7])
 def test_the_distance_of_keyframes_changes_nothing(monkeypatch: pytest.MonkeyPatch, every: int) -> None:
     plain = a_lab()
@@ -202,8 +226,8 @@ def test_what_cannot_happen_is_said_with_what_can() -> None:
         lab.back(1)
     with pytest.raises(LabError, match="run_until needs a condition"):
         lab.run_until()
-    with pytest.raises(LabError, match="order is 'last'"):
-        a_lab(order="last")
+    with pytest.raises(LabError, match="scheduler is 'last'"):
+        a_lab(scheduler="last")
 
 
 def test_run_until_stops_at_the_first_step_that_fits() -> None:
@@ -233,9 +257,9 @@ def test_time_waits_only_when_nothing_else_can_happen_unless_it_is_told_to() -> 
     assert any(isinstance(action, FireTimer) for action in lab.enabled())
 
 
-@pytest.mark.parametrize("order", ["first", "random"])
-def test_causes_lead_across_machines_back_to_the_beginning(order: str) -> None:
-    lab = a_lab(order=order)
+@pytest.mark.parametrize("scheduler", [First(), Random(), Fair()], ids=repr)
+def test_causes_lead_across_machines_back_to_the_beginning(scheduler: Any) -> None:
+    lab = a_lab(scheduler=scheduler)
     lab.run_until(checkpoint=1)
     done = lab.trace.story(kind="CheckpointCompleted")[0]
     chain = [record.kind for record in lab.trace.causes(done)]
