@@ -57,7 +57,6 @@ HOSTS_OWN = {"TaskStateChanged": ("traceback",)}
 LONGEST_VALUE = 300
 """Characters of a value that differs, as an error shows it."""
 
-LEAVE = LeaveRecording()
 _FROM_OUTSIDE = [word.__name__ for word in FROM_OUTSIDE]
 _FAULTS = {fault.__name__: fault for fault in Breakable._BREAK}
 _FAILURES = {word.__name__ for word in FAILURES}
@@ -89,6 +88,9 @@ class LeaveRecording(Action):
     group: ClassVar = Group.RECORDING
     verb: ClassVar = "leave"
     pattern: ClassVar = "leave the recording, and go another way"
+
+
+LEAVE = LeaveRecording()
 
 
 class Recording:
