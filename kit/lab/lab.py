@@ -42,7 +42,7 @@ from kit.lab.edge import LabEdge
 from kit.lab.errors import LabError, LabJobFailedError, LabWarning, enumerated, nearest, said
 from kit.lab.failures import for_the_lab, is_left_to_count, job_failed, job_repeats, repeated
 from kit.lab.fault_doors import FaultDoors
-from kit.lab.following import Agreement, FollowingWorld, follow, world_of_recording
+from kit.lab.following import LEAVE, Agreement, Follow, FollowingWorld, LeaveRecording, follow, world_of_recording
 from kit.lab.keyframes import Keyframes
 from kit.lab.opening import checked_seed, claim_mode_of, job_graph, open_edge
 from kit.lab.play_doors import PlayDoors
@@ -368,6 +368,8 @@ class Lab(FaultDoors, PlayDoors, LabAsking):
 
     def _choose(self) -> Action:
         """Whichever the scheduler says; time is among the rest only when nothing else can happen."""
+        if self._world.follows:
+            return LEAVE
         agenda = self._world.agenda
         if not agenda and agenda.wait is None:
             what = f"nothing can happen: the job is {self.master.status.name}"
@@ -501,6 +503,8 @@ class Lab(FaultDoors, PlayDoors, LabAsking):
             self._do(action)
 
     def _do(self, action: Action | Word) -> Step:
+        if self._world.follows and not isinstance(action, Follow | LeaveRecording):
+            self._do(LEAVE)
         if self._undone:
             self._undone = self._undone[1:] if self._undone[0] == action else []
         position, before = self.position, len(self.trace)
@@ -520,7 +524,7 @@ class Lab(FaultDoors, PlayDoors, LabAsking):
         elif self._world.driver_is_dead:
             raise LabError(DRIVER_IS_DEAD)
         else:
-            self._world.ask(action)
+            self._world.deliver(self._world.master, action)
 
     def _find_breach(self, path: list[Action | Word]) -> None:
         """An invariant was found broken: go from the last copy on, which was sound, and check after each event."""
