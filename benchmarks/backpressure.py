@@ -30,7 +30,7 @@ import pyarrow as pa
 
 from kit import CheckpointConfig, CollectSink, GeneratorSource, NoRestart, SparkJob, StreamEnvironment, create_session
 from kit.channel.result_partition import MAX_QUEUED_BUFFERS
-from kit.lab.actions import Action, ActionKind
+from kit.lab.actions import Action, LetTimePass, TakeTurn
 from kit.lab.lab import Lab
 
 PARALLELISM = 2
@@ -121,14 +121,14 @@ class SlowSink:
         return [
             action
             for action in self.lab.enabled()
-            if action.kind is not ActionKind.WAIT
-            and not (action.kind is ActionKind.RUN and self._busy_until_ms.get(action.subject, 0) > self.lab.at_ms)
+            if not isinstance(action, LetTimePass)
+            and not (isinstance(action, TakeTurn) and self._busy_until_ms.get(action.subject, 0) > self.lab.at_ms)
         ]
 
     def _step(self) -> None:
         possible = self._possible()
         if not possible:
-            timers = (int(action.detail) for action in self.lab.enabled() if action.kind is ActionKind.WAIT)
+            timers = (action.until_ms for action in self.lab.enabled() if isinstance(action, LetTimePass))
             self.lab.wait_until(
                 min(at_ms for at_ms in (*self._busy_until_ms.values(), *timers) if at_ms > self.lab.at_ms)
             )

@@ -15,10 +15,19 @@ from collections import deque
 from collections.abc import Callable, Collection, Iterator
 from heapq import heapify, heappop, heappush
 from itertools import count
+from typing import Any
 
 from kit.channel.ready_numbers import ReadyNumbers
 from kit.graph.execution_graph import ExecutionGraph
-from kit.lab.actions import Action, ActionKind
+from kit.lab.actions import (
+    Action,
+    CarryOut,
+    DeliverMessage,
+    FireTimer,
+    LetTimePass,
+    ReceiveElement,
+    TakeTurn,
+)
 from kit.protocol.words import Envelope, Word
 
 Way = tuple[str, str]
@@ -71,45 +80,51 @@ class Agenda:
         return (action(self, number) for ready, action in self._kinds for number in ready)
 
     @property
-    def wait(self) -> Action | None:
+    def wait(self) -> LetTimePass | None:
         """To wait for the next timer that is not due yet; None when there is none."""
         later = self._later
         while later and not self._is_set(*later[0]):
             heappop(later)
-        return Action(ActionKind.WAIT, "", str(later[0][0])) if later else None
+        return LetTimePass(later[0][0]) if later else None
 
     def allows(self, action: Action) -> bool:
         """Whether this action, one of those that were enabled some actions ago, still is."""
-        if action.kind is ActionKind.RUN:
-            return self._task_numbers.get(action.subject, -1) in self._turns
-        if action.kind is ActionKind.WIRE:
-            return action.number in self._wires
-        if action.kind is ActionKind.MESSAGE:
-            return self.next_message(action.sender, action.subject) is not None
-        if action.kind is ActionKind.TIMER:
-            return (action.subject, action.detail) in self._timers
+        return _ALLOWS[type(action)](self, action)
+
+    def _allows_turn(self, action: TakeTurn) -> bool:
+        return self._task_numbers.get(action.task, -1) in self._turns
+
+    def _allows_element(self, action: ReceiveElement) -> bool:
+        return action.channel in self._wires
+
+    def _allows_message(self, action: DeliverMessage) -> bool:
+        return self.next_message(action.sender, action.receiver) is not None
+
+    def _allows_timer(self, action: FireTimer) -> bool:
+        return (action.machine, action.timer) in self._timers
+
+    def _allows_work(self, action: CarryOut) -> bool:
         return action.number in self._io
 
     def _timer_action(self, number: int) -> Action:
-        machine, timer = self._set[number]
-        return Action(ActionKind.TIMER, machine, timer)
+        return FireTimer(*self._set[number])
 
     def _message_action(self, number: int) -> Action:
         sender, receiver = way = self._ways[number]
-        message = type(self._mail[way][1][0].word).__name__
-        return Action(ActionKind.MESSAGE, receiver, f"{message} from {sender}", sender=sender)
+        message = self._mail[way][1][0].word
+        return DeliverMessage(type(message).__name__, getattr(message, "checkpoint_id", None), sender, receiver)
 
     def _io_action(self, number: int) -> Action:
-        machine, asked = self._io[number]
-        return Action(ActionKind.IO, machine, _describe_io(asked.word), number)
+        machine, (command, _) = self._io[number]
+        return CarryOut(machine, type(command).__name__, getattr(command, "checkpoint_id", None), number)
 
     def _wire_action(self, number: int) -> Action:
         assert self._graph is not None
-        channel, element = self._graph.channels[number], self._wires[number][0].word.element
-        return Action(ActionKind.WIRE, channel.target_task, f"{element!r} from {channel.source_task}", number)
+        channel = self._graph.channels[number]
+        return ReceiveElement(number, channel.source_task, channel.target_task, self._wires[number][0].word.element)
 
     def _run_action(self, number: int) -> Action:
-        return Action(ActionKind.RUN, self._tasks[number])
+        return TakeTurn(self._tasks[number])
 
     # --- time and timers ------------------------------------------------------------------------------------------
 
@@ -289,7 +304,10 @@ class Agenda:
         return f"Agenda({self.at_ms} ms, {len(self)} enabled)"
 
 
-def _describe_io(command: Word) -> str:
-    name = type(command).__name__
-    checkpoint_id = getattr(command, "checkpoint_id", None)
-    return name if checkpoint_id is None else f"{name} of chk-{checkpoint_id}"
+_ALLOWS: dict[type[Action], Callable[[Agenda, Any], bool]] = {
+    TakeTurn: Agenda._allows_turn,
+    ReceiveElement: Agenda._allows_element,
+    DeliverMessage: Agenda._allows_message,
+    FireTimer: Agenda._allows_timer,
+    CarryOut: Agenda._allows_work,
+}

@@ -38,15 +38,16 @@ from kit.host.memory import MemoryFiles
 from kit.host.output import MemoryOutput, begin_new_output, check_new_output
 from kit.job.job_master import JobMaster
 from kit.job.status import JobStatus
-from kit.lab.actions import FAULTS, Action, ActionKind
+from kit.lab.actions import Action, Fault, LetTimePass
 from kit.lab.edge import LabEdge
 from kit.lab.errors import MOST_NAMED, LabError, LabJobFailedError, LabWarning, enumerated, nearest, said
 from kit.lab.failures import for_the_lab, is_left_to_count, job_failed, job_repeats, repeated
+from kit.lab.faults import DropMessage, KillWorker
 from kit.lab.keyframes import Keyframes
 from kit.lab.progress import Progress
 from kit.lab.record_kinds import record_kinds
 from kit.lab.summary import LARGE, summary_html
-from kit.lab.world import World
+from kit.lab.world import JOB, World
 from kit.operators.spec import shorten
 from kit.protocol.events import RequestCancel, RequestCheckpoint, RequestSavepoint, RequestStop, StartJob
 from kit.protocol.messages import OperatorEventToTask
@@ -408,17 +409,17 @@ class Lab:
         workers = sorted({task.subtask for task in self._world.tasks.values()})
         if worker not in workers:
             raise LabError(f"no worker {worker} runs now; there are {', '.join(map(str, workers)) or 'none'}")
-        return self._do(Action(ActionKind.KILL, str(worker)))
+        return self._do(KillWorker(worker))
 
     def lose_operator_event(self, task: str) -> Step:
         """Lose the next message to a task, and have the host notice: it must be of an operator's coordinator."""
         if not isinstance(self._world.next_message(task), OperatorEventToTask):
             raise LabError(f"the next message to {task} is no event of an operator's coordinator")
-        return self._do(Action(ActionKind.LOSE, task))
+        return self._do(DropMessage("OperatorEventToTask", None, JOB, task))
 
     def wait_until(self, at_ms: int) -> Step:
         """Let time pass in which nothing happens, as when every task is busy; timers due meanwhile fire late."""
-        return self._do(Action(ActionKind.WAIT, "", str(at_ms)))
+        return self._do(LetTimePass(at_ms))
 
     def _ask(self, make: Callable[[int], Word], *, wait: bool) -> int | str:
         number = self.position + 1
@@ -432,7 +433,7 @@ class Lab:
     def replay(self, actions: Iterable[Action | Word]) -> Lab:
         """Do all this, as another lab's `actions` have it. Raises LabError at an action that cannot happen."""
         for action in actions:
-            if isinstance(action, Action) and action.kind not in (*FAULTS, ActionKind.WAIT):
+            if isinstance(action, Action) and not isinstance(action, Fault | LetTimePass):
                 self.step(action)
             else:
                 self._do(action)

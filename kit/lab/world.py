@@ -20,10 +20,19 @@ from kit.graph.execution_graph import ExecutionGraph
 from kit.graph.job_graph import JobGraph
 from kit.job.job_master import JobMaster
 from kit.job.status import JobStatus
-from kit.lab.actions import Action, ActionKind
+from kit.lab.actions import (
+    Action,
+    CarryOut,
+    DeliverMessage,
+    FireTimer,
+    LetTimePass,
+    ReceiveElement,
+    TakeTurn,
+)
 from kit.lab.agenda import Agenda
 from kit.lab.copying import copy_of
 from kit.lab.edge import LabEdge
+from kit.lab.faults import DropMessage, KillWorker
 from kit.protocol.commands import (
     CancelTimer,
     CompleteRequest,
@@ -111,39 +120,39 @@ class World:
 
     def perform(self, action: Action) -> None:
         """Do one enabled action; KeyError when it is not to be done now."""
-        self._PERFORM[action.kind](self, action)
-        if action.kind is not ActionKind.WAIT:
+        self._PERFORM[type(action)](self, action)
+        if type(action) is not LetTimePass:
             self.at_ms += ACTION_MS
         self.agenda.advance(self.at_ms)
 
-    def _perform_message(self, action: Action) -> None:
-        message = self.agenda.take_message(action.sender, action.subject)
-        if action.subject == JOB:
+    def _deliver_message(self, action: DeliverMessage) -> None:
+        message = self.agenda.take_message(action.sender, action.receiver)
+        if action.receiver == JOB:
             self.deliver(self.master, *message)
             return
-        task = self.tasks.get(action.subject)
+        task = self.tasks.get(action.receiver)
         answer = answer_for_unknown_task(message.word, task, self.job.job_id)
         if answer is not None:
-            self.agenda.post(action.subject, JOB, Envelope(answer, message.cause))
+            self.agenda.post(action.receiver, JOB, Envelope(answer, message.cause))
         elif task is not None:
             self.deliver(task, *message)
 
-    def _perform_wire(self, action: Action) -> None:
-        sent = self.agenda.take_element(action.number)
-        receiver = self.tasks.get(self.graph.channels[action.number].target_task)
+    def _receive_element(self, action: ReceiveElement) -> None:
+        sent = self.agenda.take_element(action.channel)
+        receiver = self.tasks.get(self.graph.channels[action.channel].target_task)
         if receiver is not None and not receiver.state.is_terminal:
-            self.deliver(receiver, ElementReceived(channel=action.number, element=sent.word.element), sent.cause)
+            self.deliver(receiver, ElementReceived(channel=action.channel, element=sent.word.element), sent.cause)
 
-    def _perform_run(self, action: Action) -> None:
-        self.deliver(self.tasks[action.subject], ProcessInput())
+    def _take_turn(self, action: TakeTurn) -> None:
+        self.deliver(self.tasks[action.task], ProcessInput())
 
-    def _perform_timer(self, action: Action) -> None:
-        timer = self.agenda.take_timer(action.subject, action.detail)
-        machine = self._machine(action.subject)
+    def _fire_timer(self, action: FireTimer) -> None:
+        timer = self.agenda.take_timer(action.machine, action.timer)
+        machine = self._machine(action.machine)
         if machine is not None:
             self.deliver(machine, TimerFired(timer=timer.word.timer), timer.cause)
 
-    def _perform_io(self, action: Action) -> None:
+    def _do_work(self, action: CarryOut) -> None:
         machine_name, (command, cause) = self.agenda.take_io(action.number)
         machine = self._machine(machine_name)
         if isinstance(command, StopEpoch):
@@ -151,11 +160,11 @@ class World:
         elif machine is not None:
             self._carry_out(machine, command, cause)
 
-    def _perform_wait(self, action: Action) -> None:
-        self.at_ms = max(self.at_ms, int(action.detail))
+    def _let_time_pass(self, action: LetTimePass) -> None:
+        self.at_ms = max(self.at_ms, action.until_ms)
 
-    def _perform_kill(self, action: Action) -> None:
-        slot = int(action.subject)
+    def _kill_worker(self, action: KillWorker) -> None:
+        slot = action.worker
         killed = [name for name, task in self.tasks.items() if task.subtask == slot]
         for name in killed:
             del self.tasks[name]
@@ -164,8 +173,8 @@ class World:
         self.agenda.forget(killed)
         self.deliver(self.master, SlotLost(epoch=self.master.epoch, slot=slot, error="it was killed in the lab"))
 
-    def _perform_lose(self, action: Action) -> None:
-        lost, cause = self.agenda.take_message(JOB, action.subject)
+    def _drop_message(self, action: DropMessage) -> None:
+        lost, cause = self.agenda.take_message(JOB, action.receiver)
         assert isinstance(lost, OperatorEventToTask)
         self.deliver(
             self.master,
@@ -179,16 +188,17 @@ class World:
         """What the JobMaster said to a task that has not arrived yet, the first of it."""
         return self.agenda.next_message(JOB, task)
 
-    _PERFORM: dict[ActionKind, Callable[[World, Action], None]] = {
-        ActionKind.MESSAGE: _perform_message,
-        ActionKind.WIRE: _perform_wire,
-        ActionKind.RUN: _perform_run,
-        ActionKind.TIMER: _perform_timer,
-        ActionKind.IO: _perform_io,
-        ActionKind.WAIT: _perform_wait,
-        ActionKind.KILL: _perform_kill,
-        ActionKind.LOSE: _perform_lose,
+    _PERFORM: ClassVar[dict[type[Action], Callable[[World, Any], None]]] = {
+        DeliverMessage: _deliver_message,
+        ReceiveElement: _receive_element,
+        TakeTurn: _take_turn,
+        FireTimer: _fire_timer,
+        CarryOut: _do_work,
+        LetTimePass: _let_time_pass,
+        KillWorker: _kill_worker,
+        DropMessage: _drop_message,
     }
+    """What each type of action does."""
 
     def deliver(self, machine: Machine, event: Word, cause: str = "") -> None:
         """Let a machine handle an event, check it, record what happened, and begin what it asks for, in order; then

@@ -9,7 +9,7 @@ import pandas as pd
 from kit.draw.job_state import RestoreMoment
 from kit.draw.redistribution import redistribution, redistribution_svg, restores_of
 from kit.lab import Lab
-from kit.lab.actions import ActionKind
+from kit.lab.actions import LetTimePass, TakeTurn
 from tests.draw.labs import lab_of
 from tests.draw.script import story
 
@@ -88,8 +88,8 @@ def _without_turns_of(vertex: str, lab: Lab, steps: int) -> None:
         others = [
             place
             for place, action in enumerate(lab.enabled())
-            if not (action.kind is ActionKind.RUN and action.subject.startswith(vertex))
-            and action.kind is not ActionKind.WAIT
+            if not (isinstance(action, TakeTurn) and action.task.startswith(vertex))
+            and not isinstance(action, LetTimePass)
         ]
         if not others:
             return

@@ -412,7 +412,7 @@ def test_a_trace_is_a_table_of_its_ends() -> None:
 def test_a_step_is_a_line_and_a_table_of_its_records() -> None:
     lab = Lab(readme())
     step = lab.step(0)
-    assert repr(step) == "step 2: EnumerateSplits for job"
+    assert repr(step) == "step 2: carry out EnumerateSplits for job"
     assert "SplitsEnumerated" in step._repr_html_()
     assert len(step.to_pandas()) == len(step.records)
     assert lab.cancel() == lab.status == "CANCELLING"

@@ -10,7 +10,8 @@ import pytest
 from kit.api.environment import StreamEnvironment
 from kit.connectors import CollectionSource, CollectSink
 from kit.graph.settings import CheckpointConfig, FixedDelay
-from kit.lab.actions import ActionKind
+from kit.lab.actions import DeliverMessage, LetTimePass
+from kit.lab.faults import DropMessage
 from kit.lab.lab import Lab, LabError
 from kit.protocol.events import OperatorEventLost
 from kit.protocol.messages import OperatorEventToTask
@@ -43,8 +44,8 @@ class Losing:
         lab = self.lab
         while not lab.finished:
             enabled = lab.enabled()
-            coming = [a for a in enabled if a.kind is ActionKind.MESSAGE and a.subject == self.reader]
-            if coming and "OperatorEventToTask" in coming[0].detail:
+            coming = [a for a in enabled if isinstance(a, DeliverMessage) and a.subject == self.reader]
+            if coming and coming[0].message == "OperatorEventToTask":
                 self.assigned += 1
                 if self.assigned in self._numbers and lab.at_ms >= self.late_until:
                     self.faults += 1
@@ -59,8 +60,8 @@ class Losing:
                 else:
                     self.assigned -= 1
             others = [a for a in lab.enabled() if a not in coming or lab.at_ms >= self.late_until]
-            waits = [a for a in others if a.kind is ActionKind.WAIT]
-            now = [a for a in others if a.kind is not ActionKind.WAIT]
+            waits = [a for a in others if isinstance(a, LetTimePass)]
+            now = [a for a in others if not isinstance(a, LetTimePass)]
             lab.step((now or waits)[lab.position * 7 % len(now or waits)])
         return lab
 
@@ -72,7 +73,7 @@ def lose(losing: Losing, event: OperatorEventToTask) -> None:
 
 def lose_ack(losing: Losing, event: OperatorEventToTask) -> None:
     """The event arrives, but the host does not know it."""
-    (message,) = [a for a in losing.lab.enabled() if a.kind is ActionKind.MESSAGE and a.subject == losing.reader]
+    (message,) = [a for a in losing.lab.enabled() if isinstance(a, DeliverMessage) and a.subject == losing.reader]
     losing.lab.step(message)
     lost = OperatorEventLost(task=event.task, attempt=event.attempt, operator_id=event.operator_id, error="who knows")
     losing.lab._do(lost)
@@ -138,8 +139,8 @@ def test_losing_an_event_is_a_step_like_any_other() -> None:
     again = Lab(lab.job, seed=lab.seed)
     again.replay(lab.actions[1:])
     assert [str(record) for record in again.trace] == [str(record) for record in lab.trace]
-    assert [str(action) for action in lab.actions if getattr(action, "kind", None) is ActionKind.LOSE] == [
-        f"lose the next message to {losing.reader}, an event of its operator's coordinator"
+    assert [str(action) for action in lab.actions if isinstance(action, DropMessage)] == [
+        f"lose OperatorEventToTask from job to {losing.reader}"
     ]
     with pytest.raises(LabError, match=f"the next message to {losing.reader} is no event"):
         lab.lose_operator_event(losing.reader)

@@ -13,6 +13,7 @@ from kit.api.environment import StreamEnvironment
 from kit.connectors import CollectionSource, CollectSink
 from kit.graph.settings import CheckpointConfig, FixedDelay
 from kit.job.status import JobStatus
+from kit.lab.actions import LetTimePass
 from kit.lab.errors import LabError, LabWarning
 from kit.lab.lab import Lab
 from kit.metadata import read_metadata
@@ -157,7 +158,7 @@ def output_of_failed(lab: Lab, sink: str) -> pd.DataFrame:
 
 def settle(lab: Lab) -> None:
     """Do everything that is still under way; timers that are not due stay."""
-    while any(action.kind.name != "WAIT" for action in lab.enabled()):
+    while any(not isinstance(action, LetTimePass) for action in lab.enabled()):
         lab.step()
 
 

@@ -16,7 +16,15 @@ from kit.channel.ready_numbers import ReadyNumbers
 from kit.connectors import CollectionSource, CollectSink
 from kit.graph.settings import CheckpointConfig
 from kit.lab import Lab, keyframes
-from kit.lab.actions import Action, ActionKind
+from kit.lab.actions import (
+    Action,
+    CarryOut,
+    DeliverMessage,
+    FireTimer,
+    LetTimePass,
+    ReceiveElement,
+    TakeTurn,
+)
 from kit.lab.copying import copy_of
 from kit.operators import sum_
 from kit.protocol.tasks import ExecutionState
@@ -36,24 +44,20 @@ def looked_for(lab: Lab) -> Iterator[Action]:
     world, agenda = lab._world, lab._world.agenda
     for (machine, timer), (_, command) in agenda._timers.items():
         if command.word.due_ms <= lab.at_ms:
-            yield Action(ActionKind.TIMER, machine, timer)
+            yield FireTimer(machine, timer)
     for (sender, receiver), (_, queue) in agenda._mail.items():
         if queue:
-            detail = f"{type(queue[0].word).__name__} from {sender}"
-            yield Action(ActionKind.MESSAGE, receiver, detail, sender=sender)
+            message = queue[0].word
+            yield DeliverMessage(type(message).__name__, getattr(message, "checkpoint_id", None), sender, receiver)
     for number, (machine, (command, _)) in agenda._io.items():
-        checkpoint_id = getattr(command, "checkpoint_id", None)
-        of = "" if checkpoint_id is None else f" of chk-{checkpoint_id}"
-        yield Action(ActionKind.IO, machine, f"{type(command).__name__}{of}", number)
+        yield CarryOut(machine, type(command).__name__, getattr(command, "checkpoint_id", None), number)
     for channel in world.graph.channels:
         if queued := world.queued(channel.number):
-            yield Action(
-                ActionKind.WIRE, channel.target_task, f"{queued[0]!r} from {channel.source_task}", channel.number
-            )
-    yield from (Action(ActionKind.RUN, name) for name, task in world.tasks.items() if is_available(task))
+            yield ReceiveElement(channel.number, channel.source_task, channel.target_task, queued[0])
+    yield from (TakeTurn(name) for name, task in world.tasks.items() if is_available(task))
     later = [each.word.due_ms for _, each in agenda._timers.values() if each.word.due_ms > lab.at_ms]
     if later:
-        yield Action(ActionKind.WAIT, "", str(min(later)))
+        yield LetTimePass(min(later))
 
 
 def is_available(task: StreamTask) -> bool:
@@ -79,7 +83,9 @@ def test_what_may_happen_is_what_can_be_found(way: str, mode: dict[str, Any], se
         enabled = lab.enabled()
         assert enabled == [*looked_for(lab)]
         agenda = lab._world.agenda
-        assert [agenda[rank] for rank in range(len(agenda))] == [each for each in enabled if each.kind.name != "WAIT"]
+        assert [agenda[rank] for rank in range(len(agenda))] == [
+            each for each in enabled if not isinstance(each, LetTimePass)
+        ]
         if not enabled:
             break
         chance = random.random()

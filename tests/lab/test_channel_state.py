@@ -10,7 +10,7 @@ import pytest
 
 from kit.draw.captions import caption_of
 from kit.job.status import JobStatus
-from kit.lab.actions import Action, ActionKind
+from kit.lab.actions import CarryOut
 from kit.lab.lab import Lab
 from tests.lab.jobs import CHECKPOINTS, Shape, environment, referenced_files, settle, wrong
 
@@ -22,8 +22,8 @@ def a_lab(seed: int = 1, **checkpoint: Any) -> Lab:
     return Lab(environment(SHAPE, unaligned=True, **checkpoint), seed=seed)
 
 
-def to_be_written(lab: Lab) -> list[Action]:
-    return [action for action in lab.enabled() if action.kind is ActionKind.IO and FILE in action.detail]
+def to_be_written(lab: Lab) -> list[CarryOut]:
+    return [action for action in lab.enabled() if isinstance(action, CarryOut) and action.command == FILE]
 
 
 def files(lab: Lab) -> list[str]:
@@ -36,7 +36,7 @@ def test_in_flight_data_is_written_by_a_step_of_its_own() -> None:
     lab.run_until(lambda lab: bool(to_be_written(lab)))
     assert files(lab) == []
     (action, *_) = to_be_written(lab)
-    assert action.detail.startswith(f"{FILE} of chk-")
+    assert action.checkpoint_id is not None
     lab.step(action)
     assert len(files(lab)) == 1
     answered = [record for record in lab.trace.story(kind="ChannelStateWritten") if record.data["bytes_written"]]

@@ -16,7 +16,7 @@ from kit import (
     StreamEnvironment,
     count,
 )
-from kit.lab.actions import Action, ActionKind
+from kit.lab.actions import Action, DeliverMessage, LetTimePass, TakeTurn
 from kit.protocol.reasons import CheckpointFailureReason
 from kit.protocol.trace import TraceRecord
 
@@ -42,7 +42,7 @@ def advance(lab: Lab, until: Callable[[], bool], *, without: Callable[[Action], 
     for _ in range(5_000):
         if until():
             return
-        lab.step(next(action for action in lab.enabled() if not (without(action) or action.kind is ActionKind.WAIT)))
+        lab.step(next(action for action in lab.enabled() if not (without(action) or isinstance(action, LetTimePass))))
     raise AssertionError("it did not come to that")
 
 
@@ -51,7 +51,7 @@ def records(lab: Lab, kind: str) -> list[TraceRecord]:
 
 
 def is_trigger(action: Action) -> bool:
-    return action.kind is ActionKind.MESSAGE and action.detail.startswith("TriggerTaskCheckpoint")
+    return isinstance(action, DeliverMessage) and action.message == "TriggerTaskCheckpoint"
 
 
 def a_trigger_under_way(*, after_finish: bool) -> Lab:
@@ -59,7 +59,7 @@ def a_trigger_under_way(*, after_finish: bool) -> Lab:
     there is no more to read, and have not had the turn yet in which they end their data.
     """
     lab = a_lab(after_finish=after_finish)
-    turns = {Action(ActionKind.RUN, source) for source in SOURCES}
+    turns = {TakeTurn(source) for source in SOURCES}
     lab.run_until(record="SplitRead")
     lab.trigger_checkpoint()
     advance(lab, lambda: bool(records(lab, "CheckpointCompleted")), without=turns.__contains__)
@@ -82,7 +82,7 @@ def let_rows_0_close(lab: Lab, turns: int) -> None:
         ends = [i for i, record in enumerate(mine) if record.data.get("end_of_data")]
         return sum(record.kind == "ProcessInput" for record in mine[ends[0] :]) if ends else -1
 
-    others_turn = Action(ActionKind.RUN, "rows/1")
+    others_turn = TakeTurn("rows/1")
     advance(lab, lambda: turns_taken() == turns, without=lambda a: is_trigger(a) or a == others_turn)
 
 
@@ -165,4 +165,4 @@ def test_with_checkpoints_after_the_end_no_trigger_meets_a_task_that_is_closing(
 
 def is_held_back(lab: Lab) -> bool:
     """Whether nothing but triggers and `rows/1` can go on."""
-    return all(is_trigger(a) or a.subject == "rows/1" or a.kind is ActionKind.WAIT for a in lab.enabled())
+    return all(is_trigger(a) or a.subject == "rows/1" or isinstance(a, LetTimePass) for a in lab.enabled())

@@ -116,7 +116,7 @@ def test_an_aborted_checkpoint_takes_its_copies_with_it() -> None:
     lab, choice = taken(timeout_ms=400), random.Random(0).choice
     lab.trigger_checkpoint()
     while not any(record.kind == "CheckpointAborted" for record in lab.trace):
-        actions = [action for action in lab.enabled() if "AcknowledgeCheckpoint" not in action.detail]
+        actions = [action for action in lab.enabled() if "AcknowledgeCheckpoint" not in action.text]
         lab.step(choice(actions))
     assert ids(lab) == {1, 2}
     while not lab.finished and 2 in ids(lab):

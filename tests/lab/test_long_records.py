@@ -16,7 +16,7 @@ from kit.api.environment import StreamEnvironment
 from kit.connectors import CollectionSource, CollectSink
 from kit.graph.settings import CheckpointConfig, FixedDelay
 from kit.job.status import JobStatus
-from kit.lab.actions import Action, ActionKind
+from kit.lab.actions import Action, LetTimePass, TakeTurn
 from kit.lab.lab import Lab
 from kit.metadata import read_metadata
 from kit.protocol.properties import RetentionPolicy
@@ -85,20 +85,20 @@ class Run:
 
     def rest(self) -> None:
         """Go on until only time can pass."""
-        while any(action.kind is not ActionKind.WAIT for action in self.enabled()):
+        while any(not isinstance(action, LetTimePass) for action in self.enabled()):
             self.turn()
 
     def turn(self) -> bool:
         """Do one of the things that may happen now; time passes last."""
         enabled = self.enabled()
-        now = [action for action in enabled if action.kind is not ActionKind.WAIT]
+        now = [action for action in enabled if not isinstance(action, LetTimePass)]
         if enabled:
             self.lab.step(Random((self.lab.seed << 32) + self.lab.position).choice(now) if now else enabled[-1])
         return bool(enabled)
 
     def enabled(self) -> list[Action]:
         """What may happen now."""
-        return [each for each in self.lab.enabled() if each.kind is not ActionKind.RUN or not self._waits(each.subject)]
+        return [each for each in self.lab.enabled() if not isinstance(each, TakeTurn) or not self._waits(each.subject)]
 
     def _waits(self, task: str) -> bool:
         return self.held(task) and not any(channel.has_priority for channel in self.lab._world.tasks[task].inputs)

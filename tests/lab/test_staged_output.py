@@ -35,7 +35,7 @@ def test_a_task_that_leaves_takes_along_what_later_checkpoints_staged_for_it(see
     lab = Lab(overlapping(), seed=seed)
     [short] = [vertex.name for vertex in lab.job.vertices if "short" in vertex.name]
     lab.run_until(lambda lab: lab.master.tasks.state_of(f"{short}/0") is ExecutionState.FINISHED)
-    lab.run_until(lambda lab: not any("DropEffects" in action.detail for action in lab.enabled()))
+    lab.run_until(lambda lab: not any("DropEffects" in action.text for action in lab.enabled()))
     assert staged(lab, "short") == []
     lab.run()
     assert lab.master.status.name == "FINISHED"

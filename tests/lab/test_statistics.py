@@ -33,7 +33,7 @@ def ended() -> Lab:
     lab.run_until(record="CheckpointTriggered")
     stuck = "totals/1"
     while not any(record.kind == "CheckpointAborted" for record in lab.trace):
-        free = [a for a in lab.enabled() if stuck not in f"{a.subject} {a.detail}"]
+        free = [a for a in lab.enabled() if stuck not in a.text]
         lab.step(Random(lab.position).choice(free))
     return lab
 

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from kit.job.status import JobStatus
 from kit.lab import keyframes
-from kit.lab.actions import Action, ActionKind
+from kit.lab.actions import FireTimer, LetTimePass, TakeTurn
+from kit.lab.faults import KillWorker
 from kit.lab.lab import Lab, LabError
 from tests.lab.jobs import Shape, environment, settle, wrong
 
@@ -135,7 +136,7 @@ def test_after_going_back_another_way_can_be_taken() -> None:
     assert lab.position == there - 9
     with pytest.raises(LabError, match=f"there is no step {there}: {lab.position} steps"):
         lab.goto(there)
-    assert untaken.kind is not ActionKind.KILL
+    assert not isinstance(untaken, KillWorker)
 
 
 def test_a_fork_has_a_future_of_its_own() -> None:
@@ -173,10 +174,10 @@ def test_keys_tell_all_enabled_actions_apart() -> None:
 
 def test_what_cannot_happen_is_said_with_what_can() -> None:
     lab = a_lab()
-    with pytest.raises(LabError, match=r"'fly' cannot happen now; enabled are 0: EnumerateSplits"):
+    with pytest.raises(LabError, match=r"'fly' cannot happen now; enabled are 0: carry out EnumerateSplits"):
         lab.step("fly")
     with pytest.raises(LabError, match="cannot happen now"):
-        lab.step(Action(ActionKind.RUN, "rows/0"))
+        lab.step(TakeTurn("rows/0"))
     with pytest.raises(LabError, match="no worker 7 runs now"):
         lab.kill(7)
     with pytest.raises(LabError, match=r"there is no step 9: 1 steps"):
@@ -209,11 +210,11 @@ def test_time_waits_only_when_nothing_else_can_happen_unless_it_is_told_to() -> 
     lab = a_lab()
     lab.run_until(record="AllTasksRunning")
     wait = lab.enabled()[-1]
-    assert wait.kind is ActionKind.WAIT
+    assert isinstance(wait, LetTimePass)
     before = lab.at_ms
     lab.step(wait)
-    assert lab.at_ms == int(wait.detail) > before
-    assert any(action.kind is ActionKind.TIMER for action in lab.enabled())
+    assert lab.at_ms == wait.until_ms > before
+    assert any(isinstance(action, FireTimer) for action in lab.enabled())
 
 
 @pytest.mark.parametrize("order", ["first", "random"])
@@ -238,6 +239,6 @@ def test_every_record_but_what_the_user_did_has_a_cause_in_the_trace() -> None:
 
 def test_reprs_are_short_and_say_where_the_lab_stands() -> None:
     lab = a_lab()
-    assert repr(lab.step(0)).startswith("step 2: EnumerateSplits")
+    assert repr(lab.step(0)).startswith("step 2: carry out EnumerateSplits for job")
     lab.run()
     assert repr(lab).startswith(f"Lab(small, step {lab.position}, {lab.at_ms} ms, FINISHED")

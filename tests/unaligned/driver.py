@@ -12,7 +12,7 @@ from random import Random
 from typing import Any
 
 from kit.job.status import JobStatus
-from kit.lab.actions import Action, ActionKind
+from kit.lab.actions import Action, DeliverMessage, LetTimePass, TakeTurn
 from kit.lab.lab import Lab
 from kit.metadata import read_metadata
 from tests.lab.jobs import referenced_files, state_files
@@ -92,20 +92,20 @@ class Driver:
 
     def settle(self) -> None:
         """Do everything that is under way; timers that are not due stay."""
-        while any(action.kind is not ActionKind.WAIT for action in self.enabled()):
+        while any(not isinstance(action, LetTimePass) for action in self.enabled()):
             self.turn()
 
     def enabled(self) -> list[Action]:
         """What may happen now."""
         actions = self.lab.enabled()
-        return [each for each in actions if each.kind is not ActionKind.RUN or not self._is_held(each.subject)]
+        return [each for each in actions if not isinstance(each, TakeTurn) or not self._is_held(each.subject)]
 
     def turn(self) -> bool:
         """Do some of what may happen now; False when nothing may."""
         enabled = self.enabled()
-        now = [action for action in enabled if action.kind is not ActionKind.WAIT]
+        now = [action for action in enabled if not isinstance(action, LetTimePass)]
         if not now and self.relents:
-            now = [action for action in self.lab.enabled() if action.kind is ActionKind.RUN][:1]
+            now = [action for action in self.lab.enabled() if isinstance(action, TakeTurn)][:1]
         if not now:
             if enabled:
                 self.perform(enabled[-1])
@@ -124,9 +124,7 @@ class Driver:
             self.lab.validate()
 
     def _is_skipped(self, action: Action) -> bool:
-        return (
-            action.kind is ActionKind.RUN and action.subject.startswith(self.slow) and self.random.random() > SLOWNESS
-        )
+        return isinstance(action, TakeTurn) and action.subject.startswith(self.slow) and self.random.random() > SLOWNESS
 
     def _is_held(self, task: str) -> bool:
         """A held task still takes what overtakes records."""
@@ -179,7 +177,7 @@ class Driver:
         assert state_files(lab) == referenced_files(lab)
         assert world.tasks == {}
         assert not world.agenda.pending_io
-        assert not any(action.kind is ActionKind.MESSAGE for action in world.agenda)
+        assert not any(isinstance(action, DeliverMessage) for action in world.agenda)
         lab.validate()
 
     def check_finished(self) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from kit.job.status import JobStatus
-from kit.lab.actions import ActionKind
+from kit.lab.actions import FireTimer, LetTimePass
 from kit.lab.lab import LabError
 from tests.unaligned.driver import EVERYTHING, Driver
 from tests.unaligned.jobs import MODES, Plan
@@ -125,11 +125,11 @@ def _let_time_pass(driver: Driver, timers: int, settings: dict[str, Any]) -> Dri
     """
     for _ in range(timers):
         for action in driver.enabled():
-            if action.kind is ActionKind.WAIT:
+            if isinstance(action, LetTimePass):
                 driver.perform(action)
                 break
         for action in driver.enabled():
-            if action.kind is ActionKind.TIMER and driver._is_possible(action):
+            if isinstance(action, FireTimer) and driver._is_possible(action):
                 driver.perform(action)
     return driver
 

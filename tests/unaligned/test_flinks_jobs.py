@@ -103,7 +103,7 @@ def test_a_checkpoint_succeeds_after_one_whose_in_flight_data_could_not_be_writt
     fill(driver, 8, hold_sink=True)
     driver.relents = True
     request = driver.lab.trigger_checkpoint()
-    while not (found := [each for each in driver.enabled() if each.detail.startswith("WriteChannelStateFile")]):
+    while not (found := [each for each in driver.enabled() if "WriteChannelStateFile" in each.text]):
         assert driver.turn()
     driver.disk.breaks_in = 0
     driver.perform(found[0])
