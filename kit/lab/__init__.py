@@ -2,8 +2,9 @@
 
 from kit.lab.errors import LabError, LabWarning
 from kit.lab.lab import Lab, Step
+from kit.lab.swarm import Swarm, swarm
 
-__all__ = ["Lab", "LabError", "LabWarning", "Step"]
+__all__ = ["Lab", "LabError", "LabWarning", "Step", "Swarm", "swarm"]
 
 
 def __dir__() -> list[str]:

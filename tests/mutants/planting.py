@@ -10,6 +10,7 @@ Python runs at its start. Spark's workers inherit both from their driver.
 """
 
 from __future__ import annotations
+import __future__
 
 import ast
 import importlib
@@ -84,7 +85,7 @@ def _compiled(function: FunctionType, source: str, mutant: Mutant) -> CodeType:
     outer = tree.body[0]
     assert isinstance(outer, ast.FunctionDef)
     outer.body = [definition]
-    flags = old.co_flags & __import__("__future__").annotations.compiler_flag
+    flags = old.co_flags & __future__.annotations.compiler_flag
     compiled = compile(tree, old.co_filename, "exec", flags, dont_inherit=True)
     code = _named(_named(compiled, "outer"), definition.name)
     if code.co_freevars != old.co_freevars:
