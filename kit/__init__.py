@@ -67,6 +67,7 @@ from kit.operators import (
     sum_,
 )
 from kit.protocol.properties import RetentionPolicy
+from kit.protocol.trace import explain_with as _explain_with
 
 if TYPE_CHECKING:
     from kit.coordinator import MasterHook
@@ -75,6 +76,7 @@ if TYPE_CHECKING:
     from kit.lab import Lab
     from kit.protocol.trace import Trace
     from kit.spark import SparkJob, create_session, running
+    from kit.why import Why
 
 _LAZY = {
     "JobFailedError": "kit.host.job_failed",
@@ -96,6 +98,16 @@ def _draw(env: StreamEnvironment) -> str:
 
 
 _draw_with(_draw)
+
+
+def _explain(trace: Trace, about: object = None, **named: Any) -> Why:
+    """The answer to a question about a trace."""
+    from kit.why import why
+
+    return why(trace, about, **named)
+
+
+_explain_with(_explain)
 
 
 def __getattr__(name: str) -> Any:

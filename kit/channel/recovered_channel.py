@@ -2,7 +2,7 @@
 
 The buffers that were restored wait here, in order, with an `EndOfChannelState` after the last one. Only when that has
 been taken may the channel be converted: what the sender sends from then on comes behind it. Until then the channel
-neither asks for its partition nor takes part in a checkpoint (both raise), and it is never blocked.
+takes no part in a checkpoint.
 
 Follows `RecoveredInputChannel`.
 """
@@ -109,14 +109,6 @@ class RecoveredInputChannel:
     def checkpoint_stopped(self, checkpoint_id: int) -> None:
         """Remember it for the live channel."""
         self._last_stopped_id = checkpoint_id
-
-    def request_subpartitions(self) -> None:
-        """Raises NotImplementedError: only the live channel has a sender."""
-        raise NotImplementedError(f"{self!r} recovers and never asks for its partition: convert it first")
-
-    def resume_consumption(self) -> None:
-        """Raises NotImplementedError: it is never blocked."""
-        raise NotImplementedError(f"{self!r} recovers and is never blocked")
 
     def __repr__(self) -> str:
         state = "released" if self.is_released else "consumed" if self.state_consumed else f"{len(self._queue)} queued"

@@ -9,7 +9,7 @@ from kit.coordinator.pending_checkpoint import PendingCheckpoint, TaskAcknowledg
 from kit.coordinator.plan import CheckpointPlan, CheckpointPlanCalculator
 from kit.coordinator.request_decider import CheckpointRequestDecider, CheckpointTriggerRequest
 from kit.coordinator.shared_state_registry import SharedStateRegistry
-from kit.coordinator.statistics import CheckpointStats, CheckpointStatsTracker
+from kit.coordinator.statistics import CheckpointStats, CheckpointStatsTracker, NoOpCheckpointStatsTracker
 from kit.coordinator.store import CompletedCheckpointStore
 from kit.protocol.properties import RecoveryClaimMode
 
@@ -28,6 +28,7 @@ __all__ = [
     "MasterHook",
     "MasterHooks",
     "MasterStateSerializer",
+    "NoOpCheckpointStatsTracker",
     "PendingCheckpoint",
     "RecoveryClaimMode",
     "SharedStateRegistry",

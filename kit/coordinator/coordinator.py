@@ -32,7 +32,7 @@ from kit.coordinator.pending_checkpoint import PendingCheckpoint, TaskAcknowledg
 from kit.coordinator.periodic import PERIODIC_TIMER, PeriodicTrigger
 from kit.coordinator.request_decider import CheckpointRequestDecider, CheckpointTriggerRequest
 from kit.coordinator.restoring import CheckpointRestore
-from kit.coordinator.statistics import DEFAULT_HISTORY, CheckpointStatsTracker
+from kit.coordinator.statistics import CheckpointStatsTracker
 from kit.coordinator.store import CompletedCheckpointStore
 from kit.coordinator.triggering import CheckpointTrigger
 from kit.graph.execution_graph import ExecutionGraph
@@ -50,7 +50,7 @@ class CheckpointCoordinator:
 
     `graph` is the job as it runs now; `operator_coordinators` are the ids of the operators that have a coordinator;
     `hooks` the identifiers of the master hooks, which the host holds. `config` and `store` default to what the job's
-    settings say.
+    settings say; `statistics` to a tracker that remembers the last few checkpoints.
 
     Follows Flink's `CheckpointCoordinator`.
     """
@@ -65,7 +65,7 @@ class CheckpointCoordinator:
         hooks: Sequence[str] = (),
         config: CheckpointCoordinatorConfiguration | None = None,
         store: CompletedCheckpointStore | None = None,
-        max_history: int = DEFAULT_HISTORY,
+        statistics: CheckpointStatsTracker | None = None,
     ) -> None:
         settings = graph.job_graph.settings
         config = config or settings.coordinator
@@ -75,7 +75,8 @@ class CheckpointCoordinator:
         self._context = context
         self.config = config
         self.job = CheckpointedJob(job_id, graph, config, hooks, operator_coordinators)
-        self.ledger = CheckpointLedger(context, store, tolerable=config.tolerable_failures, max_history=max_history)
+        statistics = statistics or CheckpointStatsTracker()
+        self.ledger = CheckpointLedger(context, store, statistics, tolerable=config.tolerable_failures)
         self.periodic = PeriodicTrigger(config, context, self._request_periodic)
         self.decider = CheckpointRequestDecider(
             config.max_concurrent, config.min_pause_ms, self.ledger.refuse, self.periodic.reschedule
@@ -218,7 +219,14 @@ class CheckpointCoordinator:
             self._start_requests()
         if request in self.decider.queue:
             position = self.decider.queue.index(request)
-            self.ledger.note("RequestQueued", request=request.label, position=position, pending=len(self.pending))
+            self.ledger.note(
+                "RequestQueued",
+                request=request.label,
+                position=position,
+                pending=len(self.pending),
+                at_most=self.config.max_concurrent,
+                cleaning=self.ledger.cleaning,
+            )
 
     def _start_requests(self) -> None:
         """Start the next request, if one may start now; the one after it as well if it fails at once.

@@ -52,12 +52,17 @@ class CheckpointLedger:
     """What is known of all checkpoints of one job."""
 
     def __init__(
-        self, context: CoordinatorContext, store: CompletedCheckpointStore, *, tolerable: int, max_history: int
+        self,
+        context: CoordinatorContext,
+        store: CompletedCheckpointStore,
+        statistics: CheckpointStatsTracker,
+        *,
+        tolerable: int,
     ) -> None:
         self._context = context
         self.store = store
         self.pending: dict[int, PendingCheckpoint] = {}
-        self.statistics = CheckpointStatsTracker(max_history)
+        self.statistics = statistics
         self.failures = CheckpointFailureManager(tolerable, self._fail_job, context.fail_job_due_to_task_failure)
         self.ended: dict[int, str] = {}
         """How the last checkpoints ended, by id: COMPLETED, or the name of the reason."""

@@ -21,7 +21,8 @@ from kit.coordinator.statistics import CheckpointStats
 from kit.graph.execution_graph import ExecutionVertex
 from kit.metadata import CheckpointMetadata
 from kit.protocol.properties import CheckpointProperties
-from kit.protocol.reasons import CheckpointException
+from kit.protocol.reasons import CheckpointException, CheckpointFailureReason
+from kit.protocol.words import ProtocolError
 from kit.state.handles import ByteStreamStateHandle
 from kit.state.operator_state import MasterState, OperatorState, TaskStateSnapshot
 
@@ -219,7 +220,12 @@ class PendingCheckpoint:
         )
 
     def fail(self, why: CheckpointException, event: CheckpointEvent = CheckpointEvent.ABORT) -> None:
-        """Come to an end without completing; the state collected is for `files_to_discard` to tell."""
+        """Come to an end without completing; the state collected is for `files_to_discard` to tell.
+
+        Raises ProtocolError when a savepoint is to be subsumed. Flink: `abort`.
+        """
+        if why.reason is CheckpointFailureReason.CHECKPOINT_SUBSUMED and not self.can_be_subsumed:
+            raise ProtocolError(f"{self!r} cannot be subsumed: it was asked for, and fails, expires or completes")
         self.failure = why
         self.step(event)
 

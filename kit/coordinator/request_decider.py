@@ -80,7 +80,9 @@ class CheckpointRequestDecider:
 
         Returns False when there was no room even for a look at this one: then none is to be chosen either.
         """
-        too_many = CheckpointException(CheckpointFailureReason.TOO_MANY_CHECKPOINT_REQUESTS)
+        too_many = CheckpointException(
+            CheckpointFailureReason.TOO_MANY_CHECKPOINT_REQUESTS, f"At most {self.max_queued} may be."
+        )
         if len(self.queue) >= self.max_queued and not self.queue[-1].periodic:
             self.refuse(request, too_many)
             return False
@@ -102,7 +104,9 @@ class CheckpointRequestDecider:
             delay_ms = last_completion_ms - now_ms + self.min_pause_ms
             if delay_ms > 0:
                 self.queue.pop(0)
-                self.refuse(first, CheckpointException(CheckpointFailureReason.MINIMUM_TIME_BETWEEN_CHECKPOINTS))
+                detail = f"It was {now_ms - last_completion_ms} ms after the last one, not {self.min_pause_ms} ms."
+                reason = CheckpointFailureReason.MINIMUM_TIME_BETWEEN_CHECKPOINTS
+                self.refuse(first, CheckpointException(reason, detail))
                 self.reschedule(now_ms, delay_ms)
                 return None
         return self.queue.pop(0)

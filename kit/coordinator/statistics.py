@@ -206,6 +206,10 @@ class CheckpointStatsCounts:
     completed: int = 0
     failed: int = 0
 
+    def restore(self) -> None:
+        """The job went back to one."""
+        self.restored += 1
+
     def begin(self) -> None:
         """One more is under way."""
         self.in_progress += 1
@@ -436,7 +440,7 @@ class CheckpointStatsTracker:
 
     def report_restored(self, restored: RestoredCheckpointStats) -> None:
         """The job was restored (`reportRestoredCheckpoint`)."""
-        self.counts.restored += 1
+        self.counts.restore()
         self.restored = restored
         self._touch()
 
@@ -485,6 +489,31 @@ class CheckpointStatsTracker:
             f"CheckpointStatsTracker({counts.completed} completed, {counts.failed} failed, "
             f"{counts.in_progress} in progress)"
         )
+
+
+class NoOpCheckpointStatsTracker(CheckpointStatsTracker):
+    """Takes every report and remembers none: for a run that nobody looks at. Flink: `NoOpCheckpointStatsTracker`."""
+
+    def begin(
+        self, checkpoint_id: int, at_ms: int, properties: CheckpointProperties, parallelism: Mapping[str, int]
+    ) -> CheckpointStats:
+        """The checkpoint keeps its own figures as long as it is pending."""
+        return CheckpointStats(checkpoint_id, at_ms, properties, {name: [None] * n for name, n in parallelism.items()})
+
+    def completed(self, stats: CheckpointStats, at_ms: int, path: str, metadata_size: int) -> None:
+        """Nothing is counted."""
+
+    def failed(self, stats: CheckpointStats, at_ms: int, failure: str) -> None:
+        """Nothing is counted."""
+
+    def failed_before_start(self) -> None:
+        """Nothing is counted."""
+
+    def report_restored(self, restored: RestoredCheckpointStats) -> None:
+        """Nothing is counted."""
+
+    def report_initialization(self, task: str, attempt: int, metrics: InitializationMetrics) -> None:
+        """Nothing is remembered."""
 
 
 def _frozen(stats: CheckpointStats) -> CheckpointStats:

@@ -27,6 +27,8 @@ Removal = DiscardState | RemoveStored
 
 NO_CHECKPOINT = -1
 """Instead of an id where there is no checkpoint."""
+BEFORE_ALL_CHECKPOINTS = 0
+"""The latest id before there is a checkpoint: one less than the first."""
 
 
 @dataclass(slots=True)
@@ -64,8 +66,8 @@ class CompletedCheckpointStore:
 
     @property
     def latest_id(self) -> int:
-        """Its id, `NO_CHECKPOINT` when there is none (Flink says 0)."""
-        return self.checkpoints[-1].checkpoint_id if self.checkpoints else NO_CHECKPOINT
+        """Its id, `BEFORE_ALL_CHECKPOINTS` when there is none. Flink: `getLatestCheckpointId`."""
+        return self.checkpoints[-1].checkpoint_id if self.checkpoints else BEFORE_ALL_CHECKPOINTS
 
     def recover(self, checkpoints: Iterable[CompletedCheckpoint]) -> None:
         """Retain what an earlier driver had retained, in order of their ids; the next `add` subsumes what is too many.

@@ -113,6 +113,11 @@ def _lost(moment: Moment, name: str, error: str) -> Moment:
     return replace(moment, messages=like(moment.messages, messages), channels=channels)
 
 
+def message_lost(moment: Moment, record: TraceRecord) -> Moment:
+    """A message, whose command is the record's cause, will not arrive."""
+    return replace(moment, messages={sent: each for sent, each in moment.messages.items() if sent != record.cause})
+
+
 def task_gone(moment: Moment, record: TraceRecord) -> Moment:
     """A task was told to leave, and has left unless it had ended before."""
     task = moment.tasks.get(task_of(record))

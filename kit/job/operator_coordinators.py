@@ -202,22 +202,20 @@ class OperatorCoordinatorHolder:
         if len(self._ended) == self.parallelism:
             self.host.set_is_processing_backlog(self.operator_id, False)
 
-    def subtask_reset(self, subtask: int, checkpoint_id: int) -> None:
-        """One subtask goes back to a checkpoint by itself."""
-        self.gateways.pop(subtask, None)
-        self._call(lambda: self.coordinator.subtask_reset(subtask, checkpoint_id))
-
     # --- checkpoints ----------------------------------------------------------------------------------------------
 
-    def checkpoint(self, checkpoint_id: int) -> None:
-        """Ask the coordinator for its part of a checkpoint; raising fails the checkpoint and the job.
+    def checkpoint(self, checkpoint_id: int, error: str = "") -> None:
+        """Ask the coordinator for its part of a checkpoint; raising fails the checkpoint and the job. With `error` it
+        cannot be asked, and the checkpoint fails.
 
         Flink: `OperatorCoordinatorCheckpoints.triggerCoordinatorCheckpoint`.
         """
         for gateway in self.gateways.values():
             gateway.mark(checkpoint_id)
         snapshot = PendingSnapshot(self, checkpoint_id, self._context)
-        if not self._call(lambda: self.coordinator.checkpoint_coordinator(snapshot)):
+        if error:
+            snapshot.fail(error)
+        elif not self._call(lambda: self.coordinator.checkpoint_coordinator(snapshot)):
             snapshot.fail("it raised when asked for its snapshot")
 
     def snapshot_taken(self, checkpoint_id: int, state: bytes | None) -> None:

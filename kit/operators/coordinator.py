@@ -115,9 +115,6 @@ class OperatorCoordinator:
         at all (`NO_CHECKPOINT`).
         """
 
-    def subtask_reset(self, subtask: int, checkpoint_id: int) -> None:
-        """One subtask goes back to a checkpoint while this coordinator goes on (a failover of single tasks)."""
-
     def execution_attempt_ready(self, subtask: int, attempt: int, gateway: SubtaskGateway) -> None:
         """An attempt runs and can be spoken to."""
 

@@ -1,18 +1,15 @@
 """The coordinator of a source: hands the splits of its `SplitEnumerator` to the readers that ask.
 
-The splits not given out yet are its state; those given out belong to the readers'. To let one reader go back to a
-checkpoint by itself, it remembers which splits each reader got after which checkpoint, until that is complete. It
-tells the job whether splits of a backlog are still being read.
+The splits not given out yet are its state; those given out belong to the readers'. It tells the job whether splits of
+a backlog are still being read.
 
-Follows Flink's `SourceCoordinator` and `SplitAssignmentTracker`.
+Follows Flink's `SourceCoordinator`. All readers go back to a checkpoint together: there is no twin of the
+`SplitAssignmentTracker`, which gives back the splits of a single one.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
-
 from kit.operators.coordinator import (
-    NO_CHECKPOINT,
     CoordinatorSnapshot,
     OperatorCoordinator,
     OperatorCoordinatorContext,
@@ -33,10 +30,6 @@ class SourceCoordinator(OperatorCoordinator):
         self._gateways: dict[int, SubtaskGateway] = {}
         self._restored = False
         self._said_backlog: bool | None = None
-        self._latest_id = NO_CHECKPOINT
-        """The checkpoint that splits given out now come after."""
-        self._given: dict[int, list[tuple[int, Payload]]] = defaultdict(list)
-        """For each reader, the splits it was given, each with the checkpoint before that."""
         self._done: set[int] = set()
         """The readers for which there was no split left."""
 
@@ -60,38 +53,20 @@ class SourceCoordinator(OperatorCoordinator):
     def handle_event(self, subtask: int, attempt: int, payload: Payload) -> None:
         """Answer a reader."""
         for receiver, answer in self.enumerator.handle_event(subtask, payload):
-            if "split" in answer:
-                self._given[receiver].append((self._latest_id, answer["split"]))
-            else:
+            if "split" not in answer:
                 self._done.add(receiver)
             self._gateways[receiver].send_event(answer)
         self._report_backlog()
 
     def checkpoint_coordinator(self, snapshot: CoordinatorSnapshot) -> None:
         """The splits not given out yet."""
-        self._latest_id = snapshot.checkpoint_id
         snapshot.complete(self.enumerator.checkpoint())
-
-    def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
-        """Splits given out before that are the readers' for good."""
-        for subtask, given in self._given.items():
-            self._given[subtask] = [entry for entry in given if entry[0] >= checkpoint_id]
 
     def reset_to_checkpoint(self, checkpoint_id: int, state: bytes | None) -> None:
         """Go on from the splits that were left, or from all."""
-        self._latest_id = checkpoint_id
         self._done.clear()
         self.enumerator.restore(state, self.context.splits)
         self._restored = True
-
-    def subtask_reset(self, subtask: int, checkpoint_id: int) -> None:
-        """Take back what the reader was given since that checkpoint."""
-        self._done.discard(subtask)
-        self._gateways.pop(subtask, None)
-        given = self._given.pop(subtask, [])
-        self._given[subtask] = [entry for entry in given if entry[0] < checkpoint_id]
-        self.enumerator.take_back(subtask, [split for before, split in given if before >= checkpoint_id])
-        self._report_backlog()
 
     def execution_attempt_ready(self, subtask: int, attempt: int, gateway: SubtaskGateway) -> None:
         """The reader can be answered from now on."""

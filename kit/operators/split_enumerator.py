@@ -110,10 +110,5 @@ class SplitEnumerator:
             )
         self._set_remaining(state["remaining"])
 
-    def take_back(self, subtask: int, splits: Iterable[Split]) -> None:
-        """A reader has lost these splits, which it was given before."""
-        self._behind.discard(subtask)
-        self._set_remaining([*self._remaining.values(), *splits])
-
     def __repr__(self) -> str:
         return f"SplitEnumerator({self.operator_id}, {len(self._remaining)} splits left)"

@@ -175,11 +175,11 @@ class NotifyCheckpointComplete(TaskMessage):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NotifyCheckpointAborted(TaskMessage):
-    """The checkpoint will not complete; `latest_completed_id` is -1 when none has (`abortCheckpoint`)."""
+    """The checkpoint will not complete; `latest_completed_id` is 0 when none has (`abortCheckpoint`)."""
 
     checkpoint_id: int
     timestamp_ms: int
-    latest_completed_id: int = -1
+    latest_completed_id: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

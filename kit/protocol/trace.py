@@ -8,22 +8,32 @@ A record's `id` is `<machine>#<n>` (for a task `<task>@<attempt>#<n>`) for the n
 `<machine>#<n>.<k>` for the k-th command of that event; its `cause` is the id of what led to it. Words about single
 buffers are kept only when the trace is `detailed`: in a lesson, not at a cluster's speed. Ids are the same whether or
 not a word is kept; where a command is not, `led_by` finds its event.
+
+With its `schedule` (`kit.protocol.schedule`) a trace is a recording: `save_play` writes it, and a lab does it again.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass
-from enum import Enum
+from dataclasses import dataclass, fields
 from os import PathLike
 from typing import Any, TypeVar
 
 import pandas as pd
-import pyarrow as pa
 
+from kit.protocol import events
 from kit.protocol.json_lines import read_lines, write_lines
+from kit.protocol.loggable import PLAIN, field_names, field_values, loggable
+from kit.protocol.schedule import Handled, Schedule, kept_by_name
 from kit.protocol.shape import EpochShape
+from kit.protocol.vocabulary import COMMANDS
 from kit.protocol.words import Machine, Word
+
+Entry = tuple[str, int, str, int, str, type[Word], int | None, tuple[Any, ...]]
+"""A record as it is kept until somebody looks at it: the id of the event, the number of the command (0: the event
+itself), cause, time, machine, type of the word, checkpoint, and what is said of the word's fields. Most are never
+looked at, and a lab keeps hundreds of thousands.
+"""
 
 ROWS_SHOWN = 20
 """Records that a notebook shows of a trace."""
@@ -67,46 +77,72 @@ class Trace(Sequence[TraceRecord]):
     """
 
     def __init__(
-        self, records: Iterable[TraceRecord] = (), *, detailed: bool = False, stages: Iterable[EpochShape] = ()
+        self,
+        records: Iterable[TraceRecord] = (),
+        *,
+        detailed: bool = False,
+        stages: Iterable[EpochShape] = (),
+        schedule: Schedule | None = None,
     ) -> None:
         self.detailed = detailed
+        self.schedule = schedule
+        """Of the whole run, where its host recorded that; None where it did not. A detailed trace tells it anyhow."""
         self.stages: list[EpochShape] = list(stages)
-        self._records: list[TraceRecord] = list(records)
-        self._by_id: dict[str, TraceRecord] = {}
-        """The first records by id; the rest is filed when somebody asks."""
+        self._kept: list[TraceRecord | Entry] = list(records)
+        """Entries become records when somebody looks at them, and stay that."""
+        self._positions: dict[str, int] = {}
+        """Of the first `_filed` records, by id; the rest is filed when somebody asks."""
+        self._filed = 0
 
-    def record(self, machine: Machine, event: Word, commands: Sequence[Word]) -> list[TraceRecord]:
-        """Add what `machine` just handled and gave; returns the records added."""
-        added = records_of(machine, event, commands, detailed=self.detailed)
-        self.extend(added)
-        return added
+    def record(self, machine: Machine, event: Word, commands: Sequence[Word]) -> None:
+        """Add what `machine` just handled and gave."""
+        self._kept += _entries(machine, event, commands, self.detailed)
 
     def extend(self, records: Iterable[TraceRecord]) -> None:
         """Add records made elsewhere, for instance in a worker."""
-        self._records.extend(records)
+        self._kept.extend(records)
 
     def since(self, start: int, end: int | None = None) -> tuple[TraceRecord, ...]:
         """The records from the one at `start` on, up to that at `end`."""
-        return tuple(self._records[start:end])
+        return tuple([self._at(position) for position in range(*slice(start, end).indices(len(self._kept)))])
+
+    def first(self, count: int, stages: Iterable[EpochShape]) -> Trace:
+        """The beginning of this trace, when these were the epochs; it goes on by itself, and both have its records."""
+        other = Trace(detailed=self.detailed, stages=stages)
+        other._kept = self._kept[:count]
+        return other
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Trace:
         """A trace that goes on by itself: the records never change, so both have the same."""
-        return self._with(self._records)
+        return self._with(self._kept)
 
-    def _with(self, records: Iterable[TraceRecord]) -> Trace:
+    def _with(self, kept: Iterable[TraceRecord | Entry]) -> Trace:
         """Other records of the same run."""
-        return Trace(records, detailed=self.detailed, stages=self.stages)
+        other = Trace(detailed=self.detailed, stages=self.stages, schedule=self.schedule)
+        other._kept = list(kept)
+        return other
+
+    def _at(self, position: int) -> TraceRecord:
+        kept = self._kept[position]
+        if isinstance(kept, tuple):
+            kept = self._kept[position] = _record(kept)
+        return kept
 
     def find(self, record_id: str) -> TraceRecord | None:
         """The record with this id."""
-        for record in self._records[len(self._by_id) :]:
-            self._by_id[record.id] = record
-        return self._by_id.get(record_id)
+        for position in range(self._filed, len(self._kept)):
+            kept = self._kept[position]
+            self._positions[_id(kept) if isinstance(kept, tuple) else kept.id] = position
+        self._filed = len(self._kept)
+        found = self._positions.get(record_id)
+        return None if found is None else self._at(found)
 
     def save(self, path: str | PathLike[str]) -> PathLike[str]:
         """Write the records and the shapes of the epochs to a file of JSON lines, whose directory is made."""
-        head = {"detailed": self.detailed, "stages": [stage.to_dict() for stage in self.stages]}
-        return write_lines(path, (head, *(record.to_dict() for record in self._records)))
+        head: dict[str, Any] = {"detailed": self.detailed, "stages": [stage.to_dict() for stage in self.stages]}
+        if self.schedule is not None:
+            head["schedule"] = self.schedule.to_dict()
+        return write_lines(path, (head, *(record.to_dict() for record in self)))
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> Trace:
@@ -115,30 +151,60 @@ class Trace(Sequence[TraceRecord]):
         try:
             head: dict[str, Any] = next(lines, {})
             stages = map(EpochShape.from_dict, head["stages"])
-            return cls(map(TraceRecord.from_dict, lines), detailed=head["detailed"], stages=stages)
+            schedule = Schedule.from_dict(head["schedule"]) if "schedule" in head else None
+            records = map(TraceRecord.from_dict, lines)
+            return cls(records, detailed=head["detailed"], stages=stages, schedule=schedule)
         except (KeyError, TypeError, ValueError) as error:
             raise ValueError(f"{path} is no trace: expected a file that Trace.save wrote") from error
 
+    def save_play(self, path: str | PathLike[str]) -> PathLike[str]:
+        """Write the trace as `save` does, if it is that of a whole run that a lab can do again:
+        `Lab.follow(env, path)`. Raises ValueError where it is not.
+        """
+        self.told_schedule()
+        return self.save(path)
+
+    def told_schedule(self) -> Schedule:
+        """The schedule that the run's host recorded, or, when the trace is detailed, that its records tell.
+
+        Raises ValueError when there is neither, or only of a part of the run.
+        """
+        schedule = self.schedule
+        if schedule is None and self.detailed:
+            told = [_handled(record) for record in self if record.role in ("event", "fault")]
+            schedule = Schedule({"lab": told}, host="lab")
+        if schedule is None:
+            raise ValueError(
+                f"{self!r} does not say what its machines did with single buffers, so it cannot be done again: run the "
+                "job with SparkJob(env, record=True), and take its trace when it has ended"
+            )
+        if not any(each.kind == "StartJob" for each in schedule):
+            raise ValueError(f"{self!r} is part of a run: only a whole one can be done again, from StartJob on")
+        return schedule
+
     def __len__(self) -> int:
-        return len(self._records)
+        return len(self._kept)
 
     def __iter__(self) -> Iterator[TraceRecord]:
-        return iter(self._records)
+        position = 0
+        while position < len(self._kept):
+            yield self._at(position)
+            position += 1
 
     def __getitem__(self, index: Any) -> Any:
         if isinstance(index, slice):
-            return self._with(self._records[index])
-        return self._records[index]
+            return self._with(self._kept[index])
+        return self._at(index)
 
     def __repr__(self) -> str:
-        machines = len({record.machine for record in self._records})
+        machines = len({_machine(kept) for kept in self._kept})
         return f"Trace({len(self)} records, {machines} machines)"
 
     def story(self, *, checkpoint: int | None = None, machine: str | None = None, kind: str | None = None) -> Trace:
         """The records about one checkpoint, one machine, one kind, or several of these together."""
         return self._with(
             record
-            for record in self._records
+            for record in self
             if (checkpoint is None or record.checkpoint_id == checkpoint)
             and (machine is None or record.machine == machine)
             and (kind is None or record.kind == kind)
@@ -158,10 +224,15 @@ class Trace(Sequence[TraceRecord]):
             at = led_by(at.cause, self.find)
         return list(chain.values())
 
+    def why(self, about: object = None, **named: Any) -> Any:
+        """Why something was as it was at the end of this trace: a `kit.why.Why`, asked for as `kit.why.why` says."""
+        (explain,) = _explain
+        return explain(self, about, **named)
+
     def to_pandas(self) -> pd.DataFrame:
         """One row per record: at_ms, machine, role, kind, checkpoint_id (Int64), data (dict), id, cause."""
         frame = pd.DataFrame(
-            [record.to_dict() for record in self._records],
+            [record.to_dict() for record in self],
             columns=["at_ms", "machine", "role", "kind", "checkpoint_id", "data", "id", "cause"],
         )
         frame["checkpoint_id"] = frame["checkpoint_id"].astype("Int64")
@@ -170,13 +241,28 @@ class Trace(Sequence[TraceRecord]):
     def _repr_html_(self) -> str:
         """A table of the first and the last records, at the same cost for a long trace as for a short one."""
         count, ends = len(self), ROWS_SHOWN // 2
-        shown = self._records if count <= ROWS_SHOWN else [*self._records[:ends], *self._records[-ends:]]
+        shown = self if count <= ROWS_SHOWN else [*self.since(0, ends), *self.since(-ends)]
         frame = Trace(shown).to_pandas()[["at_ms", "machine", "role", "kind", "checkpoint_id", "data", "id", "cause"]]
         frame.index = [*range(count)] if count <= ROWS_SHOWN else [*range(ends), *range(count - ends, count)]
         frame["checkpoint_id"] = frame["checkpoint_id"].astype(object).where(frame["checkpoint_id"].notna(), "")
         frame["data"] = [_in_short(data) for data in frame["data"]]
         left_out = "" if count <= ROWS_SHOWN else f", {count - 2 * ends:,} of them left out"
         return f"<div>{count:,} records{left_out}: <code>.to_pandas()</code> has all{frame.to_html()}</div>"
+
+
+def _handled(record: TraceRecord) -> Handled:
+    """The event of an event's record as a schedule has it; of a fault, which befell what it names, all."""
+    kept = record.data if record.role == "fault" else kept_by_name(record.kind)
+    facts = {name: record.data[name] for name in kept}
+    return Handled(record.id, record.at_ms, record.kind, record.cause, facts)
+
+
+_explain: list[Callable[..., Any]] = []
+
+
+def explain_with(explain: Callable[..., Any]) -> None:
+    """Let `explain` answer `Trace.why`, which is done further up in the house (`kit.why`)."""
+    _explain[:] = [explain]
 
 
 def led_by(cause: str, find: Callable[[str], Found | None]) -> Found | None:
@@ -186,18 +272,7 @@ def led_by(cause: str, find: Callable[[str], Found | None]) -> Found | None:
 
 def records_of(machine: Machine, event: Word, commands: Sequence[Word], *, detailed: bool) -> list[TraceRecord]:
     """The records of one handled event and its commands, without the bulk of single buffers unless `detailed`."""
-    event_id = machine.event_id
-    records: list[TraceRecord] = []
-    if keeps(event, detailed):
-        records.append(_record(event_id, machine.cause, machine, "event", event))
-        led_here = event_id
-    else:
-        led_here = machine.cause
-    for number, command in enumerate(commands, 1):
-        if keeps(command, detailed):
-            command_id = f"{event_id}.{number}"
-            records.append(_record(command_id, led_here, machine, "command", command))
-    return records
+    return [_record(entry) for entry in _entries(machine, event, commands, detailed)]
 
 
 def keeps(word: Word, detailed: bool) -> bool:
@@ -210,51 +285,91 @@ def keeps(word: Word, detailed: bool) -> bool:
     return element is not None and hasattr(element, "checkpoint_id")
 
 
-def _record(record_id: str, cause: str, machine: Machine, role: str, word: Word) -> TraceRecord:
-    data = {name: loggable(getattr(word, name)) for name in _field_names(type(word))}
-    checkpoint_id = getattr(word, "checkpoint_id", None)
-    if checkpoint_id is None:
-        checkpoint_id = getattr(getattr(word, "element", None), "checkpoint_id", None)
-    kind = type(word).__name__
+def keeps_record(record: TraceRecord) -> bool:
+    """The same of a record: whether a trace that is not detailed would have it."""
+    element = record.data.get("element")
+    return record.kind not in _BULK or (isinstance(element, Mapping) and "checkpoint_id" in element)
+
+
+def _entries(machine: Machine, event: Word, commands: Sequence[Word], detailed: bool) -> list[Entry]:
+    event_id, led_here, at, name = machine.event_id, machine.cause, machine.at, machine.name
+    entries: list[Entry] = []
+    if detailed or keeps(event, detailed):
+        entries.append((event_id, 0, led_here, at, name, type(event), _checkpoint_of(event), _said_of(event)))
+        led_here = event_id
+    for number, command in enumerate(commands, 1):
+        if detailed or keeps(command, detailed):
+            checkpoint_id, said = _checkpoint_of(command), _said_of(command)
+            entries.append((event_id, number, led_here, at, name, type(command), checkpoint_id, said))
+    return entries
+
+
+def _said_of(word: Word) -> tuple[Any, ...]:
+    """What is said of the word's fields, in order."""
+    values = field_values(word)
+    if PLAIN.issuperset(map(type, values)):
+        return values
+    return tuple([value if type(value) in PLAIN else _said_once(value) for value in values])
+
+
+def _said_once(value: Any) -> Any:
+    """What is said of a value; of one that never changes once, however many words it goes through."""
+    if not _never_changes(type(value)):
+        return loggable(value)
+    known = _SAID.get(id(value))
+    if known is None:
+        if len(_SAID) >= MOST_SAID:
+            del _SAID[next(iter(_SAID))]
+        known = _SAID[id(value)] = value, loggable(value)
+    return known[1]
+
+
+def _never_changes(kind: type[Any]) -> bool:
+    known = _FROZEN.get(kind)
+    if known is None:
+        parameters = getattr(kind, "__dataclass_params__", None)
+        known = _FROZEN[kind] = parameters is not None and parameters.frozen
+    return known
+
+
+def _checkpoint_of(word: Any) -> int | None:
+    kind = type(word)
+    how = _CHECKPOINTS.get(kind)
+    if how is None:
+        how = _CHECKPOINTS[kind] = hasattr(kind, "checkpoint_id"), hasattr(kind, "element")
+    checkpoint_id = word.checkpoint_id if how[0] else None
+    if checkpoint_id is None and how[1]:
+        return getattr(word.element, "checkpoint_id", None)
+    return checkpoint_id
+
+
+def _record(entry: Entry) -> TraceRecord:
+    _, number, cause, at_ms, machine, word, checkpoint_id, said = entry
+    kind, data = word.__name__, dict(zip(field_names(word), said, strict=True))
     if kind == "Note":
         kind, data = data["kind"], data["data"]
-    return TraceRecord(record_id, cause, machine.at, machine.name, role, kind, checkpoint_id, data)
+    return TraceRecord(_id(entry), cause, at_ms, machine, "command" if number else "event", kind, checkpoint_id, data)
 
 
-def _field_names(kind: type[Any]) -> tuple[str, ...]:
-    if kind not in _FIELD_NAMES:
-        _FIELD_NAMES[kind] = tuple(field.name for field in fields(kind))
-    return _FIELD_NAMES[kind]
+def _id(entry: Entry) -> str:
+    return f"{entry[0]}.{entry[1]}" if entry[1] else entry[0]
 
 
-_FIELD_NAMES: dict[type[Any], tuple[str, ...]] = {}
-_PLAIN = frozenset({bool, int, float, str, type(None)})
+_BULK = frozenset(word.__name__ for word in (*COMMANDS, *vars(events).values()) if getattr(word, "bulk", False))
+
+
+def _machine(kept: TraceRecord | Entry) -> str:
+    return kept[4] if isinstance(kept, tuple) else kept.machine
+
+
+_CHECKPOINTS: dict[type[Any], tuple[bool, bool]] = {}
+"""Whether words of this type have a checkpoint, or an element that may have one."""
+_FROZEN: dict[type[Any], bool] = {}
+_SAID: dict[int, tuple[Any, Any]] = {}
+"""Values by their address, which they keep as long as they are here, and what is said of them."""
+MOST_SAID = 512
 
 
 def _in_short(data: Mapping[str, Any]) -> str:
     told = ", ".join(f"{name}={value!r}" for name, value in data.items() if value not in ("", None))
     return told if len(told) <= LONGEST_DATA else f"{told[:LONGEST_DATA]}…"
-
-
-def loggable(value: Any) -> Any:
-    """A small JSON-like description of a value: columns and bytes are counted, not kept."""
-    if type(value) in _PLAIN:
-        return value
-    if isinstance(value, Enum):
-        return value.name
-    if isinstance(value, bool | int | float | str):
-        return value
-    if isinstance(value, bytes | bytearray | memoryview | pa.Buffer):
-        return {"bytes": len(value)}
-    if isinstance(value, pa.RecordBatch | pa.Table):
-        return {"rows": value.num_rows, "bytes": value.nbytes}
-    if hasattr(value, "to_loggable"):
-        return value.to_loggable()
-    if is_dataclass(value) and not isinstance(value, type):
-        described = ((name, getattr(value, name)) for name in _field_names(type(value)))
-        return {"type": type(value).__name__} | {name: loggable(each) for name, each in described if not callable(each)}
-    if isinstance(value, Mapping):
-        return {str(key): loggable(item) for key, item in value.items()}
-    if isinstance(value, Iterable):
-        return [loggable(item) for item in value]
-    return repr(value)

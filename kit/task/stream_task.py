@@ -148,7 +148,7 @@ class StreamTask(Machine):
         after_finish = job.settings.checkpoint.checkpoints_after_tasks_finish
         self._final = FinalCheckpoint(required=after_finish)
         self._closes_in_turns = not after_finish
-        self._last_notified_id = -1
+        self._last_notified_id = 0
         self._commits_pending: set[tuple[str, int]] = set()
 
     # --- the host's view ------------------------------------------------------------------------------------------
@@ -170,6 +170,11 @@ class StreamTask(Machine):
     def accepts(self, event: Word) -> bool:
         """Messages to other attempts of this task are dropped."""
         return not isinstance(event, TaskMessage) or event.attempt == self.attempt
+
+    @property
+    def is_source(self) -> bool:
+        """Whether it reads a source instead of channels."""
+        return self._source is not None
 
     @property
     def available(self) -> bool:
@@ -434,7 +439,8 @@ class StreamTask(Machine):
 
     @handles(NotifyCheckpointComplete)
     def _checkpoint_complete(self, message: NotifyCheckpointComplete) -> None:
-        if self.state is not ExecutionState.RUNNING:
+        if self.state is not ExecutionState.RUNNING:  # operators are not told; copies of older state go all the same
+            self._prune_local_state(message.checkpoint_id, LocalCopies.OLDER)
             return
         if message.last_subsumed_id >= 0:
             self.checkpoints.notify_checkpoint_subsumed(message.last_subsumed_id, self.chain)

@@ -6,7 +6,7 @@ import pytest
 
 from kit.channel.channel_state_requests import CheckpointInProgressRequest, RequestState
 from kit.channel.data_future import DataFuture
-from kit.protocol.trace import loggable
+from kit.protocol.loggable import loggable
 from tests.channel.channel_state import buffer, start, write_in, write_out, write_out_future
 
 

@@ -43,14 +43,6 @@ def test_it_becomes_live_when_all_that_was_restored_is_taken() -> None:
     assert channel.to_input_channel(Live()).stopped == [4]
 
 
-@pytest.mark.flink("RecoveredInputChannelTest.testRequestPartitionsImpossible")
-def test_it_asks_for_no_partition() -> None:
-    with pytest.raises(NotImplementedError, match="never asks for its partition"):
-        a_channel().request_subpartitions()
-    with pytest.raises(NotImplementedError, match="never blocked"):
-        a_channel().resume_consumption()
-
-
 @pytest.mark.flink("RecoveredInputChannelTest.testCheckpointStartImpossible")
 def test_it_takes_no_part_in_a_checkpoint() -> None:
     with pytest.raises(CheckpointException, match="cannot take part in checkpoint 1") as raised:

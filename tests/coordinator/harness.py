@@ -6,7 +6,12 @@ from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import Any, TypeVar
 
-from kit.coordinator import CheckpointCoordinator, CompletedCheckpoint, CompletedCheckpointStore
+from kit.coordinator import (
+    CheckpointCoordinator,
+    CheckpointStatsTracker,
+    CompletedCheckpoint,
+    CompletedCheckpointStore,
+)
 from kit.graph.execution_graph import ExecutionGraph
 from kit.graph.job_graph import ChainedOperator, JobEdge, JobGraph, JobVertex
 from kit.graph.partitioners import PartitionerKind
@@ -118,6 +123,7 @@ class Harness:
         hooks: Sequence[str] = (),
         coordinators: Sequence[str] = (),
         store: CompletedCheckpointStore | None = None,
+        statistics: CheckpointStatsTracker | None = None,
         **checkpoint: Any,
     ) -> None:
         self.graph = execution_graph or graph(**checkpoint)
@@ -133,7 +139,7 @@ class Harness:
         self.cleans = True
         ids = [operator_id(name) for name in coordinators]
         self.coordinator = CheckpointCoordinator(
-            JOB, self.graph, self, hooks=hooks, operator_coordinators=ids, store=store
+            JOB, self.graph, self, hooks=hooks, operator_coordinators=ids, store=store, statistics=statistics
         )
         self._requests = 0
 

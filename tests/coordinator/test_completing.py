@@ -420,7 +420,7 @@ def test_expiry_counts() -> None:
 def test_who_is_told_of_an_abort_learns_of_the_latest_completed_one() -> None:
     job = Harness(tolerable_failures=9)
     job.decline(job.trigger(), "sums/0")
-    assert {word.latest_completed_id for word in job.take(NotifyCheckpointAborted)} == {-1}
+    assert {word.latest_completed_id for word in job.take(NotifyCheckpointAborted)} == {0}
     job.complete(job.trigger())
     job.decline(job.trigger(), "sums/0")
     assert {word.latest_completed_id for word in job.take(NotifyCheckpointAborted)} == {2}

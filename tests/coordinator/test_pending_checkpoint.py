@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from kit.coordinator.pending_checkpoint import PendingCheckpoint, TaskAcknowledgeResult
@@ -13,6 +15,7 @@ from kit.protocol.properties import CheckpointProperties, RetentionPolicy
 from kit.protocol.reasons import CheckpointException
 from kit.protocol.reasons import CheckpointFailureReason as Reason
 from kit.protocol.tasks import ExecutionState
+from kit.protocol.words import ProtocolError
 from kit.state.operator_state import FINISHED_ON_RESTORE, MasterState, OperatorSubtaskState, TaskStateSnapshot
 from tests.coordinator.harness import Harness, graph, keyed_state, operator_id
 
@@ -50,9 +53,21 @@ def ack_all(checkpoint: PendingCheckpoint, snapshot: TaskStateSnapshot | None = 
 
 
 @pytest.mark.flink("PendingCheckpointTest.testCanBeSubsumed", "PendingCheckpointTest.testSyncSavepointCannotBeSubsumed")
-def test_checkpoints_can_be_subsumed_savepoints_cannot() -> None:
-    assert pending().can_be_subsumed
-    assert not any(pending(properties).can_be_subsumed for properties in SAVEPOINTS)
+@pytest.mark.parametrize("properties", SAVEPOINTS)
+def test_a_savepoint_is_never_subsumed(properties: CheckpointProperties) -> None:
+    checkpoint = pending(properties)
+    assert not checkpoint.can_be_subsumed
+    with pytest.raises(ProtocolError, match=r"PendingCheckpoint\(5, .* cannot be subsumed"):
+        checkpoint.fail(CheckpointException(Reason.CHECKPOINT_SUBSUMED))
+    assert not checkpoint.is_disposed, "it goes on as if nobody had tried"
+    assert checkpoint.failure is None
+
+
+def test_a_checkpoint_can_be_subsumed() -> None:
+    checkpoint = pending()
+    assert checkpoint.can_be_subsumed
+    checkpoint.fail(CheckpointException(Reason.CHECKPOINT_SUBSUMED))
+    assert checkpoint.is_disposed
 
 
 @pytest.mark.flink("PendingCheckpointTest.testCompletionFuture")
@@ -75,9 +90,43 @@ def test_whoever_asked_is_answered_however_it_ends(reason: Reason) -> None:
     assert [(word.request_id, word.error) for word in job.take(commands.CompleteRequest)] == [(completed, "")]
 
 
+def declined(job: Harness) -> None:
+    job.decline(1, "sums/1")
+
+
+def expired(job: Harness) -> None:
+    job.wait(job.coordinator.config.timeout_ms)
+
+
+def subsumed(job: Harness) -> None:
+    job.complete(job.trigger())
+
+
+def failed_over(job: Harness) -> None:
+    job.coordinator.abort_pending_checkpoints(Reason.JOB_FAILOVER_REGION)
+
+
+def unwritten(job: Harness) -> None:
+    job.ack_all(1)
+    job.give(events.MetadataFailed(checkpoint_id=1, error="no space"))
+
+
 @pytest.mark.flink("PendingCheckpointTest.testAbortDiscardsState")
+@pytest.mark.parametrize("end", [declined, expired, subsumed, failed_over, unwritten])
+def test_however_a_checkpoint_ends_the_host_is_told_to_delete_what_was_collected(
+    end: Callable[[Harness], None],
+) -> None:
+    job = Harness(tolerable_failures=9, max_concurrent=2)
+    assert job.trigger() == 1
+    job.ack(1, "sums/0", TaskStateSnapshot({operator_id("sums"): keyed_state("a file")}))
+    assert job.discarded() == set()
+    end(job)
+    (discard,) = [word for word in job.take(commands.DiscardState) if word.checkpoint_id == 1]
+    assert ("a file" in discard.paths, discard.location) == (True, "chk-1")
+
+
 @pytest.mark.parametrize("reason", list(Reason))
-def test_every_abort_discards_what_was_collected(reason: Reason) -> None:
+def test_every_abort_names_what_was_collected(reason: Reason) -> None:
     checkpoint = pending()
     snapshot = TaskStateSnapshot({operator_id("sums"): keyed_state("a file")})
     assert checkpoint.acknowledge_task("sums/0", 1, snapshot) is SUCCESS
@@ -152,7 +201,6 @@ def test_operator_coordinators_must_ack() -> None:
     assert (source.coordinator_state.data, sums.coordinator_state) == (b"splits", None)
 
 
-@pytest.mark.flink("PendingCheckpointTest.testDisposeDisposesCoordinatorStates")
 def test_nothing_is_acked_once_it_is_over() -> None:
     checkpoint = pending(coordinators=("source",), hooks=("mail",))
     checkpoint.acknowledge_coordinator(ORDER[0], b"splits")

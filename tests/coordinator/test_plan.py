@@ -15,7 +15,7 @@ from kit.protocol.reasons import CheckpointException, CheckpointFailureReason
 from kit.protocol.tasks import ExecutionState
 from kit.state.handles import ByteStreamStateHandle, OperatorStateMode, OperatorStreamStateHandle, StateMetaInfo
 from kit.state.operator_state import FINISHED_SUBTASK_STATE, OperatorState, OperatorSubtaskState
-from tests.coordinator.harness import graph, keyed_state, operator_id
+from tests.coordinator.harness import graph, operator_id
 
 
 def plan_of(execution_graph: ExecutionGraph, *finished: str) -> CheckpointPlan:
@@ -203,18 +203,13 @@ def test_a_finished_operator_with_a_coordinator_is_marked_finished() -> None:
     assert builder.build().fully_finished
 
 
-@pytest.mark.flink(
-    "FullyFinishedOperatorStateTest.testFullyFinishedOperatorState",
-    "FullyFinishedOperatorStateTest.testGetDiscardables",
-)
-def test_a_fully_finished_operator_has_nothing_else_and_any_other_names_its_files() -> None:
+@pytest.mark.flink("FullyFinishedOperatorStateTest.testFullyFinishedOperatorState")
+def test_a_fully_finished_operator_has_nothing_else() -> None:
     finished = OperatorState("op", 5, 256, fully_finished=True)
     assert (finished.has_state(), list(finished.files()), finished.parallelism) == (False, [], 5)
     assert all(finished.state_of(number) is FINISHED_SUBTASK_STATE for number in range(5))
     with pytest.raises(ValueError, match="has no state of subtasks"):
         OperatorState("op", 5, 256, {0: OperatorSubtaskState()}, fully_finished=True)
-    other = OperatorState("op", 5, 256, {number: keyed_state(f"file-{number}") for number in range(5)})
-    assert list(other.files()) == [f"file-{number}" for number in range(5)]
 
 
 def test_without_finished_tasks_nothing_is_marked() -> None:

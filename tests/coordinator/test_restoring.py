@@ -5,10 +5,12 @@ from __future__ import annotations
 import pytest
 
 from kit.coordinator.shared_state_registry import RecoveryClaimMode
-from kit.metadata import CheckpointMetadata
+from kit.coordinator.store import CompletedCheckpointStore
+from kit.metadata import CheckpointMetadata, write_metadata
 from kit.protocol import commands
 from kit.protocol.messages import TriggerTaskCheckpoint
 from kit.protocol.properties import CHECKPOINT, FULL_CHECKPOINT, CheckpointProperties, RetentionPolicy
+from kit.protocol.stored import RecoveredCheckpoint, StoredCheckpoint
 from kit.protocol.words import ProtocolError
 from kit.restore.errors import FinishedOperatorsError
 from kit.state.operator_state import MasterState, OperatorState
@@ -46,7 +48,6 @@ def types(job: Harness) -> list[object]:
 
 @pytest.mark.flink(
     "CheckpointCoordinatorTriggeringTest.testTriggeringFullCheckpoints",
-    "CheckpointCoordinatorTriggeringTest.testTriggeringFullSnapshotAfterJobmasterFailover",
     "CheckpointCoordinatorTriggeringTest.testTriggeringCheckpointsWithCheckpointTypeAfterNoClaimSavepoint",
 )
 def test_after_a_snapshot_that_is_not_claimed_the_first_checkpoint_is_full() -> None:
@@ -60,6 +61,28 @@ def test_after_a_snapshot_that_is_not_claimed_the_first_checkpoint_is_full() -> 
     kinds = types(job)
     assert [kinds[0], kinds[2], kinds[3]] == [FULL_CHECKPOINT, FULL_CHECKPOINT, CHECKPOINT]
     assert kinds[1].is_savepoint  # type: ignore[attr-defined]
+
+
+@pytest.mark.flink("CheckpointCoordinatorTriggeringTest.testTriggeringFullSnapshotAfterJobmasterFailover")
+@pytest.mark.parametrize("mode", list(RecoveryClaimMode))
+def test_a_driver_that_dies_before_the_first_checkpoint_leaves_it_to_the_next_to_be_full(
+    mode: RecoveryClaimMode,
+) -> None:
+    first = Harness(store=CompletedCheckpointStore(is_durable=True))
+    restored(first, snapshot("a"), mode)
+    (noted,) = first.take(commands.StoreCheckpoint)
+    stored = StoredCheckpoint(noted.checkpoint_id, noted.metadata_path, noted.claim_mode)
+    first.coordinator.shut_down("SUSPENDED")
+    second = Harness(store=CompletedCheckpointStore(is_durable=True))
+    second.coordinator.restore.recover([RecoveredCheckpoint(stored, write_metadata(snapshot("a")))])
+    latest = second.restore()
+    assert latest is not None
+    assert latest.checkpoint_id == 7
+    second.next_id = 8
+    second.complete(second.trigger())
+    second.trigger()
+    full_at_first = FULL_CHECKPOINT if mode is RecoveryClaimMode.NO_CLAIM else CHECKPOINT
+    assert types(second) == [full_at_first, CHECKPOINT]
 
 
 def test_a_claimed_snapshot_needs_no_full_checkpoint() -> None:
@@ -115,14 +138,14 @@ def test_a_job_that_must_begin_from_a_checkpoint_is_refused_when_there_is_none()
     assert job.emitted == []
 
 
-@pytest.mark.flink(
-    "CheckpointCoordinatorTest.testResetCalledInRegionRecovery",
-    "CheckpointCoordinatorMasterHooksTest.testHookReset",
-)
+@pytest.mark.flink("CheckpointCoordinatorMasterHooksTest.testHookReset")
 def test_without_a_checkpoint_hooks_are_reset() -> None:
     job = Harness(hooks=["mail"])
     assert job.restore() is None
     assert len(job.take(commands.ResetMasterHooks)) == 1
+    assert job.take(commands.CloseMasterHooks) == []
+    job.coordinator.shut_down("FINISHED")
+    assert len(job.take(commands.CloseMasterHooks)) == 1
 
 
 @pytest.mark.flink("CheckpointCoordinatorMasterHooksTest.testHooksAreCalledOnRestore")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import pickle
+from dataclasses import astuple, fields
 
 import pytest
 
@@ -11,10 +11,13 @@ from kit.coordinator.statistics import (
     CheckpointStatsCounts,
     CheckpointStatsTracker,
     CheckpointStatus,
+    NoOpCheckpointStatsTracker,
 )
+from kit.protocol import commands, events
 from kit.protocol.messages import CheckpointMetrics, InitializationMetrics
 from kit.protocol.properties import CheckpointProperties, RetentionPolicy
 from kit.protocol.reasons import CheckpointFailureReason
+from kit.protocol.tasks import ExecutionState
 from tests.coordinator.harness import Harness
 
 CHECKPOINT = CheckpointProperties.for_checkpoint(RetentionPolicy.NEVER_RETAIN_AFTER_TERMINATION)
@@ -36,12 +39,27 @@ def known(tracker: CheckpointStatsTracker) -> list[tuple[int, str]]:
 @pytest.mark.flink("CheckpointStatsCountsTest.testCounts")
 def test_counts() -> None:
     counts = CheckpointStatsCounts()
-    counts.begin()
-    counts.begin()
-    counts.complete()
-    counts.fail()
-    counts.fail_before_start()
-    assert (counts.total, counts.in_progress, counts.completed, counts.failed) == (3, 0, 1, 2)
+    seen = [astuple(counts)]
+    for step in (
+        counts.restore,
+        counts.begin,
+        counts.complete,
+        counts.begin,
+        counts.fail,
+        counts.fail_before_start,
+    ):
+        step()
+        seen.append(astuple(counts))
+    assert [field.name for field in fields(counts)] == ["restored", "total", "in_progress", "completed", "failed"]
+    assert seen == [
+        (0, 0, 0, 0, 0),
+        (1, 0, 0, 0, 0),
+        (1, 1, 1, 0, 0),
+        (1, 1, 0, 1, 0),
+        (1, 2, 1, 1, 0),
+        (1, 2, 0, 1, 1),
+        (1, 3, 0, 1, 2),
+    ]
 
 
 @pytest.mark.flink("CheckpointStatsCountsTest.testCompleteOrFailWithoutInProgressCheckpoint")
@@ -157,22 +175,33 @@ def test_failing() -> None:
     assert tracker.history.latest_failed is stats
 
 
-@pytest.mark.flink(
-    "PendingCheckpointStatsTest.testIsJavaSerializable", "CompletedCheckpointTest.testIsJavaSerializable"
-)
-def test_snapshots_can_be_sent_elsewhere() -> None:
-    tracker = CheckpointStatsTracker()
-    tracker.completed(begin(tracker, 1), 200, "chk-1", 9)
-    snapshot = tracker.snapshot()
-    assert pickle.loads(pickle.dumps(snapshot)).to_pandas().equals(snapshot.to_pandas())
-
-
 @pytest.mark.flink("CheckpointCoordinatorTest.testCheckpointStatsTrackerPendingCheckpointCallback")
 def test_a_pending_checkpoint_is_reported_once() -> None:
     job = Harness()
     job.trigger()
     assert known(job.coordinator.statistics) == [(1, "IN_PROGRESS")]
     assert job.coordinator.statistics.counts.total == 1
+
+
+@pytest.mark.flink("CheckpointCoordinatorTriggeringTest.testWithNoOpCheckpointStatsTracker")
+def test_a_coordinator_works_as_well_when_nobody_takes_statistics() -> None:
+    job = Harness(statistics=NoOpCheckpointStatsTracker(), tolerable_failures=9, timeout_ms=100)
+    job.states["source/0"] = ExecutionState.FINISHED
+    first = job.trigger()
+    assert job.pending() == [first]
+    job.complete(first)
+    job.decline(job.trigger(), "sums/0")
+    job.trigger()
+    job.wait(100)
+    job.request()
+    job.take(commands.AllocateCheckpointId)
+    job.give(events.CheckpointIdFailed(error="the counter is gone"))
+    job.complete(job.trigger())
+    assert job.retained_ids() == [4]
+    assert job.restore() is job.retained()[0]
+    statistics = job.coordinator.statistics
+    assert (astuple(statistics.counts), len(statistics.to_pandas())) == ((0, 0, 0, 0, 0), 0)
+    assert statistics.snapshot().restored is None
 
 
 @pytest.mark.flink("CompletedCheckpointTest.testCompletedCheckpointStatsCallbacks")

@@ -7,8 +7,9 @@ import pytest
 from kit.coordinator.completed_checkpoint import CompletedCheckpoint
 from kit.coordinator.shared_state_registry import RecoveryClaimMode, shared_handles
 from kit.coordinator.store import CompletedCheckpointStore
-from kit.protocol.commands import RemoveStored
+from kit.protocol.commands import DiscardState, RemoveStored
 from kit.protocol.properties import CheckpointProperties, RetentionPolicy, SharingFilesStrategy
+from kit.state.handles import FileStateHandle
 from kit.state.operator_state import OperatorState
 from tests.coordinator.test_shared_state_registry import incremental
 
@@ -58,7 +59,7 @@ def test_at_least_one_is_retained() -> None:
 )
 def test_the_latest_is_the_last_added() -> None:
     store = CompletedCheckpointStore(4)
-    assert (store.latest, store.latest_id, store.checkpoints) == (None, -1, [])
+    assert (store.latest, store.latest_id, store.checkpoints) == (None, 0, [])
     for checkpoint_id in (1, 2, 3):
         store.add(completed(checkpoint_id))
         assert store.latest_id == checkpoint_id
@@ -142,7 +143,6 @@ def test_what_a_checkpoint_shares_is_known_by_key() -> None:
 
 @pytest.mark.flink(
     "CompletedCheckpointStoreTest.testDiscardAllCheckpoints",
-    "DefaultCompletedCheckpointStoreTest.testShutdownShouldDiscardStateHandleWhenJobIsGloballyTerminalState",
     "StandaloneCompletedCheckpointStoreTest.testShutdownDiscardsCheckpoints",
     "StandaloneCompletedCheckpointStoreTest.testSuspendDiscardsCheckpoints",
 )
@@ -155,6 +155,29 @@ def test_shutdown_discards_what_is_not_to_be_retained(status: str) -> None:
     assert gone == private | shared | {"chk-1/_metadata", "chk-2/_metadata"}
     assert store.checkpoints == []
     assert store.shut_down(status) == []
+
+
+@pytest.mark.flink(
+    "DefaultCompletedCheckpointStoreTest.testShutdownShouldDiscardStateHandleWhenJobIsGloballyTerminalState"
+)
+def test_a_durable_store_is_empty_after_the_job_and_keeps_the_files_of_what_is_retained() -> None:
+    """Files last used by a checkpoint below the retained one go, its own and those behind it stay."""
+    kinds = dict.fromkeys(range(1, 9), CHECKPOINT) | {4: RETAINED}
+    store = CompletedCheckpointStore(8, is_durable=True)
+    for checkpoint_id, kind in kinds.items():
+        store.add(completed(checkpoint_id, kind))
+    for checkpoint_id in (3, 4, 5):
+        file = f"shared by {checkpoint_id}"
+        store.registry.register(file, FileStateHandle(file, 10), checkpoint_id)
+    store.subsumed.append(completed(9))  # it waits for those below it
+    removals = store.shut_down("CANCELED")
+    discards = [each for each in removals if isinstance(each, DiscardState)]
+    entries = [each for each in removals if isinstance(each, RemoveStored) or each.stored]
+    assert sorted(each.checkpoint_id for each in entries if each.checkpoint_id is not None) == [*kinds, 9]
+    assert [each.checkpoint_id for each in removals if isinstance(each, RemoveStored)] == [4, 9]
+    assert {path for each in discards for path in each.paths if path.startswith("shared")} == {"shared by 3"}
+    assert not any("meta-4" in each.paths for each in discards)
+    assert store.checkpoints == []
 
 
 def test_retained_checkpoints_keep_the_files_they_share() -> None:

@@ -231,10 +231,7 @@ def test_finished_sources_are_in_the_way_unless_allowed() -> None:
     assert job.take(commands.AllocateCheckpointId) == []
 
 
-@pytest.mark.flink(
-    "CheckpointCoordinatorTest.testCheckpointTriggeredAfterSomeTasksFinishedIfAllowed",
-    "CheckpointCoordinatorTriggeringTest.testWithNoOpCheckpointStatsTracker",
-)
+@pytest.mark.flink("CheckpointCoordinatorTest.testCheckpointTriggeredAfterSomeTasksFinishedIfAllowed")
 def test_finished_tasks_count_as_acked() -> None:
     job = Harness()
     job.states |= dict.fromkeys([*SOURCES, "sums/0"], ExecutionState.FINISHED)

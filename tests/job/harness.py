@@ -80,9 +80,6 @@ class RecordingCoordinator(OperatorCoordinator):
     def reset_to_checkpoint(self, checkpoint_id: int, state: bytes | None) -> None:
         self._note("reset", checkpoint_id, state)
 
-    def subtask_reset(self, subtask: int, checkpoint_id: int) -> None:
-        self._note("subtask_reset", subtask, checkpoint_id)
-
     def execution_attempt_ready(self, subtask: int, attempt: int, gateway: Any) -> None:
         self.gateways[subtask] = gateway
         self._note("ready", subtask, attempt)

@@ -344,33 +344,16 @@ def test_it_is_told_of_a_checkpoint_given_up() -> None:
     assert held.coordinator.said("aborted") == [("aborted", 10)]
 
 
-# --- one subtask by itself --------------------------------------------------------------------------------------------
-
-
-@pytest.mark.flink(
-    "OperatorCoordinatorSchedulerTest.testLocalFailoverResetsTask",
-    "OperatorCoordinatorSchedulerTest.testLocalFailoverBeforeCheckpointResetsTask",
-    "OperatorCoordinatorSchedulerTest.testLocalFailoverDoesNotResetToCheckpoint",
-    "OperatorCoordinatorSchedulerTest.testBatchLocalFailoverResetsTask",
-    "OperatorCoordinatorSchedulerTest.testBatchLocalFailoverDoesNotResetToCheckpoint",
-)
-@pytest.mark.parametrize("checkpoint_id", [17, NO_CHECKPOINT])
-def test_a_subtask_that_goes_back_alone_is_told_with_its_checkpoint(checkpoint_id: int) -> None:
+def test_what_was_held_for_a_lost_attempt_is_lost_and_the_rest_is_not() -> None:
     held = Held()
     held.take(18)
     held.send(1, subtask=1)
     held.send(2, subtask=2)
     held.holder.attempt_failed(1, 1, "it broke")
-    held.holder.subtask_reset(1, checkpoint_id)
     held.holder.attempt_ready(1, 2)
-    assert held.coordinator.said("failed", "subtask_reset", "reset") == [
-        ("failed", 1, 1, "it broke"),
-        ("subtask_reset", 1, checkpoint_id),
-    ]
-    assert len(held.spec.made) == 1, "the coordinator itself goes on"
     held.send(3, subtask=1)
     held.barriers(18)
-    assert held.host.sent == [(1, 3), (2, 2)], "what was held for the lost attempt is lost, the rest is not"
+    assert held.host.sent == [(1, 3), (2, 2)]
 
 
 def test_gates_refuse_to_go_back() -> None:

@@ -324,17 +324,3 @@ def test_two_failures_are_one_failover() -> None:
     job.give(events.SlotLost(epoch=1, slot=1, error="gone"))
     job.restart()
     assert [coordinator.said("reset") for coordinator in job.spec.made] == [[], [("reset", NO_CHECKPOINT, None)]]
-
-
-@pytest.mark.flink(
-    "OperatorCoordinatorSchedulerTest.testGlobalFailoverDoesNotNotifyLocalRestore",
-    "OperatorCoordinatorSchedulerTest.testBatchGlobalFailoverDoesNotNotifyLocalRestore",
-)
-@pytest.mark.parametrize("interval_ms", [1_000, None])
-def test_a_failover_of_all_is_none_of_one(interval_ms: int | None) -> None:
-    job = coordinated(interval_ms=interval_ms).run()
-    if interval_ms:
-        job.complete()
-    job.fail()
-    job.restart()
-    assert [coordinator.said("subtask_reset") for coordinator in job.spec.made] == [[], []]

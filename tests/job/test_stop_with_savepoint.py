@@ -234,8 +234,6 @@ def test_a_failure_without_restarts_fails_the_job_and_the_request(fault: Callabl
 
 
 @pytest.mark.flink(
-    "StopWithSavepointTest.testJobFailedAndSavepointOperationSucceeds",
-    "StopWithSavepointTest.testRestartOnTaskFailureAfterSavepointCompletion",
     "StopWithSavepointTerminationHandlerImplTest.testFailedTerminationHandling",
 )
 @pytest.mark.parametrize("restart", [NoRestart(), FixedDelay(3, 10)], ids=["no restart", "restarts"])
@@ -304,6 +302,7 @@ def test_a_failure_while_the_savepoint_is_noted_waits_for_that_and_fails_the_job
     assert job.answers() == {1: not_stopped("source/1 failed: it broke")}
 
 
+@pytest.mark.flink("StopWithSavepointTest.testJobFailedAndSavepointOperationSucceeds")
 def test_a_job_that_fails_for_good_while_the_savepoint_is_noted_names_it() -> None:
     job = JobHarness(restart=NoRestart(), interval_ms=100, **DURABLE).run()
     job.trigger(job.stop)

@@ -80,7 +80,7 @@ def test_what_may_happen_is_what_can_be_found(way: str, mode: dict[str, Any], se
     random = Random(seed)
     lab = Lab(environment(Shape(way, parallelism=random.choice([1, 2, 3])), **mode), seed=seed)
     for _ in range(500):
-        enabled = lab.enabled()
+        enabled = [*lab.enabled()]
         assert enabled == [*looked_for(lab)]
         agenda = lab._world.agenda
         assert [agenda[rank] for rank in range(len(agenda))] == [

@@ -169,13 +169,6 @@ def test_without_state_it_begins_from_all_splits() -> None:
     assert len(coordinator.remaining) == 3
 
 
-def test_splits_of_a_reader_that_is_reset_are_given_out_again() -> None:
-    coordinator = coordinator_of(numbered(2, splits=2))
-    ((_, answer),) = coordinator.handle_event(0, {"kind": "request_split", "after": -1, "before": None})
-    coordinator.take_back(0, [answer["split"]])
-    assert ask(coordinator, 0) == 0
-
-
 def test_what_it_does_not_know_is_refused() -> None:
     coordinator = coordinator_of(numbered(1))
     with pytest.raises(ValueError, match=r"reader 3 sent .*hello.*, expected 'request_split'"):

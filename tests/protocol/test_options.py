@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-import copy
+import json
 import random
 
 import pytest
 
+from kit.protocol.elements import CheckpointBarrier
+from kit.protocol.messages import TriggerTaskCheckpoint
 from kit.protocol.options import NO_ALIGNED_CHECKPOINT_TIMEOUT_MS, AlignmentType, CheckpointOptions
 from kit.protocol.properties import (
     CHECKPOINT,
@@ -16,6 +18,7 @@ from kit.protocol.properties import (
     SavepointFormatType,
     SavepointType,
 )
+from kit.spark.codec import decode, decode_element, encode, encode_element
 
 CANONICAL = SavepointFormatType.CANONICAL
 SAVEPOINT = SavepointType.savepoint(CANONICAL)
@@ -23,11 +26,23 @@ TIMED = CheckpointOptions(CHECKPOINT, "chk-1", AlignmentType.ALIGNED, 10)
 UNALIGNED = CheckpointOptions(CHECKPOINT, "chk-1", AlignmentType.UNALIGNED)
 
 
+def sent(options: CheckpointOptions) -> CheckpointOptions:
+    """Give the options as they arrive, with the trigger at a source and with the barrier at the next task."""
+    trigger = TriggerTaskCheckpoint(task="rows/0", attempt=1, checkpoint_id=1, timestamp_ms=2, options=options)
+    blobs: list[bytes] = []
+    triggered = decode(json.loads(json.dumps(encode(trigger, blobs))), blobs)
+    assert (triggered, blobs) == (trigger, [])
+    barrier, cause = decode_element(encode_element(CheckpointBarrier(1, 2, triggered.options), "rows/0@1#3.1"))
+    assert cause == "rows/0@1#3.1"
+    assert isinstance(barrier, CheckpointBarrier)
+    return barrier.options
+
+
 @pytest.mark.flink("CheckpointOptionsTest.testDefaultCheckpoint")
 def test_by_default_it_is_an_aligned_checkpoint_at_no_place_of_its_own() -> None:
     options = CheckpointOptions()
     assert (options.snapshot_type, options.location, options.alignment) == (CHECKPOINT, "", AlignmentType.ALIGNED)
-    assert copy.deepcopy(options) == options
+    assert sent(options) == options
 
 
 @pytest.mark.flink("CheckpointOptionsTest.testSavepoint")
@@ -38,8 +53,8 @@ def test_by_default_it_is_an_aligned_checkpoint_at_no_place_of_its_own() -> None
 )
 def test_kind_and_place_are_kept(kind: SavepointType) -> None:
     place = "".join(random.Random(7).choices("abc/äß日", k=20))
-    copied = copy.deepcopy(CheckpointOptions(kind, place))
-    assert (copied.snapshot_type, copied.location) == (kind, place)
+    arrived = sent(CheckpointOptions(kind, place))
+    assert (arrived.snapshot_type, arrived.location) == (kind, place)
 
 
 @pytest.mark.flink("CheckpointOptionsTest.testSavepointNeedsAlignment")

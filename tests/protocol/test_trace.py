@@ -13,8 +13,9 @@ import pytest
 from kit.protocol.commands import Note, SendElement, WriteSnapshot
 from kit.protocol.elements import Buffer, CheckpointBarrier
 from kit.protocol.events import ElementReceived, ProcessInput, TimerFired
+from kit.protocol.loggable import loggable
 from kit.protocol.options import AlignmentType, CheckpointOptions
-from kit.protocol.trace import Trace, TraceRecord, loggable
+from kit.protocol.trace import Trace, TraceRecord
 from kit.protocol.words import Machine, Word, handles
 
 BATCH = pa.RecordBatch.from_pydict({"n": [1, 2, 3]})
@@ -38,7 +39,9 @@ class Relay(Machine):
 
 def told(trace: Trace, machine: Relay, event: Word, *given: Word, at: int = 0, cause: str = "") -> list[TraceRecord]:
     machine.to_give = list(given)
-    return trace.record(machine, event, machine.handle(event, at, cause))
+    before = len(trace)
+    trace.record(machine, event, machine.handle(event, at, cause))
+    return list(trace.since(before))
 
 
 def test_an_event_and_its_commands_are_records_with_ids() -> None:

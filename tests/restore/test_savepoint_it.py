@@ -57,10 +57,7 @@ def test_a_savepoint_stands_alone_and_a_job_resumed_from_it_goes_on_exactly_ther
     assert wrong(finished(after), shape) == {}
 
 
-@pytest.mark.flink(
-    "SavepointITCase.testTriggerSavepointAndResumeWithFileBasedCheckpointsAndRelocateBasePath",
-    "SavepointFormatITCase.testTriggerSavepointAndResumeWithFileBasedCheckpointsAndRelocateBasePath",
-)
+@pytest.mark.flink("SavepointITCase.testTriggerSavepointAndResumeWithFileBasedCheckpointsAndRelocateBasePath")
 def test_a_savepoint_can_be_moved() -> None:
     before = steps(Lab(environment(LONG)), SOME)
     path = stop(before)

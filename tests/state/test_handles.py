@@ -129,6 +129,19 @@ def test_a_subtask_names_every_file_behind_its_handles() -> None:
     assert list(state.handles()) == [LISTS, INCREMENTAL, INPUT, OUTPUT]
 
 
+@pytest.mark.flink("FullyFinishedOperatorStateTest.testGetDiscardables")
+def test_an_operator_names_every_handle_of_its_subtasks_and_its_coordinators() -> None:
+    channels = {"input_channel_state": (INPUT,), "result_subpartition_state": (OUTPUT,)}
+    one = OperatorSubtaskState(managed_operator_state=(LISTS,), managed_keyed_state=(KEYED,), **channels)
+    other = OperatorSubtaskState(raw_operator_state=(LISTS,), raw_keyed_state=(INCREMENTAL,), **channels)
+    coordinator = h.ByteStreamStateHandle("splits", b"1234")
+    state = OperatorState(ID, 2, 256, {0: one, 1: other}, coordinator)
+    assert list(state.handles()) == [coordinator, LISTS, KEYED, INPUT, OUTPUT, LISTS, INCREMENTAL, INPUT, OUTPUT]
+    assert list(state.files()) == [*one.files(), *other.files()]
+    assert set(one.files()) == {FILE.path}
+    assert set(other.files()) == {FILE.path, SHARED.path}
+
+
 @pytest.mark.flink("TaskStateSnapshotTest.getStateSize")
 @pytest.mark.flink("TaskStateSnapshotTest.testSizeIncludesChannelState")
 def test_sizes_are_sums_and_count_channel_state() -> None:

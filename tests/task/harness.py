@@ -109,7 +109,8 @@ class TaskHarness:
         self.emitted: list[Word] = []
         job = self.graph.job_graph
         self.output = MemoryOutput()
-        storage = CheckpointStorage("/checkpoints", job.job_id, None, 0, MemoryFiles().filesystem)
+        self.disk = MemoryFiles()
+        storage = CheckpointStorage("/checkpoints", job.job_id, None, 0, self.disk.filesystem)
         self.files = TaskFiles(job, storage, self.output)
         self._buffers = {channel.number: 0 for channel in self.machine.inputs}
         if deploy:
@@ -198,7 +199,7 @@ class TaskHarness:
         """The JobMaster says that a checkpoint is complete."""
         self.to_task(NotifyCheckpointComplete, checkpoint_id=checkpoint_id, timestamp_ms=0)
 
-    def abort(self, checkpoint_id: int, latest: int = -1) -> None:
+    def abort(self, checkpoint_id: int, latest: int = 0) -> None:
         """The JobMaster says that a checkpoint is aborted."""
         self.to_task(NotifyCheckpointAborted, checkpoint_id=checkpoint_id, timestamp_ms=0, latest_completed_id=latest)
 

@@ -3,18 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
 
+import pyarrow as pa
 import pytest
 
+from kit.api.environment import StreamEnvironment
+from kit.backend.descriptors import ListStateDescriptor
+from kit.connectors import CollectionSource, CollectSink
+from kit.graph.settings import CheckpointConfig
+from kit.host.storage import CheckpointLocation, CheckpointStorage
+from kit.operators import OperatorSpec, count
 from kit.operators.base import Operator
-from kit.protocol.commands import CancelSnapshot, CommitEffects, DropEffects, ReadState, SendElement, WriteSnapshot
+from kit.protocol.commands import (
+    CancelSnapshot,
+    CommitEffects,
+    DropEffects,
+    LocalCopies,
+    PruneLocalState,
+    ReadState,
+    SendElement,
+    WriteSnapshot,
+)
 from kit.protocol.elements import Buffer, CancelCheckpointMarker, CheckpointBarrier, EndOfData
 from kit.protocol.events import EffectsCommitted, EffectsFailed, SnapshotFailed, StateRead, TimerFired
 from kit.protocol.messages import CancelTask, ReportCheckpointMetrics, TaskStateChanged
 from kit.protocol.tasks import ExecutionState, TaskRestore
 from kit.state.operator_state import TaskStateSnapshot
 from kit.task import subtask_coordinator
-from tests.task.harness import SUSPEND, TaskHarness, fan_in
+from tests.task.harness import SCHEMA, SUSPEND, TaskHarness, fan_in
 
 ASYNC = "CHECKPOINT_ASYNC_EXCEPTION"
 
@@ -125,7 +143,53 @@ def test_an_operator_that_fails_in_its_snapshot_fails_the_task_and_nothing_is_wr
 # --- the asynchronous part --------------------------------------------------------------------------------------------
 
 
+@dataclass(frozen=True)
+class Keep(OperatorSpec):
+    """Hands rows on and keeps how many there were."""
+
+    def create(self) -> Operator:
+        return KeepingOperator()
+
+
+class KeepingOperator(Operator):
+    def process_batch(self, batch: pa.RecordBatch, input_index: int = 0) -> None:
+        self.context.operator_state.list_state(ListStateDescriptor("seen", pa.int64())).add(batch.num_rows)
+        self.context.output.emit(batch)
+
+
 @pytest.mark.flink("StreamTaskTest.testFailingAsyncCheckpointRunnable")
+@pytest.mark.parametrize("failing_part", range(4))
+def test_when_one_operators_state_cannot_be_written_nothing_of_the_others_is_left(
+    failing_part: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    env = StreamEnvironment("task", parallelism=1, checkpoint=CheckpointConfig(interval_ms=1_000))
+    sums = env.from_source(CollectionSource([], SCHEMA), uid="rows").key_by("k").aggregate(rows=count()).uid("sums")
+    for name in ("first", "second"):
+        sums = sums.apply(Keep(name, (sums.schema,), sums.schema)).uid(name)
+    sums.sink_to(CollectSink("out"), uid="out")
+    task = TaskHarness(env)
+    task.rows(0)
+    task.barrier(1, 0)
+    tried: list[str] = []
+    write = CheckpointStorage.to_handle
+
+    def to_handle(storage: CheckpointStorage, data: bytes, location: CheckpointLocation, name: str) -> Any:
+        tried.append(name)
+        if len(tried) == failing_part + 1:
+            raise OSError("disk full")
+        return write(storage, data, location, name)
+
+    monkeypatch.setattr(CheckpointStorage, "to_handle", to_handle)
+    task.write(1)
+    assert len(tried) == failing_part + 1
+    assert task.disk.paths() == []
+    assert task.declined() == [(1, ASYNC)]
+    task.barrier(2, 0)
+    task.write(2)
+    assert len(task.disk.paths()) == 4
+    assert [ack.checkpoint_id for ack in task.acknowledged()] == [2]
+
+
 @pytest.mark.flink("AsyncCheckpointRunnableTest.testDeclineWithAsyncCheckpointExceptionWhenRunning")
 @pytest.mark.flink("AsyncCheckpointRunnableTest.testDeclineAsyncCheckpoint")
 def test_a_snapshot_that_cannot_be_written_is_declined() -> None:
@@ -259,6 +323,14 @@ def test_an_abort_notice_brings_the_newest_completed_checkpoint_along() -> None:
     assert [argument for _, argument in calls] == [1]
 
 
+def test_an_abort_before_any_checkpoint_completed_brings_none_along() -> None:
+    task = a_task()
+    calls = watched(task, "notify_checkpoint_complete")
+    task.barrier(1, 0)
+    task.abort(1)
+    assert calls == []
+
+
 # --- completion -------------------------------------------------------------------------------------------------------
 
 
@@ -284,6 +356,19 @@ def test_a_completion_no_newer_than_the_restored_checkpoint_is_ignored() -> None
 
 
 @pytest.mark.flink("SubtaskCheckpointCoordinatorTest.testNotifyCheckpointComplete")
+def test_older_copies_of_state_go_whether_the_task_runs_or_not() -> None:
+    task = TaskHarness(fan_in(1, local_recovery=True))
+    calls = watched(task, "notify_checkpoint_complete")
+    task.complete(42)
+    assert {argument for _, argument in calls} == {42}
+    calls.clear()
+    task.to_task(CancelTask)
+    task.complete(43)
+    assert calls == []
+    pruned = [(word.checkpoint_id, word.copies) for word in task.take(PruneLocalState)]
+    assert pruned == [(42, LocalCopies.OLDER), (43, LocalCopies.OLDER)]
+
+
 @pytest.mark.flink("StreamTaskTest.testNotifyCheckpointOnClosedOperator")
 def test_notices_to_a_task_that_does_not_run_change_nothing() -> None:
     task = a_task()

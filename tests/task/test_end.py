@@ -6,10 +6,12 @@ from typing import Any
 
 import pytest
 
+from kit.channel.input_channel import InputChannel
 from kit.protocol.commands import CommitEffects
 from kit.protocol.elements import (
     MAX_WATERMARK_MS,
     CheckpointBarrier,
+    Element,
     EndOfData,
     EndOfPartition,
     Watermark,
@@ -188,13 +190,22 @@ def test_the_ack_says_whether_the_operators_have_finished() -> None:
 
 
 @pytest.mark.flink("StreamTaskFinalCheckpointsTest.testTriggeringAlignedNoTimeoutCheckpointWithFinishedChannels")
-@pytest.mark.parametrize("ended", [[], [0], [0, 1, 2]])
-def test_a_task_without_running_senders_is_triggered_itself(ended: list[int]) -> None:
-    task = sums(3)
-    task.end(*ended)
-    task.trigger(2)
-    assert task.triggered() == [2]
-    assert task.blocked == []
+def test_a_task_without_running_senders_is_triggered_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With all senders, some and none: each time the barrier goes on once, and no channel is ever blocked."""
+    monkeypatch.setattr(InputChannel, "block", lambda channel: pytest.fail(f"{channel!r} was blocked"))
+    task = sums(3, chaining=False)
+    sent: list[Element] = []
+    for checkpoint_id, ended in ((2, []), (4, [0]), (6, [1, 2])):
+        task.end(*ended)
+        task.trigger(checkpoint_id)
+        task.write(checkpoint_id)
+        assert [ack.checkpoint_id for ack in task.acknowledged()] == [checkpoint_id]
+        sent += task.sent()
+        assert not is_finished(task)
+    told = [getattr(element, "checkpoint_id", element) for element in sent if not isinstance(element, Watermark)]
+    assert told == [2, 4, EndOfData(True), 6]
+    task.complete(6)
+    assert is_finished(task)
 
 
 def test_several_sources_that_end_at_different_times_are_each_in_every_checkpoint() -> None:

@@ -1,0 +1,372 @@
+"""What a play can do: one table from lines of text to what they do in the lab.
+
+In a usage, words in CAPITALS stand for what is named, brackets for what may be left out. WORDS mean the action whose
+sentence has them all, for instance `AcknowledgeCheckpoint from sums/1`: see `lab.enabled()` and `kit.lab.by_words`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+
+from kit.draw.element_kinds import ELEMENTS
+from kit.draw.kinds import DETAIL, MILESTONE, PLUMBING
+from kit.lab.actions import Action, LetTimePass
+from kit.lab.by_words import matching
+from kit.lab.errors import MOST_NAMED, LabError, nearest
+from kit.lab.lab import Lab
+from kit.lab.play_views import file_path, show, snapshot_path
+from kit.lab.ready_jobs import ReadyHook, job_of, ready_job, settings_of
+from kit.lab.record_kinds import record_kinds
+from kit.protocol.trace import TraceRecord
+
+MOST_STEPS = 20_000
+_OF_THE_LAB = ("allow_non_restored_state", "claim_mode")
+
+
+class Scene:
+    """The lab that a play works on, with the job that it runs and what commands hold back. `said` gathers what `show`
+    has to say, until somebody takes it.
+    """
+
+    def __init__(self, job: str) -> None:
+        self.name, self.settings = job_of(job)
+        self.hooks = [ReadyHook() for _ in range(self.settings.pop("hooks", 0))]
+        self.labs: list[Lab] = []
+        self.held: list[str] = []
+        self.said: list[str] = []
+        self.begin(restore_path=None)
+
+    @property
+    def lab(self) -> Lab:
+        """The newest lab."""
+        return self.labs[-1]
+
+    def begin(self, **how: Any) -> None:
+        """Another lab of the job, behind the present one if there is one; what is held back stays so."""
+        env = ready_job(self.name, **self.settings)
+        after = self.labs[-1] if self.labs else None
+        self.labs.append(Lab(env, after=after, hooks=self.hooks, **how))
+
+    # --- choosing ---------------------------------------------------------------------------------------------------
+
+    def next_action(self, *, waits: bool = True) -> Action | None:
+        """The first action that nothing holds back; time passes only when nothing else can happen."""
+        for action in self.lab.enabled():
+            if (waits or not _is_wait(action)) and not any(matching(words, [action]) for words in self.held):
+                return action
+        return None
+
+    def step(self) -> Sequence[TraceRecord]:
+        """Do that. Raises LabError when there is none."""
+        action = self.next_action()
+        if action is None:
+            held = f" while this is held back: {'; '.join(self.held)}" if self.held else ""
+            raise LabError(f"nothing can happen{held}; the job is {self.lab.status}")
+        return self.lab.step(action).records
+
+    def step_until(self, condition: Callable[[Sequence[TraceRecord]], bool]) -> None:
+        """Step until the records of a step are such."""
+        for _ in range(MOST_STEPS):
+            if condition(self.step()):
+                return
+        raise LabError(f"not reached within {MOST_STEPS} steps")
+
+    def find(self, words: str) -> Action:
+        """The action that is meant, the first of several. Raises LabError with what there is when it is none."""
+        enabled = self.lab.enabled()
+        found = matching(words, enabled)
+        if not found:
+            known = "; ".join(str(action) for action in enabled[: 3 * MOST_NAMED]) or "nothing"
+            raise LabError(f"{words!r} cannot happen now; what can: {known}")
+        return found[0]
+
+
+def _is_wait(action: Action) -> bool:
+    return isinstance(action, LetTimePass)
+
+
+# ---- commands -------------------------------------------------------------------------------------------------------
+
+
+def _run_until_checkpoint(scene: Scene, number: str) -> None:
+    wanted = int(number)
+    scene.step_until(lambda records: scene.lab.master.checkpoints.store.latest_id >= wanted)
+
+
+def _run_until_time(scene: Scene, at_ms: str) -> None:
+    scene.step_until(lambda records: scene.lab.at_ms >= int(at_ms))
+
+
+def _run_until_finished(scene: Scene) -> None:
+    scene.step_until(lambda records: scene.lab.finished)
+
+
+def _run_until_record(scene: Scene, kind: str, checkpoint: str | None, machine: str | None) -> None:
+    if kind not in record_kinds() and kind not in ELEMENTS:
+        raise LabError(f"no record is a {kind!r}; did you mean {', '.join(nearest(kind, record_kinds()))}?")
+    wanted = None if checkpoint is None else int(checkpoint)
+    scene.step_until(
+        lambda records: any(
+            kind in (record.kind, _element_of(record))
+            and wanted in (None, record.checkpoint_id)
+            and machine in (None, record.machine)
+            for record in records
+        )
+    )
+
+
+def _element_of(record: TraceRecord) -> str:
+    """The element that a record sends or receives, by its type's name."""
+    element = record.data.get("element")
+    return str(element["type"]) if isinstance(element, Mapping) else ""
+
+
+def _settle(scene: Scene) -> None:
+    for _ in range(MOST_STEPS):
+        action = scene.next_action(waits=False)
+        if action is None:
+            return
+        scene.lab.step(action)
+    raise LabError(f"not at rest after {MOST_STEPS} steps")
+
+
+def _run_to_the_end(scene: Scene) -> None:
+    for _ in range(MOST_STEPS):
+        if scene.next_action() is None:
+            return
+        scene.step()
+    raise LabError(f"not at its end after {MOST_STEPS} steps")
+
+
+def _do(scene: Scene, words: str) -> None:
+    scene.lab.step(scene.find(words))
+
+
+def _do_key(scene: Scene, key: str) -> None:
+    scene.lab.step(key)
+
+
+def _turn(scene: Scene, task: str, times: str | None) -> None:
+    for _ in range(int(times or 1)):
+        scene.lab.step(scene.find(f"give {task} its turn"))
+
+
+def _hold(scene: Scene, words: str) -> None:
+    scene.held.append(words)
+
+
+def _release(scene: Scene, words: str) -> None:
+    if words == "everything":
+        scene.held.clear()
+    elif words in scene.held:
+        scene.held.remove(words)
+    else:
+        raise LabError(f"{words!r} is not held back; held back is: {'; '.join(scene.held) or 'nothing'}")
+
+
+def _trigger_checkpoint(scene: Scene, full: str | None) -> None:
+    scene.lab.trigger_checkpoint(full=full is not None)
+
+
+def _savepoint(scene: Scene, target: str | None) -> None:
+    scene.lab.savepoint(target)
+
+
+def _stop(scene: Scene, drain: str | None) -> None:
+    scene.lab.stop(drain=drain is not None)
+
+
+def _cancel(scene: Scene) -> None:
+    scene.lab.cancel()
+
+
+def _wait(scene: Scene, at_ms: str) -> None:
+    scene.lab.wait_until(int(at_ms))
+
+
+def _kill(scene: Scene, worker: str) -> None:
+    scene.lab.kill(int(worker))
+
+
+def _fail(scene: Scene, words: str, how: str | None) -> None:
+    scene.lab.fail(words, how)
+
+
+def _never(scene: Scene, words: str) -> None:
+    scene.lab.never(words)
+
+
+def _lose(scene: Scene, words: str) -> None:
+    scene.lab.lose(file_path(scene.lab, words))
+
+
+def _duplicate(scene: Scene, words: str) -> None:
+    scene.lab.duplicate(words)
+
+
+def _delay(scene: Scene, words: str, by_ms: str) -> None:
+    scene.lab.delay(words, by_ms=int(by_ms))
+
+
+def _freeze(scene: Scene, worker: str) -> None:
+    scene.lab.freeze(int(worker))
+
+
+def _thaw(scene: Scene, worker: str) -> None:
+    scene.lab.thaw(int(worker))
+
+
+def _miss_heartbeat(scene: Scene, worker: str) -> None:
+    scene.lab.miss_heartbeat(int(worker))
+
+
+def _kill_driver(scene: Scene) -> None:
+    scene.lab.kill_driver()
+
+
+def _truncate(scene: Scene, words: str) -> None:
+    scene.lab.truncate(file_path(scene.lab, words))
+
+
+def _corrupt(scene: Scene, words: str) -> None:
+    scene.lab.corrupt(file_path(scene.lab, words))
+
+
+def _turn_clock(scene: Scene, machine: str, by_ms: str) -> None:
+    scene.lab.turn_clock(machine, int(by_ms))
+
+
+def _another_driver(scene: Scene) -> None:
+    scene.begin(recover=True)
+
+
+def _restore(scene: Scene, name: str, job: str | None, settings: str | None) -> None:
+    given = settings_of(settings or "")
+    if job is not None:
+        scene.name = job
+    how = {each: given.pop(each) for each in _OF_THE_LAB if each in given}
+    scene.settings = {**scene.settings, **given}
+    scene.begin(restore_path=snapshot_path(scene.lab, name), **how)
+
+
+def _show(scene: Scene, what: str) -> None:
+    scene.said += show(scene.lab, what)
+
+
+@dataclass(frozen=True, slots=True)
+class Verb:
+    """A command: its form, a pattern for its line, what it does, and the least level of record that it tells."""
+
+    usage: str
+    what: str
+    pattern: str
+    do: Callable[..., None]
+    level: int = PLUMBING
+
+
+VERBS = (
+    Verb(
+        "run until checkpoint N",
+        "until it is complete",
+        r"run until checkpoint (\d+)",
+        _run_until_checkpoint,
+        MILESTONE,
+    ),
+    Verb("run until N ms", "until it is so late", r"run until (\d+) ms", _run_until_time, MILESTONE),
+    Verb("run until finished", "until the job has ended", "run until finished", _run_until_finished, MILESTONE),
+    Verb(
+        "run until RECORD [of chk-N] [at MACHINE]",
+        "until the trace has such a record, or one of such an element",
+        r"run until ([A-Z]\w+)(?: of chk-(\d+))?(?: at (\S+))?",
+        _run_until_record,
+        MILESTONE,
+    ),
+    Verb(
+        "run to the end", "until nothing can happen that is not held back", "run to the end", _run_to_the_end, MILESTONE
+    ),
+    Verb("settle", "all that is under way, without waiting for a timer", "settle", _settle, MILESTONE),
+    Verb("do KEY", "one action by its key", r"do (.+)", _do_key),
+    Verb("deliver WORDS", "let a message arrive", r"(deliver .+)", _do),
+    Verb("let TASK receive WORDS", "let an element arrive", r"(let \S+ receive .+)", _do),
+    Verb("carry out WORDS", "let a command be carried out and answered", r"carry out (.+)", _do),
+    Verb("fire WORDS", "let a timer that is due fire", r"fire (.+)", _do),
+    Verb("turn TASK [N times]", "a task's turn: one element, or one batch", r"turn (\S+)(?: (\d+) times)?", _turn),
+    Verb("hold WORDS", "these actions do not happen by themselves from now on", r"hold (.+)", _hold),
+    Verb("release WORDS", "they do again; 'everything' is all that is held", r"release (.+)", _release),
+    Verb("trigger checkpoint [full]", "the user asks for one", r"trigger checkpoint( full)?", _trigger_checkpoint),
+    Verb("trigger savepoint [at PATH]", "the user asks for one", r"trigger savepoint(?: at (\S+))?", _savepoint),
+    Verb("stop with savepoint [and drain]", "the user ends the job so", r"stop with savepoint( and drain)?", _stop),
+    Verb("cancel", "the user ends the job", "cancel", _cancel),
+    Verb("wait until N ms", "time passes in which nothing happens", r"wait until (\d+) ms", _wait),
+    Verb("kill worker N", "all subtasks of this index are gone at once", r"kill worker (\d+)", _kill),
+    Verb(
+        "fail WORDS[: HOW]", "a command fails, in one of the ways that it declares", r"fail ([^:]+)(?:: (\S+))?", _fail
+    ),
+    Verb("never answer WORDS", "a command is neither carried out nor answered", r"never answer (.+)", _never),
+    Verb("lose WORDS", "a message or a file is gone", r"lose (.+)", _lose),
+    Verb("duplicate WORDS", "a message arrives twice", r"duplicate (.+)", _duplicate),
+    Verb("delay WORDS by N ms", "a message is held back, with those behind it", r"delay (.+) by (\d+) ms", _delay),
+    Verb("freeze worker N", "it stands still", r"freeze worker (\d+)", _freeze),
+    Verb("thaw worker N", "it goes on", r"thaw worker (\d+)", _thaw),
+    Verb(
+        "miss the heartbeat of worker N",
+        "a frozen one is taken for dead",
+        r"miss the heartbeat of worker (\d+)",
+        _miss_heartbeat,
+    ),
+    Verb("truncate WORDS", "half of a file is gone", r"truncate (.+)", _truncate),
+    Verb("corrupt WORDS", "a byte of a file is wrong", r"corrupt (.+)", _corrupt),
+    Verb(
+        "turn the clock of MACHINE by N ms",
+        "it jumps, or stands still",
+        r"turn the clock of (\S+) by (-?\d+) ms",
+        _turn_clock,
+    ),
+    Verb("kill the driver", "it dies with all but the disk", "kill the driver", _kill_driver),
+    Verb(
+        "another driver goes on",
+        "this one dies where it stands; the next reads the durable store",
+        "another driver goes on",
+        _another_driver,
+    ),
+    Verb(
+        "restore NAME [into JOB] [with SETTINGS]",
+        "another run begins from chk-N or savepoint, perhaps with other settings",
+        r"restore (\S+)(?: into (\S+))?(?: with (.+))?",
+        _restore,
+    ),
+    Verb("show WHAT", "status, checkpoints, output...: see `VIEWS`", r"show (.+)", _show),
+)
+_COMPILED = [(re.compile(verb.pattern), verb) for verb in VERBS]
+_CLOSELY, _TRY = "closely ", "try "
+
+
+def carry_out(scene: Scene, text: str) -> int:
+    """Do what a line says; returns the least level of record that it tells. After `closely` that is lower, and after
+    `try` an error is what comes of it, and anything else is one. Raises LabError.
+    """
+    if text.startswith(_TRY):
+        try:
+            carry_out(scene, text.removeprefix(_TRY))
+        except LabError as error:
+            scene.said.append(f"refused: {str(error).splitlines()[0]}")
+            return PLUMBING
+        raise LabError(f"{text!r}: this was expected to be refused, but was done")
+    line = text.removeprefix(_CLOSELY)
+    for pattern, verb in _COMPILED:
+        found = pattern.fullmatch(line)
+        if found is not None:
+            verb.do(scene, *found.groups())
+            return min(verb.level, DETAIL) if text != line else verb.level
+    known = nearest(line, [verb.usage for verb in VERBS])
+    raise LabError(f"{text!r} is no command; did you mean: {'; '.join(known)}?")
+
+
+def play_commands() -> pd.DataFrame:
+    """All commands of a play: one row each with its form and what it does."""
+    return pd.DataFrame([(verb.usage, verb.what) for verb in VERBS], columns=["command", "what it does"])

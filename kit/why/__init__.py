@@ -1,0 +1,26 @@
+"""Why? The chain of causes behind what a run shows, from the question down to the first cause.
+
+Everything is read from the trace and the shapes of its epochs, nothing else, so a question about a run on a cluster is
+answered as one about a lesson. A trace without single buffers tells less; where it ends, the answer says so.
+
+    questions.py    what may be asked, and which topic that is
+    inquiry.py      how one answer leads to the next question
+    evidence.py     what the trace tells at one moment
+    under_way.py    what was asked for or sent, and has not come
+    channels.py, tasks.py, pending.py, ended.py, requests.py, life.py    the answers
+    fact.py, answer.py, picture.py    what an answer is: a chain of facts, as text, table and picture
+"""
+
+from __future__ import annotations
+
+from kit.why.answer import Why
+from kit.why.asking import Asking, why
+from kit.why.fact import Fact
+from kit.why.questions import WhyError
+
+__all__ = ["Asking", "Fact", "Why", "WhyError", "why"]
+
+
+def __dir__() -> list[str]:
+    """What Tab offers: the names below, and nothing that this file happens to need."""
+    return [*__all__, *(name for name in globals() if name.startswith("__"))]

@@ -1,0 +1,92 @@
+"""The answer to a question about a run, as text, as a table and as a picture."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from html import escape
+
+import pandas as pd
+
+from kit.draw.picture import Svg
+from kit.why.fact import Fact, Told, story
+from kit.why.picture import facts_dot, facts_svg
+
+COLUMNS = ["number", "because_of", "at_ms", "machine", "says", "kind", "checkpoint_id", "is_root", "record_id"]
+
+
+@dataclass(frozen=True, slots=True)
+class Why:
+    """The answer to a question about a run: `str` and `print` give the story, from the question down to the first
+    causes (`roots`), `to_pandas` the table, `svg` and `dot` the picture.
+    """
+
+    question: str
+    answer: Fact
+    told: tuple[Told, ...] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "told", tuple(story(self.answer)))
+
+    @property
+    def facts(self) -> list[Fact]:
+        """All facts, each once, in the order of the story."""
+        return [each.fact for each in self.told if not each.before]
+
+    @property
+    def roots(self) -> list[Fact]:
+        """The first causes, in the order of the story."""
+        return [fact for fact in self.facts if fact.is_root]
+
+    def to_pandas(self) -> pd.DataFrame:
+        """One row per fact: number, because_of (the number of the fact that it explains, 0 for the answer), at_ms and
+        machine of the record that tells of it, says, kind and checkpoint_id of the record, is_root, record_id. What no
+        record tells of has neither time nor machine.
+        """
+        frame = pd.DataFrame(map(_row, self.told), columns=COLUMNS)
+        return frame.astype({"at_ms": "Int64", "checkpoint_id": "Int64"})
+
+    def __str__(self) -> str:
+        lines, width = [self.question], len(str(len(self.told)))
+        lines += [f"{'   ' * each.depth}{each.number:>{width}}. {_line(each)}" for each in self.told]
+        return "\n".join(lines)
+
+    def __repr__(self) -> str:
+        return f"Why({self.question!r}, {len(self.facts)} facts)"
+
+    def _repr_html_(self) -> str:
+        head = '<th></th><th>at</th><th>machine</th><th style="text-align:left">what is so (first causes in bold)</th>'
+        rows = "".join(map(_html_row, self.told))
+        return (
+            f"<p><b>{escape(self.question)}</b></p><table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"
+        )
+
+    def svg(self) -> Svg:
+        """The picture: the question at the top, each fact in a box below the one that it explains."""
+        return facts_svg(self.question, self.told)
+
+    def dot(self) -> str:
+        """The picture in Graphviz' language: `graphviz.Source(why.dot())` draws it."""
+        return facts_dot(self.question, self.told)
+
+
+def _row(each: Told) -> tuple[object, ...]:
+    record, is_root = each.fact.record, each.fact.is_root
+    if record is None:
+        return each.number, each.because_of, None, "", each.says, "", None, is_root, ""
+    at = (record.at_ms, record.machine, each.says, record.kind, record.checkpoint_id)
+    return each.number, each.because_of, *at, is_root, record.id
+
+
+def _html_row(each: Told) -> str:
+    record, says = each.fact.record, escape(each.says)
+    at, machine = ("", "") if record is None else (f"{record.at_ms} ms", escape(record.machine))
+    says = f"<b>{says}</b>" if each.fact.is_root else says
+    left = f'style="text-align:left;padding-left:{1 + 2 * each.depth}em"'
+    cells = f'<td>{each.number}</td><td>{at}</td><td style="text-align:left">{machine}</td>'
+    return f"<tr>{cells}<td {left}>{each.link}{says}</td></tr>"
+
+
+def _line(each: Told) -> str:
+    record = each.fact.record
+    when = "" if record is None else f"[{record.at_ms} ms, {record.machine}] "
+    return f"{each.link}{when}{each.says}"

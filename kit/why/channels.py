@@ -1,0 +1,171 @@
+"""Where a barrier is, and what holds it or a buffer up: the chain of waits from one channel to the next.
+
+A channel is blocked from its aligned barrier until the barriers of the others have come. One that has not is in its
+receiver's queue, on the wire, in its sender's queue, or not sent. A buffer in a sender's queue waits for a credit,
+which its receiver gives for each buffer that it takes; a barrier waits for the buffers before it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from kit.draw.job_state import ALIGNING, Item
+from kit.protocol.trace import TraceRecord
+from kit.why.evidence import Evidence
+from kit.why.fact import Fact, fact, some, untold
+from kit.why.inquiry import Inquiry, Topic
+from kit.why.under_way import sent, standing_still
+
+ITEM_WORDS = {
+    "buffer": "buffer",
+    "barrier": "barrier",
+    "watermark": "watermark",
+    "status": "idleness mark",
+    "cancel": "cancel marker",
+    "end": "end of data",
+    "last": "end of the stream",
+    "recovered": "end of recovered data",
+    "from": "mark of a recovered buffer",
+}
+
+
+def blocked(inquiry: Inquiry, number: int) -> Fact:
+    """Why the receiver of this channel leaves what is in it."""
+    evidence = inquiry.evidence
+    channel, (source, target) = evidence.channel(number), evidence.ends[number]
+    if channel.held is None:
+        return fact(f"{evidence.named(number)} is not blocked", inquiry.ask(Topic.QUEUE, number))
+    taken = evidence.last("BarrierAligned", checkpoint_id=channel.held, channel=number)
+    awaited = [other for other in evidence.inputs[target] if evidence.channel(other).awaited == channel.held]
+    others = ", ".join(evidence.ends[other][0] for other in awaited)
+    since = "" if taken is None else f" {evidence.at_ms - taken.at_ms} ms ago"
+    return fact(
+        f"{target} took barrier {channel.held} of {source}{since} and reads nothing more of it before barrier "
+        f"{channel.held} of {others or 'the others'} has come"
+        f"{_kept(channel.arrived, evidence)}",
+        *some([inquiry.ask(Topic.BARRIER, channel.held, other) for other in awaited], "channels"),
+        record=taken,
+    )
+
+
+def _kept(items: Sequence[Item], evidence: Evidence) -> str:
+    return f"; {contents(items)} kept back here" if items and evidence.detailed else ""
+
+
+def barrier(inquiry: Inquiry, checkpoint_id: int, number: int) -> Fact:
+    """Where the barrier of this checkpoint is on this channel, and why no further."""
+    evidence = inquiry.evidence
+    channel, (source, target) = evidence.channel(number), evidence.ends[number]
+    what = f"barrier {checkpoint_id} of {source}"
+    place = _place(channel.arrived, checkpoint_id)
+    if place is not None:
+        because = Topic.CHANNEL if channel.blocked else Topic.TURN
+        about: object = number if channel.blocked else target
+        return fact(
+            f"{what} is in the queue of {target}{_behind(channel.arrived[:place], evidence)}",
+            inquiry.ask(because, about),
+            record=evidence.find(channel.arrived[place].sent_as),
+        )
+    place = _place(channel.wire, checkpoint_id)
+    if place is not None:
+        left = evidence.find(channel.wire[place].sent_as)
+        waits = "" if left is None else f", for {evidence.at_ms - left.at_ms} ms"
+        says = f"{what} is on the wire to {target}{waits}{_behind(channel.wire[:place], evidence)}"
+        return fact(f"{says}: it has not been delivered", standing_still(evidence, target), record=left)
+    place = _place(channel.queued, checkpoint_id)
+    if place is not None:
+        return fact(
+            f"{what} is in the output queue of {source}{_behind(channel.queued[:place], evidence)}",
+            inquiry.ask(Topic.QUEUE, number),
+            record=evidence.find(channel.queued[place].sent_as),
+        )
+    if channel.taken is not None and channel.taken >= checkpoint_id:
+        return fact(f"{what} has been taken by {target}")
+    if channel.ended:
+        return fact(f"{source} has ended its stream to {target}, which is as good as its barrier")
+    return inquiry.ask(Topic.BEGIN, source, checkpoint_id)
+
+
+def _place(items: Sequence[Item], checkpoint_id: int) -> int | None:
+    found = (at for at, item in enumerate(items) if (item.kind, item.checkpoint_id) == ("barrier", checkpoint_id))
+    return next(found, None)
+
+
+def _behind(items: Sequence[Item], evidence: Evidence) -> str:
+    if not evidence.detailed:
+        return " (which buffers are before it the trace does not tell)"
+    return f" behind {contents(items)}" if items else ", the first there"
+
+
+def contents(items: Sequence[Item]) -> str:
+    """What lies in a queue, in words: `2 buffers (5 records) and 1 watermark`."""
+    counted = Counter(item.kind for item in items)
+    rows = sum(item.rows for item in items)
+    parts = []
+    for kind, many in counted.items():
+        word = ITEM_WORDS.get(kind, kind)
+        records = f" ({rows} record{'s' * (rows != 1)})" if kind == "buffer" else ""
+        parts.append(f"{many} {word}{'s' * (many != 1)}{records}")
+    return " and ".join(filter(None, [", ".join(parts[:-1]), *parts[-1:]])) or "nothing"
+
+
+def queue(inquiry: Inquiry, number: int) -> Fact:
+    """Why what a task has made for one receiver is not sent on, or what there is to take if it is."""
+    evidence = inquiry.evidence
+    channel, (source, target) = evidence.channel(number), evidence.ends[number]
+    held = [item for item in (*channel.arrived, *channel.wire) if item.kind == "buffer"]
+    if not channel.queued:
+        if channel.arrived:
+            says = f"{target} has {contents(channel.arrived)} of {source} to take"
+            return fact(says, inquiry.ask(Topic.TURN, target))
+        if channel.wire:
+            return Fact(f"{contents(channel.wire)} on the wire from {source} to {target}: not delivered yet")
+        return fact(f"{source} has sent nothing more to {target}", inquiry.ask(Topic.TURN, source))
+    if not held:
+        says = f"{source} has no credit of {target}, which holds no buffer of it"
+        return fact(says, inquiry.ask(Topic.TURN, target)) if evidence.detailed else untold(says)
+    taken = [item for item in channel.arrived if item.kind == "buffer"]
+    says = (
+        f"{source} has no credit for {contents(channel.queued)} to {target}: {contents(held)} it has sent are not "
+        f"processed, {len(taken)} of them in the queue of {target}"
+    )
+    if channel.blocked:
+        return fact(says, inquiry.ask(Topic.CHANNEL, number))
+    return fact(says, inquiry.ask(Topic.TURN, target) if taken else Fact(f"{contents(channel.wire)} on the wire"))
+
+
+def begin(inquiry: Inquiry, task: str, checkpoint_id: int) -> Fact:
+    """Why a task has not sent its barrier of this checkpoint."""
+    evidence = inquiry.evidence
+    known = evidence.moment.tasks.get(task)
+    if known is None or known.state != "RUNNING":
+        return fact(f"{task} has not sent barrier {checkpoint_id}", inquiry.ask(Topic.STATE, task))
+    triggered = evidence.last("TriggerTaskCheckpoint", role="command", checkpoint_id=checkpoint_id, task=task)
+    if triggered is not None:
+        return _told_to_begin(evidence, task, checkpoint_id, triggered)
+    inputs = evidence.inputs.get(task, [])
+    if not inputs:
+        says = f"the JobMaster has not told {task} to begin checkpoint {checkpoint_id}"
+        return fact(says, inquiry.ask(Topic.CHECKPOINT, checkpoint_id))
+    waits = [number for number in inputs if evidence.channel(number).awaited == checkpoint_id]
+    if known.phases.get(checkpoint_id) == ALIGNING and waits:
+        others = ", ".join(evidence.ends[number][0] for number in waits)
+        says = f"{task} sends barrier {checkpoint_id} when that of {others} has come"
+        return fact(says, *some([inquiry.ask(Topic.BARRIER, checkpoint_id, each) for each in waits], "channels"))
+    gone = evidence.last("NotifyCheckpointAborted", role="event", checkpoint_id=checkpoint_id, machine=task)
+    if gone is not None:
+        return fact(f"{task} has heard that checkpoint {checkpoint_id} is aborted", record=gone)
+    says = f"{task} has taken no barrier {checkpoint_id} and so has sent none"
+    return fact(says, *some([inquiry.ask(Topic.BARRIER, checkpoint_id, each) for each in inputs], "channels"))
+
+
+def _told_to_begin(evidence: Evidence, task: str, checkpoint_id: int, word: TraceRecord) -> Fact:
+    """A task that begins when the JobMaster says so, and was told."""
+    if not evidence.answers(word):
+        return sent(evidence, word, f"the JobMaster's word to {task} to begin checkpoint {checkpoint_id}", task)
+    heard = evidence.answers(word)[0]
+    refused = evidence.last("DeclineCheckpoint", role="command", checkpoint_id=checkpoint_id, machine=task)
+    if refused is not None:
+        return fact(evidence.caption(refused), fact(evidence.caption(heard), record=heard), record=refused)
+    return fact(f"{task} was told to begin checkpoint {checkpoint_id}", untold("why no barrier followed"), record=heard)

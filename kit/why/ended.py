@@ -1,0 +1,185 @@
+"""How a checkpoint ended: who aborted it and from which first cause, or where the time of a complete one went.
+
+The causes are the trace's own (`Trace.causes`). Of those of a failure what merely carried it is left out, and the
+chain ends with the first thing that failed and what was asked for there. An expired checkpoint is answered with what
+was missing when its time was up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+from kit.draw.gantt import PHASES, phases
+from kit.draw.job_state import COMPLETED, CheckpointMoment
+from kit.draw.kinds import DETAIL, level_of
+from kit.protocol.duties import Duty
+from kit.protocol.reasons import CheckpointFailureReason
+from kit.protocol.trace import TraceRecord
+from kit.protocol.vocabulary import COMMANDS
+from kit.why.evidence import JOB, Evidence
+from kit.why.fact import Fact, fact, untold
+from kit.why.inquiry import Inquiry, Topic
+
+FAILED = frozenset(command.fails_with.__name__ for command in COMMANDS if command.fails_with is not None) | {
+    "SplitReadFailed",
+    "SlotLost",
+    "OperatorEventLost",
+}
+"""Events that say that something could not be done: nothing before them is a cause, but what was asked for."""
+_SUCCEEDED = frozenset(
+    answer.__name__ for command in COMMANDS if command.duty is Duty.WORK for answer in command.answers
+).difference(FAILED)
+"""Answers that all is well: what led to one is no cause of what it brought to an end."""
+_TRIGGERS = frozenset({"TriggerTaskCheckpoint", "CheckpointPending", "AllocateCheckpointId", "DeployTask"})
+"""What begins a checkpoint or a task is no reason for its end."""
+_PHASE_WORDS = {
+    "start_delay": "waited {ms} ms for its first barrier (start delay)",
+    "alignment": "waited {ms} ms for its other barriers (alignment)",
+    "sync": "copied its state for {ms} ms (sync)",
+    "async": "wrote its part for {ms} ms (async)",
+    "ack": "had its acknowledgement under way for {ms} ms",
+}
+
+
+def ended(inquiry: Inquiry, checkpoint_id: int) -> Fact:
+    """Why a checkpoint was aborted, or how it came to be complete."""
+    known = inquiry.evidence.moment.checkpoints[checkpoint_id]
+    return completed(inquiry, known) if known.status == COMPLETED else aborted(inquiry, known)
+
+
+# --- aborted ----------------------------------------------------------------------------------------------------------
+
+
+def aborted(inquiry: Inquiry, known: CheckpointMoment) -> Fact:
+    """By whom and for which reason, back to the first cause."""
+    evidence, checkpoint_id = inquiry.evidence, known.checkpoint_id
+    record = evidence.last("CheckpointAborted", checkpoint_id=checkpoint_id)
+    if record is None:
+        return untold(f"checkpoint {checkpoint_id} was aborted; why")
+    data = record.data
+    blamed = f"; {data['task']} is to blame" if data.get("task") else ""
+    says = (
+        f"checkpoint {checkpoint_id} was aborted after {known.duration_ms} ms with {data['acked']} of {data['tasks']} "
+        f"acknowledgements: {data['reason']}, {data['detail']}{blamed}"
+    )
+    return fact(says, *_led_to_abort(inquiry, known, record), record=record)
+
+
+def _led_to_abort(inquiry: Inquiry, known: CheckpointMoment, record: TraceRecord) -> list[Fact]:
+    evidence, reason = inquiry.evidence, record.data["reason"]
+    event = evidence.cause(record)
+    if event is None:
+        return [untold("what led to it")]
+    if reason == CheckpointFailureReason.CHECKPOINT_EXPIRED.name:
+        then = inquiry.before(evidence.before(record))
+        ran_ms = event.at_ms - known.triggered_ms
+        timer = fact(f"its time, {ran_ms} ms, was over", record=event)
+        return [timer, then.ask(Topic.CHECKPOINT, known.checkpoint_id)]
+    if reason == CheckpointFailureReason.CHECKPOINT_SUBSUMED.name:
+        newer = [each for each in evidence.beside(record) if each.kind == "CheckpointCompleted"]
+        return [fact(evidence.caption(each), record=each) for each in newer] or [untold("which one is newer")]
+    return [inquiry.ask(Topic.FAILURE, event.id)]
+
+
+def failure(inquiry: Inquiry, record_id: str) -> Fact:
+    """The chain from a record back to the first thing that failed."""
+    evidence = inquiry.evidence
+    record = evidence.find(record_id)
+    if record is None:
+        return untold(f"what {record_id} was")
+    return _chained(evidence, _failing(evidence, record))
+
+
+def _failing(evidence: Evidence, record: TraceRecord) -> list[TraceRecord]:
+    """The records that tell of a failure, from the last to the first."""
+    if record.kind in _SUCCEEDED and record.role == "event":
+        return [record]
+    chain: list[TraceRecord] = []
+    at: TraceRecord | None = record
+    while at is not None and at not in chain and not (chain and at.kind in _TRIGGERS):
+        said = chain[-1] if chain else None
+        if said is not None and said.role == "event" and (at.kind, at.role) == (said.kind, "command"):
+            chain[-1] = at  # what was said tells as much as what was heard
+        elif not chain or level_of(at) >= DETAIL or at.kind in FAILED:
+            chain.append(at)
+        before = evidence.cause(at)
+        if at.kind in FAILED and at.role == "event":
+            return [*chain, *evidence.faults(before), *([] if before is None else [before])]
+        at = before
+    return chain
+
+
+def _chained(evidence: Evidence, records: Sequence[TraceRecord]) -> Fact:
+    """Each record because of the next one."""
+    told: Fact | None = None
+    for record in reversed(records):
+        told = fact(_told(evidence, record), told, record=record)
+    return told or untold("what led to it")
+
+
+def _told(evidence: Evidence, record: TraceRecord) -> str:
+    """A record as a cause: with the place where a task's own code failed."""
+    place = _place(str(record.data.get("traceback") or ""))
+    return evidence.caption(record) + (f" ({place})" if place else "")
+
+
+def _place(traceback: str) -> str:
+    """The innermost place of the first exception that a traceback tells of."""
+    first = traceback.partition("\nThe above exception was the direct cause of")[0]
+    lines = [line.strip() for line in first.splitlines() if line.startswith('  File "')]
+    return lines[-1] if lines else ""
+
+
+# --- complete ---------------------------------------------------------------------------------------------------------
+
+
+def completed(inquiry: Inquiry, known: CheckpointMoment) -> Fact:
+    """Why it took as long as it did: the path that was waited for last, and the slowest subtask of each phase."""
+    evidence, checkpoint_id = inquiry.evidence, known.checkpoint_id
+    record = evidence.last("CheckpointCompleted", checkpoint_id=checkpoint_id)
+    if record is None:
+        return untold(f"checkpoint {checkpoint_id} is complete; how it came to that")
+    path = _critical_path(evidence, record, known.triggered_ms)
+    gaps = [later.at_ms - earlier.at_ms for later, earlier in pairwise(path)]
+    longest = gaps.index(max(gaps)) if gaps else 0
+    says = f"checkpoint {checkpoint_id} is complete, {record.data['duration_ms']} ms after its trigger"
+    if gaps and gaps[longest]:
+        step = evidence.caption(path[longest])
+        says += f"; the longest step of the way that was waited for took {gaps[longest]} ms: {step}"
+    way = _timed(evidence, path[1:], gaps)
+    return fact(says, way, *_slowest(evidence, checkpoint_id), record=record)
+
+
+def _critical_path(evidence: Evidence, record: TraceRecord, triggered_ms: int) -> list[TraceRecord]:
+    """What had to happen one after the other, from the end back to the trigger; turns and credits left out."""
+    path, at = [record], evidence.cause(record)
+    while at is not None and at.at_ms >= triggered_ms and len(path) < len(evidence.records):
+        if level_of(at) >= DETAIL or at.machine == JOB or at.checkpoint_id is not None:
+            path.append(at)
+        if at.kind == "CheckpointPending" or (at.kind == "CheckpointIdAllocated" and at.role == "event"):
+            break
+        made = evidence.made(at)
+        at = evidence.cause(at) if made is at else made
+    return path
+
+
+def _timed(evidence: Evidence, path: Sequence[TraceRecord], gaps: Sequence[int]) -> Fact | None:
+    """The way as a chain; each step with the time until the one that it led to."""
+    told: Fact | None = None
+    for record, gap_ms in reversed([*zip(path, gaps)]):
+        took = f", {gap_ms} ms before" if gap_ms else ""
+        told = fact(f"{evidence.caption(record)}{took}", told, record=record)
+    return told
+
+
+def _slowest(evidence: Evidence, checkpoint_id: int) -> list[Fact]:
+    """For each phase that took any time the subtask that spent the most on it."""
+    table = phases(evidence.records, checkpoint_id)
+    found = []
+    for phase in PHASES:
+        spent = table[f"{phase}_ms"].dropna()
+        if not spent.empty and spent.max() > 0:
+            slowest, ms = table.loc[spent.astype(int).idxmax(), "task"], int(spent.max())
+            found.append(Fact(f"{slowest} {_PHASE_WORDS[phase].format(ms=ms)}, longer than any other subtask"))
+    return found

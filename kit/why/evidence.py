@@ -1,0 +1,240 @@
+"""What a trace tells at one moment of a run: its records by what led to them, and where everything stands.
+
+Where the tasks, channels and checkpoints stand is the `Moment` that pictures are drawn from, so an answer and a picture
+never disagree. What is *under way* follows from the words' own declarations: a command that an event may answer, and
+that none has answered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
+from itertools import chain, takewhile
+from typing import Any
+
+from kit.draw.captions import caption_of
+from kit.draw.job_state import ChannelMoment, Moment, only_last, task_of
+from kit.draw.moment import advance
+from kit.draw.run import run_of
+from kit.draw.stage import Stage, stage_for
+from kit.draw.steps import event_of, steps
+from kit.protocol.commands import CancelTimer, ScheduleTimer
+from kit.protocol.duties import Duty
+from kit.protocol.trace import TraceRecord, led_by
+from kit.protocol.vocabulary import COMMANDS
+
+JOB = "job"
+FAULT = "fault"
+_ANSWERED = frozenset(command.__name__ for command in COMMANDS if command.duty is Duty.WORK and command.answers)
+"""Commands that take their time and that an event answers."""
+
+
+class Evidence:
+    """A run up to some moment. `run` is a Lab, a SparkJob or a Trace, or the records of a part of a run."""
+
+    def __init__(self, run: Any, records: Sequence[TraceRecord] | None = None) -> None:
+        self.run = run_of(run)
+        self._now_ms = int(getattr(run, "at_ms", 0)) if records is None else 0
+        self.detailed = self.run.trace.detailed
+        """Whether the trace tells of single buffers and turns."""
+        self.records = list(chain.from_iterable(steps(self.run.trace))) if records is None else records
+        self.moment: Moment = only_last()
+        self._by_id: dict[str, TraceRecord] = {}
+        self._by_kind: dict[str, list[TraceRecord]] = {}
+        self._answers: dict[str, list[TraceRecord]] = {}
+        self._faults: dict[str, list[TraceRecord]] = {}
+        for record in self.records:
+            self.moment = advance(self.moment, record, led_by(record.cause, self._by_id.get))
+            self._by_id[record.id] = record
+            self._by_kind.setdefault(record.kind, []).append(record)
+            if record.role == "event":
+                self._answers.setdefault(record.cause, []).append(record)
+            elif record.role == FAULT:
+                self._faults.setdefault(record.cause, []).append(record)
+
+    def before(self, record: TraceRecord) -> Evidence:
+        """What was known before the event that a record belongs to."""
+        event = event_of(record)
+        return Evidence(self.run, list(takewhile(lambda each: event_of(each) != event, self.records)))
+
+    @property
+    def at_ms(self) -> int:
+        """The time of the moment: a lab knows it, else it is that of the last record."""
+        return max(self.moment.at_ms, self._now_ms)
+
+    # --- records --------------------------------------------------------------------------------------------------
+
+    def of_kind(self, kind: str, **about: Any) -> list[TraceRecord]:
+        """The records of one kind, oldest first, with these values: `role`, `machine`, `checkpoint_id`, or a field of
+        the record's data.
+        """
+        return [record for record in self._by_kind.get(kind, ()) if _fits(record, about)]
+
+    def last(self, kind: str, **about: Any) -> TraceRecord | None:
+        """The newest of these."""
+        return next((record for record in reversed(self._by_kind.get(kind, ())) if _fits(record, about)), None)
+
+    def find(self, record_id: str) -> TraceRecord | None:
+        """The record with this id; that of its event when the trace does not keep it."""
+        return led_by(record_id, self._by_id.get) if record_id else None
+
+    def cause(self, record: TraceRecord) -> TraceRecord | None:
+        """What led to a record."""
+        return self.find(record.cause)
+
+    def answers(self, record: TraceRecord) -> list[TraceRecord]:
+        """The events that a command, or a message, became or was answered with."""
+        return self._answers.get(record.id, [])
+
+    def faults(self, record: TraceRecord | None) -> list[TraceRecord]:
+        """The faults that were brought about on a message or a command."""
+        return [] if record is None else self._faults.get(record.id, [])
+
+    def frozen(self, task: str) -> TraceRecord | None:
+        """The record of the fault that froze a task's worker, if it still is."""
+        worker = int(task.rpartition("/")[2])
+        told = [each for kind in ("FreezeWorker", "ThawWorker") for each in self.of_kind(kind, worker=worker)]
+        began = self.last("StartEpoch")
+        last = max(told, key=self.position, default=None)
+        if last is None or last.kind != "FreezeWorker":
+            return None
+        return None if began is not None and self.position(began) > self.position(last) else last
+
+    def beside(self, record: TraceRecord) -> Iterator[TraceRecord]:
+        """All records of the event that this one belongs to."""
+        event = event_of(record)
+        return (each for each in self.records if event_of(each) == event)
+
+    def position(self, record: TraceRecord) -> int:
+        """Where a record is in the order of the run."""
+        return self._positions[record.id]
+
+    @cached_property
+    def _positions(self) -> dict[str, int]:
+        return {record.id: number for number, record in enumerate(self.records)}
+
+    def made(self, record: TraceRecord) -> TraceRecord:
+        """The record with which an element that is sent was made: where it had to wait that of its queueing, which is
+        earlier, and led to by what made it rather than by the credit that let it go.
+        """
+        return self._made.get(record.id, record)
+
+    @cached_property
+    def _made(self) -> dict[str, TraceRecord]:
+        """By the id of the sending. What waits in one channel leaves in order, but for barriers that overtake."""
+        waiting: dict[tuple[str, int], list[TraceRecord]] = {}
+        made: dict[str, TraceRecord] = {}
+        for record in self.records:
+            if record.kind not in ("ElementQueued", "SendElement"):
+                continue
+            queue = waiting.setdefault((record.id.partition("#")[0], record.data["channel"]), [])
+            if record.kind == "ElementQueued":
+                queue.append(record)
+                continue
+            element = record.data["element"]
+            kept = next((each for each in queue if _same(each.data["element"], element)), None)
+            if kept is not None:
+                queue.remove(kept)
+                made[record.id] = kept
+        return made
+
+    # --- what is under way ----------------------------------------------------------------------------------------
+
+    def under_way(self, machine: str | None = None, checkpoint_id: int | None = None) -> list[TraceRecord]:
+        """The commands that were asked for and are not answered, of one machine, for one checkpoint; oldest first.
+        What an earlier attempt of a task had asked for is over.
+        """
+        found = [
+            record
+            for kind in _ANSWERED & self._by_kind.keys()
+            for record in self._by_kind[kind]
+            if not self._answers.get(record.id)
+            and (machine is None or record.machine == machine)
+            and (checkpoint_id is None or record.checkpoint_id == checkpoint_id)
+            and self.is_present(record)
+        ]
+        return sorted(found, key=self.position)
+
+    def is_present(self, record: TraceRecord) -> bool:
+        """Whether a record is of the JobMaster, or of a machine of the present epoch."""
+        if record.machine == JOB:
+            return True
+        attempt = record.id.partition("#")[0].rpartition("@")[2]
+        return not attempt.isdigit() or int(attempt) == self.moment.epoch
+
+    def timer(self, machine: str, name: str) -> TraceRecord | None:
+        """The command that set a timer which is still to fire; None when it is not set."""
+        by_kind = self._by_kind
+        kinds = (ScheduleTimer.__name__, CancelTimer.__name__)
+        told = (each for kind in kinds for each in by_kind.get(kind, ()) if _fits(each, {"machine": machine}))
+        set_or_not = [each for each in told if each.data["timer"] == name and self.is_present(each)]
+        last = max(set_or_not, key=self.position, default=None)
+        return None if last is None or last.kind != kinds[0] or self.answers(last) else last
+
+    # --- who is who -----------------------------------------------------------------------------------------------
+
+    @cached_property
+    def stage(self) -> Stage | None:
+        """The shape of the present epoch, if the trace has it."""
+        return stage_for(self.run.known, self.moment.epoch) if self.run.known else None
+
+    @cached_property
+    def ends(self) -> dict[int, tuple[str, str]]:
+        """Sender and receiver of each channel, as far as they are known."""
+        if self.stage is not None:
+            return self.stage.ends()
+        return {number: (each.sender, each.receiver) for number, each in self.moment.channels.items()}
+
+    @cached_property
+    def inputs(self) -> dict[str, list[int]]:
+        """The numbers of each task's input channels."""
+        return _grouped((receiver, number) for number, (_, receiver) in self.ends.items())
+
+    @cached_property
+    def outputs(self) -> dict[str, list[int]]:
+        """The numbers of the channels that each task sends on."""
+        return _grouped((sender, number) for number, (sender, _) in self.ends.items())
+
+    def channel(self, number: int) -> ChannelMoment:
+        """What is in a channel."""
+        return self.moment.channels.get(number, _EMPTY)
+
+    def named(self, number: int) -> str:
+        """A channel by its ends: `letters/0 -> sums/1 (channel 3)`."""
+        source, target = self.ends[number]
+        return f"{source} -> {target} (channel {number})"
+
+    def tasks_of_slot(self, slot: int) -> list[str]:
+        """The subtasks with this number: a worker has one of each vertex."""
+        return [task for task in self.moment.tasks if task.rpartition("/")[2] == str(slot)]
+
+    def caption(self, record: TraceRecord) -> str:
+        """What a record says happened, with channels by their ends."""
+        return caption_of(record, self.ends)
+
+
+_EMPTY = ChannelMoment()
+
+
+def _fits(record: TraceRecord, about: dict[str, Any]) -> bool:
+    for name, value in about.items():
+        known = getattr(record, name) if name in ("role", "machine", "checkpoint_id") else record.data.get(name)
+        if known != value:
+            return False
+    return True
+
+
+def _same(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    """Whether an element may be the one that waited; the options of a barrier change while it waits."""
+    names = ("type", "checkpoint_id")
+    return all(one.get(name) == other.get(name) for name in names)
+
+
+def _grouped(pairs: Iterable[tuple[str, int]]) -> dict[str, list[int]]:
+    groups: dict[str, list[int]] = {}
+    for name, number in sorted(pairs):
+        groups.setdefault(name, []).append(number)
+    return groups
+
+
+__all__ = ["JOB", "Evidence", "task_of"]

@@ -1,0 +1,64 @@
+"""How one answer leads to the next question, and where that ends.
+
+An answer asks for those that lie below it by topic, through the `Inquiry`, which has the function of each topic. So
+"why is this channel blocked" may lead to "why does that task have no turn" and back to another channel, while the
+files that answer them need not know each other. Each question is answered once. One that comes up again while it is
+being answered is a circle: the wait is for itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from enum import Enum
+
+from kit.why.evidence import Evidence
+from kit.why.fact import Fact
+
+
+class Topic(Enum):
+    """What may be asked about; the value says of what the answer is a cause, for a circle."""
+
+    CHANNEL = "channel {} is blocked"
+    QUEUE = "what waits to be sent on channel {} stays there"
+    BARRIER = "barrier {} has not been taken from channel {}"
+    BEGIN = "{} has not sent barrier {}"
+    TURN = "{} has no turn"
+    END = "{} has not finished"
+    STATE = "{} is not running"
+    ACK = "{} has not acknowledged checkpoint {}"
+    CHECKPOINT = "checkpoint {} has not come to its end"
+    ENDED = "checkpoint {} has ended"
+    NEXT = "no checkpoint has begun"
+    JOB = "the job does not go on"
+    VALUES = "the state of {} is as it is"
+    RESTART = "epoch {} began"
+    REQUEST = "request {} is not answered"
+    REFUSAL = "the refusal {}"
+    FAILURE = "the failure {}"
+
+
+Answer = Callable[..., Fact]
+
+
+class Inquiry:
+    """One question put to one moment of a run, and all the questions that it leads to."""
+
+    def __init__(self, evidence: Evidence, answers: Mapping[Topic, Answer]) -> None:
+        self.evidence = evidence
+        self._answers = answers
+        self._known: dict[tuple[Topic, tuple[object, ...]], Fact | None] = {}
+
+    def ask(self, topic: Topic, *about: object) -> Fact:
+        """The answer to one question."""
+        question = topic, about
+        if question not in self._known:
+            self._known[question] = None
+            self._known[question] = self._answers[topic](self, *about)
+        answer = self._known[question]
+        if answer is None:
+            return Fact(f"that comes round in a circle: {topic.value.format(*about)}")
+        return answer
+
+    def before(self, evidence: Evidence) -> Inquiry:
+        """The same questions at an earlier moment."""
+        return Inquiry(evidence, self._answers)

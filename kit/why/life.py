@@ -1,0 +1,134 @@
+"""Why the job stands where it stands, was restarted, and went back to that checkpoint and to no later one."""
+
+from __future__ import annotations
+
+from kit.job.status import JobStatus
+from kit.protocol.trace import TraceRecord
+from kit.why.evidence import JOB, Evidence
+from kit.why.fact import Fact, fact, some, untold
+from kit.why.inquiry import Inquiry, Topic
+from kit.why.under_way import asked
+
+RESTART_TIMER = "restart"
+_OF_CHECKPOINTS = ("AllocateCheckpointId", "SetCheckpointIdCounter")
+_FAILED = (JobStatus.RESTARTING.name, JobStatus.FAILING.name, JobStatus.FAILED.name)
+
+
+def job(inquiry: Inquiry) -> Fact:
+    """What the job waits for, or why it has ended."""
+    evidence = inquiry.evidence
+    status = evidence.moment.job
+    record = evidence.last("JobStatusChanged")
+    if status in _FAILED:
+        waits = [] if status == JobStatus.FAILED.name else _under_way(evidence)
+        return fact(_said(evidence, record), *waits, _why_it_failed(inquiry), record=record)
+    if status == JobStatus.RUNNING.name:
+        return fact(_said(evidence, record), *_running(inquiry), record=record)
+    led = None if record is None else evidence.cause(record)
+    first = None if led is None else fact(evidence.caption(led), record=led)
+    return fact(_said(evidence, record), *_under_way(evidence), first, record=record)
+
+
+def _said(evidence: Evidence, record: TraceRecord | None) -> str:
+    return f"the job is {evidence.moment.job}" if record is None else evidence.caption(record)
+
+
+def _under_way(evidence: Evidence) -> list[Fact]:
+    """What a job that begins, restarts or ends waits for."""
+    waits = [
+        asked(evidence, each)
+        for each in evidence.under_way(JOB)
+        if each.checkpoint_id is None and each.kind not in _OF_CHECKPOINTS
+    ]
+    leaving = evidence.last("StopEpoch")
+    if leaving is not None and not evidence.answers(leaving):
+        waits.append(fact(f"the workers of epoch {leaving.data['epoch']} have not all left", record=leaving))
+    timer = evidence.timer(JOB, RESTART_TIMER)
+    if timer is not None:
+        due_ms = timer.data["due_ms"]
+        waits.append(fact(f"the restart delay ends at {due_ms} ms, in {due_ms - evidence.at_ms} ms", record=timer))
+    return waits
+
+
+def _why_it_failed(inquiry: Inquiry) -> Fact:
+    """The first status after the last good one, and what led to it."""
+    evidence = inquiry.evidence
+    first = None
+    for record in reversed(evidence.of_kind("JobStatusChanged")):
+        if record.data["status"] not in _FAILED:
+            break
+        first = record
+    if first is None:
+        return untold("why it failed")
+    cause = evidence.cause(first)
+    return untold("why it failed") if cause is None else inquiry.ask(Topic.FAILURE, cause.id)
+
+
+def _running(inquiry: Inquiry) -> tuple[Fact, ...]:
+    """What a running job is at: tasks that are not running yet, checkpoints that are pending."""
+    evidence = inquiry.evidence
+    away = [task for task, known in evidence.moment.tasks.items() if known.state not in ("RUNNING", "FINISHED")]
+    facts = [inquiry.ask(Topic.STATE, task) for task in away]
+    return some([*facts, *_under_way(evidence)] or [inquiry.ask(Topic.NEXT)], "tasks")
+
+
+# --- restarts and restores --------------------------------------------------------------------------------------------
+
+
+def restart(inquiry: Inquiry, epoch: int) -> Fact:
+    """Why an epoch began: the failure before it, and what its tasks were given."""
+    evidence = inquiry.evidence
+    began = evidence.last("StartEpoch", epoch=epoch)
+    if began is None:
+        return untold(f"how epoch {epoch} began")
+    then = inquiry.before(evidence.before(began))
+    failed = [
+        each
+        for each in evidence.of_kind("JobStatusChanged", status=JobStatus.RESTARTING.name)
+        if evidence.position(each) < evidence.position(began)
+    ]
+    causes = [_restored(inquiry, epoch, then)]
+    if epoch > 1 and failed:
+        cause = evidence.cause(failed[-1])
+        because = untold("why") if cause is None else inquiry.ask(Topic.FAILURE, cause.id)
+        causes.insert(0, fact(evidence.caption(failed[-1]), because, record=failed[-1]))
+    return fact(f"epoch {epoch} began", *causes, record=began)
+
+
+def _restored(inquiry: Inquiry, epoch: int, then: Inquiry) -> Fact:
+    """What the epoch's tasks were given."""
+    evidence = inquiry.evidence
+    given = evidence.last("StateAssigned", epoch=epoch)
+    if given is None:
+        later = _later_checkpoints(then, 0)
+        says = f"epoch {epoch} began without state: no checkpoint was complete"
+        return fact(says, *some(later, "checkpoints"))
+    restored = given.checkpoint_id or 0
+    complete = evidence.last("CheckpointCompleted", checkpoint_id=restored)
+    if complete is None:
+        start = evidence.last("StartJob")
+        source = f"the job was started from the snapshot at {given.data['path']}"
+        first = fact(
+            source if start and start.data["restore_path"] else "an earlier driver had stored it", record=start
+        )
+    else:
+        first = fact(f"checkpoint {restored} was complete {given.at_ms - complete.at_ms} ms before", record=complete)
+    later = _later_checkpoints(then, restored)
+    newest = "the newest one that counts" if later else "the newest one there was"
+    says = f"epoch {epoch} was given the state of checkpoint {restored}, {newest}"
+    return fact(says, first, *some(later, "checkpoints"), record=given)
+
+
+def _later_checkpoints(then: Inquiry, restored: int) -> list[Fact]:
+    """What had become of each checkpoint after the one that was restored, when it was chosen."""
+    moment = then.evidence.moment
+    return [_not_restored(then, number) for number in sorted(moment.checkpoints) if number > restored]
+
+
+def _not_restored(then: Inquiry, checkpoint_id: int) -> Fact:
+    known = then.evidence.moment.checkpoints[checkpoint_id]
+    if known.savepoint and known.status == "completed":
+        return Fact(
+            f"savepoint {checkpoint_id} was complete, but a savepoint is its user's: no restart goes back to it"
+        )
+    return then.ask(Topic.CHECKPOINT, checkpoint_id)

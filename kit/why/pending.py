@@ -1,0 +1,201 @@
+"""Why a checkpoint is pending, whose acknowledgement is missing, and why no checkpoint is under way."""
+
+from __future__ import annotations
+
+from kit.coordinator.ledger import timeout_timer
+from kit.coordinator.periodic import PERIODIC_TIMER
+from kit.draw.job_state import ABORTED, ACKNOWLEDGED, ALIGNING, COMPLETED, DECLINED, WRITING, CheckpointMoment
+from kit.why.evidence import JOB, Evidence
+from kit.why.fact import Fact, fact, some, untold
+from kit.why.inquiry import Inquiry, Topic
+from kit.why.under_way import asked, sent
+
+
+def pending(inquiry: Inquiry, checkpoint_id: int) -> Fact:
+    """What a checkpoint waits for; how it ended, if it has."""
+    evidence = inquiry.evidence
+    known = evidence.moment.checkpoints.get(checkpoint_id)
+    if known is None:
+        return Fact(f"there is no checkpoint {checkpoint_id}")
+    if known.status in (COMPLETED, ABORTED):
+        return inquiry.ask(Topic.ENDED, checkpoint_id)
+    began = evidence.last("CheckpointPending", checkpoint_id=checkpoint_id)
+    open_work = [each for each in evidence.under_way(JOB, checkpoint_id) if each.kind != "DiscardState"]
+    waits = [asked(evidence, each) for each in open_work] + _coordinators(evidence, checkpoint_id)
+    if not waits and evidence.last("CheckpointTriggered", checkpoint_id=checkpoint_id) is None:
+        waits = _not_triggered(inquiry, checkpoint_id)
+    elif not open_work:
+        waits += [inquiry.ask(Topic.ACK, task, checkpoint_id) for task in known.missing]
+    waits = waits or [_other_first(inquiry, checkpoint_id)]
+    return fact(_status(evidence, known), *some(waits, "tasks"), record=began)
+
+
+def _status(evidence: Evidence, known: CheckpointMoment) -> str:
+    kind = "savepoint" if known.savepoint else "checkpoint"
+    acked = f"{len(known.acked)} of {len(known.expected)} tasks have acknowledged"
+    says = f"{kind} {known.checkpoint_id} has been pending for {evidence.at_ms - known.triggered_ms} ms: {acked}"
+    timer = evidence.timer(JOB, timeout_timer(known.checkpoint_id))
+    return says if timer is None else f"{says}; it expires at {timer.data['due_ms']} ms"
+
+
+def _coordinators(evidence: Evidence, checkpoint_id: int) -> list[Fact]:
+    """The operator coordinators whose turn has come, and that have given nothing yet."""
+    given = {
+        each.data["operator_id"] for each in evidence.of_kind("CoordinatorAcknowledged", checkpoint_id=checkpoint_id)
+    }
+    turns = evidence.of_kind("CheckpointOperatorCoordinator", checkpoint_id=checkpoint_id)
+    return [
+        fact(f"the coordinator of operator {each.data['operator_id']} has not given its part", record=each)
+        for each in turns
+        if each.data["operator_id"] not in given
+    ]
+
+
+def _not_triggered(inquiry: Inquiry, checkpoint_id: int) -> list[Fact]:
+    """Everything else is there, yet the sources were not told: one of them is about to finish."""
+    evidence = inquiry.evidence
+    began = evidence.last("CheckpointPending", checkpoint_id=checkpoint_id)
+    leaving = [
+        task
+        for task in ([] if began is None else began.data.get("trigger", []))
+        if evidence.last("TaskStateChanged", machine=task, end_of_data=True) is not None
+    ]
+    if not leaving:
+        return [untold("why its sources have not been told to begin")]
+    says = "its sources are not told to begin before those that leave with the last checkpoint have left"
+    return [fact(says, *some([inquiry.ask(Topic.END, task) for task in leaving], "tasks"))]
+
+
+def _other_first(inquiry: Inquiry, checkpoint_id: int) -> Fact:
+    """All have acknowledged: checkpoints complete one after another."""
+    evidence = inquiry.evidence
+    for kind in ("WriteMetadata", "StoreCheckpoint"):
+        for each in evidence.of_kind(kind):
+            if each.checkpoint_id != checkpoint_id and not evidence.answers(each):
+                return fact(
+                    f"checkpoints complete one after another, and {each.checkpoint_id} is before it",
+                    inquiry.ask(Topic.CHECKPOINT, each.checkpoint_id),
+                    record=each,
+                )
+    return untold("what it waits for")
+
+
+# --- a missing acknowledgement ----------------------------------------------------------------------------------------
+
+
+def acknowledgement(inquiry: Inquiry, task: str, checkpoint_id: int) -> Fact:
+    """Why the coordinator has no acknowledgement of this task."""
+    evidence = inquiry.evidence
+    heard = evidence.last("AcknowledgeCheckpoint", role="event", checkpoint_id=checkpoint_id, task=task)
+    if heard is not None:
+        return fact(evidence.caption(heard), record=heard)
+    known = evidence.moment.tasks.get(task)
+    if known is None or known.lost or known.state != "RUNNING":
+        return fact(f"{task} cannot acknowledge checkpoint {checkpoint_id}", inquiry.ask(Topic.STATE, task))
+    phase = known.phases.get(checkpoint_id)
+    if phase in (ACKNOWLEDGED, DECLINED):
+        kind = "AcknowledgeCheckpoint" if phase == ACKNOWLEDGED else "DeclineCheckpoint"
+        return _on_its_way(inquiry, task, checkpoint_id, kind)
+    if phase == WRITING:
+        return _writing(inquiry, task, checkpoint_id)
+    if phase == ABORTED:
+        return fact(f"{task} has given checkpoint {checkpoint_id} up", inquiry.ask(Topic.ENDED, checkpoint_id))
+    return _before_its_snapshot(inquiry, task, checkpoint_id, aligning=phase == ALIGNING)
+
+
+def _on_its_way(inquiry: Inquiry, task: str, checkpoint_id: int, kind: str) -> Fact:
+    evidence = inquiry.evidence
+    told = evidence.last(kind, role="command", checkpoint_id=checkpoint_id, machine=task)
+    word = "acknowledgement" if kind == "AcknowledgeCheckpoint" else "refusal"
+    what = f"the {word} of {task} to the JobMaster"
+    return untold(what) if told is None else sent(evidence, told, what)
+
+
+def _writing(inquiry: Inquiry, task: str, checkpoint_id: int) -> Fact:
+    """The state is copied: files, or in-flight data, are not all written."""
+    evidence = inquiry.evidence
+    copied = evidence.last("WriteSnapshot", machine=task, checkpoint_id=checkpoint_id)
+    waits = []
+    if copied is not None and not evidence.answers(copied):
+        waits.append(asked(evidence, copied))
+    awaited = [number for number in evidence.inputs.get(task, []) if evidence.channel(number).awaited == checkpoint_id]
+    if awaited:
+        others = ", ".join(evidence.ends[number][0] for number in awaited)
+        says = f"what is in flight from {others} before barrier {checkpoint_id} still belongs to the checkpoint"
+        barriers = [inquiry.ask(Topic.BARRIER, checkpoint_id, number) for number in awaited]
+        waits.append(fact(says, *some(barriers, "channels")))
+    elif not waits:
+        files = [
+            each for each in evidence.under_way(checkpoint_id=checkpoint_id) if each.kind == "WriteChannelStateFile"
+        ]
+        waits = [asked(evidence, each) for each in files] or [_in_flight(inquiry, task, checkpoint_id)]
+    says = f"{task} has copied its state for checkpoint {checkpoint_id} and has not all of it written"
+    return fact(says, *waits, record=copied)
+
+
+def _in_flight(inquiry: Inquiry, task: str, checkpoint_id: int) -> Fact:
+    """An output still holds a barrier that may yet overtake what is before it."""
+    evidence = inquiry.evidence
+    held = [
+        number
+        for number in evidence.outputs.get(task, [])
+        if any(item.checkpoint_id == checkpoint_id for item in evidence.channel(number).queued)
+    ]
+    if not held:
+        return untold("which of its in-flight data is not written")
+    to = ", ".join(evidence.ends[number][1] for number in held)
+    says = f"barrier {checkpoint_id} waits in the output to {to}: what it will overtake is not decided"
+    return fact(says, *some([inquiry.ask(Topic.QUEUE, number) for number in held], "outputs"))
+
+
+def _before_its_snapshot(inquiry: Inquiry, task: str, checkpoint_id: int, *, aligning: bool) -> Fact:
+    """Its barriers have not all come, or, at a source, the JobMaster's word."""
+    evidence = inquiry.evidence
+    inputs = evidence.inputs.get(task, [])
+    if not inputs:
+        return inquiry.ask(Topic.BEGIN, task, checkpoint_id)
+    waits = [number for number in inputs if evidence.channel(number).awaited == checkpoint_id] if aligning else inputs
+    first = evidence.last("BarrierAligned", machine=task, checkpoint_id=checkpoint_id) if aligning else None
+    others = ", ".join(evidence.ends[number][0] for number in waits)
+    have = f"has {len(inputs) - len(waits)} of its {len(inputs)} barriers" if aligning else "has taken no barrier yet"
+    says = f"{task} {have} of checkpoint {checkpoint_id}: missing are those of {others}"
+    barriers = [inquiry.ask(Topic.BARRIER, checkpoint_id, number) for number in waits]
+    return fact(says, *some(barriers, "channels"), record=first)
+
+
+# --- none at all ------------------------------------------------------------------------------------------------------
+
+
+def none_under_way(inquiry: Inquiry) -> Fact:
+    """Why no checkpoint is pending, or what is in its way; those that are pending, if there are any."""
+    evidence = inquiry.evidence
+    waits = [inquiry.ask(Topic.CHECKPOINT, each.checkpoint_id) for each in evidence.moment.pending]
+    if waits:
+        return waits[0] if len(waits) == 1 else fact(f"{len(waits)} are pending", *some(waits, "checkpoints"))
+    if evidence.moment.job != "RUNNING":
+        return inquiry.ask(Topic.JOB)
+    open_work = [each for each in evidence.under_way(JOB) if each.kind == "AllocateCheckpointId"]
+    if open_work:
+        return asked(evidence, open_work[0])
+    timer = evidence.timer(JOB, PERIODIC_TIMER)
+    if timer is not None:
+        due_ms = timer.data["due_ms"]
+        wait_ms = due_ms - evidence.at_ms
+        when = f"in {wait_ms} ms" if wait_ms > 0 else f"{-wait_ms} ms ago, and has not been taken note of"
+        return fact(f"the next periodic checkpoint is due at {due_ms} ms, {when}", record=timer)
+    return _no_timer(inquiry)
+
+
+def _no_timer(inquiry: Inquiry) -> Fact:
+    evidence = inquiry.evidence
+    running = evidence.last("AllTasksRunning", epoch=evidence.moment.epoch)
+    if running is None:
+        waits = [task for task, known in evidence.moment.tasks.items() if known.state != "RUNNING"]
+        says = f"not all tasks of epoch {evidence.moment.epoch} are running yet"
+        return fact(says, *some([inquiry.ask(Topic.STATE, task) for task in waits], "tasks"))
+    last = [each for each in evidence.of_kind("CancelTimer", timer=PERIODIC_TIMER) if evidence.position(each)]
+    if last:
+        event = evidence.cause(last[-1])
+        ended = None if event is None else fact(evidence.caption(event), record=event)
+        return fact("periodic checkpoints have been stopped", ended, record=last[-1])
+    return fact("the job takes no periodic checkpoints, and nobody has asked for one", record=running)

@@ -1,0 +1,91 @@
+"""An answer drawn: one box a fact, causes below what they explain, first causes with a heavy frame."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from html import escape
+from textwrap import wrap
+
+from kit.draw.picture import LEAST_WIDTH, Svg
+from kit.draw.svg import document
+from kit.why.fact import Told
+
+LEFT, TOP, INDENT, GAP, PAD, LINE = 28.0, 56.0, 34.0, 16.0, 8.0, 15.0
+CHARACTER = 6.4
+"""Width of a letter, about, in px."""
+FILL, ROOT_FILL, ROOT_STROKE, STROKE = "#ffffff", "#fff6e0", "#c98a00", "#98a4b3"
+_DOT_WIDTH = 48
+
+
+def facts_svg(question: str, told: Sequence[Told]) -> Svg:
+    """The picture of an answer. A fact stands below the one that it explains, further to the right where that has
+    several causes.
+    """
+    drawn: list[str] = []
+    boxes: dict[int, tuple[float, float]] = {}
+    y = TOP
+    for each in told:
+        x = LEFT + INDENT * each.depth
+        width = LEAST_WIDTH - x - LEFT
+        lines = wrap(each.says, max(20, int((width - 2 * PAD) / CHARACTER))) or [""]
+        height = 2 * PAD + LINE * (len(lines) + 1)
+        parent = boxes.get(each.because_of)
+        if parent is not None:
+            drawn.append(_arrow(*parent, x, y))
+        drawn.append(_box(each, x, y, width, height, lines))
+        boxes[each.number] = (x, y + height)
+        y += height + GAP
+    title = f'<text x="{LEFT:g}" y="34" class="what">{escape(question)}</text>'
+    return document(LEAST_WIDTH, y + PAD, _HEAD + title + "".join(drawn), question)
+
+
+_HEAD = (
+    '<defs><marker id="kit-because" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" '
+    'orient="auto"><path d="M0 0L8 4L0 8z" fill="#54606f"/></marker></defs>'
+)
+
+
+def _arrow(parent_x: float, parent_y: float, x: float, y: float) -> str:
+    down = parent_x + INDENT / 2
+    way = f"M{down:g} {y:g}V{parent_y:g}" if x == parent_x else f"M{x:g} {y + 14:g}H{down:g}V{parent_y:g}"
+    return f'<path d="{way}" fill="none" stroke="#54606f" stroke-width="1.3" marker-end="url(#kit-because)"/>'
+
+
+def _box(each: Told, x: float, y: float, width: float, height: float, lines: list[str]) -> str:
+    fact = each.fact
+    fill, stroke, heavy = (ROOT_FILL, ROOT_STROKE, 2.2) if fact.is_root else (FILL, STROKE, 1.2)
+    record = fact.record
+    where = (
+        f"{each.number}" if record is None else f"{each.number}   {record.at_ms} ms   {record.machine}   {record.kind}"
+    )
+    text = "".join(
+        f'<text x="{x + PAD:g}" y="{y + PAD + 11 + LINE * (number + 1):g}" font-size="12">{escape(line)}</text>'
+        for number, line in enumerate(lines)
+    )
+    return (
+        f'<rect x="{x:g}" y="{y:g}" width="{width:g}" height="{height:g}" rx="5" fill="{fill}" stroke="{stroke}" '
+        f'stroke-width="{heavy}"/><text x="{x + PAD:g}" y="{y + PAD + 10:g}" class="quiet">{escape(where)}</text>{text}'
+    )
+
+
+def facts_dot(question: str, told: Sequence[Told]) -> str:
+    """The answer in Graphviz' language: an arrow leads from a cause to what it explains."""
+    lines = [f"  q [shape=plaintext, label={_quoted(question)}]"]
+    for each in told:
+        node, target = f"f{each.before or each.number}", f"f{each.because_of}" if each.because_of else "q"
+        if not each.before:
+            lines.append(f"  {node} [label={_quoted(_labelled(each))}{', penwidth=2' * each.fact.is_root}]")
+        lines.append(f"  {node} -> {target}")
+    body = "\n".join(lines)
+    return f"digraph why {{\n  rankdir=BT\n  node [shape=box, style=rounded]\n{body}\n}}\n"
+
+
+def _labelled(each: Told) -> str:
+    record = each.fact.record
+    head = [] if record is None else [f"{record.at_ms} ms, {record.machine}"]
+    return "\n".join([*head, *wrap(each.says, _DOT_WIDTH)])
+
+
+def _quoted(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)

@@ -1,0 +1,226 @@
+"""What may be asked, by object or in a few words, and which answer that leads to."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Any
+
+from kit.protocol.trace import TraceRecord
+from kit.why import channels, ended, life, pending, requests, tasks, values
+from kit.why.answer import Why
+from kit.why.evidence import Evidence
+from kit.why.inquiry import Answer, Inquiry, Topic
+
+ANSWERS: dict[Topic, Answer] = {
+    Topic.CHANNEL: channels.blocked,
+    Topic.QUEUE: channels.queue,
+    Topic.BARRIER: channels.barrier,
+    Topic.BEGIN: channels.begin,
+    Topic.TURN: tasks.turn,
+    Topic.END: tasks.end,
+    Topic.STATE: tasks.state,
+    Topic.ACK: pending.acknowledgement,
+    Topic.CHECKPOINT: pending.pending,
+    Topic.ENDED: ended.ended,
+    Topic.NEXT: pending.none_under_way,
+    Topic.FAILURE: ended.failure,
+    Topic.VALUES: values.state_of,
+    Topic.JOB: life.job,
+    Topic.RESTART: life.restart,
+    Topic.REQUEST: requests.request,
+    Topic.REFUSAL: requests.refusal,
+}
+_REFUSED = ("RequestRefused", "TriggeringFailed")
+_NUMBERED = {
+    "checkpoint": re.compile(r"\b(?:checkpoint|savepoint|chk|barrier)[- ]?(\d+)"),
+    "channel": re.compile(r"\bchannel (\d+)"),
+    "request": re.compile(r"\brequest (\d+)"),
+    "epoch": re.compile(r"\bepoch (\d+)"),
+}
+_MOST_NAMED = 6
+
+
+class WhyError(ValueError):
+    """What was asked about is not there, or not understood: the text says what there is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A question: its topic, what it is about, and its words."""
+
+    topic: Topic
+    about: tuple[object, ...]
+    words: str
+
+
+@dataclass(slots=True)
+class Subject:
+    """What was asked about, as far as it was named."""
+
+    task: str | None = None
+    channel: int | None = None
+    checkpoint: int | None = None
+    request: int | None = None
+    epoch: int | None = None
+    record: TraceRecord | None = None
+    word: str = ""
+
+
+def answer_to(run: Any, about: object = None, **named: Any) -> Why:
+    """The answer to a question about a Lab, a SparkJob or a Trace; see `kit.why.why`."""
+    evidence = Evidence(run)
+    subject = Subject(**named)
+    _name(evidence, subject, about)
+    question = _question(evidence, subject)
+    return Why(question.words, Inquiry(evidence, ANSWERS).ask(question.topic, *question.about))
+
+
+# --- what it is about -------------------------------------------------------------------------------------------------
+
+
+def _name(evidence: Evidence, subject: Subject, about: object) -> None:
+    """Add what `about` stands for."""
+    if about is None:
+        return
+    if isinstance(about, str):
+        _read(evidence, subject, about)
+    elif isinstance(about, TraceRecord):
+        subject.record = about
+    elif isinstance(about, bool | int):
+        raise WhyError(f"{about} may be a checkpoint, a channel or a request: say which, as in why(checkpoint={about})")
+    elif isinstance(getattr(about, "checkpoint_id", None), int):
+        subject.checkpoint = about.checkpoint_id  # type: ignore[attr-defined]
+    elif isinstance(getattr(about, "number", None), int):
+        subject.channel = about.number  # type: ignore[attr-defined]
+    elif isinstance(getattr(about, "name", None), str):
+        subject.task = about.name  # type: ignore[attr-defined]
+    else:
+        raise WhyError(f"a {type(about).__name__} is nothing to ask about; {_THERE_IS}")
+
+
+_THERE_IS = (
+    "there are tasks ('totals/1'), channels ('letters/0 -> totals/1'), checkpoints ('checkpoint 3'), requests "
+    "('request 4'), the job ('job'), its restarts ('restart'), refusals ('refused') and records of the trace"
+)
+
+
+def _read(evidence: Evidence, subject: Subject, words: str) -> None:
+    """A few words: the tasks and numbers in them."""
+    tasks = _tasks(evidence)
+    found = [task for task in re.findall(r"[^\s,;?]+/\d+", words) if task in tasks]
+    for field, pattern in _NUMBERED.items():
+        number = pattern.search(words)
+        if number is not None:
+            setattr(subject, field, int(number[1]))
+    if len(found) > 1:
+        subject.channel = _channel_between(evidence, *found[:2])
+    elif found:
+        subject.task = found[0]
+    subject.word = next((word for word in _WORDS if word in words.lower()), "")
+    if subject == Subject():
+        near = get_close_matches(words, tasks, _MOST_NAMED) or tasks[:_MOST_NAMED]
+        raise WhyError(f"{words!r} is nothing to ask about; {_THERE_IS}; tasks are {', '.join(near) or 'not known'}")
+
+
+_WORDS = ("state", "refus", "restart", "restor", "epoch", "fail", "job", "no checkpoint", "checkpoint")
+
+
+def _tasks(evidence: Evidence) -> list[str]:
+    return list(evidence.moment.tasks) or ([] if evidence.stage is None else evidence.stage.tasks())
+
+
+def _channel_between(evidence: Evidence, source: str, target: str) -> int:
+    """The channel from one task to another; of several the one that is blocked."""
+    numbers = [number for number, ends in evidence.ends.items() if ends == (source, target)]
+    if not numbers:
+        raise WhyError(f"no channel leads from {source} to {target}")
+    return next((number for number in numbers if evidence.channel(number).blocked), numbers[0])
+
+
+# --- which question that is -------------------------------------------------------------------------------------------
+
+
+def _question(evidence: Evidence, subject: Subject) -> Question:
+    _check(evidence, subject)
+    checkpoint = subject.checkpoint
+    if subject.record is not None:
+        return _about_record(evidence, subject.record)
+    if checkpoint is not None and subject.channel is not None:
+        where = evidence.named(subject.channel)
+        words = f"Why has barrier {checkpoint} not been taken from {where}?"
+        return Question(Topic.BARRIER, (checkpoint, subject.channel), words)
+    if checkpoint is not None and subject.task is not None:
+        words = f"Why has {subject.task} not acknowledged checkpoint {checkpoint}?"
+        return Question(Topic.ACK, (subject.task, checkpoint), words)
+    if subject.channel is not None:
+        return Question(Topic.CHANNEL, (subject.channel,), f"Why is {evidence.named(subject.channel)} blocked?")
+    if subject.task is not None:
+        if subject.word == "state":
+            return Question(Topic.VALUES, (subject.task,), f"Why is the state of {subject.task} what it is?")
+        return _about_task(evidence, subject.task)
+    if checkpoint is not None:
+        return _about_checkpoint(evidence, checkpoint)
+    if subject.request is not None:
+        return Question(Topic.REQUEST, (subject.request,), f"What became of request {subject.request}, and why?")
+    return _about_job(evidence, subject)
+
+
+def _about_task(evidence: Evidence, task: str) -> Question:
+    known = evidence.moment.tasks.get(task)
+    if known is not None and known.state == "RUNNING" and not known.lost:
+        return Question(Topic.TURN, (task,), f"Why does {task} have no turn?")
+    return Question(Topic.STATE, (task,), f"Why is {task} not running?")
+
+
+def _about_checkpoint(evidence: Evidence, checkpoint_id: int) -> Question:
+    known = evidence.moment.checkpoints[checkpoint_id]
+    if known.status == "pending":
+        return Question(Topic.CHECKPOINT, (checkpoint_id,), f"Why is checkpoint {checkpoint_id} pending?")
+    words = f"Why was checkpoint {checkpoint_id} aborted?"
+    if known.status == "completed":
+        complete = evidence.last("CheckpointCompleted", checkpoint_id=checkpoint_id)
+        took_ms = known.duration_ms if complete is None else complete.data["duration_ms"]
+        words = f"Why did checkpoint {checkpoint_id} take {took_ms} ms?"
+    return Question(Topic.ENDED, (checkpoint_id,), words)
+
+
+def _about_record(evidence: Evidence, record: TraceRecord) -> Question:
+    if record.kind in _REFUSED:
+        return Question(Topic.REFUSAL, (record.id,), f"Why was this refused: {record.data['request']}?")
+    if record.kind in ("CheckpointAborted", "CheckpointCompleted") and record.checkpoint_id is not None:
+        return _about_checkpoint(evidence, record.checkpoint_id)
+    return Question(Topic.FAILURE, (record.id,), f"Why this: {evidence.caption(record)}?")
+
+
+def _about_job(evidence: Evidence, subject: Subject) -> Question:
+    if subject.word == "refus":
+        refused = [record for kind in _REFUSED for record in evidence.of_kind(kind)]
+        if not refused:
+            raise WhyError("no request has been refused in this run")
+        return _about_record(evidence, max(refused, key=evidence.position))
+    if subject.epoch is not None or subject.word in ("restart", "restor", "epoch"):
+        epoch = evidence.moment.epoch if subject.epoch is None else subject.epoch
+        return Question(Topic.RESTART, (epoch,), f"Why did epoch {epoch} begin, and from what?")
+    if subject.word in ("no checkpoint", "checkpoint"):
+        return Question(Topic.NEXT, (), "Why is no checkpoint complete?")
+    return Question(Topic.JOB, (), f"Why is the job {evidence.moment.job}?")
+
+
+def _check(evidence: Evidence, subject: Subject) -> None:
+    """Raise WhyError for what the run does not have."""
+    checkpoints, tasks = evidence.moment.checkpoints, _tasks(evidence)
+    epochs = [record.data["epoch"] for record in evidence.of_kind("StartEpoch")]
+    asked = {each.data["request_id"] for kind in requests.REQUESTS for each in evidence.of_kind(kind)}
+    for what, named, known in (
+        ("checkpoint", subject.checkpoint, list(checkpoints)),
+        ("task", subject.task, tasks),
+        ("channel", subject.channel, list(evidence.ends)),
+        ("request", subject.request, sorted(asked)),
+        ("epoch", subject.epoch, epochs),
+    ):
+        if named is not None and named not in known:
+            there = [str(each) for each in known]
+            near = get_close_matches(str(named), there, _MOST_NAMED) or there[-_MOST_NAMED:]
+            raise WhyError(f"the run has no {what} {named}; there are {len(there)}: {', '.join(near) or 'none'}")

@@ -1,0 +1,125 @@
+"""What became of a request for a checkpoint: refused, queued, failed before it was one, or a checkpoint by now."""
+
+from __future__ import annotations
+
+from kit.protocol.reasons import CheckpointFailureReason
+from kit.protocol.trace import TraceRecord
+from kit.why.evidence import JOB, Evidence
+from kit.why.fact import Fact, fact, some, untold
+from kit.why.inquiry import Inquiry, Topic
+from kit.why.under_way import asked
+
+REQUESTS = ("RequestCheckpoint", "RequestSavepoint", "RequestStop")
+
+
+def request(inquiry: Inquiry, number: int) -> Fact:
+    """What became of the user's request with this number."""
+    evidence = inquiry.evidence
+    answer = evidence.last("CompleteRequest", request_id=number)
+    if answer is not None:
+        return _answered(inquiry, number, answer)
+    checkpoint_id = _checkpoint_of(evidence, number)
+    if checkpoint_id is not None:
+        return _stop(inquiry, number) or inquiry.ask(Topic.CHECKPOINT, checkpoint_id)
+    started = _noted(evidence, "TriggeringStarted", number)
+    if started is not None:
+        waits = [each for each in evidence.under_way(JOB) if each.kind == "AllocateCheckpointId"]
+        says = f"request {number} has begun and has no checkpoint id yet"
+        return fact(says, *(asked(evidence, each) for each in waits), record=started)
+    queued = _noted(evidence, "RequestQueued", number)
+    if queued is not None:
+        return fact(_queued_says(number, queued), *_ahead(inquiry, queued), record=queued)
+    return untold(f"what became of request {number}")
+
+
+def refusal(inquiry: Inquiry, record_id: str) -> Fact:
+    """Why a request was refused, or its checkpoint could not begin."""
+    evidence = inquiry.evidence
+    record = evidence.find(record_id)
+    if record is None:
+        return untold("why it was refused")
+    says = f"{record.data['request']} was refused: {record.data['reason']}, {record.data['detail']}"
+    return fact(says, *_grounds(inquiry, record), record=record)
+
+
+def _answered(inquiry: Inquiry, number: int, answer: TraceRecord) -> Fact:
+    evidence = inquiry.evidence
+    refused = [each for each in evidence.beside(answer) if each.kind in ("RequestRefused", "TriggeringFailed")]
+    mine = [each for each in refused if f"(request {number})" in each.data["request"]]
+    if mine:
+        return inquiry.ask(Topic.REFUSAL, mine[-1].id)
+    checkpoint_id = _checkpoint_of(evidence, number)
+    below = None if checkpoint_id is None else inquiry.ask(Topic.ENDED, checkpoint_id)
+    error = answer.data["error"]
+    says = f"request {number} failed: {error}" if error else f"request {number} is answered: {answer.data['path']}"
+    return fact(says, below, record=answer)
+
+
+def _noted(evidence: Evidence, kind: str, number: int) -> TraceRecord | None:
+    """The newest note of a kind about this request."""
+    told = evidence.of_kind(kind)
+    return next((each for each in reversed(told) if each.data["request"].endswith(f"(request {number})")), None)
+
+
+def _checkpoint_of(evidence: Evidence, number: int) -> int | None:
+    """The id that was allocated for the request."""
+    started = _noted(evidence, "TriggeringStarted", number)
+    if started is None:
+        return None
+    beside = list(evidence.beside(started))
+    after = beside[beside.index(started) :]
+    wanted = next((each for each in after if each.kind == "AllocateCheckpointId"), None)
+    given = [] if wanted is None else evidence.answers(wanted)
+    return next((each.checkpoint_id for each in given if each.kind == "CheckpointIdAllocated"), None)
+
+
+def _stop(inquiry: Inquiry, number: int) -> Fact | None:
+    """A request to stop is answered when the job has ended, not when its savepoint is complete."""
+    evidence = inquiry.evidence
+    stop = evidence.last("RequestStop", request_id=number)
+    checkpoint_id = _checkpoint_of(evidence, number)
+    known = evidence.moment.checkpoints.get(checkpoint_id or -1)
+    if stop is None or known is None or known.status != "completed":
+        return None
+    staying = [task for task, each in evidence.moment.tasks.items() if each.state != "FINISHED"]
+    ends = [inquiry.ask(Topic.END, task) for task in staying] or [inquiry.ask(Topic.JOB)]
+    says = f"savepoint {checkpoint_id} is complete; request {number} is answered when the job has finished"
+    return fact(says, *some(ends, "tasks"), record=stop)
+
+
+# --- why it waits, why it was refused ---------------------------------------------------------------------------------
+
+
+def _queued_says(number: int, queued: TraceRecord) -> str:
+    data = queued.data
+    says = f"request {number} is queued, {data['position']} before it; {data['pending']} checkpoints were pending"
+    return f"{says}, at most {data['at_most']} may be" if "at_most" in data else says
+
+
+def _ahead(inquiry: Inquiry, queued: TraceRecord) -> tuple[Fact, ...]:
+    """What must end before the next request has its turn."""
+    evidence = inquiry.evidence
+    facts = [inquiry.ask(Topic.CHECKPOINT, each.checkpoint_id) for each in evidence.moment.pending]
+    facts += [asked(evidence, each) for each in evidence.under_way(JOB) if each.kind == "AllocateCheckpointId"]
+    if not facts and queued.data.get("cleaning"):
+        cleaning = [each for each in evidence.of_kind("DiscardState") if not evidence.answers(each)]
+        facts = [fact(evidence.caption(each), record=each) for each in cleaning]
+    return some(facts, "checkpoints")
+
+
+def _grounds(inquiry: Inquiry, record: TraceRecord) -> list[Fact]:
+    """The numbers behind a refusal, and the tasks that it names, as they stood then; else what led to it."""
+    evidence, reason = inquiry.evidence, record.data["reason"]
+    if reason == CheckpointFailureReason.MINIMUM_TIME_BETWEEN_CHECKPOINTS.name:
+        complete = evidence.of_kind("CheckpointCompleted")
+        last = [each for each in complete if evidence.position(each) < evidence.position(record)][-1:]
+        return [fact(f"{evidence.caption(each)}, {record.at_ms - each.at_ms} ms before", record=each) for each in last]
+    then = inquiry.before(evidence.before(record))
+    if reason == CheckpointFailureReason.NOT_ALL_REQUIRED_TASKS_RUNNING.name:
+        tasks = then.evidence.moment.tasks
+        away = [task for task, known in tasks.items() if known.state != "RUNNING"]
+        return list(some([then.ask(Topic.STATE, task) for task in away], "tasks"))
+    if reason == CheckpointFailureReason.TOO_MANY_CHECKPOINT_REQUESTS.name:
+        return list(_ahead(then, record))
+    led = evidence.cause(record)
+    return [] if led is None else [inquiry.ask(Topic.FAILURE, led.id)]

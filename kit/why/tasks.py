@@ -1,0 +1,263 @@
+"""Why a task has no turn, does not run, or has not finished.
+
+A task takes one element, or asks its source for one batch, whenever it has something to take and somewhere to put what
+it makes of that. So it has no turn while any of its outputs is full, while its inputs are empty or blocked, while its
+source waits, and before and after its life. Which of these holds follows from where the channels stand.
+
+Follows what `StreamTask.available` goes by, from the trace alone.
+"""
+
+from __future__ import annotations
+
+from kit.channel.result_partition import MAX_QUEUED_BUFFERS
+from kit.draw.job_state import TaskMoment
+from kit.protocol.properties import SavepointFormatType, SavepointType
+from kit.protocol.trace import TraceRecord
+from kit.task.source_loop import SOURCE_TIMER
+from kit.why.channels import contents
+from kit.why.evidence import Evidence
+from kit.why.fact import Fact, fact, some, untold
+from kit.why.inquiry import Inquiry, Topic
+from kit.why.under_way import asked, befell, sent, standing_still
+
+STOPS = {kind(SavepointFormatType.CANONICAL).name for kind in (SavepointType.suspend, SavepointType.terminate)}
+"""What the trace calls a savepoint to stop with."""
+
+
+def turn(inquiry: Inquiry, task: str) -> Fact:
+    """Why a task has no turn; where it has one, what there is to do."""
+    evidence = inquiry.evidence
+    known = evidence.moment.tasks.get(task)
+    if known is None or known.state != "RUNNING" or known.lost:
+        return inquiry.ask(Topic.STATE, task)
+    full = full_outputs(evidence, task)
+    if full:
+        waits = [inquiry.ask(Topic.QUEUE, number) for number in full]
+        to = ", ".join(evidence.ends[number][1] for number in full)
+        says = f"{task} takes no input: its output queue to {to} is full ({MAX_QUEUED_BUFFERS} buffers or more)"
+        return fact(says, *some(waits, "outputs"))
+    readable = readable_inputs(evidence, task)
+    if readable:
+        return _may_be_next(evidence, task, readable)
+    ended = _end_of_data(evidence, task)
+    if ended is not None:
+        return inquiry.ask(Topic.END, task)
+    inputs = evidence.inputs.get(task, [])
+    if not inputs:
+        return _source(evidence, task)
+    if not evidence.detailed:
+        return _not_detailed(inquiry, task, inputs)
+    return fact(f"{task} has nothing to take", *_inputs(inquiry, inputs))
+
+
+def full_outputs(evidence: Evidence, task: str) -> list[int]:
+    """The channels on which a task has made as much as may wait: it takes no input meanwhile."""
+    return [
+        number
+        for number in evidence.outputs.get(task, [])
+        if len(evidence.channel(number).queued) >= MAX_QUEUED_BUFFERS
+    ]
+
+
+def readable_inputs(evidence: Evidence, task: str) -> list[int]:
+    """The channels from which a task may take something."""
+    return [
+        number
+        for number in evidence.inputs.get(task, [])
+        if evidence.channel(number).arrived and not evidence.channel(number).blocked
+    ]
+
+
+def _may_be_next(evidence: Evidence, task: str, readable: list[int]) -> Fact:
+    there = "; ".join(
+        f"{contents(evidence.channel(number).arrived)} of {evidence.ends[number][0]}" for number in readable
+    )
+    last = evidence.last("ProcessInput", machine=task)
+    since = "" if last is None else f"; its last turn was {evidence.at_ms - last.at_ms} ms ago"
+    says = f"{task} has something to take ({there}) and has not done so yet{since}"
+    return fact(says, standing_still(evidence, task), record=last)
+
+
+def _inputs(inquiry: Inquiry, inputs: list[int]) -> tuple[Fact, ...]:
+    """What is with each input of a task that can take nothing: those blocked first, those that have ended together."""
+    evidence = inquiry.evidence
+    blocked = [number for number in inputs if evidence.channel(number).blocked]
+    ended = [number for number in inputs if evidence.channel(number).ended]
+    others = [number for number in inputs if number not in blocked and number not in ended]
+    facts = [inquiry.ask(Topic.CHANNEL, number) for number in blocked]
+    facts += [inquiry.ask(Topic.QUEUE, number) for number in others]
+    if ended:
+        facts.append(Fact(f"{', '.join(evidence.ends[number][0] for number in ended)} ended its stream"))
+    return some(facts, "inputs")
+
+
+def _not_detailed(inquiry: Inquiry, task: str, inputs: list[int]) -> Fact:
+    """Without single buffers only what barriers do to a task is known."""
+    evidence = inquiry.evidence
+    blocked = [number for number in inputs if evidence.channel(number).blocked]
+    if not blocked:
+        return untold(f"{task} is running; whether it has something to do")
+    says = f"{task} leaves {len(blocked)} of its {len(inputs)} inputs blocked"
+    return fact(says, *some([inquiry.ask(Topic.CHANNEL, number) for number in blocked], "channels"))
+
+
+# --- sources ----------------------------------------------------------------------------------------------------------
+
+
+def _source(evidence: Evidence, task: str) -> Fact:
+    """A source reads on at its next turn, unless it waits for rows, for a time, or for a split."""
+    if evidence.detailed and _is_idle(evidence, task):
+        return fact(f"the source of {task} may be read and has not had its turn", standing_still(evidence, task))
+    timer = evidence.timer(task, SOURCE_TIMER)
+    if timer is not None:
+        due_ms = timer.data["due_ms"]
+        says = f"the source of {task} reads on at {due_ms} ms, in {due_ms - evidence.at_ms} ms"
+        return fact(says, record=timer)
+    read = evidence.last("ReadSplit", machine=task)
+    if read is not None and evidence.is_present(read) and not evidence.answers(read):
+        return fact(f"{task} has asked for rows and does not have them yet", record=read)
+    request = evidence.last("OperatorEventToCoordinator", role="command", machine=task)
+    told = evidence.last("OperatorEventToTask", role="event", machine=task)
+    if request is not None and (told is None or evidence.position(told) < evidence.position(request)):
+        return _waits_for_split(evidence, task, request)
+    return untold(f"{task} is running; what its source is at")
+
+
+def _is_idle(evidence: Evidence, task: str) -> bool:
+    """Whether nothing keeps a source from asking for rows: what its last turn began is over, or it has had none."""
+    last = evidence.last("ProcessInput", machine=task)
+    if last is None or not evidence.is_present(last):
+        return True
+    read = next((each for each in evidence.beside(last) if each.kind == "ReadSplit"), None)
+    if read is not None:
+        return bool(evidence.answers(read))
+    woken = [
+        *evidence.of_kind("OperatorEventToTask", role="event", machine=task),
+        *evidence.of_kind("TimerFired", machine=task, timer=SOURCE_TIMER),
+    ]
+    return any(evidence.position(each) > evidence.position(last) for each in woken)
+
+
+def _waits_for_split(evidence: Evidence, task: str, request: TraceRecord) -> Fact:
+    heard = next(iter(evidence.answers(request)), None)
+    if heard is None:
+        return sent(evidence, request, f"what {task} says to its operator coordinator, to get a split,")
+    given = [each for each in evidence.beside(heard) if each.kind == "OperatorEventToTask"]
+    if given:
+        return sent(evidence, given[0], f"the split for {task}", task)
+    return fact(f"the operator coordinator has no split for {task} at present", record=heard)
+
+
+# --- before and after -------------------------------------------------------------------------------------------------
+
+
+def state(inquiry: Inquiry, task: str) -> Fact:
+    """Why a task is not running."""
+    evidence = inquiry.evidence
+    known = evidence.moment.tasks.get(task)
+    if known is None:
+        return _no_task(inquiry, task)
+    if known.lost:
+        lost = [each for each in evidence.of_kind("SlotLost") if str(each.data["slot"]) == task.rpartition("/")[2]]
+        return fact(f"{task} is gone: {known.error}", *_failed_by(inquiry, lost[-1:]))
+    changed = evidence.last("TaskStateChanged", role="command", machine=task)
+    if known.state == "FAILED":
+        return fact(f"{task} has failed", *_failed_by(inquiry, [] if changed is None else [changed]))
+    if known.state == "FINISHED":
+        return fact(f"{task} has finished: it has processed all its input", record=changed)
+    if known.state == "CANCELED":
+        return fact(f"{task} was told to leave and has left", inquiry.ask(Topic.JOB))
+    if known.state == "RUNNING":
+        return fact(f"{task} is running", record=changed)
+    return _deploying(inquiry, task, known)
+
+
+def _no_task(inquiry: Inquiry, task: str) -> Fact:
+    return fact(f"{task} does not exist yet", inquiry.ask(Topic.JOB))
+
+
+def _failed_by(inquiry: Inquiry, records: list[TraceRecord]) -> list[Fact]:
+    return [inquiry.ask(Topic.FAILURE, record.id) for record in records]
+
+
+def _deploying(inquiry: Inquiry, task: str, known: TaskMoment) -> Fact:
+    """A task that is on its way, or begins."""
+    evidence = inquiry.evidence
+    deployed = evidence.last("DeployTask", role="command", task=task, attempt=known.attempt)
+    if deployed is None or not evidence.answers(deployed):
+        return fact(f"{task} is on its way to its worker", standing_still(evidence, task), record=deployed)
+    reading = [each for each in evidence.under_way(task) if each.kind == "ReadState"]
+    if reading:
+        restored = "" if known.restored is None else f" of checkpoint {known.restored}"
+        says = f"{task} has been reading its state{restored} for {evidence.at_ms - reading[0].at_ms} ms"
+        return fact(says, *befell(evidence, reading[0]), standing_still(evidence, task), record=reading[0])
+    full = full_outputs(evidence, task)
+    says = f"{task} processes what was in flight at checkpoint {known.restored} before it runs"
+    return fact(says, *some([inquiry.ask(Topic.QUEUE, number) for number in full], "outputs"))
+
+
+# --- the end ----------------------------------------------------------------------------------------------------------
+
+
+def _end_of_data(evidence: Evidence, task: str) -> TraceRecord | None:
+    """The record that says that a task has processed all its input, or has stopped at a savepoint to stop with; it
+    stays for its last checkpoint.
+    """
+    told = evidence.last("TaskStateChanged", role="command", machine=task, end_of_data=True)
+    if told is None:
+        stop = next((each for each in evidence.of_kind("CheckpointPending") if each.data["snapshot"] in STOPS), None)
+        told = None if stop is None else evidence.last("WriteSnapshot", machine=task, checkpoint_id=stop.checkpoint_id)
+    return told if told is not None and evidence.is_present(told) else None
+
+
+def end(inquiry: Inquiry, task: str) -> Fact:
+    """Why a task that has processed all its input has not finished."""
+    evidence = inquiry.evidence
+    ended = _end_of_data(evidence, task)
+    if ended is None:
+        return inquiry.ask(Topic.TURN, task)
+    work = [asked(evidence, each) for each in evidence.under_way(task)]
+    inputs = [number for number in evidence.inputs.get(task, []) if not evidence.channel(number).ended]
+    waits = [_not_ended(inquiry, number) for number in inputs]
+    busy = [number for number in evidence.outputs.get(task, []) if _has_buffers(evidence, number)]
+    untaken = [inquiry.ask(Topic.QUEUE, number) for number in busy]
+    last = [] if work else _last_checkpoint(inquiry, task, ended)
+    stopped = ended.kind == "WriteSnapshot"
+    what = f"has stopped at savepoint {ended.checkpoint_id}" if stopped else "has processed all its input"
+    says = f"{task} {what}, {evidence.at_ms - ended.at_ms} ms ago, and has not finished"
+    return fact(says, *some([*last, *work, *untaken, *waits], "causes"), record=ended)
+
+
+def _has_buffers(evidence: Evidence, number: int) -> bool:
+    channel = evidence.channel(number)
+    return any(item.kind == "buffer" for item in (*channel.queued, *channel.wire, *channel.arrived))
+
+
+def _not_ended(inquiry: Inquiry, number: int) -> Fact:
+    source, _ = inquiry.evidence.ends[number]
+    return fact(f"{source} has not ended its stream", inquiry.ask(Topic.END, source))
+
+
+def _last_checkpoint(inquiry: Inquiry, task: str, ended: TraceRecord) -> list[Fact]:
+    """What the task stays for: a checkpoint that began after its end, none when that is complete."""
+    evidence = inquiry.evidence
+    taken = [
+        each
+        for each in evidence.of_kind("WriteSnapshot", machine=task)
+        if evidence.is_present(each) and evidence.position(each) >= evidence.position(ended)
+    ]
+    if not taken:
+        says = f"no checkpoint has begun at {task} since then; what it made last is published with the next one"
+        pending = [inquiry.ask(Topic.ACK, task, each.checkpoint_id) for each in evidence.moment.pending]
+        return [fact(says, *pending or [_next_checkpoint(inquiry)])]
+    checkpoint_id = taken[0].checkpoint_id
+    heard = evidence.last("NotifyCheckpointComplete", role="event", machine=task)
+    if heard is not None and (heard.checkpoint_id or -1) >= (checkpoint_id or 0):
+        return []
+    says = f"{task} stays until it hears that checkpoint {checkpoint_id} is complete"
+    return [fact(says, inquiry.ask(Topic.CHECKPOINT, checkpoint_id), record=taken[0])]
+
+
+def _next_checkpoint(inquiry: Inquiry) -> Fact:
+    """Why no checkpoint is under way."""
+    return inquiry.ask(Topic.NEXT)

@@ -1,0 +1,49 @@
+"""`make plays`: play every play and print what came of it; with REWRITE=1 write that into the files.
+
+python -m scripts.plays [--rewrite] [name or file ...]
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from kit.lab.play import DIRECTORY, SUFFIX, Play, read_play
+from kit.lab.play_text import PlayError
+
+
+def main() -> int:
+    """Play them; the number of those that did not come out as they say."""
+    parser = argparse.ArgumentParser(prog="python -m scripts.plays")
+    parser.add_argument("--rewrite", action="store_true")
+    parser.add_argument("plays", nargs="*")
+    arguments = parser.parse_args()
+    named = [Path(each) if each.endswith(SUFFIX) else DIRECTORY / f"{each}{SUFFIX}" for each in arguments.plays]
+    files = named or sorted(DIRECTORY.glob(f"*{SUFFIX}"))
+    changed = sum(_play(file, rewrite=arguments.rewrite) for file in files)
+    print(f"{len(files)} plays, {changed} {'rewritten' if arguments.rewrite else 'came out differently'}")
+    return 0 if arguments.rewrite else changed
+
+
+def _play(file: Path, *, rewrite: bool) -> bool:
+    """Whether it came out otherwise than it says."""
+    text = read_play(file)
+    try:
+        play = Play(text, str(file)).run()
+    except PlayError as error:
+        print(error)
+        return True
+    written = str(play.as_played)
+    changed = written != file.read_text(encoding="utf-8")
+    steps = sum(lab.position for lab in play.labs)
+    print(f"{text.name:<48} {len(text.blocks):>3} blocks {steps:>5} steps  {text.question}")
+    if changed and rewrite:
+        file.write_text(written, encoding="utf-8")
+    elif changed:
+        print(play.differences)
+    return changed
+
+
+if __name__ == "__main__":
+    sys.exit(main())

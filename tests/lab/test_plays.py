@@ -1,0 +1,174 @@
+"""The plays that come with the kit come out as they say and are found by Flink's names; errors name file and line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kit import Lab
+from kit.draw.frames import film
+from kit.lab.errors import LabError
+from kit.lab.play import DIRECTORY, Play, all_plays, find_play, open_play, plays, read_play
+from kit.lab.play_commands import VERBS, play_commands
+from kit.lab.play_outcome import NOTHING
+from kit.lab.play_text import PlayError, parse
+from kit.lab.play_views import VIEWS
+from kit.lab.ready_jobs import READY_JOBS, ready_job, ready_jobs
+from kit.lab.schedulers import First
+from tests.behaviours import catalogue
+
+LATE = """title: A late acknowledgement
+question: What becomes of it?
+flink: CheckpointCoordinatorTest.testStateCleanupForLateOrUnknownMessages
+job: keyed-sum, rows=4
+
+# It begins.
+run until AllTasksRunning
+----
+job        > JobStatusChanged: RUNNING
+job        > StartEpoch: epoch 1
+"""
+
+
+@pytest.mark.parametrize("name", all_plays())
+def test_a_play_comes_out_as_it_says(name: str) -> None:
+    play = open_play(name).run()
+    assert not play.differences, play.differences
+    for lab in play.labs:
+        lab.validate()
+
+
+@pytest.mark.parametrize("name", all_plays())
+def test_a_play_is_written_as_all_are(name: str) -> None:
+    text = all_plays()[name]
+    assert str(text) == (DIRECTORY / f"{name}.play").read_text(encoding="utf-8")
+    assert text.question.endswith("?")
+    assert text.flink, "which behaviour of Flink's does it show?"
+    assert [each for each in text.flink if each not in catalogue()] == []
+    for block in text.blocks:
+        assert block.outcome, f"nothing comes of {block.commands[0].text!r}"
+        for command in block.commands:
+            assert any(command.text.removeprefix("try ").startswith(verb.usage.split()[0]) for verb in VERBS) or (
+                command.text.startswith("closely ")
+            )
+
+
+def test_titles_and_questions_are_each_plays_own() -> None:
+    frame = plays()
+    assert frame["name"].is_unique
+    assert frame["title"].is_unique
+    assert frame["question"].is_unique
+    assert len(frame) == len(list(DIRECTORY.iterdir()))
+
+
+def test_a_play_is_found_by_its_name_and_by_each_of_flinks() -> None:
+    for text in all_plays().values():
+        assert find_play(text.name) is text
+        for full in text.flink:
+            assert full in find_play(full).flink
+            method = full.partition(".")[2]
+            assert method.lower() in {each.partition(".")[2].lower() for each in find_play(method).flink}
+    assert find_play("Late_Ack").name == "late-ack"
+    assert find_play("StateCleanupForLateOrUnknown").name == "late-ack"
+    with pytest.raises(LabError, match=r"late-ack.*plays\(\) lists"):
+        find_play("lateack")
+
+
+def test_a_play_goes_block_by_block_and_its_lab_goes_on() -> None:
+    play = Lab.play("late-ack")
+    assert isinstance(play, Play)
+    first = play.next()
+    assert (first.begin, first.end) == (0, len(play.trace))
+    assert first.is_as_told
+    assert str(first) == str(play.text.blocks[0])
+    assert play.lab.status == "RUNNING"
+    play.lab.back(3)
+    play.run()
+    with pytest.raises(LabError, match="at its end"):
+        play.next()
+
+
+def test_twice_is_the_same() -> None:
+    runs = [open_play("late-ack").run() for _ in range(2)]
+    assert runs[0].lab.trace.to_pandas().equals(runs[1].lab.trace.to_pandas())
+
+
+def test_what_comes_out_otherwise_is_shown_as_a_diff() -> None:
+    changed = Play(parse("late", LATE.replace("epoch 1", "epoch 7"))).run().differences
+    assert "-job        > StartEpoch: epoch 7\n+job        > StartEpoch: epoch 1" in changed
+    assert Play(parse("late", LATE)).run().differences == ""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "says"),
+    [
+        (
+            "title:",
+            "tilte:",
+            "late.play:1: 'tilte: A late acknowledgement' is no entry of a play's head; expected title",
+        ),
+        ("question: What becomes of it?\n", "", "late.play:1: the head has no question"),
+        ("job:", "title: again\njob:", "late.play:4: 'title' stands in the head twice"),
+        ("----\n", "", "late.play:6: '----' stands not at all in this block"),
+        ("run until AllTasksRunning\n", "", "late.play:6: this block has no command"),
+        ("run until AllTasksRunning\n", "run until AllTasksRunning\n# late\n", "late.play:8: prose stands above"),
+        ("keyed-sum", "keyed-some", "late.play:1: the job 'keyed-some, rows=4': no ready job.*keyed-sum"),
+        ("rows=4", "row=4", "ready job 'keyed-sum' has no setting 'row'; did you mean rows"),
+        ("rows=4", "parallelism=0", "late.play:1: the job.*parallelism"),
+        ("run until AllTasksRunning", "run till", "late.play:7: 'run till' is no command; did you mean"),
+        ("run until AllTasksRunning", "run until AllTaskRunning", "late.play:7: no record.*AllTasksRunning"),
+        ("run until AllTasksRunning", "deliver Nothing", "late.play:7: 'deliver Nothing' cannot happen now; what can"),
+        ("run until AllTasksRunning", "try settle", "late.play:7: 'try settle': this was expected to be refused"),
+        ("run until AllTasksRunning", "release it", "late.play:7: 'it' is not held back"),
+        ("run until AllTasksRunning", "show files of it", "late.play:7: there is no 'show files of it'"),
+        ("run until AllTasksRunning", "restore chk-7", "late.play:7: there is no chk-7 on the disk"),
+        ("run until AllTasksRunning", "hold letters\nrun to the end\nsettle\nrun until finished", "nothing can happen"),
+    ],
+)
+def test_an_error_names_file_and_line(old: str, new: str, says: str) -> None:
+    with pytest.raises(PlayError, match=says):
+        Play(parse("late", LATE.replace(old, new, 1))).run()
+
+
+def test_what_is_refused_is_an_outcome_after_try() -> None:
+    play = Play(parse("late", LATE.replace("run until AllTasksRunning", "try kill worker 9"))).run()
+    assert "refused: no worker 9 runs now; there are 0, 1" not in play.text.blocks[0].outcome
+    assert any(line.startswith("refused: no worker 9 runs now") for line in play.played[0].outcome)
+
+
+def test_a_play_from_a_file(tmp_path: Path) -> None:
+    file = tmp_path / "mine.play"
+    file.write_text(LATE)
+    assert str(read_play(file)) == LATE
+    assert Lab.play(file).run().differences == Lab.play(str(file)).run().differences == ""
+
+
+def test_ready_jobs_run_to_their_end_with_a_checkpoint() -> None:
+    for name in READY_JOBS:
+        lab = Lab(ready_job(name, rows=3), scheduler=First())
+        lab.run_until(record="AllTasksRunning")
+        lab.trigger_checkpoint()
+        lab.run_until(checkpoint=1)
+        assert lab.master.checkpoints.store.latest_id == 1
+    assert list(ready_jobs()["name"]) == list(READY_JOBS)
+
+
+def test_tables_name_all_commands_and_views() -> None:
+    assert len(play_commands()) == len(VERBS)
+    assert NOTHING not in VIEWS
+
+
+def test_a_play_opens_in_the_player_with_its_prose() -> None:
+    play = Lab.play("scale-out")
+    first, second = play.pages()
+    assert [block.prose in first for block in play.text.blocks] == [True, True, False]
+    assert [block.prose in second for block in play.text.blocks] == [False, True, True]
+    assert play._repr_html_().count("<iframe") == 2
+    assert not play.played
+    play.next()
+    assert film(play)["notes"] == [[0, play.text.blocks[0].prose]]
+    before = len(play.trace)
+    play.next()
+    assert film(play)["notes"] == [[0, play.text.blocks[1].prose]]
+    assert play.runs[0].notes == ((0, play.text.blocks[0].prose), (before, play.text.blocks[1].prose))

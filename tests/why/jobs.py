@@ -1,0 +1,69 @@
+"""Jobs whose waits are known, and the ways to bring them about step by step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from kit.api.environment import StreamEnvironment
+from kit.connectors import CollectionSource, CollectSink
+from kit.coordinator.master_hooks import MasterHook
+from kit.graph.settings import CheckpointConfig, FixedDelay
+from kit.lab import Lab
+from kit.lab.actions import Action
+from kit.operators.aggregates import sum_
+from kit.why import Why
+
+Held = Callable[[Action], bool]
+
+
+def letters(rows: int = 60, parallelism: int = 2, **checkpoint: Any) -> StreamEnvironment:
+    """Numbers summed per letter, one row a buffer; checkpoints only when they are asked for, unless told otherwise."""
+    env = StreamEnvironment(
+        "letters",
+        parallelism=parallelism,
+        checkpoint=CheckpointConfig(**{"memory_threshold_bytes": 0, **checkpoint}),
+        restart=FixedDelay(5, 10),
+    )
+    data = [{"letter": "abcdefgh"[n % 8], "n": n} for n in range(rows)]
+    stream = env.from_source(CollectionSource(data, batch_rows=1), uid="letters")
+    totals = stream.key_by("letter").aggregate(total=sum_("n")).uid("totals")
+    totals.rebalance().sink_to(CollectSink("out"), uid="out", name="out")
+    return env
+
+
+def running(seed: int = 1, hooks: Sequence[MasterHook] = (), **settings: Any) -> Lab:
+    """The job with all its tasks running."""
+    lab = Lab(letters(**settings), seed=seed, hooks=hooks)
+    lab.run_until(record="AllTasksRunning")
+    return lab
+
+
+def settle_without(lab: Lab, held: Held, until: Callable[[Lab], bool] | None = None) -> None:
+    """Do all that is not held back, time not among it; or until something is so."""
+    while until is None or not until(lab):
+        may = [each for each in lab.enabled() if not held(each) and not each.key.startswith("wait")]
+        if not may:
+            break
+        lab.step(may[0])
+    assert until is None or until(lab), f"never so: {lab!r}"
+
+
+def turns_of(*tasks: str) -> Held:
+    """The turns of these tasks, as what is held back."""
+    return lambda action: action.key in {f"turn:{task}" for task in tasks}
+
+
+def beginning(*keys: str) -> Held:
+    """The actions whose key begins so."""
+    return lambda action: action.key.startswith(keys)
+
+
+def says(why: Why) -> list[str]:
+    """What the facts of an answer say, in order."""
+    return [fact.says for fact in why.facts]
+
+
+def roots(why: Why) -> list[str]:
+    """What the first causes say."""
+    return [fact.says for fact in why.roots]

@@ -1,0 +1,73 @@
+"""Why the job stands where it stands, was restarted, and went back to that checkpoint and no later one."""
+
+from __future__ import annotations
+
+import pytest
+
+from kit.lab import Lab
+from kit.why import WhyError
+from tests.why.jobs import beginning, letters, roots, running, says, settle_without
+
+
+def test_a_restart_goes_back_past_what_was_not_complete() -> None:
+    lab = running(max_concurrent=2)
+    lab.trigger_checkpoint(wait=True)
+    savepoint = lab.savepoint()
+    lab.run_until(lambda lab: lab.answer(savepoint) is not None)
+    lab.trigger_checkpoint()
+    settle_without(lab, beginning("carry_out:totals/1:WriteSnapshot"))
+    lab.kill(1)
+    lab.run_until(record="StartEpoch")
+    why = lab.why("restart")
+    assert why.question == "Why did epoch 2 begin, and from what?"
+    told = says(why)
+    assert told[1] == "The job is now RESTARTING: worker 1 was lost: it was killed in the lab"
+    assert told[3] == "epoch 2 was given the state of checkpoint 1, the newest one that counts"
+    assert told[4].startswith("checkpoint 1 was complete ")
+    assert told[5] == "savepoint 2 was complete, but a savepoint is its user's: no restart goes back to it"
+    assert told[6].startswith("checkpoint 3 was aborted after ")
+    assert set(roots(why)) >= {"Worker 1 is gone, and all its tasks with it: it was killed in the lab"}
+
+
+def test_without_a_checkpoint_it_begins_anew() -> None:
+    lab = running()
+    lab.kill(0)
+    lab.run_until(record="StartEpoch")
+    assert "epoch 2 began without state: no checkpoint was complete" in says(lab.why(epoch=2))
+    assert says(lab.why(epoch=1)) == ["epoch 1 began", "epoch 1 began without state: no checkpoint was complete"]
+    with pytest.raises(WhyError, match="the run has no epoch 3; there are 2: 1, 2"):
+        lab.why(epoch=3)
+
+
+def test_a_job_begun_from_a_savepoint_says_so() -> None:
+    first = running()
+    path = first.savepoint(wait=True)
+    lab = Lab(letters(), after=first, restore_path=path)
+    lab.run_until(record="AllTasksRunning")
+    assert roots(lab.why("restore")) == [f"the job was started from the snapshot at {path}"]
+
+
+def test_a_restarting_job_names_what_it_waits_for_and_why_it_fell() -> None:
+    lab = running()
+    lab.kill(1)
+    why = lab.why()
+    assert why.question == "Why is the job RESTARTING?"
+    left, delay, killed = roots(why)
+    assert left == "the workers of epoch 1 have not all left"
+    assert delay == f"the restart delay ends at {lab.at_ms + 9} ms, in 9 ms"
+    assert killed == "Worker 1 is gone, and all its tasks with it: it was killed in the lab"
+
+
+def test_a_running_job_names_the_tasks_that_do_not_run_and_the_checkpoints() -> None:
+    lab = Lab(letters())
+    lab.run_until(record="StartEpoch")
+    assert "totals/0 is on its way to its worker" in roots(lab.why("job"))
+    lab.run_until(record="AllTasksRunning")
+    lab.trigger_checkpoint()
+    settle_without(lab, beginning("carry_out:job:WriteMetadata"))
+    (root,) = roots(lab.why())
+    assert root.startswith(
+        "All have acknowledged: the JobMaster writes the _metadata of checkpoint 1: not answered for"
+    )
+    lab.run()
+    assert lab.why().question == "Why is the job FINISHED?"

@@ -1,0 +1,110 @@
+"""Why a checkpoint is pending, at each step of its way; whose acknowledgement is missing and why."""
+
+from __future__ import annotations
+
+import pytest
+
+from kit.lab import Lab
+from kit.why import WhyError
+from tests.lab.test_master_hooks import Hook
+from tests.why.jobs import beginning, letters, roots, running, says, settle_without
+
+STEPS = {
+    "its directory": ("carry_out:job:InitializeLocation", "The JobMaster asks for the directory of checkpoint 1"),
+    "an operator coordinator": (
+        "carry_out:job:ScheduleCoordinatorCheckpoint",
+        "The JobMaster asks an operator coordinator for its part of checkpoint 1",
+    ),
+    "a hook": ("carry_out:job:TriggerMasterHook", "The JobMaster asks the hook log for its part of checkpoint 1"),
+    "its metadata": (
+        "carry_out:job:WriteMetadata",
+        "All have acknowledged: the JobMaster writes the _metadata of checkpoint 1",
+    ),
+    "the store": (
+        "carry_out:job:StoreCheckpoint",
+        "The JobMaster adds checkpoint 1 to the store of completed checkpoints",
+    ),
+}
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_what_the_coordinator_asked_for_is_not_answered(step: str) -> None:
+    held, asked = STEPS[step]
+    lab = running(rows=8, hooks=[Hook()])
+    lab.trigger_checkpoint()
+    settle_without(lab, beginning(held))
+    why = lab.why(checkpoint=1)
+    assert why.question == "Why is checkpoint 1 pending?"
+    first, root = says(why)
+    assert first.startswith("checkpoint 1 has been pending for ")
+    assert root.startswith(f"{asked}: not answered for ")
+    (fact,) = why.roots
+    assert fact.record is not None
+    assert fact.record.checkpoint_id == 1
+    settle_without(lab, lambda action: False)
+    assert lab.why(checkpoint=1).question.startswith("Why did checkpoint 1 take ")
+
+
+def test_a_write_that_is_under_way_is_named_with_its_task() -> None:
+    lab = running(rows=8)
+    lab.trigger_checkpoint()
+    settle_without(lab, beginning("carry_out:totals/1:WriteSnapshot"))
+    first, task, root = says(lab.why(checkpoint=1))
+    assert first.endswith(": 5 of 6 tasks have acknowledged; it expires at " + first.rpartition("at ")[2])
+    assert task == "totals/1 has copied its state for checkpoint 1 and has not all of it written"
+    assert root.startswith(
+        "totals/1 has copied its state for checkpoint 1; the copy is being written: not answered for "
+    )
+    assert says(lab.why("totals/1", checkpoint=1)) == [task, root]
+    assert says(lab.why("ack of totals/1 for chk-1")) == [task, root]
+
+
+def test_an_acknowledgement_on_its_way_and_one_that_has_come() -> None:
+    lab = running(rows=8)
+    lab.trigger_checkpoint()
+    settle_without(lab, beginning("deliver:AcknowledgeCheckpoint:chk-1:out/0"))
+    (root,) = roots(lab.why(task="out/0", checkpoint=1))
+    assert root.startswith("the acknowledgement of out/0 to the JobMaster has been under way for ")
+    assert says(lab.why(task="out/1", checkpoint=1)) == ["The JobMaster has out/1's acknowledgement of checkpoint 1"]
+
+
+def test_in_flight_data_that_still_comes_in_holds_an_acknowledgement() -> None:
+    lab = running(unaligned=True)
+    lab.trigger_checkpoint()
+    settle_without(lab, beginning("deliver:TriggerTaskCheckpoint:chk-1:job:letters/1"))
+    written, in_flight, root = says(lab.why(task="totals/0", checkpoint=1))
+    assert written == "totals/0 has copied its state for checkpoint 1 and has not all of it written"
+    assert in_flight == "what is in flight from letters/1 before barrier 1 still belongs to the checkpoint"
+    assert root.startswith("the JobMaster's word to letters/1 to begin checkpoint 1 ")
+
+
+def test_checkpoints_complete_one_after_another() -> None:
+    lab = running(max_concurrent=2)
+    lab.trigger_checkpoint()
+    settle_without(lab, beginning("carry_out:job:WriteMetadata"))
+    lab.trigger_checkpoint()
+    settle_without(lab, beginning("carry_out:job:WriteMetadata"))
+    told = says(lab.why(checkpoint=2))
+    assert told[1] == "checkpoints complete one after another, and 1 is before it"
+    assert told[-1].startswith("All have acknowledged: the JobMaster writes the _metadata of checkpoint 1: not ans")
+
+
+def test_why_there_is_none() -> None:
+    lab = Lab(letters(interval_ms=1_000))
+    lab.run_until(record="StartEpoch")
+    told = says(lab.why("no checkpoint"))
+    assert told[0] == "not all tasks of epoch 1 are running yet"
+    assert "totals/1 is on its way to its worker" in told
+    lab.run_until(record="AllTasksRunning")
+    due_ms = lab.at_ms - 1 + 1_000
+    assert says(lab.why("no checkpoint")) == [f"the next periodic checkpoint is due at {due_ms} ms, in 999 ms"]
+    assert roots(running().why("no checkpoint")) == [
+        "the job takes no periodic checkpoints, and nobody has asked for one"
+    ]
+
+
+def test_a_checkpoint_that_there_is_not_is_named_with_those_there_are() -> None:
+    lab = running()
+    lab.trigger_checkpoint(wait=True)
+    with pytest.raises(WhyError, match="the run has no checkpoint 7; there are 1: 1"):
+        lab.why(checkpoint=7)

@@ -1,0 +1,94 @@
+"""What became of a request, and why: with the numbers that were compared."""
+
+from __future__ import annotations
+
+import pytest
+
+from kit.lab import Lab
+from kit.why import WhyError
+from tests.why.jobs import beginning, letters, roots, running, says, settle_without
+
+
+def test_a_request_behind_another_checkpoint_is_queued() -> None:
+    lab = running()
+    lab.trigger_checkpoint()
+    settle_without(lab, beginning("carry_out:totals/1:WriteSnapshot"), lambda lab: lab.moment().pending != ())
+    second = lab.trigger_checkpoint()
+    why = lab.why(request=second)
+    assert why.question == f"What became of request {second}, and why?"
+    told = says(why)
+    assert told[0] == f"request {second} is queued, 0 before it; 1 checkpoints were pending, at most 1 may be"
+    assert told[1].startswith("checkpoint 1 has been pending for ")
+    assert roots(why) == roots(lab.why(checkpoint=1))
+
+
+def test_a_periodic_one_that_comes_too_soon_names_both_times() -> None:
+    lab = Lab(letters(interval_ms=100, min_pause_ms=90), seed=1)
+    lab.run_until(record="AllTasksRunning")
+    lab.run_until(record="TriggerTaskCheckpoint")
+    held = beginning("carry_out:totals/1:WriteSnapshot", "turn:letters/0")
+    settle_without(lab, held)
+    lab.wait_until(lab.at_ms + 80)
+    lab.run_until(record="RequestRefused")
+    why = lab.why("refused")
+    assert why.question == "Why was this refused: Checkpoint (periodic)?"
+    refused, completed = (fact.record for fact in why.facts)
+    assert refused is not None
+    assert completed is not None
+    since_ms = refused.at_ms - completed.at_ms
+    assert since_ms < 90
+    assert "MINIMUM_TIME_BETWEEN_CHECKPOINTS" in why.answer.says
+    assert why.answer.says.endswith(f"It was {since_ms} ms after the last one, not 90 ms.")
+    assert roots(why) == [f"Checkpoint 1 is complete, {since_ms} ms before"]
+
+
+def test_a_request_before_all_tasks_run_names_those_that_do_not() -> None:
+    lab = Lab(letters())
+    lab.run_until(record="StartEpoch")
+    request = lab.trigger_checkpoint()
+    told = says(lab.why(request=request))
+    assert told[0].startswith(f"Checkpoint (request {request}) was refused: NOT_ALL_REQUIRED_TASKS_RUNNING, ")
+    assert "totals/1 is on its way to its worker" in told
+
+
+def test_a_request_that_dies_with_a_worker_leads_to_the_worker() -> None:
+    lab = running()
+    lab.trigger_checkpoint()
+    second = lab.trigger_checkpoint()
+    lab.kill(0)
+    why = lab.why(request=second)
+    assert "was refused: CHECKPOINT_COORDINATOR_SUSPEND" in why.answer.says
+    assert roots(why) == ["Worker 0 is gone, and all its tasks with it: it was killed in the lab"]
+
+
+def test_a_request_is_followed_to_its_checkpoint_and_to_its_answer() -> None:
+    lab = running()
+    request = lab.trigger_checkpoint()
+    held = beginning("carry_out:job:AllocateCheckpointId")
+    settle_without(lab, held)
+    begun, asked = says(lab.why(request=request))
+    assert begun == f"request {request} has begun and has no checkpoint id yet"
+    assert asked.startswith("The JobMaster asks for the next checkpoint's number: not answered for ")
+    settle_without(lab, beginning("carry_out:totals/1:WriteSnapshot"))
+    assert says(lab.why(request=request)) == says(lab.why(checkpoint=1))
+    settle_without(lab, lambda action: False)
+    answered, ended = says(lab.why(f"request {request}"))[:2]
+    assert answered == f"request {request} is answered: {lab.answer(request)}"
+    assert ended.startswith("checkpoint 1 is complete, ")
+
+
+def test_a_stop_waits_for_the_end_of_the_job() -> None:
+    lab = running()
+    request = lab.stop()
+    settle_without(lab, beginning("deliver:NotifyCheckpointComplete:chk-1:job:letters/0"))
+    told = says(lab.why(request=request))
+    assert told[0] == f"savepoint 1 is complete; request {request} is answered when the job has finished"
+    assert any(each.startswith("letters/0 stays until it hears that checkpoint 1 is complete") for each in told)
+
+
+def test_a_request_that_nobody_made() -> None:
+    lab = running()
+    with pytest.raises(WhyError, match="the run has no request 99; there are 0: none"):
+        lab.why(request=99)
+    with pytest.raises(WhyError, match="no request has been refused in this run"):
+        lab.why("refused")
