@@ -248,7 +248,7 @@ class RandomJob:
         ]
         for change in changes:
             yield replace(self, **change)
-        for name in self.settings:
+        for name in [name for name, value in self.settings.items() if value is not None]:
             yield replace(self, settings={key: value for key, value in self.settings.items() if key != name})
 
     def __str__(self) -> str:
@@ -256,6 +256,7 @@ class RandomJob:
         settings = ", ".join(f"{name}={value!r}" for name, value in self.settings.items() if value is not None)
         flow = f"{self.rows} rows in {self.splits} splits, {self.batch_rows} at once"
         shape = f"parallelism {self.parallelism}{'' if self.chaining else ', unchained'}"
+        shape += f", {self.credits} credits, buffers of {self.buffer_bytes} B"
         return f"{way}; {flow}; {shape}; {self.mode}{', ' if settings else ''}{settings}"
 
 

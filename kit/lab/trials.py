@@ -29,9 +29,11 @@ from kit.api.environment import StreamEnvironment
 from kit.graph.job_graph import JobGraph
 from kit.job.status import JobStatus
 from kit.lab.actions import Action, LetTimePass, TakeTurn
-from kit.lab.lab import SAVEPOINTS, Lab, Step
+from kit.lab.lab import SAVEPOINTS, Lab
+from kit.lab.step import Step
 from kit.metadata import read_metadata
 from kit.protocol.commands import CompleteRequest
+from kit.protocol.properties import RetentionPolicy
 
 MOST_STEPS = 5_000
 """A life that has not ended after so many steps in peace will not."""
@@ -393,7 +395,9 @@ def _stop(telling: Telling, argument: int) -> None:
 
 
 def _cancel(telling: Telling, argument: int) -> None:
-    if newest_snapshot(telling.lab) is not None:
+    master = telling.lab.master
+    keeps = master.job.settings.checkpoint.retention is RetentionPolicy.RETAIN_ON_CANCELLATION
+    if keeps and master.checkpoints.store.latest is not None:
         telling.next_parallelism = 1 + argument % 3
         telling.lab.cancel()
         telling.happened["cancel"] += 1

@@ -44,7 +44,7 @@ def test_a_seed_gives_the_same_trial_again() -> None:
 
 
 def test_what_is_found_is_made_small_and_told() -> None:
-    with planted(MUTANTS["union-as-split"]):
+    with planted(MUTANTS["aborted-rows-dropped"]):
         result = swarm(range(200), shrink=60)
         (failure,) = result.failures
         again = failure.telling.trial.run()

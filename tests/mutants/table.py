@@ -68,7 +68,7 @@ COORDINATOR: tuple[Row, ...] = (
         "kit.coordinator.completing:CheckpointCompletion._complete",
         "if not completed.properties.is_savepoint or completed.properties.is_synchronous:",
         "if True:",
-        ByTest("coordinator/test_savepoints.py::test_savepoints_know_no_limit_and_complete_in_any_order"),
+        ByTest("coordinator/test_savepoints.py::test_a_savepoint_completes_is_not_kept_and_confirmed_to_nobody"),
     ),
     (
         "savepoint-subsumed",
@@ -84,7 +84,9 @@ COORDINATOR: tuple[Row, ...] = (
         "kit.coordinator.ledger:CheckpointLedger._send_aborted",
         "checkpoint.plan.tasks_to_commit_to",
         "checkpoint.plan.tasks_to_trigger",
-        ByTest("coordinator/test_completing.py::test_who_is_told_of_an_abort_learns_of_the_latest_completed_one"),
+        ByTest(
+            "coordinator/test_completing.py::test_a_newer_checkpoint_ends_an_older_one_and_discards_what_it_had_and_what_still_comes"
+        ),
     ),
     (
         "complete-told-to-sources-only",
@@ -103,20 +105,12 @@ COORDINATOR: tuple[Row, ...] = (
         SWARM,
     ),
     (
-        "sweep-forgets-aborted",
-        "what a task had written for an aborted checkpoint stays when its worker has died",
-        "kit.job.leftovers:Leftovers.begin",
-        "self._begun[checkpoint_id] = location",
-        "self._begun = {checkpoint_id: location}",
-        SWARM,
-    ),
-    (
         "recovers-behind-the-savepoint",
         "a job whose savepoint to stop with stands goes back to an older checkpoint when a worker dies",
         "kit.job.job_master:JobMaster._on_failure",
-        "if self._stopping.stands:",
-        "if self._stopping.stands and not recoverable:",
-        SWARM,
+        "if self.stopping.stands:",
+        "if self.stopping.stands and not recoverable:",
+        ByTest("job/test_stop_with_savepoint.py::test_once_the_savepoint_stands_no_failure_is_recovered_from"),
     ),
     (
         "failures-never-forgiven",
@@ -244,7 +238,9 @@ CHANNEL: tuple[Row, ...] = (
         "kit.channel.input_channel:InputChannel._in_flight",
         "[*self.assembler.fragments]",
         "[]",
-        SWARM,
+        ByTest(
+            "task/test_fragments.py::test_what_was_taken_of_a_record_is_in_flight_before_what_is_queued_and_what_still_comes"
+        ),
     ),
     (
         "overtakes-behind-the-barrier",
@@ -268,7 +264,9 @@ CHANNEL: tuple[Row, ...] = (
         "kit.channel.result_partition:ResultSubpartition.aligned_barrier_timeout",
         "before = [element for at, element in enumerate(self.queue) if at < position]",
         "before = list(self.queue)",
-        SWARM,
+        ByTest(
+            "channel/test_queues.py::test_a_barrier_whose_time_is_up_turns_unaligned_and_overtakes_what_is_before_it"
+        ),
     ),
     (
         "held-data-let-in",
@@ -276,7 +274,9 @@ CHANNEL: tuple[Row, ...] = (
         "kit.channel.input_channel:InputChannel.resume",
         "while self._held and self._closed_by is None:",
         "while self._held:",
-        SWARM,
+        ByTest(
+            "task/test_any_checkpoint.py::test_every_checkpoint_has_one_end_and_leaves_nothing_but_what_was_acknowledged"
+        ),
     ),
     (
         "wrong-records-recovered",
@@ -284,7 +284,7 @@ CHANNEL: tuple[Row, ...] = (
         "kit.channel.demultiplexer:Demultiplexer.__init__",
         "create_filter() if subtask in gate.ambiguous else accept_all",
         "accept_all if subtask in gate.ambiguous else create_filter()",
-        SWARM,
+        ByTest("channel/test_demultiplexer.py::test_only_ambiguous_connections_are_filtered"),
     ),
     (
         "file-ends-with-the-inputs",
@@ -303,7 +303,7 @@ RESTORE: tuple[Row, ...] = (
         "kit.restore.repartition:_Grouped.__init__",
         "states = by_mode[info.mode]",
         "states = by_mode[OperatorStateMode.SPLIT_DISTRIBUTE if info.mode is OperatorStateMode.UNION else info.mode]",
-        SWARM,
+        ByTest("restore/test_repartition.py::test_every_vector"),
     ),
     (
         "remainder-not-dealt",
@@ -319,7 +319,7 @@ RESTORE: tuple[Row, ...] = (
         "kit.restore.keyed:redistribute_keyed",
         "operator_index_for_key_group(max_parallelism, parallelism, covered.end)",
         "operator_index_for_key_group(max_parallelism, parallelism, covered.end - 1)",
-        SWARM,
+        ByTest("restore/test_state_assignment.py::test_every_vector"),
     ),
     (
         "key-groups-shifted",
@@ -343,15 +343,6 @@ RESTORE: tuple[Row, ...] = (
         "kit.restore.state_assignment:_restores",
         "if assignment.is_fully_finished:",
         "if assignment.is_fully_finished and recovered:",
-        SWARM,
-    ),
-    (
-        "copy-of-another-checkpoint",
-        "local recovery takes the copies of whatever checkpoint the slot has",
-        "kit.host.local_state:LocalState._copies",
-        'directory = f"{self._directory}/{slot}/{CHECKPOINT}{checkpoint_id}"\n',
-        'found = self._names(f"{self._directory}/{slot}")\n'
-        '        directory = f"{self._directory}/{slot}/{found[0] if found else checkpoint_id}"\n',
         SWARM,
     ),
     (
@@ -455,9 +446,9 @@ LAB: tuple[Row, ...] = (
         "messages-overtake",
         "messages between a task and the JobMaster arrive in the wrong order",
         "kit.lab.agenda:Agenda.take_message",
-        "message = queue.popleft()",
+        "message = queue[place]\n    del queue[place]",
         "message = queue.pop()",
-        SWARM,
+        ByTest("lab/test_agenda.py::test_messages_on_one_way_keep_their_order"),
     ),
     (
         "timer-set-anew-fires-early",
@@ -465,7 +456,7 @@ LAB: tuple[Row, ...] = (
         "kit.lab.agenda:Agenda.schedule",
         "self._due.discard(number)\n",
         "pass\n",
-        ByTest("lab/test_agenda.py::test_what_may_happen_is_what_can_be_found"),
+        ByTest("lab/test_agenda.py::test_a_timer_that_is_due_and_is_set_anew_waits_again"),
     ),
     (
         "rewind-loses-elements",
@@ -473,7 +464,7 @@ LAB: tuple[Row, ...] = (
         "kit.lab.agenda:Agenda.__deepcopy__",
         "other._wires = {channel: queue.copy() for channel, queue in self._wires.items()}",
         "other._wires = {channel: type(queue)() for channel, queue in self._wires.items()}",
-        ByTest("lab/test_stepping.py::test_going_back_and_on_again_is_as_if_nothing_had_been"),
+        ByTest("lab/test_agenda.py::test_a_copy_goes_on_by_itself"),
     ),
     (
         "rewind-shares-the-disk",
@@ -481,7 +472,7 @@ LAB: tuple[Row, ...] = (
         "kit.host.memory:MemoryFiles.copy",
         "MemoryFiles(dict(self.contents), set(self.directories))",
         "MemoryFiles(self.contents, self.directories)",
-        ByTest("lab/test_stepping.py::test_any_walk_leaves_what_its_actions_give"),
+        ByTest("lab/test_stepping.py::test_the_disk_goes_back_too"),
     ),
 )
 

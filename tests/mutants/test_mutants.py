@@ -1,4 +1,4 @@
-"""Every mutant can be planted, is taken back, and what is to find it is there; some are looked for (all: `make mutants`)."""
+"""Every mutant can be planted and taken back, and what is to find it is there; `make mutants` looks for all of them."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_a_mutant_of_code_that_reads_otherwise_is_refused() -> None:
     sound = MUTANTS["oldest-restored"]
     with pytest.raises(MutantError, match="has 0 times 'no such code', not once"):
         Mutant(**{**vars(sound), "old": "no such code"}).code()
-    with pytest.raises(MutantError, match="there is no kit.coordinator.store:CompletedCheckpointStore.newest"):
+    with pytest.raises(MutantError, match=r"there is no kit\.coordinator\.store:CompletedCheckpointStore\.newest"):
         Mutant(**{**vars(sound), "where": "kit.coordinator.store:CompletedCheckpointStore.newest"}).code()
 
 
