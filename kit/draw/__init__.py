@@ -16,6 +16,7 @@ from kit.draw.moment import advance, moment_at, moments
 from kit.draw.page import export_html
 from kit.draw.picture import Chart, Svg
 from kit.draw.redistribution import redistribution, redistribution_svg, restores_of
+from kit.draw.rescale_plan import RescalePlan, rescale_plan
 from kit.draw.space_time import SpaceTime, space_time
 from kit.draw.stage import Stage
 
@@ -25,6 +26,7 @@ __all__ = [
     "Frame",
     "Journeys",
     "Moment",
+    "RescalePlan",
     "SpaceTime",
     "Stage",
     "Svg",
@@ -43,6 +45,7 @@ __all__ = [
     "phases",
     "redistribution",
     "redistribution_svg",
+    "rescale_plan",
     "restores_of",
     "space_time",
 ]

@@ -2,9 +2,10 @@
 
 from kit.lab.errors import LabError, LabWarning
 from kit.lab.lab import Lab
-from kit.lab.lab import plays_with as _plays_with
 from kit.lab.play import Play, plays
 from kit.lab.play import open_play as _open_play
+from kit.lab.play import save_play as _save_play
+from kit.lab.play_doors import plays_with as _plays_with
 from kit.lab.ready_jobs import ready_job, ready_jobs
 from kit.lab.schedulers import Adversarial, Fair, First, Random
 from kit.lab.step import Step
@@ -27,7 +28,7 @@ __all__ = [
     "swarm",
 ]
 
-_plays_with(_open_play)
+_plays_with(_open_play, _save_play)
 
 
 def __dir__() -> list[str]:

@@ -28,14 +28,18 @@ class Keyframes:
         self._frames: list[tuple[int, int, World]] = []
         """Position, length of the trace, world."""
 
-    def take(self, position: int, world: World) -> None:
-        """The run has come to this position: check and copy it, if it is time. AssertionError when it is not sound."""
+    def take(self, position: int, world: World) -> bool:
+        """The run has come to this position: check and copy it, if it is time; returns whether it was.
+
+        Raises AssertionError when an invariant is broken.
+        """
         if self._frames and position < self._frames[-1][0] + max(KEYFRAME_EVERY, STEPS_PER_PART * world.size):
-            return
+            return False
         world.validate()
         self._frames.append((position, len(world.trace), _without_trace(world)))
         if len(self._frames) > MOST_KEYFRAMES:
             del self._frames[self._most_dispensable()]
+        return True
 
     def _most_dispensable(self) -> int:
         """The frame without which the gap between its neighbours is the smallest part of how long ago that is."""

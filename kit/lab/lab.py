@@ -18,14 +18,14 @@ import copy
 import os
 import warnings
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Literal, overload
+from typing import Literal, overload
 
 import pandas as pd
 
 from kit.api.environment import StreamEnvironment
 from kit.coordinator.master_hooks import MasterHook
+from kit.draw.job_state import Moment
 from kit.draw.latest import Latest
-from kit.draw.moment import Moment, moment_at
 from kit.draw.redistribution import restores_table
 from kit.draw.run import run_of
 from kit.draw.stage import Stage
@@ -42,9 +42,10 @@ from kit.lab.edge import LabEdge
 from kit.lab.errors import LabError, LabJobFailedError, LabWarning, enumerated, nearest, said
 from kit.lab.failures import for_the_lab, is_left_to_count, job_failed, job_repeats, repeated
 from kit.lab.fault_doors import FaultDoors
-from kit.lab.following import Agreement, FollowingWorld, follow, world_of_recording
+from kit.lab.following import LEAVE, Agreement, Follow, FollowingWorld, LeaveRecording, follow, world_of_recording
 from kit.lab.keyframes import Keyframes
 from kit.lab.opening import checked_seed, claim_mode_of, job_graph, open_edge
+from kit.lab.play_doors import PlayDoors
 from kit.lab.possible_faults import DRIVER_IS_DEAD, stands_still
 from kit.lab.progress import Progress
 from kit.lab.record_kinds import record_kinds
@@ -70,7 +71,7 @@ Target = str | os.PathLike[str] | None
 """A directory for a savepoint, None for the configured one."""
 
 
-class Lab(FaultDoors, LabAsking):
+class Lab(FaultDoors, PlayDoors, LabAsking):
     """A job in one process. `job` is a StreamEnvironment or a JobGraph; `seed` decides between equals.
 
     `restore_path` begins from a savepoint or retained checkpoint. Files that the job reads are real ones; what it
@@ -367,12 +368,16 @@ class Lab(FaultDoors, LabAsking):
 
     def _choose(self) -> Action:
         """Whichever the scheduler says; time is among the rest only when nothing else can happen."""
+        if self._world.follows:
+            return LEAVE
         agenda = self._world.agenda
         if not agenda and agenda.wait is None:
             what = f"nothing can happen: the job is {self.master.status.name}"
             raise LabError(said(what, *stands_still(self._world)))
         enabled = Enabled(agenda)
         choice = self.scheduler(enabled, self)
+        if type(choice) is int and agenda and 0 <= choice < len(agenda):
+            return agenda[choice]
         if isinstance(choice, Fault):
             return self._possible(choice)
         if not isinstance(choice, int):
@@ -460,14 +465,6 @@ class Lab(FaultDoors, LabAsking):
                 self._do(action)
         return self
 
-    @staticmethod
-    def play(name: str | os.PathLike[str]) -> Any:
-        """A play at its beginning (`kit.lab.play.Play`): by its name, by a test of Flink's that it shows, or a file.
-
-        `kit.lab.plays()` lists those there are. Raises LabError with the nearest names.
-        """
-        return _open_play[0](name)
-
     # --- back and forth -------------------------------------------------------------------------------------------
 
     def back(self, steps: int = 1) -> Lab:
@@ -508,13 +505,16 @@ class Lab(FaultDoors, LabAsking):
             self._do(action)
 
     def _do(self, action: Action | Word) -> Step:
+        if self._world.follows and not isinstance(action, Follow | LeaveRecording):
+            self._do(LEAVE)
         if self._undone:
             self._undone = self._undone[1:] if self._undone[0] == action else []
         position, before = self.position, len(self.trace)
         try:
             self._perform(action)
             self._done.append(action)
-            self._keyframes.take(self.position, self._world)
+            if self._keyframes.take(self.position, self._world):
+                self._latest.keep_up(self.trace)
         except AssertionError:
             self._find_breach([*self._done[:position], action])
             raise
@@ -526,7 +526,7 @@ class Lab(FaultDoors, LabAsking):
         elif self._world.driver_is_dead:
             raise LabError(DRIVER_IS_DEAD)
         else:
-            self._world.ask(action)
+            self._world.deliver(self._world.master, action)
 
     def _find_breach(self, path: list[Action | Word]) -> None:
         """An invariant was found broken: go from the last copy on, which was sound, and check after each event."""
@@ -553,8 +553,8 @@ class Lab(FaultDoors, LabAsking):
         return list(run_of(self).known)
 
     def moment(self) -> Moment:
-        """The present moment as pictures see it."""
-        return moment_at(self.trace, len(self.trace))
+        """The present moment as pictures see it. The first look takes in the whole run, others what came since."""
+        return self._latest.moment(self.trace)
 
     def svg(self) -> str:
         """The present moment as a picture, with the last step in words."""
@@ -577,14 +577,6 @@ class Lab(FaultDoors, LabAsking):
             + (f": {shorten(self.error)}" if self.error else "")
             + f", {self._world.enabled_count} enabled)"
         )
-
-
-_open_play: list[Callable[[str | os.PathLike[str]], Any]] = []
-
-
-def plays_with(open_play: Callable[[str | os.PathLike[str]], Any]) -> None:
-    """Let `open_play` open plays, which are labs and more (`kit.lab.play`)."""
-    _open_play[:] = [open_play]
 
 
 def _edge_of(after: Lab | None) -> LabEdge | None:

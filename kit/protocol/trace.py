@@ -35,6 +35,8 @@ itself), cause, time, machine, type of the word, checkpoint, and what is said of
 looked at, and a lab keeps hundreds of thousands.
 """
 
+MOST_RECENT = 1_000
+"""Among so many of the last records one is looked for before they are filed: mostly it is a cause of the very last."""
 ROWS_SHOWN = 20
 """Records that a notebook shows of a trace."""
 LONGEST_DATA = 100
@@ -130,6 +132,10 @@ class Trace(Sequence[TraceRecord]):
 
     def find(self, record_id: str) -> TraceRecord | None:
         """The record with this id."""
+        for position in range(len(self._kept) - 1, max(self._filed, len(self._kept) - MOST_RECENT) - 1, -1):
+            kept = self._kept[position]
+            if record_id == (_id(kept) if isinstance(kept, tuple) else kept.id):
+                return self._at(position)
         for position in range(self._filed, len(self._kept)):
             kept = self._kept[position]
             self._positions[_id(kept) if isinstance(kept, tuple) else kept.id] = position

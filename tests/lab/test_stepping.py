@@ -9,6 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kit.draw import latest
+from kit.draw.moment import moment_at
 from kit.job.status import JobStatus
 from kit.lab import keyframes
 from kit.lab.actions import FireTimer, LetTimePass, TakeTurn
@@ -121,6 +123,27 @@ def test_the_lab_stands_where_an_invariant_broke(monkeypatch: pytest.MonkeyPatch
         lab.run()
     assert len(lab.trace.story(machine="totals/0", kind="ProcessInput")) < breaks_at
     assert lab._world.tasks["totals/0"].events_handled == breaks_at
+
+
+@given(st.integers(0, 1_000), st.integers(1, 150), st.integers(1, 60), st.integers(0, 5))
+@settings(max_examples=25)
+def test_the_present_moment_is_what_the_whole_trace_says(seed: int, steps: int, back: int, choice: int) -> None:
+    """Whatever was kept of earlier looks, also when the lab has gone back and as far on another way since."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(latest, "MARK_EVERY", 20)
+        patch.setattr(latest, "RECORDS_PER_PART", 0)
+        patch.setattr(keyframes, "KEYFRAME_EVERY", 10)
+        lab = a_lab(seed)
+        while lab.position < steps and lab.enabled():
+            lab.step()
+        looked = lab.moment()
+        assert looked == moment_at(lab.trace)
+        length = len(lab.trace)
+        lab.back(min(back, lab.position - 1))
+        while len(lab.trace) < length + choice and lab.enabled():
+            lab.step(choice % len(lab.enabled()))
+        assert lab.moment() == moment_at(lab.trace)
+        assert looked.n == length
 
 
 @pytest.mark.parametrize("every", [1, 7])
