@@ -1,4 +1,4 @@
-"""Why, in a lab: all that the trace tells, and what only the machines know: a value in state, what an action waits for."""
+"""Why, in a lab: all that the trace tells, and what the machines know: a value in state, what an action waits for."""
 
 from __future__ import annotations
 

@@ -104,13 +104,13 @@ def test_a_write_that_is_never_answered_says_so() -> None:
 
 def test_a_frozen_worker_is_the_first_cause_of_every_wait_behind_it() -> None:
     lab = running()
+    ready = next(name for name, task in lab._world.tasks.items() if task.available and name.endswith("/1"))
     lab.freeze(1)
+    told = says(lab.why_not(f"turn:{ready}"))
+    assert (told[0], told[-1]) == (f"{ready} is frozen with its worker: thaw it", "In the lab: freeze worker 1")
     lab.trigger_checkpoint()
     settle_without(lab, lambda action: False)
     for about in ("checkpoint 1", "letters/0", "totals/0"):
         assert set(roots(lab.why(about))) == {"In the lab: freeze worker 1"}, str(lab.why(about))
-    told = says(lab.why_not("turn:letters/1"))
-    assert told[0] == "letters/1 is frozen with its worker: thaw it"
-    assert told[-1] == "In the lab: freeze worker 1"
     lab.thaw(1)
     assert "In the lab: freeze worker 1" not in roots(lab.why("checkpoint 1"))
