@@ -469,6 +469,7 @@ _FAULTS = (
     _fault("DelayMessage"),
     _fault("FailCommand"),
     _fault("NeverAnswer"),
+    _fault("LoseAnswer"),
     _fault("FailNextRead"),
     _fault("FreezeWorker"),
     _fault("ThawWorker"),

@@ -1,17 +1,41 @@
-"""Why, in a lab: all that the trace tells, and besides what only the machines know, a value in state."""
+"""Why, in a lab: all that the trace tells, and what the machines know: a value in state, what an action waits for."""
 
 from __future__ import annotations
 
 from typing import Any
 
+from kit.lab.actions import Action
+from kit.lab.choices import Choices
 from kit.lab.state_history import why_value
-from kit.why import Asking, Why, why
+from kit.lab.why_not import named_action, why_not
+from kit.lab.world import World
+from kit.why import Asking, Why
 
 NO_KEY = object()
 
 
 class LabAsking(Asking):
     """The part of a `Lab` that answers "why?"."""
+
+    _world: World
+
+    def enabled(self) -> Choices:
+        raise NotImplementedError
+
+    def faults(self) -> Choices:
+        raise NotImplementedError
+
+    def why_not(self, action: Action | str) -> Why:
+        """Why an action may not happen now, and what it waits for, down to the first cause. `action` is one of
+        `enabled()` or `faults()` of any moment, its key ("turn:sums/1", "receive:3", "timer:job:checkpoint-trigger",
+        "deliver:AcknowledgeCheckpoint:chk-1:sums/1:job"), or a few words that name one.
+
+        Raises LabError for words that name none.
+        """
+        known = self._known()
+        if isinstance(action, str):
+            action = named_action(action, known, self.enabled(), self.faults())
+        return why_not(self._world, known, action)
 
     def why(
         self,
@@ -31,8 +55,17 @@ class LabAsking(Asking):
         `about`; either may be left out where only one state holds the key. The steps that changed it are found by
         taking the steps of this epoch again.
 
-        Raises WhyError for what the run does not have.
+        An action is asked about as `why_not` does. Raises WhyError for what the run does not have.
         """
+        if isinstance(about, Action):
+            return self.why_not(about)
         if key is not NO_KEY:
-            return why_value(self, key, state, task if about is None else str(about))
-        return why(self, about, task=task, channel=channel, checkpoint=checkpoint, request=request, epoch=epoch)
+            return why_value(self, self._known(), key, state, task if about is None else str(about))
+        named: dict[str, Any] = {
+            "task": task,
+            "channel": channel,
+            "checkpoint": checkpoint,
+            "request": request,
+            "epoch": epoch,
+        }
+        return super().why(about, **named)

@@ -27,6 +27,7 @@ from kit.lab.faults import (
     FreezeWorker,
     KillDriver,
     KillWorker,
+    LoseAnswer,
     LoseFile,
     MessageFault,
     MissHeartbeat,
@@ -78,7 +79,7 @@ class Breakable:
         if isinstance(fault, MessageFault):
             message = self.agenda.message(fault.sender, fault.receiver, fault.place)
             return "" if message is None else message.cause
-        if isinstance(fault, FailCommand | NeverAnswer) and fault.number in self.agenda.work:
+        if isinstance(fault, FailCommand | NeverAnswer | LoseAnswer) and fault.number in self.agenda.work:
             return self.agenda.work[fault.number][1].cause
         return ""
 
@@ -86,7 +87,7 @@ class Breakable:
         """Let a fault happen, which must be possible now (`kit.lab.possible_faults`), and leave a record of it."""
         if fault.recorded:
             self._faults += 1
-            told = {each.name: getattr(fault, each.name) for each in fields(fault)}
+            told = {each.name: getattr(fault, each.name) for each in fields(fault) if each.compare}
             checkpoint_id = told.pop("checkpoint_id", None)
             data = {"text": fault.text} | told
             kind = type(fault).__name__
@@ -127,6 +128,10 @@ class Breakable:
 
     def _never_answer(self, fault: NeverAnswer) -> None:
         self.agenda.take_io(fault.number)
+
+    def _lose_answer(self, fault: LoseAnswer) -> None:
+        machine_name, (command, _) = self.agenda.take_io(fault.number)
+        self.files_of(machine_name).carry_out(command)
 
     def _fail_next_read(self, fault: FailNextRead) -> None:
         self.doomed_reads[fault.task] = fault.failure
@@ -238,6 +243,7 @@ class Breakable:
         DelayMessage: _delay_message,
         FailCommand: _fail_command,
         NeverAnswer: _never_answer,
+        LoseAnswer: _lose_answer,
         FailNextRead: _fail_next_read,
         KillWorker: _kill_worker,
         FreezeWorker: _freeze_worker,

@@ -87,5 +87,5 @@ def _has(action: Action, wanted: str) -> bool:
 
 def _words(text: str) -> list[str]:
     """Words, and of paths also their parts."""
-    words = [word for word in re.split(r"[\s:,]+", text) if word]
+    words = [word for word in re.split(r"[\s:,()]+", text) if word]
     return words + [part for word in words if word.startswith("/") for part in word.split("/") if part]

@@ -26,6 +26,7 @@ from kit.lab.faults import (
     FreezeWorker,
     KillDriver,
     KillWorker,
+    LoseAnswer,
     LoseFile,
     MessageFault,
     MissHeartbeat,
@@ -41,6 +42,7 @@ from kit.protocol.words import Word
 
 What = Action | TraceRecord | str
 Failing = FailCommand | FailNextRead
+OfCommand = FailCommand | NeverAnswer | LoseAnswer
 F = TypeVar("F", bound=Fault)
 
 
@@ -89,12 +91,14 @@ class FaultDoors:
         return self._inflict(self._meant(what, possible.unanswered_commands(self._world), "that waits for an answer"))
 
     def lose(self, what: What) -> Step:
-        """Lose a message that is under way, or a file: "ack of sums/1", "metadata of chk-3". Raises LabError for a
-        message whose loss the protocol has no answer to.
+        """Lose a message that is under way, a file, or the answer to a command, which is carried out first: "ack of
+        sums/1", "metadata of chk-3", "answer of StoreCheckpoint". Raises LabError for a message whose loss the
+        protocol has no answer to.
         """
         files = [each for each in possible.file_faults(self._world) if isinstance(each, LoseFile)]
         messages = possible.message_faults(self._world, DropMessage)
-        return self._inflict(self._meant(what, [*messages, *files], "that could be lost"))
+        answers = possible.lost_answers(self._world)
+        return self._inflict(self._meant(what, [*messages, *files, *answers], "that could be lost"))
 
     def duplicate(self, what: What) -> Step:
         """Let a message that is under way arrive twice. Raises LabError where no host could do that."""
@@ -204,7 +208,7 @@ def _is_about(fault: Fault, action: Action) -> bool:
         return (fault.sender, fault.receiver, fault.place) == (action.sender, action.receiver, action.place)
     if isinstance(action, DeliverMessage) and isinstance(fault, MessageFault):
         return (fault.sender, fault.receiver, fault.place) == (action.sender, action.receiver, 0)
-    if isinstance(action, CarryOut | FailCommand | NeverAnswer) and isinstance(fault, FailCommand | NeverAnswer):
+    if isinstance(action, CarryOut | OfCommand) and isinstance(fault, OfCommand):
         return fault.number == action.number
     if isinstance(action, FileFault) and isinstance(fault, FileFault):
         return fault.path == action.path

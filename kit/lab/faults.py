@@ -6,7 +6,7 @@ of the machine "lab" in the role "fault".
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 from kit.lab.actions import Fault, Group
@@ -92,6 +92,21 @@ class NeverAnswer(Fault):
 
 
 @dataclass(frozen=True, slots=True, repr=False)
+class LoseAnswer(Fault):
+    """A command is carried out, and nobody ever hears of it."""
+
+    machine: str
+    command: str
+    checkpoint_id: int | None
+    number: int
+
+    group: ClassVar = Group.WORK
+    verb: ClassVar = "lose_answer"
+    pattern: ClassVar = "carry out {command}{of_checkpoint} for {machine} and lose the answer"
+    whom: ClassVar = "machine"
+
+
+@dataclass(frozen=True, slots=True, repr=False)
 class FailNextRead(Fault):
     """A source's next read, which is answered at once, fails in one of the ways that `ReadSplit` declares."""
 
@@ -168,9 +183,10 @@ class KillDriver(Fault):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class FileFault(Fault):
-    """It befalls a file on the lab's disk."""
+    """It befalls a file on the lab's disk. `about` says in words what is in it, where its name tells."""
 
     path: str
+    about: str = field(default="", compare=False, kw_only=True)
 
     group: ClassVar = Group.FILES
     whom: ClassVar = "path"
@@ -181,7 +197,7 @@ class LoseFile(FileFault):
     """A file is gone."""
 
     verb: ClassVar = "lose"
-    pattern: ClassVar = "lose {path}"
+    pattern: ClassVar = "lose {path}{about}"
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -191,7 +207,7 @@ class TruncateFile(FileFault):
     size_bytes: int
 
     verb: ClassVar = "truncate"
-    pattern: ClassVar = "truncate {path} to {size_bytes} bytes"
+    pattern: ClassVar = "truncate {path}{about} to {size_bytes} bytes"
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -201,7 +217,7 @@ class CorruptFile(FileFault):
     offset: int
 
     verb: ClassVar = "corrupt"
-    pattern: ClassVar = "corrupt {path} at byte {offset}"
+    pattern: ClassVar = "corrupt {path}{about} at byte {offset}"
 
 
 @dataclass(frozen=True, slots=True, repr=False)

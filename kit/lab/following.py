@@ -30,7 +30,7 @@ from kit.lab.breakable import LAB, Breakable, failure_of
 from kit.lab.edge import LabEdge
 from kit.lab.errors import LabError
 from kit.lab.failures import for_the_lab
-from kit.lab.faults import DropMessage, FailCommand, MissHeartbeat, NeverAnswer
+from kit.lab.faults import DropMessage, FailCommand, FileFault, MissHeartbeat, NeverAnswer
 from kit.lab.opening import open_edge
 from kit.lab.world import JOB, World
 from kit.operators.spec import shorten
@@ -79,6 +79,18 @@ class Follow(Action):
     def key(self) -> str:
         """The verb and the event's id."""
         return f"{self.verb}:{self.event.id}"
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class LeaveRecording(Action):
+    """From here on the lab goes its own way."""
+
+    group: ClassVar = Group.RECORDING
+    verb: ClassVar = "leave"
+    pattern: ClassVar = "leave the recording, and go another way"
+
+
+LEAVE = LeaveRecording()
 
 
 class Recording:
@@ -181,14 +193,24 @@ class FollowingWorld(World):
         """Do what is recorded next, or leave the recording. Raises LabError where the run differs from it."""
         if isinstance(action, Follow):
             self._follow(action.event)
-        else:
+        elif isinstance(action, LeaveRecording):
             self._leave()
+        else:
             super().perform(action)
 
-    def ask(self, request: Word) -> None:
-        """The user asks something of the job, which the recording does not know."""
-        self._leave()
-        super().ask(request)
+    def enabled(self) -> list[Action]:
+        """As long as the world follows the recording, only to leave it."""
+        if not self.follows:
+            return super().enabled()
+        return [] if self.is_at_rest else [LEAVE]
+
+    @property
+    def enabled_count(self) -> int:
+        return len(self.enabled()) if self.follows else super().enabled_count
+
+    @property
+    def is_at_rest(self) -> bool:
+        return super().is_at_rest and not (self._in_hand or any(self._credits.values()))
 
     # --- following ------------------------------------------------------------------------------------------------
 
@@ -315,7 +337,8 @@ class FollowingWorld(World):
         self.agenda.advance(self.at_ms)
 
     def _break_again(self, fault: Any, cause: str) -> None:
-        self._BREAK[type(fault)](self, fault)
+        if not isinstance(fault, FileFault) or fault.path in self.edge.files.contents:
+            self._BREAK[type(fault)](self, fault)
 
     def _drop_again(self, fault: DropMessage, cause: str) -> None:
         self.agenda.take_message(fault.sender, fault.receiver, fault.place)
@@ -426,8 +449,6 @@ class FollowingWorld(World):
         """From here on this is a lab like any other: whom the recording lost is gone, and what waits for its time
         arrives.
         """
-        if not self.follows:
-            return
         self.follows = False
         for slot in self._lost:
             self.forget_worker(slot)

@@ -18,7 +18,7 @@ import copy
 import os
 import warnings
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Literal, overload
+from typing import Literal, overload
 
 import pandas as pd
 
@@ -42,9 +42,10 @@ from kit.lab.edge import LabEdge
 from kit.lab.errors import LabError, LabJobFailedError, LabWarning, enumerated, nearest, said
 from kit.lab.failures import for_the_lab, is_left_to_count, job_failed, job_repeats, repeated
 from kit.lab.fault_doors import FaultDoors
-from kit.lab.following import Agreement, FollowingWorld, follow, world_of_recording
+from kit.lab.following import LEAVE, Agreement, Follow, FollowingWorld, LeaveRecording, follow, world_of_recording
 from kit.lab.keyframes import Keyframes
 from kit.lab.opening import checked_seed, claim_mode_of, job_graph, open_edge
+from kit.lab.play_doors import PlayDoors
 from kit.lab.possible_faults import DRIVER_IS_DEAD, stands_still
 from kit.lab.progress import Progress
 from kit.lab.record_kinds import record_kinds
@@ -70,7 +71,7 @@ Target = str | os.PathLike[str] | None
 """A directory for a savepoint, None for the configured one."""
 
 
-class Lab(FaultDoors, LabAsking):
+class Lab(FaultDoors, PlayDoors, LabAsking):
     """A job in one process. `job` is a StreamEnvironment or a JobGraph; `seed` decides between equals.
 
     `restore_path` begins from a savepoint or retained checkpoint. Files that the job reads are real ones; what it
@@ -367,12 +368,16 @@ class Lab(FaultDoors, LabAsking):
 
     def _choose(self) -> Action:
         """Whichever the scheduler says; time is among the rest only when nothing else can happen."""
+        if self._world.follows:
+            return LEAVE
         agenda = self._world.agenda
         if not agenda and agenda.wait is None:
             what = f"nothing can happen: the job is {self.master.status.name}"
             raise LabError(said(what, *stands_still(self._world)))
         enabled = Enabled(agenda)
         choice = self.scheduler(enabled, self)
+        if type(choice) is int and agenda and 0 <= choice < len(agenda):
+            return agenda[choice]
         if isinstance(choice, Fault):
             return self._possible(choice)
         if not isinstance(choice, int):
@@ -460,14 +465,6 @@ class Lab(FaultDoors, LabAsking):
                 self._do(action)
         return self
 
-    @staticmethod
-    def play(name: str | os.PathLike[str]) -> Any:
-        """A play at its beginning (`kit.lab.play.Play`): by its name, by a test of Flink's that it shows, or a file.
-
-        `kit.lab.plays()` lists those there are. Raises LabError with the nearest names.
-        """
-        return _open_play[0](name)
-
     # --- back and forth -------------------------------------------------------------------------------------------
 
     def back(self, steps: int = 1) -> Lab:
@@ -508,6 +505,8 @@ class Lab(FaultDoors, LabAsking):
             self._do(action)
 
     def _do(self, action: Action | Word) -> Step:
+        if self._world.follows and not isinstance(action, Follow | LeaveRecording):
+            self._do(LEAVE)
         if self._undone:
             self._undone = self._undone[1:] if self._undone[0] == action else []
         position, before = self.position, len(self.trace)
@@ -527,7 +526,7 @@ class Lab(FaultDoors, LabAsking):
         elif self._world.driver_is_dead:
             raise LabError(DRIVER_IS_DEAD)
         else:
-            self._world.ask(action)
+            self._world.deliver(self._world.master, action)
 
     def _find_breach(self, path: list[Action | Word]) -> None:
         """An invariant was found broken: go from the last copy on, which was sound, and check after each event."""
@@ -578,14 +577,6 @@ class Lab(FaultDoors, LabAsking):
             + (f": {shorten(self.error)}" if self.error else "")
             + f", {self._world.enabled_count} enabled)"
         )
-
-
-_open_play: list[Callable[[str | os.PathLike[str]], Any]] = []
-
-
-def plays_with(open_play: Callable[[str | os.PathLike[str]], Any]) -> None:
-    """Let `open_play` open plays, which are labs and more (`kit.lab.play`)."""
-    _open_play[:] = [open_play]
 
 
 def _edge_of(after: Lab | None) -> LabEdge | None:

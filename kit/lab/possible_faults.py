@@ -31,6 +31,7 @@ from kit.lab.faults import (
     FreezeWorker,
     KillDriver,
     KillWorker,
+    LoseAnswer,
     LoseFile,
     MessageFault,
     MissHeartbeat,
@@ -42,9 +43,10 @@ from kit.lab.faults import (
 )
 from kit.lab.message_rules import MESSAGE_RULES
 from kit.lab.world import World
-from kit.protocol.commands import ReadSplit
+from kit.protocol.commands import ReadSplit, StopEpoch
 from kit.protocol.messages import NotifyCheckpointComplete
 from kit.protocol.words import Word
+from kit.state.file_names import parts_of
 
 DELAY_MS = 1_000
 """By how much a message is delayed, or a clock turned, where nothing else is said."""
@@ -64,6 +66,7 @@ def possible_faults(world: World) -> Iterator[Fault]:
         yield from message_faults(world, kind)
     yield from failing_commands(world)
     yield from unanswered_commands(world)
+    yield from lost_answers(world)
     yield from failing_reads(world)
     for worker in workers(world):
         for about in (KillWorker, FreezeWorker, ThawWorker, MissHeartbeat):
@@ -93,6 +96,13 @@ def unanswered_commands(world: World) -> Iterator[NeverAnswer]:
         yield NeverAnswer(machine, *_named(asked.word), number)
 
 
+def lost_answers(world: World) -> Iterator[LoseAnswer]:
+    """Each command that was asked for and has an answer; the workers' leaving is not carried out on a disk."""
+    for number, (machine, asked) in world.agenda.work.items():
+        if asked.word.answers and not isinstance(asked.word, StopEpoch):
+            yield LoseAnswer(machine, *_named(asked.word), number)
+
+
 def failing_reads(world: World) -> Iterator[FailNextRead]:
     """Each task that reads a source, with each way in which that may fail."""
     for name, task in world.tasks.items():
@@ -103,10 +113,20 @@ def failing_reads(world: World) -> Iterator[FailNextRead]:
 def file_faults(world: World) -> Iterator[FileFault]:
     """Each file: lost, cut in half, with one byte wrong in the middle."""
     for path in world.edge.files.paths():
-        half = len(world.edge.files.contents[path]) // 2
-        yield LoseFile(path)
-        yield TruncateFile(path, half)
-        yield CorruptFile(path, half)
+        half, about = len(world.edge.files.contents[path]) // 2, _what_is_in(world, path)
+        yield LoseFile(path, about=about)
+        yield TruncateFile(path, half, about=about)
+        yield CorruptFile(path, half, about=about)
+
+
+def _what_is_in(world: World, path: str) -> str:
+    """Whose state a file holds, and of which kind, as its name says; "" for other files."""
+    written = parts_of(path.rpartition("/")[2])
+    if written is None:
+        return ""
+    operator_id, subtask, _, part = written
+    vertices = [each.name for each in world.job.vertices if operator_id in {one.operator_id for one in each.operators}]
+    return f" ({part} state of {vertices[0]}/{subtask})" if vertices else ""
 
 
 def workers(world: World) -> list[int]:
@@ -175,7 +195,7 @@ def _carry_out(world: World, action: CarryOut) -> str | None:
     return _not_asked(world, action) or _frozen(world, action.machine)
 
 
-def _not_asked(world: World, action: CarryOut | FailCommand | NeverAnswer) -> str | None:
+def _not_asked(world: World, action: CarryOut | FailCommand | NeverAnswer | LoseAnswer) -> str | None:
     if action.number in world.agenda.work:
         return None
     return f"{action.command} is not under way: it was not asked for, is done, or is not wanted any more"
@@ -289,6 +309,7 @@ _REFUSALS: dict[type[Any], Callable[[World, Any], str | None]] = {
     MessageFault: _message,
     FailCommand: _fail,
     NeverAnswer: _not_asked,
+    LoseAnswer: _not_asked,
     FailNextRead: _read,
     WorkerFault: _worker,
     KillDriver: _driver,

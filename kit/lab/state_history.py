@@ -100,7 +100,7 @@ def _owns(link: ChainLink, key: Any) -> bool:
     return group in link.key_group_range
 
 
-def why_value(lab: Any, key: Any, state: str | None, about: str | None) -> Why:
+def why_value(lab: Any, evidence: Evidence, key: Any, state: str | None, about: str | None) -> Why:
     """Why a value is what it is. Raises WhyError when no state has the key, or several have."""
     world: World = lab._world
     found = places(world, key, state, about)
@@ -112,7 +112,6 @@ def why_value(lab: Any, key: Any, state: str | None, about: str | None) -> Why:
         raise WhyError(f"no keyed state holds key {key!r}; states are {', '.join(known) or 'none'}")
     (place,) = found
     now = place.read(world)
-    evidence = Evidence(lab)
     changes = list(history(lab, place))
     facts = [_told(evidence, place, change) for change in changes[::-1][:MOST]]
     if len(changes) > MOST:

@@ -77,6 +77,9 @@ FAILURES_KEPT = 20
 class World(Breakable):
     """The state of a lab at one moment."""
 
+    follows = False
+    """Whether it does what was recorded (`kit.lab.following`), and nothing else before it has left the recording."""
+
     def __init__(self, job: JobGraph, edge: LabEdge) -> None:
         super().__init__()
         self.job = job
@@ -170,10 +173,6 @@ class World(Breakable):
 
     def _let_time_pass(self, action: LetTimePass) -> None:
         self.at_ms = max(self.at_ms, action.until_ms)
-
-    def ask(self, request: Word) -> None:
-        """The user asks the JobMaster for something."""
-        self.deliver(self.master, request)
 
     _PERFORM: ClassVar[dict[type[Action], Callable[[World, Any], None]]] = {
         DeliverMessage: _deliver_message,

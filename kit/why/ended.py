@@ -33,6 +33,8 @@ _SUCCEEDED = frozenset(
 """Answers that all is well: what led to one is no cause of what it brought to an end."""
 _TRIGGERS = frozenset({"TriggerTaskCheckpoint", "CheckpointPending", "AllocateCheckpointId", "DeployTask"})
 """What begins a checkpoint or a task is no reason for its end."""
+_OF_TASKS = frozenset({"StartEpoch", "DeployTask", "TaskStateChanged", "SlotLost"})
+"""What says which tasks there were."""
 _PHASE_WORDS = {
     "start_delay": "waited {ms} ms for its first barrier (start delay)",
     "alignment": "waited {ms} ms for its other barriers (alignment)",
@@ -175,7 +177,8 @@ def _timed(evidence: Evidence, path: Sequence[TraceRecord], gaps: Sequence[int])
 
 def _slowest(evidence: Evidence, checkpoint_id: int) -> list[Fact]:
     """For each phase that took any time the subtask that spent the most on it."""
-    table = phases(evidence.records, checkpoint_id)
+    about = [each for each in evidence.records if each.checkpoint_id == checkpoint_id or each.kind in _OF_TASKS]
+    table = phases(about, checkpoint_id)
     found = []
     for phase in PHASES:
         spent = table[f"{phase}_ms"].dropna()

@@ -15,7 +15,7 @@ from typing import Any
 from kit.draw.captions import caption_of
 from kit.draw.job_state import ChannelMoment, Moment, only_last, task_of
 from kit.draw.moment import advance
-from kit.draw.run import run_of
+from kit.draw.run import Run, run_of
 from kit.draw.stage import Stage, stage_for
 from kit.draw.steps import event_of, steps
 from kit.protocol.commands import CancelTimer, ScheduleTimer
@@ -33,24 +33,51 @@ class Evidence:
     """A run up to some moment. `run` is a Lab, a SparkJob or a Trace, or the records of a part of a run."""
 
     def __init__(self, run: Any, records: Sequence[TraceRecord] | None = None) -> None:
-        self.run = run_of(run)
-        self._now_ms = int(getattr(run, "at_ms", 0)) if records is None else 0
-        self.detailed = self.run.trace.detailed
-        """Whether the trace tells of single buffers and turns."""
-        self.records = list(chain.from_iterable(steps(self.run.trace))) if records is None else records
+        self.records: list[TraceRecord] = []
+        """Causes before effects."""
         self.moment: Moment = only_last()
         self._by_id: dict[str, TraceRecord] = {}
         self._by_kind: dict[str, list[TraceRecord]] = {}
         self._answers: dict[str, list[TraceRecord]] = {}
         self._faults: dict[str, list[TraceRecord]] = {}
-        for record in self.records:
+        self._look_at(run_of(run), 0 if records is not None else getattr(run, "at_ms", 0))
+        trace = self.run.trace
+        if records is None:
+            records = trace if trace.detailed else list(chain.from_iterable(steps(trace)))
+        self._take(records)
+
+    def _look_at(self, run: Run, now_ms: int) -> None:
+        self.run, self._now_ms = run, now_ms
+        self.detailed = run.trace.detailed
+        """Whether the trace tells of single buffers and turns."""
+        self._seen = len(run.trace), run.trace[-1] if len(run.trace) else None
+
+    def _take(self, records: Iterable[TraceRecord]) -> None:
+        for record in records:
             self.moment = advance(self.moment, record, led_by(record.cause, self._by_id.get))
+            self.records.append(record)
             self._by_id[record.id] = record
             self._by_kind.setdefault(record.kind, []).append(record)
             if record.role == "event":
                 self._answers.setdefault(record.cause, []).append(record)
             elif record.role == FAULT:
                 self._faults.setdefault(record.cause, []).append(record)
+
+    def now(self, run: Any) -> Evidence:
+        """The same run, which may have gone on: this with what is new, or all anew where the run went another way."""
+        count, last = self._seen
+        later, now_ms = run_of(run), getattr(run, "at_ms", 0)
+        trace = later.trace
+        if count > len(trace) or (count and trace[count - 1] is not last):
+            return Evidence(run)
+        if count < len(trace):
+            if not trace.detailed:  # what is new may have led to what is known
+                return Evidence(run)
+            for name in _DERIVED & self.__dict__.keys():
+                del self.__dict__[name]
+            self._take(trace.since(count))
+        self._look_at(later, now_ms)
+        return self
 
     def before(self, record: TraceRecord) -> Evidence:
         """What was known before the event that a record belongs to."""
@@ -204,9 +231,10 @@ class Evidence:
         source, target = self.ends[number]
         return f"{source} -> {target} (channel {number})"
 
-    def tasks_of_slot(self, slot: int) -> list[str]:
-        """The subtasks with this number: a worker has one of each vertex."""
-        return [task for task in self.moment.tasks if task.rpartition("/")[2] == str(slot)]
+    def beside_in_slot(self, task: str) -> list[str]:
+        """The other tasks of a task's worker, which has one subtask of each vertex."""
+        subtask = task.rpartition("/")[2]
+        return [other for other in self.moment.tasks if other != task and other.rpartition("/")[2] == subtask]
 
     def caption(self, record: TraceRecord) -> str:
         """What a record says happened, with channels by their ends."""
@@ -214,6 +242,10 @@ class Evidence:
 
 
 _EMPTY = ChannelMoment()
+
+
+_DERIVED = {name for name, member in vars(Evidence).items() if isinstance(member, cached_property)}
+"""What is computed from the records when it is asked for."""
 
 
 def _fits(record: TraceRecord, about: dict[str, Any]) -> bool:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from kit.channel.slot_channel_state import slot_name
 from kit.coordinator.ledger import timeout_timer
 from kit.coordinator.periodic import PERIODIC_TIMER
+from kit.draw.captions import listed
 from kit.draw.job_state import ABORTED, ACKNOWLEDGED, ALIGNING, COMPLETED, DECLINED, WRITING, CheckpointMoment
+from kit.protocol.tasks import split_task_name
 from kit.why.evidence import JOB, Evidence
 from kit.why.fact import Fact, fact, some, untold
 from kit.why.inquiry import Inquiry, Topic
@@ -125,27 +128,43 @@ def _writing(inquiry: Inquiry, task: str, checkpoint_id: int) -> Fact:
         barriers = [inquiry.ask(Topic.BARRIER, checkpoint_id, number) for number in awaited]
         waits.append(fact(says, *some(barriers, "channels")))
     elif not waits:
-        files = [
-            each for each in evidence.under_way(checkpoint_id=checkpoint_id) if each.kind == "WriteChannelStateFile"
-        ]
-        waits = [asked(evidence, each) for each in files] or [_in_flight(inquiry, task, checkpoint_id)]
+        waits = _in_flight(inquiry, task, checkpoint_id)
     says = f"{task} has copied its state for checkpoint {checkpoint_id} and has not all of it written"
     return fact(says, *waits, record=copied)
 
 
-def _in_flight(inquiry: Inquiry, task: str, checkpoint_id: int) -> Fact:
-    """An output still holds a barrier that may yet overtake what is before it."""
+def _in_flight(inquiry: Inquiry, task: str, checkpoint_id: int) -> list[Fact]:
+    """The files are written but that with the in-flight data, which the tasks of a worker may share."""
     evidence = inquiry.evidence
+    slot = slot_name(split_task_name(task)[1])
+    files = [each for each in evidence.under_way(slot, checkpoint_id) if each.kind == "WriteChannelStateFile"]
+    if files:
+        return [asked(evidence, each) for each in files]
     held = [
         number
         for number in evidence.outputs.get(task, [])
         if any(item.checkpoint_id == checkpoint_id for item in evidence.channel(number).queued)
     ]
-    if not held:
-        return untold("which of its in-flight data is not written")
-    to = ", ".join(evidence.ends[number][1] for number in held)
-    says = f"barrier {checkpoint_id} waits in the output to {to}: what it will overtake is not decided"
-    return fact(says, *some([inquiry.ask(Topic.QUEUE, number) for number in held], "outputs"))
+    if held:
+        to = ", ".join(evidence.ends[number][1] for number in held)
+        says = f"barrier {checkpoint_id} waits in the output to {to}: what it will overtake is not decided"
+        return [fact(says, *some([inquiry.ask(Topic.QUEUE, number) for number in held], "outputs"))]
+    others = [other for other in evidence.beside_in_slot(task) if _gives_in_flight_data(evidence, other, checkpoint_id)]
+    if not others:
+        return [untold("which of its in-flight data is not written")]
+    says = f"its in-flight data goes into one file with that of {listed(others)}, whose is not all there"
+    return [fact(says, *some([inquiry.ask(Topic.ACK, other, checkpoint_id) for other in others], "tasks"))]
+
+
+def _gives_in_flight_data(evidence: Evidence, task: str, checkpoint_id: int) -> bool:
+    """Whether in-flight data of a task for the checkpoint is still to come."""
+    known = evidence.moment.tasks[task]
+    if known.state != "RUNNING" or known.phases.get(checkpoint_id) == ACKNOWLEDGED:
+        return False
+    waits = (evidence.channel(number).awaited == checkpoint_id for number in evidence.inputs.get(task, []))
+    queued = (item for number in evidence.outputs.get(task, []) for item in evidence.channel(number).queued)
+    undecided = any(item.checkpoint_id == checkpoint_id for item in queued)
+    return known.phases.get(checkpoint_id) != WRITING or any(waits) or undecided
 
 
 def _before_its_snapshot(inquiry: Inquiry, task: str, checkpoint_id: int, *, aligning: bool) -> Fact:

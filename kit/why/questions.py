@@ -68,9 +68,8 @@ class Subject:
     word: str = ""
 
 
-def answer_to(run: Any, about: object = None, **named: Any) -> Why:
-    """The answer to a question about a Lab, a SparkJob or a Trace; see `kit.why.why`."""
-    evidence = Evidence(run)
+def answer_to(evidence: Evidence, about: object = None, **named: Any) -> Why:
+    """The answer to a question about a run; see `kit.why.why`."""
     subject = Subject(**named)
     _name(evidence, subject, about)
     question = _question(evidence, subject)

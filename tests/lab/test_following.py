@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import random
 from pathlib import Path
 
 import pytest
 
 from kit import CheckpointConfig, CollectionSource, CollectSink, Lab, NoRestart, StreamEnvironment, sum_
+from kit.lab.actions import Fault
 from kit.lab.errors import LabError
+from kit.lab.faults import FailNextRead, KillDriver, NeverAnswer
 from kit.protocol.trace import Trace
 
 ROWS = [{"key": number % 5, "value": number} for number in range(60)]
@@ -98,6 +101,23 @@ def test_after_a_worker_was_lost_it_is_gone_whoever_goes_on() -> None:
     assert again.status == "FINISHED"
     killed_tasks = [record for record in again.trace[len(again.trace) // 2 :] if record.id.startswith("rows/1@1#")]
     assert all(record.at_ms <= again.trace.story(kind="SlotLost")[0].at_ms for record in killed_tasks)
+
+
+@pytest.mark.parametrize("seed", [2, 3, 5, 8])
+def test_whatever_was_made_to_fail_fails_again(seed: int) -> None:
+    chance = random.Random(seed)
+    lab = Lab(a_job(unaligned=bool(seed % 2)), seed=seed)
+    befell: list[type[Fault]] = [KillDriver, NeverAnswer, FailNextRead]
+    while len(befell) < 6 and not lab.finished:
+        for _ in range(12):
+            if not lab.finished:
+                lab.step()
+        of_kind = {type(fault): fault for fault in lab.faults() if type(fault) not in befell}
+        befell.append(chance.choice(sorted(of_kind, key=str)))
+        lab.step(of_kind[befell[-1]])
+    again = Lab.follow(a_job(unaligned=bool(seed % 2)), lab.trace)
+    assert [record.to_dict() for record in again.trace] == [record.to_dict() for record in lab.trace]
+    assert len(again.trace.story(machine="lab")) >= 2
 
 
 def test_a_part_of_a_run_is_no_recording() -> None:

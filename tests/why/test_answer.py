@@ -103,6 +103,27 @@ def test_a_lab_its_trace_and_a_saved_one_answer_alike(lab: Lab, tmp_path: Path) 
         assert lab.why(about).to_pandas()["record_id"].tolist() == saved.why(about).to_pandas()["record_id"].tolist()
 
 
+def test_asked_again_later_earlier_or_on_another_way_it_is_as_asked_for_the_first_time() -> None:
+    """A lab reads only what is new since it was asked last, unless it went back or another way."""
+    lab = running(interval_ms=40)
+
+    def agree(one: Lab) -> None:
+        for about in ("totals/0", "letters/0 -> totals/1", "job", "no checkpoint"):
+            asked, anew = one.why(about).to_pandas(), one.trace.why(about).to_pandas()
+            assert asked.record_id.tolist() == anew.record_id.tolist()
+            assert asked.kind.tolist() == anew.kind.tolist()
+
+    for _ in range(4):
+        lab.run_until(at_ms=lab.at_ms + 25)
+        agree(lab)
+    lab.back(30)
+    agree(lab)
+    other = lab.fork(seed=99)
+    for one in (other, lab, other):
+        one.run_until(at_ms=one.at_ms + 20)
+        agree(one)
+
+
 def test_a_record_is_asked_about_itself(lab: Lab) -> None:
     record = next(each for each in lab.trace if each.kind == "TriggerTaskCheckpoint" and each.role == "event")
     told = says(lab.why(record))
