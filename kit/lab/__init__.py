@@ -9,6 +9,7 @@ from kit.lab.play_doors import plays_with as _plays_with
 from kit.lab.ready_jobs import ready_job, ready_jobs
 from kit.lab.schedulers import Adversarial, Fair, First, Random
 from kit.lab.step import Step
+from kit.lab.swarm import Swarm, swarm
 
 __all__ = [
     "Adversarial",
@@ -20,9 +21,11 @@ __all__ = [
     "Play",
     "Random",
     "Step",
+    "Swarm",
     "plays",
     "ready_job",
     "ready_jobs",
+    "swarm",
 ]
 
 _plays_with(_open_play, _save_play)

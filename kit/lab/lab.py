@@ -376,6 +376,8 @@ class Lab(FaultDoors, PlayDoors, LabAsking):
             raise LabError(said(what, *stands_still(self._world)))
         enabled = Enabled(agenda)
         choice = self.scheduler(enabled, self)
+        if type(choice) is int and agenda and 0 <= choice < len(agenda):
+            return agenda[choice]
         if isinstance(choice, Fault):
             return self._possible(choice)
         if not isinstance(choice, int):
