@@ -18,7 +18,7 @@ import copy
 import os
 import warnings
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Literal, overload
+from typing import Literal, overload
 
 import pandas as pd
 
@@ -45,6 +45,7 @@ from kit.lab.fault_doors import FaultDoors
 from kit.lab.following import LEAVE, Agreement, Follow, FollowingWorld, LeaveRecording, follow, world_of_recording
 from kit.lab.keyframes import Keyframes
 from kit.lab.opening import checked_seed, claim_mode_of, job_graph, open_edge
+from kit.lab.play_doors import PlayDoors
 from kit.lab.possible_faults import DRIVER_IS_DEAD, stands_still
 from kit.lab.progress import Progress
 from kit.lab.record_kinds import record_kinds
@@ -70,7 +71,7 @@ Target = str | os.PathLike[str] | None
 """A directory for a savepoint, None for the configured one."""
 
 
-class Lab(FaultDoors, LabAsking):
+class Lab(FaultDoors, PlayDoors, LabAsking):
     """A job in one process. `job` is a StreamEnvironment or a JobGraph; `seed` decides between equals.
 
     `restore_path` begins from a savepoint or retained checkpoint. Files that the job reads are real ones; what it
@@ -375,6 +376,8 @@ class Lab(FaultDoors, LabAsking):
             raise LabError(said(what, *stands_still(self._world)))
         enabled = Enabled(agenda)
         choice = self.scheduler(enabled, self)
+        if type(choice) is int and agenda and 0 <= choice < len(agenda):
+            return agenda[choice]
         if isinstance(choice, Fault):
             return self._possible(choice)
         if not isinstance(choice, int):
@@ -461,14 +464,6 @@ class Lab(FaultDoors, LabAsking):
             else:
                 self._do(action)
         return self
-
-    @staticmethod
-    def play(name: str | os.PathLike[str]) -> Any:
-        """A play at its beginning (`kit.lab.play.Play`): by its name, by a test of Flink's that it shows, or a file.
-
-        `kit.lab.plays()` lists those there are. Raises LabError with the nearest names.
-        """
-        return _open_play[0](name)
 
     # --- back and forth -------------------------------------------------------------------------------------------
 
@@ -582,14 +577,6 @@ class Lab(FaultDoors, LabAsking):
             + (f": {shorten(self.error)}" if self.error else "")
             + f", {self._world.enabled_count} enabled)"
         )
-
-
-_open_play: list[Callable[[str | os.PathLike[str]], Any]] = []
-
-
-def plays_with(open_play: Callable[[str | os.PathLike[str]], Any]) -> None:
-    """Let `open_play` open plays, which are labs and more (`kit.lab.play`)."""
-    _open_play[:] = [open_play]
 
 
 def _edge_of(after: Lab | None) -> LabEdge | None:

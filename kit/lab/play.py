@@ -21,13 +21,16 @@ from pathlib import Path
 
 import pandas as pd
 
+from kit.api.environment import StreamEnvironment
 from kit.draw.page import page_html
 from kit.draw.run import Run, run_of
+from kit.graph.job_graph import JobGraph
 from kit.lab.errors import LabError, enumerated, nearest
 from kit.lab.lab import Lab
 from kit.lab.play_commands import Scene, carry_out
 from kit.lab.play_outcome import NOTHING, ROWS_ONLY, outcome
 from kit.lab.play_text import Block, PlayError, PlayText, parse
+from kit.lab.play_writing import play_of
 from kit.protocol.trace import Trace
 
 SUFFIX = ".play"
@@ -69,14 +72,15 @@ class Play:
     shows a play as well.
     """
 
-    def __init__(self, text: PlayText, where: str = "") -> None:
+    def __init__(self, text: PlayText, where: str = "", job: StreamEnvironment | JobGraph | None = None) -> None:
         self.text = text
+        self._job = job
         self._where = where or f"{text.name}{SUFFIX}"
         self.played: list[Played] = []
         self._notes: list[list[tuple[int, str]]] = [[]]
         """For each lab what the reader is told, and before which record."""
         try:
-            self._scene = Scene(text.job)
+            self._scene = Scene(text.job, job)
         except Exception as error:
             raise PlayError(f"{self._where}:1: the job {text.job!r}: {error}") from error
         self._shown = 0
@@ -166,7 +170,7 @@ class Play:
 
     def pages(self) -> list[str]:
         """The whole play to step through, one page of HTML for each of its runs, whatever has been played so far."""
-        whole = self if self.done else Play(self.text, self._where).run()
+        whole = self if self.done else Play(self.text, self._where, self._job).run()
         return [page_html(run, self.text.title, intro=self.text.question) for run in whole.runs]
 
     def _repr_html_(self) -> str:
@@ -229,8 +233,28 @@ def _by_flink_name() -> dict[str, PlayText]:
     return found
 
 
-def open_play(name: str | PathLike[str]) -> Play:
-    """The play of this name, or in this file, at its beginning."""
+def open_play(name: str | PathLike[str], job: StreamEnvironment | JobGraph | None = None) -> Play:
+    """The play of this name, or in this file, at its beginning; a play of one's own `job` is given that."""
     if not isinstance(name, str) or name.endswith(SUFFIX):
-        return Play(read_play(name), str(name))
-    return Play(find_play(name))
+        return Play(read_play(name), str(name), job)
+    return Play(find_play(name), job=job)
+
+
+def save_play(lab: Lab, path: str | PathLike[str], job: str = "", title: str = "", question: str = "") -> Path:
+    """Write what was done in a lab as a play, with what came of it, and return the path, which ends in `.play`.
+
+    `job` is the ready job with the lab's settings; a play of another job is opened with that. Raises LabError for a run
+    that went on from another lab's, or that the play does not bring about again.
+    """
+    file = Path(path)
+    if file.suffix != SUFFIX:
+        raise LabError(f"{path} is to hold a play: let its name end in {SUFFIX!r}")
+    title = title or f"A run of {lab.job.name}"
+    question = question or f"What happened in {lab.position} steps of {lab.job.name}?"
+    text = play_of(lab.actions, file.stem, job or lab.job.name, title, question)
+    again = Play(text, str(file), None if job else lab.job).run()
+    if list(again.trace) != list(lab.trace):
+        raise LabError(f"done again, this run comes out otherwise: is the job {text.job!r} that of {lab!r}?")
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(str(again.as_played), encoding="utf-8")
+    return file

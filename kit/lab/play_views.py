@@ -112,9 +112,14 @@ def store(lab: Lab) -> Iterator[str]:
 
 def requests(lab: Lab) -> Iterator[str]:
     """What the user asked for, and the answers."""
-    asked = [action for action in lab.actions if isinstance(action, Word) and hasattr(action, "request_id")]
-    for number, action in enumerate(asked, 1):
-        yield f"{number}. {type(action).__name__}: {_answer(lab, action.request_id)}"
+    for number, (request_id, name) in enumerate(requested(lab), 1):
+        yield f"{number}. {name}: {_answer(lab, request_id)}"
+
+
+def requested(lab: Lab) -> list[tuple[int, str]]:
+    """The numbers of the user's requests, and what each was."""
+    asked = (action for action in lab.actions if isinstance(action, Word) and hasattr(action, "request_id"))
+    return [(action.request_id, type(action).__name__) for action in asked]
 
 
 def _answer(lab: Lab, number: int) -> str:

@@ -282,3 +282,14 @@ def test_reprs_are_short_and_say_where_the_lab_stands() -> None:
     assert repr(lab.step(0)).startswith("step 2: carry out EnumerateSplits for job")
     lab.run()
     assert repr(lab).startswith(f"Lab(small, step {lab.position}, {lab.at_ms} ms, FINISHED")
+
+
+def test_the_disk_goes_back_too() -> None:
+    lab = Lab(environment(SHAPE), seed=2)
+    disks = {lab.position: dict(lab.files.contents)}
+    while not lab.finished:
+        lab.step()
+        disks[lab.position] = dict(lab.files.contents)
+    assert len({frozenset(disk) for disk in disks.values()}) > 5
+    for position in range(lab.position, 0, -20):
+        assert lab.goto(position).files.contents == disks[position]
