@@ -14,7 +14,7 @@ import copy
 from kit.lab.world import World
 from kit.protocol.trace import Trace
 
-KEYFRAME_EVERY = 400
+KEYFRAME_EVERY = 300
 """Two copies are at least this many steps apart."""
 STEPS_PER_PART = 3
 """So many steps more for each task and channel that is copied: about ten times what the copy takes."""
