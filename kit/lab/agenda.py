@@ -306,7 +306,6 @@ class Agenda:
 
     def set_turn(self, task: str, available: bool) -> None:
         """Whether a task has something to do."""
-        available = available and task not in self._held
         (self._turns.add if available else self._turns.discard)(self._task_numbers[task])
 
     def send(self, sent: Envelope) -> None:
