@@ -8,7 +8,7 @@ export PATH := $(CURDIR)/.venv/bin:$(PATH)
 QUICK_JVM := -XX:TieredStopAtLevel=1 -XX:+UseSerialGC
 
 .DEFAULT_GOAL := help
-.PHONY: help demo lab plays test bench lint format behaviours interop soak lock clean
+.PHONY: help demo lab plays test bench lint format behaviours mutants swarm interop soak lock clean
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -52,6 +52,14 @@ format:  ## mend style where it can be mended
 behaviours:  ## which of Flink's behaviours the tests pin, area by area (ARGS=-v names those that are not)
 	@scripts/setup.sh
 	$(PYTHON) -m tests.behaviours $(ARGS)
+
+mutants:  ## plant faults in the kit, one after another, and see that each is found (ARGS=name for some)
+	@scripts/setup.sh java
+	$(PYTHON) -m tests.mutants $(ARGS)
+
+swarm:  ## thousands of random jobs, orders and faults in the lab (ARGS="first last" for some seeds)
+	@scripts/setup.sh
+	$(PYTHON) -m scripts.swarm $(ARGS)
 
 interop:  ## what we write, read by Flink itself (needs javac; fetches Flink's jars once)
 	@scripts/setup.sh flink

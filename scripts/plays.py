@@ -1,4 +1,5 @@
-"""`make plays`: play every play and print what came of it; with REWRITE=1 write that into the files.
+"""`make plays`: play every play and print what came of it; with REWRITE=1 write that into the files, and the list of
+plays into docs/PLAYS.md.
 
 python -m scripts.plays [--rewrite] [name or file ...]
 """
@@ -9,8 +10,18 @@ import argparse
 import sys
 from pathlib import Path
 
-from kit.lab.play import DIRECTORY, SUFFIX, Play, read_play
+from kit.lab.play import DIRECTORY, SUFFIX, Play, all_plays, read_play
 from kit.lab.play_text import PlayError
+
+PAGE = Path(__file__).resolve().parent.parent / "docs" / "PLAYS.md"
+LIST = "## The plays\n"
+
+
+def page() -> str:
+    """docs/PLAYS.md with the list of the plays there are now."""
+    before = PAGE.read_text(encoding="utf-8").partition(LIST)[0]
+    rows = (f"| [{each.name}](../kit/lab/plays/{each.name}.play) | {each.question} |" for each in all_plays().values())
+    return f"{before}{LIST}\n| play | question |\n|---|---|\n" + "\n".join(rows) + "\n"
 
 
 def main() -> int:
@@ -23,6 +34,9 @@ def main() -> int:
     files = named or sorted(DIRECTORY.glob(f"*{SUFFIX}"))
     changed = sum(_play(file, rewrite=arguments.rewrite) for file in files)
     print(f"{len(files)} plays, {changed} {'rewritten' if arguments.rewrite else 'came out differently'}")
+    if arguments.rewrite:
+        all_plays.cache_clear()
+        PAGE.write_text(page(), encoding="utf-8")
     return 0 if arguments.rewrite else changed
 
 

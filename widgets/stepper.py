@@ -26,7 +26,7 @@ AFTER_EACH_CELL = "post_run_cell"
 
 
 class Stepper(anywidget.AnyWidget):
-    """Steps through the run of a Lab, a SparkJob or a Trace, and opens at the present.
+    """Steps through the run of a Lab, a SparkJob, a Trace or a play, and opens at the present.
 
     `value` is the number of the frame shown; `moment` is what is known then. What a lab or a job has done since is
     taken in after each cell, and by `refresh()`. Raises TypeError for what is no run.
@@ -52,7 +52,7 @@ class Stepper(anywidget.AnyWidget):
     def _look(self) -> Run:
         """The run as it is now: a lab's own trace goes on."""
         run = run_of(self._run)
-        return Run(run.trace[:], run.stages)
+        return Run(run.trace[:], run.stages, run.notes)
 
     @property
     def frame(self) -> Frame:
@@ -90,7 +90,7 @@ class Stepper(anywidget.AnyWidget):
     def _is_stale(self) -> bool:
         """Whether the run is another than the one shown: longer, or gone back and on another way."""
         now, shown = run_of(self._run).trace, self._shown.trace
-        return len(now) != len(shown) or (len(now) > 0 and now[-1] is not shown[-1])
+        return len(now) != len(shown) or (len(now) > 0 and now[-1] != shown[-1])
 
     def _cell_ran(self, _: Any) -> None:
         if self._is_stale:

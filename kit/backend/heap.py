@@ -16,7 +16,7 @@ Snapshots are full: `kit.backend.snapshot` says what is written. Follows `HeapKe
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple, Protocol, overload
 
 import numpy as np
@@ -95,6 +95,11 @@ class HeapKeyedStateBackend:
         if table.descriptor is not descriptor or table.namespace_type != namespace_type:
             table.attach(descriptor, namespace_type)
         return table
+
+    @property
+    def tables(self) -> Mapping[str, StateTable]:
+        """The tables there are, by the name of their state."""
+        return self._tables
 
     def timer_service(self, name: str, namespace_type: pa.DataType | None = None) -> TimerService:
         """The timers of this name, registered on first use; restored ones are adopted.

@@ -217,8 +217,9 @@ class InternedCodec(FrozenKeys):
 
     def freeze(self) -> FrozenKeys:
         """A decoder of the codes in use now."""
-        self._frozen_size = self._by_hash.size
-        return FrozenKeys(self.type, copy.copy(self._store), self._rows[: self._frozen_size])
+        size = self._by_hash.size
+        self._frozen_size = max(self._frozen_size, size)  # an earlier reader may look at more, if keys are gone since
+        return FrozenKeys(self.type, copy.copy(self._store), self._rows[:size])
 
 
 def _token(key: Any) -> Hashable:

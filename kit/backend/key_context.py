@@ -13,8 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from kit.backend.key_codec import UNKNOWN, Codes, Column, codec_for
-from kit.backend.key_columns import is_text_or_bytes
-from kit.backend.key_hashing import assign_to_key_group, key_groups
+from kit.backend.key_hashing import key_groups
 from kit.state.errors import StateError
 from kit.state.handles import KeyGroupRange
 from kit.state.key_groups import check_parallelism
@@ -71,10 +70,7 @@ class KeyContext:
 
     def key_groups(self, codes: Codes) -> npt.NDArray[np.uint16]:
         """The key group of each code."""
-        keys = self.codec.decode(codes)
-        if len(keys) == 1 and (pa.types.is_integer(keys.type) or is_text_or_bytes(keys.type)):  # much quicker
-            return np.array([assign_to_key_group(keys[0].as_py(), self.max_parallelism, keys.type)], np.uint16)
-        return key_groups(keys, self.max_parallelism)
+        return key_groups(self.codec.decode(codes), self.max_parallelism)
 
     def misplaced(self, codes: Codes) -> str | None:
         """What is wrong with the first code whose key belongs to another subtask; None when there is none."""

@@ -31,6 +31,7 @@ from kit.state.key_groups import check_parallelism, operator_index_for_key_group
 KEY_TYPES = "integers, floats (32 or 64 bits), decimals, bool, string, binary, dates, times, or a struct of these"
 
 _UINT32 = 0xFFFFFFFF
+_FEW_ROWS = 4  # so many are hashed one by one: quicker than to begin with all the passes
 _BLOCK_ROWS = 1 << 16  # two uint32 scratch arrays of this size stay in the second-level cache
 _CANONICAL_NAN = {8: 0x7FF8000000000000, 4: 0x7FC00000}
 
@@ -149,7 +150,14 @@ def key_groups(keys: pa.Array | npt.NDArray[Any], max_parallelism: int) -> npt.N
 
     Raises ValueError when a key is null, TypeError for a type that cannot be a key.
     """
+    if len(keys) <= _FEW_ROWS and isinstance(keys, pa.Array) and not keys.null_count and _is_quick_alone(keys.type):
+        groups = [assign_to_key_group(key, max_parallelism, keys.type) for key in keys.to_pylist()]
+        return np.array(groups, np.uint16)
     return key_groups_for_hashes(java_hash(keys), max_parallelism)
+
+
+def _is_quick_alone(key_type: pa.DataType) -> bool:
+    return pa.types.is_integer(key_type) or _is_string(key_type) or _is_binary(key_type)
 
 
 def key_groups_for_hashes(hashes: npt.NDArray[np.int32], max_parallelism: int) -> npt.NDArray[np.uint16]:

@@ -33,13 +33,16 @@ class RowsByKeyGroup:
 
     def __init__(self, index: FrozenIndex, key_column: int, keys: Decoder, max_parallelism: int) -> None:
         self._blocks: list[Slots] = []  # slots, by key group
+        self._groups: list[npt.NDArray[Any]] = []  # of these, where they are not in order
         counts = []
         for start in range(0, len(index), BLOCK_ROWS):
             slots = index.slots_of(np.arange(start, min(start + BLOCK_ROWS, len(index))))
             groups = key_groups(keys.decode(index.columns[key_column].take(slots)), max_parallelism)
             counts.append(np.bincount(groups, minlength=max_parallelism))
-            if len(index) > SPAN_ROWS:  # else it is brought into order once, by key too
+            if len(index) > SPAN_ROWS:
                 slots = slots.take(np.argsort(groups, kind="stable"))
+            else:  # it is brought into order once, by key too
+                self._groups.append(groups)
             self._blocks.append(slots)
         self._counts = np.array(counts, np.int64).reshape(-1, max_parallelism)
         self.counts: npt.NDArray[np.int64] = self._counts.sum(axis=0)
@@ -49,9 +52,11 @@ class RowsByKeyGroup:
 
     def gathered(self, column: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """The elements of a column, given by slot, of all rows, in order of their key groups."""
-        blocks = [column.take(slots) for slots in self._blocks]
-        if len(blocks) < 2:
-            return blocks[0] if blocks else column[:0]
+        return self._joined([column.take(slots) for slots in self._blocks]) if self._blocks else column[:0]
+
+    def _joined(self, blocks: list[npt.NDArray[Any]]) -> npt.NDArray[Any]:
+        if len(blocks) == 1:
+            return blocks[0]
         ends = self._counts.cumsum(axis=1)
         starts = (ends - self._counts).T.tolist()
         return np.concatenate(
@@ -61,6 +66,12 @@ class RowsByKeyGroup:
                 for block, start, end in zip(blocks, *of_group, strict=True)
             ]
         )
+
+    def groups(self, first: int, behind: int) -> npt.NDArray[Any]:
+        """The key group of each row of a span, from the group `first` up to that before `behind`."""
+        if self._groups:
+            return self._joined(self._groups)
+        return np.repeat(np.arange(first, behind), self.counts[first:behind])
 
     def spans(self) -> Iterator[tuple[int, int, int, int]]:
         """Neighbouring key groups, enough of them at a time to be worth the while: the first group and the one behind

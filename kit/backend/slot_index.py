@@ -36,6 +36,7 @@ _DIRECT_SPAN_PER_SLOT = 4
 _MULTIPLIERS = (0x9E3779B97F4A7C15, 0xD6E8FEB86659FD93, 0xA0761D6478BD642F)
 _UINT64 = 0xFFFFFFFFFFFFFFFF
 _REBUILD_ROWS = 1 << 16
+_FEW_ROWS = 8  # so many are looked up one by one: quicker than to begin with all the passes
 
 
 class FrozenIndex:
@@ -104,9 +105,15 @@ class SlotIndex:
 
     def find_or_add(self, codes: Sequence[Codes]) -> tuple[Slots, Slots]:
         """The slot of each row, and the slots that are new."""
-        slots = self._places.find(codes)
-        if not len(slots) or slots.min() >= 0:
-            return slots, slots[:0]
+        if len(codes[0]) <= _FEW_ROWS:
+            found = [self._places.find_one(row) for row in zip(*(column.tolist() for column in codes))]
+            slots = np.array(found, np.int64)
+            if ABSENT not in found:
+                return slots, slots[:0]
+        else:
+            slots = self._places.find(codes)
+            if slots.min() >= 0:
+                return slots, slots[:0]
         missing = np.flatnonzero(slots < 0)
         missing_codes = [column.take(missing) for column in codes]
         self._make_room(missing_codes)

@@ -26,12 +26,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from kit.backend.framing import PREFIX_BYTES, FramedFile, Piece, header, joined, section, size_of
-from kit.backend.key_codec import Codes, Decoder
-from kit.backend.key_hashing import key_groups
+from kit.backend.key_codec import Decoder
 from kit.backend.rows_by_key_group import RowsByKeyGroup
 from kit.backend.slot_index import FrozenIndex
 from kit.backend.sorting import order_of_rows
@@ -65,30 +63,27 @@ class FrozenState:
         return pa.schema(self.fields, metadata)
 
     def messages(self, max_parallelism: int) -> Iterator[tuple[int, pa.Buffer]]:
-        """For each key group that has rows, in order, a record batch message with these, by key."""
+        """For each key group that has rows, in order, a record batch message with these: by key and namespace, timers
+        by timestamp before these.
+        """
         by_group = RowsByKeyGroup(self.index, self.key_column, self.decoders[self.key_column], max_parallelism)
         codes = [by_group.gathered(column) for column in self.index.columns]
         values = None if self.values is None else self.values.gathered(by_group)
+        schema = self.schema(max_parallelism)
         for first, behind, begin, end in by_group.spans():
             counts = by_group.counts[first:behind]
             span = [column[begin:end] for column in codes]
-            order = self._order(span, max_parallelism, one_group=behind == first + 1)
+            order = order_of_rows([decoder.ranks(column) for decoder, column in zip(self.decoders, span, strict=True)])
+            if behind > first + 1:
+                order = order.take(np.argsort(by_group.groups(first, behind).take(order), kind="stable"))
             columns = [d.decode(column.take(order)) for d, column in zip(self.decoders, span, strict=True)]
             if values is not None:
                 columns.append(values.get(order + begin))
-            batch = pa.RecordBatch.from_arrays(columns, schema=self.schema(max_parallelism))
+            batch = pa.RecordBatch.from_arrays(columns, schema=schema)
             ends = counts.cumsum()
             for number in np.flatnonzero(counts).tolist():
                 rows = int(counts[number])
                 yield first + number, batch.slice(int(ends[number]) - rows, rows).serialize()
-
-    def _order(self, codes: list[Codes], max_parallelism: int, one_group: bool) -> npt.NDArray[np.int64]:
-        """The order of a checkpoint: by key group, then by key and namespace, timers by timestamp before these."""
-        order = order_of_rows([decoder.ranks(column) for decoder, column in zip(self.decoders, codes, strict=True)])
-        if one_group:
-            return order
-        keys = self.decoders[self.key_column].decode(codes[self.key_column].take(order))
-        return order.take(np.argsort(key_groups(keys, max_parallelism), kind="stable"))
 
 
 @dataclass(frozen=True, slots=True)

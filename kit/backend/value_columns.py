@@ -157,6 +157,9 @@ class NumberColumn:
             emptied = slots[self.nulls[slots]]
             self.values[emptied] = self.initial
             self.nulls[slots] = False
+        if self.values.dtype.kind != "f":
+            fold.at(self.values, slots, numbers)
+            return
         with np.errstate(invalid="ignore"):  # of a NaN, or of infinities of both signs
             fold.at(self.values, slots, numbers)
 

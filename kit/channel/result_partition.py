@@ -209,6 +209,7 @@ class ResultPartition:
     """The subpartitions of one job edge, `targets` = (channel number, receiver's task) in subpartition order.
 
     `supports_unaligned`: false where in-flight data could not be distributed again; barriers never overtake there.
+    `full` are the channels that hold the task back, of all its partitions.
     """
 
     def __init__(
@@ -220,12 +221,13 @@ class ResultPartition:
         writer: OutputStateWriter,
         *,
         supports_unaligned: bool = True,
+        full: set[int] | None = None,
     ) -> None:
         self.index = index
         self.supports_unaligned = supports_unaligned
-        self._full: set[int] = set()
+        full = set() if full is None else full
         self.subpartitions = tuple(
-            ResultSubpartition(number, ResultSubpartitionInfo(index, position), task, send, waits, writer, self._full)
+            ResultSubpartition(number, ResultSubpartitionInfo(index, position), task, send, waits, writer, full)
             for position, (number, task) in enumerate(targets)
         )
 
@@ -254,7 +256,7 @@ class ResultPartition:
     @property
     def writable(self) -> bool:
         """Whether no receiver holds the task back."""
-        return not self._full
+        return all(subpartition.writable for subpartition in self.subpartitions)
 
 
 def _is_barrier_of(element: Element, checkpoint_id: int) -> bool:

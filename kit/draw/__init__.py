@@ -6,20 +6,28 @@ takes a Lab, a SparkJob or a Trace, whole or cut or read back from a file.
 
 from __future__ import annotations
 
+import kit.draw.space_time_svg  # noqa: F401  (draws what `space_time` gives)
 from kit.draw.chains import chains, chains_svg
 from kit.draw.frames import Frame, film, frames, last_frame, moment_svg
 from kit.draw.gantt import gantt, phases
 from kit.draw.job_state import Moment
+from kit.draw.journeys import Crossing, Journeys, journeys
 from kit.draw.moment import advance, moment_at, moments
 from kit.draw.page import export_html
 from kit.draw.picture import Chart, Svg
 from kit.draw.redistribution import redistribution, redistribution_svg, restores_of
+from kit.draw.rescale_plan import RescalePlan, rescale_plan
+from kit.draw.space_time import SpaceTime, space_time
 from kit.draw.stage import Stage
 
 __all__ = [
     "Chart",
+    "Crossing",
     "Frame",
+    "Journeys",
     "Moment",
+    "RescalePlan",
+    "SpaceTime",
     "Stage",
     "Svg",
     "advance",
@@ -29,6 +37,7 @@ __all__ = [
     "film",
     "frames",
     "gantt",
+    "journeys",
     "last_frame",
     "moment_at",
     "moment_svg",
@@ -36,7 +45,9 @@ __all__ = [
     "phases",
     "redistribution",
     "redistribution_svg",
+    "rescale_plan",
     "restores_of",
+    "space_time",
 ]
 
 

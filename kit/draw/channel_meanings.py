@@ -7,7 +7,6 @@ trace tells of each buffer, a cluster's trace of barriers only; both go through 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 from kit.draw.element_kinds import element_kind
@@ -17,6 +16,7 @@ from kit.draw.job_state import (
     ChannelMoment,
     Item,
     Moment,
+    changed,
     like,
     task_of,
     with_channel,
@@ -63,10 +63,10 @@ def send(moment: Moment, record: TraceRecord) -> Moment:
     if waiting is None:
         item, count = _item(channel, record), channel.count + 1
     else:
-        item, count = replace(waiting, sent_as=record.id), channel.count
+        item, count = changed(waiting, sent_as=record.id), channel.count
     queued = tuple(other for other in channel.queued if other is not waiting)
     if record.data.get("priority"):  # what it overtook belongs to the checkpoint, yet comes after it from now on
-        item = replace(item, unaligned=True)
+        item = changed(item, unaligned=True)
     wire = (*channel.wire, item)
     last = item.checkpoint_id if item.kind == "barrier" else channel.last_barrier
     sender = task_of(record)
@@ -178,7 +178,7 @@ def barrier_prioritized(moment: Moment, record: TraceRecord) -> Moment:
     if barrier is None:
         return moment
     others = tuple(item for item in channel.arrived if item is not barrier)
-    return with_channel(moment, number, arrived=(replace(barrier, unaligned=True), *others))
+    return with_channel(moment, number, arrived=(changed(barrier, unaligned=True), *others))
 
 
 def barrier_ignored(moment: Moment, record: TraceRecord) -> Moment:
@@ -191,5 +191,5 @@ def release(moment: Moment, checkpoint_id: int | None, task: str) -> Moment:
     channels = like(moment.channels, moment.channels)
     for number, channel in moment.channels.items():
         if channel.receiver == task and checkpoint_id in (channel.held, channel.awaited):
-            channels[number] = replace(channel, held=None, awaited=None)
-    return replace(moment, channels=channels)
+            channels[number] = changed(channel, held=None, awaited=None)
+    return changed(moment, channels=channels)

@@ -155,12 +155,14 @@ def _alike(made: Sequence[Frame]) -> set[int | None]:
 
 
 def film(run: Any) -> dict[str, Any]:
-    """A Lab, a SparkJob or a Trace as JSON-like data for `stage.js`: backdrops, and frames as differences.
+    """A Lab, a SparkJob or a Trace as JSON-like data for `stage.js`: backdrops, frames as differences, and the notes
+    for the reader, each as `[n, text]`: it is for the frames with more than `n` records.
 
     A frame is `{"stage", "told", "mark", "at", "n", "set"}`: `told` when it belongs to the story; `set` maps a
     sprite's name to the attributes that changed, or to None when it is gone. The first frame of a stage sets
     everything. A new sprite refers to what it has in common with others by `look`, its number in `looks`.
     """
+    run = run_of(run)
     made = frames(run)
     told = story(made)
     for level in (DETAIL, MAIN):
@@ -185,7 +187,8 @@ def film(run: Any) -> dict[str, Any]:
         head = {"stage": shapes[shape], "told": int(in_story), "at": frame.moment.elapsed_ms, "n": frame.moment.n}
         packed.append(head | ({"mark": frame.mark} if frame.mark else {}) | {"set": changes})
         before, shown = now, shapes[shape]
-    return {"stages": backdrops, "frames": packed, "looks": list(looks.all)}
+    notes = {"notes": [list(note) for note in run.notes]} if run.notes else {}
+    return {"stages": backdrops, "frames": packed, "looks": list(looks.all), **notes}
 
 
 Changes = dict[str, dict[str, str | float | None] | None]

@@ -42,7 +42,9 @@ COLUMNS = ["checkpoint_id", "task", "status", "open_phase", *(f"{phase}_ms" for 
 
 
 @dataclass(frozen=True, slots=True)
-class _Span:
+class Span:
+    """One phase of a subtask's path; an open one lasts until the checkpoint's end, or the trace's."""
+
     phase: str
     start_ms: int
     end_ms: int
@@ -66,7 +68,7 @@ def phases(run: Any, checkpoint: int | None = None) -> pd.DataFrame:
         until = known.finished_ms if known.finished_ms is not None else last.at_ms
         for task in known.expected:
             path = paths.get((checkpoint_id, task), Path())
-            spans = _spans(path, known.triggered_ms, until)
+            spans = spans_of(path, known.triggered_ms, until)
             lengths: dict[str, int] = {span.phase: span.end_ms - span.start_ms for span in spans}
             open_phase = next((span.phase for span in spans if span.open), "")
             rows.append(
@@ -109,7 +111,7 @@ def gantt(run: Any, checkpoint: int | None = None) -> Chart:
     axes = figure.subplots()
     for row, task in enumerate(known.expected):
         path = paths.get((number, task), Path())
-        spans = _spans(path, known.triggered_ms, until)
+        spans = spans_of(path, known.triggered_ms, until)
         _bars(axes, row, spans, known.triggered_ms)
         if path.declined_ms is not None:
             axes.text(path.declined_ms - known.triggered_ms, row, " ✗ declined", va="center", fontsize=9)
@@ -137,7 +139,7 @@ def _title(last: Moment, number: int) -> str:
     return f"{kind} {number}: under way, {len(known.missing)} of {len(known.expected)} still to come"
 
 
-def _bars(axes: Any, row: int, spans: Sequence[_Span], start_ms: int) -> None:
+def _bars(axes: Any, row: int, spans: Sequence[Span], start_ms: int) -> None:
     for span in spans:
         axes.barh(
             row,
@@ -165,11 +167,11 @@ def _paths(records: Sequence[TraceRecord]) -> dict[tuple[int, str], Path]:
     return paths
 
 
-def _spans(path: Path, start_ms: int, until_ms: int) -> list[_Span]:
+def spans_of(path: Path, start_ms: int, until_ms: int) -> list[Span]:
     """The phases one after the other; the first without an end is open, and the last. Between hosts clocks may differ a
     little: no span is shorter than nothing.
     """
-    spans: list[_Span] = []
+    spans: list[Span] = []
     at = start_ms
     until = path.declined_ms if path.declined_ms is not None else until_ms
     for phase in PHASES:
@@ -177,7 +179,7 @@ def _spans(path: Path, start_ms: int, until_ms: int) -> list[_Span]:
         if end is None:
             # the sync part ends with the event that the async part begins in: until the files are written both are one
             shown = "async" if phase == "sync" else phase
-            return [*spans, _Span(shown, at, max(at, until), open=True)]
-        spans.append(_Span(phase, at, max(at, end), open=False))
+            return [*spans, Span(shown, at, max(at, until), open=True)]
+        spans.append(Span(phase, at, max(at, end), open=False))
         at = max(at, end)
     return spans

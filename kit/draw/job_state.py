@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from html import escape
 from typing import Any, TypeVar
 
@@ -218,6 +218,40 @@ class Moment:
 # --- small changes --------------------------------------------------------------------------------------------------
 
 
+@dataclass(frozen=True, slots=True, repr=False)
+class Running(Moment):
+    """The moment of a fold that nobody else holds: `changed` changes it in place, so a record costs a fraction."""
+
+    @classmethod
+    def of(cls, moment: Moment) -> Running:
+        """The same moment, to go on from; that one stays as it is."""
+        own = {name: Own(getattr(moment, name)) for name in _MAPPINGS}
+        return _with(cls, moment, own)
+
+    def now(self) -> Moment:
+        """The moment as it is, for good."""
+        return _with(Moment, self, {name: dict(getattr(self, name)) for name in _MAPPINGS})
+
+
+_MAPPINGS = ("tasks", "channels", "checkpoints", "messages")
+
+
+def changed(value: V, **changes: Any) -> V:
+    """The value with other contents of some fields: `dataclasses.replace`, at a fraction of its cost."""
+    if type(value) is not Running:
+        return _with(type(value), value, changes)
+    for name, item in changes.items():
+        object.__setattr__(value, name, item)
+    return value
+
+
+def _with(kind: type[V], value: Any, changes: Mapping[str, Any]) -> V:
+    made = object.__new__(kind)
+    for name in value.__dataclass_fields__:
+        object.__setattr__(made, name, changes[name] if name in changes else getattr(value, name))
+    return made
+
+
 class Own(dict[K, V]):
     """A mapping that nobody but the fold holds: it is changed in place, as no earlier moment is looked at again."""
 
@@ -250,8 +284,8 @@ def like(mapping: Mapping[K, V], items: Mapping[K, V]) -> dict[K, V]:
 
 def with_task(moment: Moment, name: str, **changes: Any) -> Moment:
     """The moment with these values changed for a task."""
-    task = replace(moment.tasks.get(name, TaskMoment()), **changes)
-    return replace(moment, tasks=put(moment.tasks, name, task))
+    task = changed(moment.tasks.get(name, TaskMoment()), **changes)
+    return changed(moment, tasks=put(moment.tasks, name, task))
 
 
 def with_phase(moment: Moment, name: str, checkpoint_id: int | None, phase: str) -> Moment:
@@ -263,8 +297,8 @@ def with_phase(moment: Moment, name: str, checkpoint_id: int | None, phase: str)
 
 def with_channel(moment: Moment, number: int, **changes: Any) -> Moment:
     """The moment with these values changed for a channel."""
-    channel = replace(moment.channels.get(number, ChannelMoment()), **changes)
-    return replace(moment, channels=put(moment.channels, number, channel))
+    channel = changed(moment.channels.get(number, ChannelMoment()), **changes)
+    return changed(moment, channels=put(moment.channels, number, channel))
 
 
 def with_checkpoint(moment: Moment, checkpoint_id: int | None, **changes: Any) -> Moment:
@@ -279,7 +313,7 @@ def with_checkpoint(moment: Moment, checkpoint_id: int | None, **changes: Any) -
         )
     elif known.status != PENDING:
         return moment
-    return replace(moment, checkpoints=put(moment.checkpoints, checkpoint_id, replace(known, **changes)))
+    return changed(moment, checkpoints=put(moment.checkpoints, checkpoint_id, changed(known, **changes)))
 
 
 def _running(moment: Moment) -> tuple[str, ...]:

@@ -1,9 +1,10 @@
 """What pictures and texts make of each word of the protocol: one table, `KINDS`.
 
-A record of a trace is a command that a machine gave or an event that it took; of what kind says the word's name, or
-a note's. An entry has, for each of the two roles that its word may play, the sentence that tells it, what it changes
-in the picture, and which phase of a subtask's path through a checkpoint it ends. For both roles it says how much
-the word matters, whether a reader jumps to it, and what it is called on a task's box while it is under way.
+A record of a trace is a command that a machine gave or an event that it took, or a fault that was brought about in the
+lab; of what kind says the word's name, or a note's, or the fault's. An entry has, for each of the roles that its word
+may play, the sentence that tells it, what it changes in the picture, and which phase of a subtask's path through a
+checkpoint it ends. For all roles it says how much the word matters, whether a reader jumps to it, and what it is called
+on a task's box while it is under way.
 
 `kit.draw.captions` fills the sentences in, `kit.draw.moment` applies the changes, `kit.draw.frames` goes by levels and
 marks, `kit.draw.gantt` by the paths. The elements that travel in channels have a table of their own,
@@ -27,6 +28,8 @@ from kit.protocol.words import Word
 
 BULK, PLUMBING, DETAIL, MAIN, MILESTONE = range(5)
 """How much a record matters, from the turn of a task that moves a buffer to the completion of a checkpoint."""
+
+ROLES = frozenset({"command", "event", "fault"})
 
 _Level = int | Callable[[TraceRecord], int]
 
@@ -57,13 +60,14 @@ class Kind:
     level: _Level
     command: Side | None = None
     event: Side | None = None
+    fault: Side | None = None
     mark: str = ""
     mail: str = ""
     span: str = ""
 
     def side(self, role: str) -> Side | None:
         """The word in the role of a record; None for one that it does not play."""
-        return self.command if role == "command" else self.event if role == "event" else None
+        return getattr(self, role) if role in ROLES else None
 
     def level_of(self, record: TraceRecord) -> int:
         """How much a record of this kind matters."""
@@ -112,6 +116,10 @@ def _note(
     span: str = "",
 ) -> Kind:
     return Kind(kind, level, command=Side(caption, means, path), mark=mark, span=span)
+
+
+def _fault(name: str, *, means: Meaning | None = None) -> Kind:
+    return Kind(name, MAIN, fault=Side("In the lab: {text}", means))
 
 
 _EVENTS = (
@@ -455,8 +463,28 @@ _NOTES = (
     ),
 )
 
-KINDS: dict[str, Kind] = {kind.name: kind for kind in (*_EVENTS, *_COMMANDS, *_MESSAGES, *_WITHIN_A_SLOT, *_NOTES)}
-"""By the name of the word or of the note."""
+_FAULTS = (
+    _fault("DropMessage", means=meanings.message_lost),
+    _fault("DuplicateMessage"),
+    _fault("DelayMessage"),
+    _fault("FailCommand"),
+    _fault("NeverAnswer"),
+    _fault("LoseAnswer"),
+    _fault("FailNextRead"),
+    _fault("FreezeWorker"),
+    _fault("ThawWorker"),
+    _fault("MissHeartbeat"),
+    _fault("KillDriver"),
+    _fault("LoseFile"),
+    _fault("TruncateFile"),
+    _fault("CorruptFile"),
+    _fault("TurnClock"),
+)
+
+KINDS: dict[str, Kind] = {
+    kind.name: kind for kind in (*_EVENTS, *_COMMANDS, *_MESSAGES, *_WITHIN_A_SLOT, *_NOTES, *_FAULTS)
+}
+"""By the name of the word, of the note or of the fault."""
 
 OTHER = Kind("", DETAIL)
 """What is shown of a kind that a newer or older trace may hold and that the table does not know."""

@@ -7,7 +7,6 @@ A meaning takes the moment before a record and the record, and gives the moment 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 from kit.draw import channel_meanings
@@ -20,6 +19,7 @@ from kit.draw.job_state import (
     Moment,
     RestoreMoment,
     TaskMoment,
+    changed,
     like,
     task_of,
     with_checkpoint,
@@ -41,7 +41,7 @@ def start_epoch(moment: Moment, record: TraceRecord) -> Moment:
         for vertex, parallelism in record.data["parallelism"].items()
         for subtask in range(parallelism)
     }
-    return replace(
+    return changed(
         moment,
         epoch=record.data["epoch"],
         tasks=like(moment.tasks, tasks),
@@ -52,7 +52,7 @@ def start_epoch(moment: Moment, record: TraceRecord) -> Moment:
 
 def job_status(moment: Moment, record: TraceRecord) -> Moment:
     """The job entered a status."""
-    return replace(moment, job=record.data["status"], error=str(record.data.get("error") or ""))
+    return changed(moment, job=record.data["status"], error=str(record.data.get("error") or ""))
 
 
 def deploy(moment: Moment, record: TraceRecord) -> Moment:
@@ -68,7 +68,7 @@ def deploy(moment: Moment, record: TraceRecord) -> Moment:
 def _restored(moment: Moment, restore: RestoreMoment) -> Moment:
     if any((known.epoch, known.checkpoint_id) == (restore.epoch, restore.checkpoint_id) for known in moment.restores):
         return moment
-    return replace(moment, restores=(*moment.restores, restore))
+    return changed(moment, restores=(*moment.restores, restore))
 
 
 def state_assigned(moment: Moment, record: TraceRecord) -> Moment:
@@ -107,10 +107,15 @@ def _lost(moment: Moment, name: str, error: str) -> Moment:
     channels = like(moment.channels, moment.channels)
     for number, channel in moment.channels.items():
         if name == channel.receiver:
-            channels[number] = replace(channel, queued=(), wire=(), arrived=(), held=None, awaited=None)
+            channels[number] = changed(channel, queued=(), wire=(), arrived=(), held=None, awaited=None)
         elif name == channel.sender:
-            channels[number] = replace(channel, queued=(), wire=())
-    return replace(moment, messages=like(moment.messages, messages), channels=channels)
+            channels[number] = changed(channel, queued=(), wire=())
+    return changed(moment, messages=like(moment.messages, messages), channels=channels)
+
+
+def message_lost(moment: Moment, record: TraceRecord) -> Moment:
+    """A message, whose command is the record's cause, will not arrive."""
+    return changed(moment, messages={sent: each for sent, each in moment.messages.items() if sent != record.cause})
 
 
 def task_gone(moment: Moment, record: TraceRecord) -> Moment:
@@ -123,7 +128,7 @@ def task_gone(moment: Moment, record: TraceRecord) -> Moment:
 
 def epoch_ended(moment: Moment, record: TraceRecord) -> Moment:
     """All workers have left, and with them whatever was on its way between them."""
-    return replace(moment, channels={}) if record.data["epoch"] == moment.epoch else moment
+    return changed(moment, channels={}) if record.data["epoch"] == moment.epoch else moment
 
 
 # --- checkpoints ------------------------------------------------------------------------------------------------------

@@ -8,11 +8,10 @@ said in `kit.draw.kinds`; a kind without a meaning only moves the clock and the 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from itertools import chain
 from typing import Any
 
-from kit.draw.job_state import MessageMoment, Moment, drop, put, task_of
+from kit.draw.job_state import MessageMoment, Moment, changed, drop, put, task_of
 from kit.draw.kinds import kind_of
 from kit.draw.run import run_of
 from kit.draw.steps import steps
@@ -29,7 +28,7 @@ def advance(moment: Moment, record: TraceRecord, cause: TraceRecord | None = Non
         moment = side.means(moment, record)
     began_ms = record.at_ms if moment.record is None else moment.began_ms
     at_ms = max(moment.at_ms, record.at_ms)
-    return replace(moment, n=moment.n + 1, at_ms=at_ms, began_ms=began_ms, record=record, cause=cause)
+    return changed(moment, n=moment.n + 1, at_ms=at_ms, began_ms=began_ms, record=record, cause=cause)
 
 
 def moments(run: Any) -> Iterator[Moment]:
@@ -65,10 +64,10 @@ def _sent(moment: Moment, record: TraceRecord) -> Moment:
     message = MessageMoment(mail, task, task != task_of(record), record.checkpoint_id)
     if message.task in moment.tasks and moment.tasks[message.task].lost:
         return moment
-    return replace(moment, messages=put(moment.messages, record.id, message))
+    return changed(moment, messages=put(moment.messages, record.id, message))
 
 
 def _delivered(moment: Moment, record: TraceRecord) -> Moment:
     if record.cause not in moment.messages:
         return moment
-    return replace(moment, messages=drop(moment.messages, record.cause))
+    return changed(moment, messages=drop(moment.messages, record.cause))

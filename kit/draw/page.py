@@ -40,7 +40,7 @@ const model = {
   values: { film, value: Number(location.hash.slice(1)) || 0 },
   get(name) { return this.values[name]; },
   set(name, value) { this.values[name] = value; },
-  save_changes() { history.replaceState(null, "", `#${this.values.value}`); },
+  save_changes() { if (location.protocol !== "about:") history.replaceState(null, "", `#${this.values.value}`); },
   on() {},
   off() {},
 };

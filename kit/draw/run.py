@@ -21,10 +21,13 @@ LONGEST_REPR = 80
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """What happened, and among whom: a trace and the shapes of its epochs."""
+    """What happened, and among whom: a trace and the shapes of its epochs. `notes` are for the reader: each with the
+    number of records before what it is about.
+    """
 
     trace: Trace
     known: tuple[Stage, ...] = ()
+    notes: tuple[tuple[int, str], ...] = ()
 
     @property
     def stages(self) -> tuple[Stage, ...]:
@@ -38,7 +41,7 @@ class Run:
 
 
 def run_of(thing: Any) -> Run:
-    """The run that a Lab, a SparkJob, a Trace, or a list of records stands for.
+    """The run that a Lab, a SparkJob, a Trace, a play, or a list of records stands for.
 
     A lab or a job that has not begun has the shape that it will have. Raises TypeError for anything else.
     """
@@ -48,7 +51,7 @@ def run_of(thing: Any) -> Run:
         return Run(thing, _stages(thing))
     trace = getattr(thing, "trace", None)
     if isinstance(trace, Trace):
-        return Run(trace, _stages(trace) or (shape_of(thing.job),))
+        return Run(trace, _stages(trace) or (shape_of(thing.job),), tuple(getattr(thing, "notes", ())))
     if isinstance(thing, Iterable) and not isinstance(thing, str | bytes):
         records = list(thing)
         if all(isinstance(record, TraceRecord) for record in records):

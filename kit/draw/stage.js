@@ -126,7 +126,9 @@ class Player {
     this.root = document.createElement("div");
     this.root.className = "kit-player";
     this.root.tabIndex = 0;
-    this.root.append(this.controls(), this.ticks(), this.picture.svg, this.help());
+    this.note = document.createElement("p");
+    this.note.className = "kit-note";
+    this.root.append(this.controls(), this.ticks(), this.note, this.picture.svg, this.help());
     el.replaceChildren(this.root);
     this.root.addEventListener("keydown", (event) => this.key(event));
     this.choose(false);
@@ -250,7 +252,10 @@ class Player {
     this.now = Math.min(Math.max(index, 0), this.film.frames.length - 1);
     this.picture.show(this.now);
     this.slider.value = this.position;
-    const { at } = this.film.frames[this.now];
+    const { at, n } = this.film.frames[this.now];
+    const note = this.film.notes?.findLast(([before]) => before < Math.max(n, 1))?.[1] ?? "";
+    this.note.textContent = note;
+    this.note.hidden = !note;
     this.count.textContent = `step ${this.position} of ${this.visible.length - 1}, ${at} ms`;
     const more = this.visible.length - 1 - this.position;
     this.present.textContent = more ? `Now ⇥ ${more} more` : "Now ⇥";

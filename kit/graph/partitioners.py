@@ -53,6 +53,9 @@ class PartitionerKind(Enum):
         return not self.is_pointwise and self not in (PartitionerKind.BROADCAST, PartitionerKind.CUSTOM)
 
 
+_FEW_ROWS = 16
+_MOST_OWNERS = 4_096
+
 Split = list[tuple[int, pa.RecordBatch]]
 PartitionFunction = Callable[[Any, int], int]
 """The user's choice: a value of the column and the number of subtasks in, the number of one of them out."""
@@ -115,13 +118,28 @@ class HashPartitioner:
         self.key_columns = key_columns
         self.max_parallelism = max_parallelism
         self.subpartitions = subpartitions
+        self._owner_of: dict[str | int, int] = {}
+        """The owners of keys in small batches, for which all the passes over their columns would take longer."""
 
     def split(self, batch: pa.RecordBatch) -> Split:
         """The rows by owner of their key; order within a subpartition is kept."""
-        if not batch.num_rows:
+        rows = batch.num_rows
+        if not rows:
             return []
-        groups = key_groups(key_array(batch, self.key_columns), self.max_parallelism)
-        return split_by_owner(batch, operator_indexes(groups, self.max_parallelism, self.subpartitions))
+        keys = key_array(batch, self.key_columns)
+        few = rows <= _FEW_ROWS and (pa.types.is_string(keys.type) or pa.types.is_integer(keys.type))
+        if few:
+            known = list(map(self._owner_of.get, keys.to_pylist()))
+            if None not in known:
+                owners = np.array(known, np.uint16)
+                return split_by_owner(batch, owners)
+        groups = key_groups(keys, self.max_parallelism)
+        owners = operator_indexes(groups, self.max_parallelism, self.subpartitions)
+        if few:
+            if len(self._owner_of) > _MOST_OWNERS:
+                self._owner_of.clear()
+            self._owner_of.update(zip(keys.to_pylist(), owners.tolist(), strict=True))
+        return split_by_owner(batch, owners)
 
 
 class CustomPartitioner:
@@ -160,6 +178,8 @@ def key_array(batch: pa.RecordBatch, key_columns: tuple[str, ...]) -> pa.Array:
 
 def split_by_owner(batch: pa.RecordBatch, owners: npt.NDArray[Any]) -> Split:
     """The rows of each owner: uint8 or uint16 numbers, one per row, at least one row."""
+    if len(owners) == 1:
+        return [(owners.item(0), batch)]
     first, last = int(owners.min()), int(owners.max())
     if first == last:
         return [(first, batch)]

@@ -16,7 +16,6 @@ from kit.graph.job_graph import JobGraph
 from kit.host.answers import carry_out
 from kit.host.output import Output, begin_new_output, sinks
 from kit.host.storage import CheckpointLocation, CheckpointStorage
-from kit.host.store_errors import InconsistentStoreError
 from kit.host.stores import CheckpointStore
 from kit.operators.source_spec import SourceSpec
 from kit.protocol.commands import (
@@ -44,7 +43,6 @@ from kit.protocol.events import (
     CheckpointOperatorCoordinator,
     CheckpointsRecovered,
     CheckpointStored,
-    CheckpointStoreFailed,
     JobResultStored,
     LocationInitialized,
     MetadataWritten,
@@ -168,12 +166,7 @@ class JobFiles:
         return MetadataWritten(checkpoint_id=command.checkpoint_id, path=path, size_bytes=len(command.data))
 
     def _add_to_store(self, command: StoreCheckpoint) -> Word:
-        try:
-            self._store.add(StoredCheckpoint(command.checkpoint_id, command.metadata_path, command.claim_mode))
-        except InconsistentStoreError as error:
-            return CheckpointStoreFailed(
-                checkpoint_id=command.checkpoint_id, error=str(error), possibly_inconsistent=True
-            )
+        self._store.add(StoredCheckpoint(command.checkpoint_id, command.metadata_path, command.claim_mode))
         return CheckpointStored(checkpoint_id=command.checkpoint_id)
 
     def _remove_stored(self, command: RemoveStored) -> None:

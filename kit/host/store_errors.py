@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from kit.protocol.reasons import PossibleInconsistentStateError
+
 
 class StoreError(OSError):
     """The store cannot be reached, or holds what makes no sense; nothing was changed."""
 
 
-class InconsistentStoreError(StoreError):
-    """Nobody knows whether the change was made (Flink's `PossibleInconsistentStateException`)."""
+class InconsistentStoreError(StoreError, PossibleInconsistentStateError):
+    """The store cannot be reached, and nobody knows whether the change was made."""

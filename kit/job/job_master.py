@@ -101,7 +101,7 @@ class JobMaster(Machine):
         """What the phase waits for, beside the checkpoint that may be being stored."""
         self._restoring: Restoring | None = None
         self._leftovers = Leftovers(self.checkpoints)
-        self._stopping = StopWithSavepoint()
+        self.stopping = StopWithSavepoint()
 
     @property
     def status(self) -> JobStatus:
@@ -308,7 +308,7 @@ class JobMaster(Machine):
         if (
             self.checkpoints.config.checkpoints_after_tasks_finish
             and self.phase is Phase.RUNNING
-            and not (self._stopping.is_under_way or self.checkpoints.ledger.took_last_checkpoint)
+            and not (self.stopping.is_under_way or self.checkpoints.ledger.took_last_checkpoint)
             and self.tasks.all_data_ended
         ):
             self.checkpoints.handle(events.RequestCheckpoint(request_id=OWN_REQUEST))
@@ -318,7 +318,7 @@ class JobMaster(Machine):
 
         When that fails all goes on as before, for nothing was published for its sake.
         """
-        stop_failed = self._stopping.take_failure()
+        stop_failed = self.stopping.take_failure()
         if stop_failed and self.tasks.all_finished:
             self._on_failure("all tasks have finished, but the savepoint to stop with failed")
         elif stop_failed:
@@ -336,8 +336,8 @@ class JobMaster(Machine):
     @property
     def _savepoint_is_being_decided(self) -> bool:
         """Whether the savepoint to stop with has all acks and is being written."""
-        return self._stopping.is_under_way and any(
-            each.state.is_completing and each.request.request_id == self._stopping.request
+        return self.stopping.is_under_way and any(
+            each.state.is_completing and each.request.request_id == self.stopping.request
             for each in self.checkpoints.pending.values()
         )
 
@@ -389,7 +389,7 @@ class JobMaster(Machine):
             return
         self.checkpoints.abort_pending_checkpoints(CheckpointFailureReason.JOB_FAILOVER_REGION, error)
         self.checkpoints.stop_checkpoint_scheduler()
-        if self._stopping.stands:
+        if self.stopping.stands:
             self._fail_after_savepoint(error)
             return
         delay_ms = self._restarts.next_delay_ms(self.at) if recoverable else None
@@ -402,7 +402,7 @@ class JobMaster(Machine):
 
     def _fail_after_savepoint(self, error: str) -> None:
         """Sinks may have published what the savepoint to stop with covers: no older checkpoint may be gone back to."""
-        answer = self._stopping.give_up(error)
+        answer = self.stopping.give_up(error)
         self._dismiss_workers(JobEvent.FAIL_FOR_GOOD, answer.error)
         self.emit(answer)
 
@@ -430,8 +430,8 @@ class JobMaster(Machine):
             self.checkpoints.ledger.clean(leftovers)
 
     def _restart_when_ready(self) -> None:
-        self._stopping.take_failure()  # the restart is all that follows from it
-        if self._stopping.stands:
+        self.stopping.take_failure()  # the restart is all that follows from it
+        if self.stopping.stands:
             self._fail_after_savepoint(self.error)
         elif not self._awaited and self.checkpoints.ledger.storing is None:
             self._restore(JobEvent.RESTART)
@@ -465,7 +465,7 @@ class JobMaster(Machine):
         self.checkpoints.shut_down(JobStatus.CREATED.name if keep_all else status.name)
         if not keep_all:
             self.emit(remove_orphans((*retained, *store.subsumed), self.checkpoints.ledger.savepoints))
-        answer = self._stopping.end(status, error)
+        answer = self.stopping.end(status, error)
         self._become(phase, answer.error if answer is not None and status is JobStatus.FAILED else error)
         if answer is not None:
             self.emit(answer)
@@ -492,13 +492,13 @@ class JobMaster(Machine):
 
     @handles(events.RequestStop)
     def _stop(self, event: events.RequestStop) -> None:
-        if self._stopping.is_under_way:
+        if self.stopping.is_under_way:
             self._refuse(event.request_id, "the job cannot be stopped: it is being stopped already")
         elif self.status is not JobStatus.RUNNING or self._is_over:
             what = "over" if self.status is JobStatus.RUNNING else self.status.name
             self._refuse(event.request_id, f"the job cannot be stopped: it is {what}")
         else:
-            self._stopping.begin(event.request_id)
+            self.stopping.begin(event.request_id)
             self.checkpoints.stop_checkpoint_scheduler()
             self.checkpoints.handle(event)
 
@@ -510,14 +510,14 @@ class JobMaster(Machine):
         if word.request_id == OWN_REQUEST:
             if word.error and not (self.checkpoints.config.is_periodic or self.checkpoints.ledger.took_last_checkpoint):
                 self.emit(ScheduleTimer(timer=LAST_CHECKPOINT_TIMER, due_ms=self.at + LAST_CHECKPOINT_AGAIN_MS))
-        elif not self._stopping.holds_back(word):
+        elif not self.stopping.holds_back(word):
             self.emit(word)
 
     # --- checkpoints ----------------------------------------------------------------------------------------------
 
     @handles(events.RequestCheckpoint, events.RequestSavepoint)
     def _snapshot_requested(self, event: events.RequestCheckpoint | events.RequestSavepoint) -> None:
-        if self._is_over or self._stopping.is_under_way:
+        if self._is_over or self.stopping.is_under_way:
             why = "the job ends" if self._is_over else "the job is being stopped with a savepoint"
             self._refuse(event.request_id, f"no snapshot can be taken any more: {why}")
         else:
@@ -559,7 +559,7 @@ class JobMaster(Machine):
     @handles(events.CheckpointOperatorCoordinator)
     def _checkpoint_operator_coordinator(self, event: events.CheckpointOperatorCoordinator) -> None:
         if self.checkpoints.expects_coordinator_snapshot(event.checkpoint_id, event.operator_id):
-            self.coordinators[event.operator_id].checkpoint(event.checkpoint_id)
+            self.coordinators[event.operator_id].checkpoint(event.checkpoint_id, event.error)
 
     # --- what the checkpoint coordinator asks of its job (CoordinatorContext) -------------------------------------
 

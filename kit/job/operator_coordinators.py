@@ -204,15 +204,18 @@ class OperatorCoordinatorHolder:
 
     # --- checkpoints ----------------------------------------------------------------------------------------------
 
-    def checkpoint(self, checkpoint_id: int) -> None:
-        """Ask the coordinator for its part of a checkpoint; raising fails the checkpoint and the job.
+    def checkpoint(self, checkpoint_id: int, error: str = "") -> None:
+        """Ask the coordinator for its part of a checkpoint; raising fails the checkpoint and the job. With `error` it
+        cannot be asked, and the checkpoint fails.
 
         Flink: `OperatorCoordinatorCheckpoints.triggerCoordinatorCheckpoint`.
         """
         for gateway in self.gateways.values():
             gateway.mark(checkpoint_id)
         snapshot = PendingSnapshot(self, checkpoint_id, self._context)
-        if not self._call(lambda: self.coordinator.checkpoint_coordinator(snapshot)):
+        if error:
+            snapshot.fail(error)
+        elif not self._call(lambda: self.coordinator.checkpoint_coordinator(snapshot)):
             snapshot.fail("it raised when asked for its snapshot")
 
     def snapshot_taken(self, checkpoint_id: int, state: bytes | None) -> None:

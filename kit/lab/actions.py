@@ -28,6 +28,7 @@ class Group(Enum):
     DRIVER = "the driver"
     FILES = "files"
     CLOCKS = "clocks"
+    RECORDING = "a recording that is followed"
 
     def __repr__(self) -> str:
         return self.name
@@ -159,6 +160,9 @@ class LetTimePass(Action):
     pattern: ClassVar = "wait until {until_ms} ms"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Fault(Action):
     """What never happens by itself. A run remembers its faults as it does all else: they are undone and replayed."""
+
+    recorded: ClassVar[bool] = True
+    """Whether the trace has a record of it; False where what a machine is told at once says the same."""

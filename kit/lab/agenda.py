@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import copy
 from collections import deque
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from heapq import heapify, heappop, heappush
 from itertools import count
 from typing import Any
@@ -53,6 +53,10 @@ class Agenda:
         self._io_numbers = count(1)
         self._wires: dict[int, deque[Envelope]] = {}
         """Only channels on which something is under way."""
+        self._held: set[str] = set()
+        """Machines that stand still: nothing reaches them and nothing is done for them."""
+        self._delayed: list[tuple[int, Way, Envelope]] = []
+        """Messages that are held back, each with the route and the time until which it is."""
         self._tasks: list[str] = []
         self._task_numbers: dict[str, int] = {}
         self._due, self._letters, self._asked, self._sent, self._turns = (ReadyNumbers() for _ in range(5))
@@ -67,13 +71,17 @@ class Agenda:
     # --- what may happen ------------------------------------------------------------------------------------------
 
     def __len__(self) -> int:
-        return sum(len(ready) for ready, _ in self._kinds)
+        return len(self._due) + len(self._letters) + len(self._asked) + len(self._sent) + len(self._turns)
+
+    def __bool__(self) -> bool:
+        return bool(self._turns or self._sent or self._letters or self._asked or self._due)
 
     def __getitem__(self, rank: int) -> Action:
         for ready, action in self._kinds:
-            if rank < len(ready):
+            size = len(ready)
+            if rank < size:
                 return action(self, ready[rank])
-            rank -= len(ready)
+            rank -= size
         raise IndexError(rank)
 
     def __iter__(self) -> Iterator[Action]:
@@ -85,6 +93,9 @@ class Agenda:
         later = self._later
         while later and not self._is_set(*later[0]):
             heappop(later)
+        if self._delayed:
+            times = [until_ms for until_ms, _, _ in self._delayed] + [due_ms for due_ms, _ in later[:1]]
+            return LetTimePass(min(times))
         return LetTimePass(later[0][0]) if later else None
 
     def allows(self, action: Action) -> bool:
@@ -129,12 +140,15 @@ class Agenda:
     # --- time and timers ------------------------------------------------------------------------------------------
 
     def advance(self, at_ms: int) -> None:
-        """Time goes on: timers become due."""
+        """Time goes on: timers become due, and what was held back may arrive."""
         self.at_ms = at_ms
         while self._later and self._later[0][0] <= at_ms:
             due_ms, number = heappop(self._later)
-            if self._is_set(due_ms, number):
+            if self._is_set(due_ms, number) and self._set[number][0] not in self._held:
                 self._due.add(number)
+        if self._delayed and min(until_ms for until_ms, _, _ in self._delayed) <= at_ms:
+            self._delayed = [each for each in self._delayed if each[0] > at_ms]
+            self._look_at_mail()
 
     def schedule(self, machine: str, timer: Envelope) -> None:
         """Set a timer as a `ScheduleTimer` says; one of this name that is set already is set anew."""
@@ -144,7 +158,7 @@ class Agenda:
         number = next(self._numbers) if known is None else known[0]
         self._timers[way] = number, timer
         self._set[number] = way
-        if due_ms <= self.at_ms:
+        if due_ms <= self.at_ms and machine not in self._held:
             self._due.add(number)
         else:
             self._due.discard(number)
@@ -156,6 +170,15 @@ class Agenda:
         del self._set[number]
         self._due.discard(number)
         return taken
+
+    def is_set(self, machine: str, timer: str) -> bool:
+        """Whether this timer is set, due or not."""
+        return (machine, timer) in self._timers
+
+    def due_ms(self, machine: str, timer: str) -> int | None:
+        """When a timer is due; None when it is not set."""
+        known = self._timers.get((machine, timer))
+        return None if known is None else int(known[1].word.due_ms)
 
     def cancel_timer(self, machine: str, timer: str) -> None:
         """Forget a timer, if it is set."""
@@ -177,20 +200,74 @@ class Agenda:
             self._ways[number] = way
         number, queue = self._mail[way]
         queue.append(message)
-        self._letters.add(number)
+        if not (self._held or self._delayed) or self._may_arrive(way, queue):
+            self._letters.add(number)
 
     def next_message(self, sender: str, receiver: str) -> Word | None:
         """The first message on this route, still under way."""
         _, queue = self._mail.get((sender, receiver), (0, None))
         return queue[0].word if queue else None
 
-    def take_message(self, sender: str, receiver: str) -> Envelope:
-        """The first message on this route arrives, or is lost. Raises KeyError or IndexError when there is none."""
+    def place_of(self, sender: str, receiver: str, cause: str) -> int | None:
+        """Which message on this route, counted from 0, has this id; None when none has."""
+        _, queue = self._mail.get((sender, receiver), (0, ()))
+        return next((place for place, message in enumerate(queue) if message.cause == cause), None)
+
+    def take_message(self, sender: str, receiver: str, place: int = 0) -> Envelope:
+        """The first message on this route, or the one at `place`, arrives, or is lost. Raises KeyError or IndexError
+        when there is none.
+        """
         number, queue = self._mail[sender, receiver]
-        message = queue.popleft()
+        message = queue[place]
+        del queue[place]
         if not queue:
             self._letters.discard(number)
+        if self._delayed or place:
+            self._look_at_mail()
         return message
+
+    def duplicate_message(self, sender: str, receiver: str, place: int) -> Envelope:
+        """The `place`-th message on this route is followed by a copy of itself. Raises KeyError or IndexError."""
+        queue = self._mail[sender, receiver][1]
+        queue.insert(place + 1, Envelope(*queue[place]))
+        return queue[place]
+
+    def delay_message(self, sender: str, receiver: str, place: int, until_ms: int) -> Envelope:
+        """The `place`-th message on this route, and what is behind it, does not arrive before that time. Raises
+        KeyError or IndexError when there is none.
+        """
+        delayed = self._mail[sender, receiver][1][place]
+        self._delayed.append((until_ms, (sender, receiver), delayed))
+        self._look_at_mail()
+        return delayed
+
+    def messages(self) -> Iterator[tuple[Way, int, Envelope]]:
+        """All that is under way, by route, with its place there."""
+        for way, (_, queue) in self._mail.items():
+            for place, message in enumerate(queue):
+                yield way, place, message
+
+    def message(self, sender: str, receiver: str, place: int) -> Envelope | None:
+        """The `place`-th message on a route; None when there are fewer."""
+        _, queue = self._mail.get((sender, receiver), (0, None))
+        return queue[place] if queue and place < len(queue) else None
+
+    def delayed_until(self, sender: str, receiver: str) -> int | None:
+        """Until when the first message on a route is held back; None when it is not."""
+        _, queue = self._mail.get((sender, receiver), (0, None))
+        times = [until_ms for until_ms, _, message in self._delayed if queue and message is queue[0]]
+        return max(times, default=None)
+
+    def _may_arrive(self, way: Way, queue: deque[Envelope]) -> bool:
+        """Whether the first message on this route is not held back."""
+        if not queue or way[1] in self._held:
+            return False
+        return all(message is not queue[0] for _, _, message in self._delayed)
+
+    def _look_at_mail(self) -> None:
+        """Which messages may arrive is found out anew, after something unusual."""
+        for way, (number, queue) in self._mail.items():
+            (self._letters.add if self._may_arrive(way, queue) else self._letters.discard)(number)
 
     # --- reads and writes -----------------------------------------------------------------------------------------
 
@@ -198,7 +275,8 @@ class Agenda:
         """A machine has asked for something that takes its time."""
         number = next(self._io_numbers)
         self._io[number] = machine, command
-        self._asked.add(number)
+        if machine not in self._held:
+            self._asked.add(number)
 
     def take_io(self, number: int) -> tuple[str, Envelope]:
         """It is done now: for which machine, and what. Raises KeyError when it is not to be done."""
@@ -235,7 +313,8 @@ class Agenda:
         channel = sent.word.channel
         if channel not in self._wires:
             self._wires[channel] = deque()
-            self._sent.add(channel)
+            if not self._held or self._receiver(channel) not in self._held:
+                self._sent.add(channel)
         self._wires[channel].append(sent)
 
     def take_element(self, channel: int) -> Envelope:
@@ -254,6 +333,10 @@ class Agenda:
         """What is under way on a channel."""
         return list(self._wires.get(channel, ()))
 
+    def _receiver(self, channel: int) -> str:
+        assert self._graph is not None
+        return self._graph.channels[channel].target_task
+
     @property
     def busy_channels(self) -> list[int]:
         """The channels on which something is under way."""
@@ -264,8 +347,48 @@ class Agenda:
         """What was asked for and is not done, with the machine that asked."""
         return list(self._io.values())
 
+    @property
+    def work(self) -> Mapping[int, tuple[str, Envelope]]:
+        """The same by its number."""
+        return self._io
+
+    # --- standing still -------------------------------------------------------------------------------------------
+
+    @property
+    def held(self) -> frozenset[str]:
+        """The machines that stand still."""
+        return frozenset(self._held)
+
+    def hold(self, names: Collection[str]) -> None:
+        """These machines stand still from now on."""
+        self._held.update(names)
+        self._look_at(names)
+
+    def release(self, names: Collection[str]) -> None:
+        """They go on; whose turn it may be, `set_turn` must say."""
+        self._held.difference_update(names)
+        self._look_at(names)
+
+    def _look_at(self, names: Collection[str]) -> None:
+        """What may happen to these machines is found out anew, except for their turns."""
+        self._look_at_mail()
+        for (machine, _), (number, timer) in self._timers.items():
+            if machine in names:
+                is_due = timer.word.due_ms <= self.at_ms and machine not in self._held
+                (self._due.add if is_due else self._due.discard)(number)
+        for number, (machine, _) in self._io.items():
+            if machine in names:
+                (self._asked.discard if machine in self._held else self._asked.add)(number)
+        for channel in self._wires:
+            if self._receiver(channel) in names:
+                (self._sent.discard if self._receiver(channel) in self._held else self._sent.add)(channel)
+        for name in names:
+            self._turns.discard(self._task_numbers.get(name, -1))
+
     def forget(self, names: Collection[str]) -> None:
         """Nothing of tasks and slots that are gone is under way any more."""
+        self._held.difference_update(names)
+        self._delayed = [each for each in self._delayed if not {*each[1]} & {*names}]
         for way in [way for way in self._mail if way[0] in names or way[1] in names]:
             number, _ = self._mail.pop(way)
             del self._ways[number]
@@ -293,6 +416,7 @@ class Agenda:
         other._later = [each for each in self._later if self._is_set(*each)]
         heapify(other._later)
         other._io = dict(self._io)
+        other._held, other._delayed = set(self._held), list(self._delayed)
         other._wires = {channel: queue.copy() for channel, queue in self._wires.items()}
         other._tasks, other._task_numbers = self._tasks, self._task_numbers
         for (mine, _), (others, _) in zip(self._kinds, other._kinds):

@@ -76,18 +76,22 @@ def _itself(value: T, memo: Memo) -> T:
 
 
 def _dict(value: dict[Any, Any], memo: Memo) -> dict[Any, Any]:
-    made: dict[Any, Any] = {}
-    memo[id(value)] = made
+    if _SHARED.issuperset(map(type, value.values())) and _SHARED.issuperset(map(type, value)):
+        made = memo[id(value)] = value.copy()
+        return made
+    made = memo[id(value)] = {}
     for key, item in value.items():
-        made[copy_of(key, memo)] = copy_of(item, memo)
+        made[key if type(key) in _SHARED else copy_of(key, memo)] = _part(item, memo)
     return made
 
 
 def _list(value: list[Any], memo: Memo) -> list[Any]:
-    made: list[Any] = []
-    memo[id(value)] = made
+    if _SHARED.issuperset(map(type, value)):
+        made = memo[id(value)] = value.copy()
+        return made
+    made = memo[id(value)] = []
     for item in value:
-        made.append(copy_of(item, memo))  # noqa: PERF401  (what refers back to the list must find it)
+        made.append(_part(item, memo))
     return made
 
 
@@ -95,8 +99,12 @@ def _deque(value: deque[Any], memo: Memo) -> deque[Any]:
     made: deque[Any] = deque(maxlen=value.maxlen)
     memo[id(value)] = made
     for item in value:
-        made.append(copy_of(item, memo))
+        made.append(_part(item, memo))
     return made
+
+
+def _part(item: Any, memo: Memo) -> Any:
+    return item if type(item) in _SHARED else copy_of(item, memo)
 
 
 def _set(value: set[Any], memo: Memo) -> set[Any]:
@@ -105,6 +113,8 @@ def _set(value: set[Any], memo: Memo) -> set[Any]:
 
 
 def _tuple(value: tuple[Any, ...], memo: Memo) -> tuple[Any, ...]:
+    if _SHARED.issuperset(map(type, value)):
+        return value
     items = [copy_of(item, memo) for item in value]
     if all(map(lambda mine, others: mine is others, value, items)):
         return value
@@ -155,16 +165,19 @@ def _set_state(made: Any, state: Any) -> None:
         setattr(made, name, item)
 
 
-def _object(slots: tuple[str, ...]) -> Copier:
+def _object(slots: tuple[str, ...], *, has_dict: bool) -> Copier:
     """How to copy the objects of a class of ours: slot by slot, and what is in its dict."""
 
     def copied(value: Any, memo: Memo) -> Any:
         made = memo[id(value)] = object.__new__(type(value))
         for name in slots:
-            if hasattr(value, name):
-                object.__setattr__(made, name, copy_of(getattr(value, name), memo))
-        for name, item in getattr(value, "__dict__", {}).items():
-            made.__dict__[name] = copy_of(item, memo)
+            item = getattr(value, name, _NOTHING)
+            if item is not _NOTHING:
+                object.__setattr__(made, name, item if type(item) in _SHARED else copy_of(item, memo))
+        if has_dict:
+            attributes = made.__dict__
+            for name, item in value.__dict__.items():
+                attributes[name] = item if type(item) in _SHARED else copy_of(item, memo)
         return made
 
     return copied
@@ -179,10 +192,12 @@ def _copier_for(kind: type) -> Copier:
     elif issubclass(kind, tuple) and kind.__module__.startswith("kit."):
         copier = _tuple
     elif kind.__module__.startswith("kit.") and _is_plain(kind):
-        copier = _object(tuple(_slots(kind)))
+        copier = _object(tuple(_slots(kind)), has_dict=kind.__dictoffset__ != 0)
     else:
         copier = _taken_apart
     _COPIERS[kind] = copier
+    if copier is _itself:
+        _SHARED.add(kind)
     return copier
 
 
@@ -208,3 +223,6 @@ _COPIERS: dict[type, Copier] = {
     tuple: _tuple,
     MethodType: _method,
 }
+_SHARED: set[type] = set(_ATOMS)
+"""The types, as far as they were met, whose objects are shared."""
+_NOTHING = object()

@@ -26,7 +26,7 @@ LOCAL_STATE = "/local-state"
 
 
 class LabEdge:
-    """Files, output and hooks of one lab."""
+    """Files, output and hooks of one lab; `checkpoints` is the directory of checkpoints if not the job's own."""
 
     def __init__(
         self,
@@ -35,14 +35,16 @@ class LabEdge:
         files: MemoryFiles,
         output: MemoryOutput,
         store: MemoryStore | None = None,
+        checkpoints: str = "",
     ) -> None:
         self.files = files
         self.output = output
         self.hooks = hooks
         self._job = job
+        self._checkpoints = checkpoints
         settings = job.settings.checkpoint
         storage = self._storage = CheckpointStorage(
-            settings.directory or CHECKPOINTS,
+            checkpoints or settings.directory or CHECKPOINTS,
             job.job_id,
             settings.savepoint_directory,
             settings.memory_threshold_bytes,
@@ -82,7 +84,7 @@ class LabEdge:
     def __deepcopy__(self, memo: dict[int, object]) -> LabEdge:
         """A lab that is forked or rewound gets files of its own; the hooks, being the user's, are shared."""
         store = self.store.copy() if isinstance(self.store, MemoryStore) else None
-        return LabEdge(self._job, self.hooks, self.files.copy(), self.output.copy(), store)
+        return LabEdge(self._job, self.hooks, self.files.copy(), self.output.copy(), store, self._checkpoints)
 
     def __repr__(self) -> str:
         return f"LabEdge({self.files!r}, {self.output!r})"

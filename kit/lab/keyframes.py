@@ -1,9 +1,10 @@
 """The moments of a run that the lab keeps a copy of: to go back is to take the last one before, and do the rest again.
 
-A copy of a large job takes long, and a long run has many moments. So the larger the job, the further apart copies are,
-and when there are too many every second one is dropped, and from then on they are twice as far apart. Copying then
-takes at most a fixed share of a run's time, and at most `MOST_KEYFRAMES` worlds are held. What has happened up to a
-moment is the beginning of what has happened up to now, so the trace is not copied: its length is enough.
+Copies are at least `KEYFRAME_EVERY` steps apart, further the larger the job, so copying takes a small share of a run's
+time. Going back is mostly going back a little: of more than `MOST_KEYFRAMES` copies those go that are close together
+for their age, so the gaps grow in proportion to it, and the newest stay as close as they were taken, however long the
+run. What has happened up to a moment is the beginning of what has happened up to now, so the trace is not copied: its
+length is enough.
 """
 
 from __future__ import annotations
@@ -13,11 +14,11 @@ import copy
 from kit.lab.world import World
 from kit.protocol.trace import Trace
 
-KEYFRAME_EVERY = 100
+KEYFRAME_EVERY = 300
 """Two copies are at least this many steps apart."""
 STEPS_PER_PART = 3
 """So many steps more for each task and channel that is copied: about ten times what the copy takes."""
-MOST_KEYFRAMES = 40
+MOST_KEYFRAMES = 60
 
 
 class Keyframes:
@@ -26,16 +27,29 @@ class Keyframes:
     def __init__(self) -> None:
         self._frames: list[tuple[int, int, World]] = []
         """Position, length of the trace, world."""
-        self._distance = KEYFRAME_EVERY
 
-    def take(self, position: int, world: World) -> None:
-        """The run has come to this position: copy it, if it is time."""
-        if self._frames and position < self._frames[-1][0] + max(self._distance, STEPS_PER_PART * world.size):
-            return
+    def take(self, position: int, world: World) -> bool:
+        """The run has come to this position: check and copy it, if it is time; returns whether it was.
+
+        Raises AssertionError when an invariant is broken.
+        """
+        if self._frames and position < self._frames[-1][0] + max(KEYFRAME_EVERY, STEPS_PER_PART * world.size):
+            return False
+        world.validate()
         self._frames.append((position, len(world.trace), _without_trace(world)))
         if len(self._frames) > MOST_KEYFRAMES:
-            self._distance *= 2
-            del self._frames[1::2]
+            del self._frames[self._most_dispensable()]
+        return True
+
+    def _most_dispensable(self) -> int:
+        """The frame without which the gap between its neighbours is the smallest part of how long ago that is."""
+        positions = [position for position, _, _ in self._frames]
+
+        def gap(number: int) -> float:
+            before = positions[number - 1]
+            return (positions[number + 1] - before) / (positions[-1] - before)
+
+        return min(range(1, len(positions) - 1), key=gap)
 
     def last_before(self, position: int, trace: Trace) -> tuple[int, World]:
         """The last copy at or before `position`, to go on from; later ones are dropped. `trace` is that of the run."""
@@ -49,7 +63,7 @@ class Keyframes:
     def copy(self) -> Keyframes:
         """The same copies, for a run with the same past."""
         other = Keyframes()
-        other._frames, other._distance = list(self._frames), self._distance
+        other._frames = list(self._frames)
         return other
 
     def __len__(self) -> int:

@@ -18,79 +18,60 @@ import copy
 import os
 import warnings
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from html import escape
-from random import Random
-from typing import Any, Literal, overload
+from typing import Literal, overload
 
 import pandas as pd
 
 from kit.api.environment import StreamEnvironment
-from kit.coordinator.master_hooks import MasterHook, MasterHooks
+from kit.coordinator.master_hooks import MasterHook
+from kit.draw.job_state import Moment
 from kit.draw.latest import Latest
-from kit.draw.moment import Moment, moment_at
 from kit.draw.redistribution import restores_table
 from kit.draw.run import run_of
 from kit.draw.stage import Stage
 from kit.draw.statistics import CheckpointStatistics
 from kit.graph.job_graph import JobGraph
 from kit.host.memory import MemoryFiles
-from kit.host.output import MemoryOutput, begin_new_output, check_new_output
 from kit.job.job_master import JobMaster
 from kit.job.status import JobStatus
 from kit.lab.actions import Action, Fault, LetTimePass
+from kit.lab.asking import LabAsking
+from kit.lab.by_words import chosen
+from kit.lab.choices import Choices
 from kit.lab.edge import LabEdge
-from kit.lab.errors import MOST_NAMED, LabError, LabJobFailedError, LabWarning, enumerated, nearest, said
+from kit.lab.errors import LabError, LabJobFailedError, LabWarning, enumerated, nearest, said
 from kit.lab.failures import for_the_lab, is_left_to_count, job_failed, job_repeats, repeated
-from kit.lab.faults import DropMessage, KillWorker
+from kit.lab.fault_doors import FaultDoors
+from kit.lab.following import LEAVE, Agreement, Follow, FollowingWorld, LeaveRecording, follow, world_of_recording
 from kit.lab.keyframes import Keyframes
+from kit.lab.opening import checked_seed, claim_mode_of, job_graph, open_edge
+from kit.lab.play_doors import PlayDoors
+from kit.lab.possible_faults import DRIVER_IS_DEAD, stands_still
 from kit.lab.progress import Progress
 from kit.lab.record_kinds import record_kinds
+from kit.lab.schedulers import Enabled, Scheduler, checked_scheduler
+from kit.lab.step import Step
 from kit.lab.summary import LARGE, summary_html
-from kit.lab.world import JOB, World
+from kit.lab.world import World
 from kit.operators.spec import shorten
 from kit.protocol.events import RequestCancel, RequestCheckpoint, RequestSavepoint, RequestStop, StartJob
-from kit.protocol.messages import OperatorEventToTask
 from kit.protocol.properties import RecoveryClaimMode
-from kit.protocol.trace import Trace, TraceRecord
+from kit.protocol.trace import Trace
 from kit.protocol.words import Word
-from kit.why import Asking
 
 MOST_STEPS = 1_000_000
+CHECK_EVERY = 16
+"""A machine's invariants are checked after every so many of its events, at the end of a task and of a run, and when the
+world is copied. When one is broken the lab goes back to the last copy, does the rest again with a check after each
+event, and stands where it broke.
+"""
 SAVEPOINTS = "/savepoints"
 """Where savepoints go that are given no directory."""
 Target = str | os.PathLike[str] | None
 """A directory for a savepoint, None for the configured one."""
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
-    """One step that was taken: its number, what was done, and the `records` that it left in the trace."""
-
-    number: int
-    action: Action | Word
-    _trace: Trace
-    _start: int
-    _end: int
-
-    @property
-    def records(self) -> tuple[TraceRecord, ...]:
-        """What happened in this step."""
-        return self._trace.since(self._start, self._end)
-
-    def __repr__(self) -> str:
-        what = str(self.action) if isinstance(self.action, Action) else type(self.action).__name__
-        return f"step {self.number}: {shorten(what)}"
-
-    def _repr_html_(self) -> str:
-        return f"<p>{escape(repr(self))}</p>{Trace(self.records)._repr_html_()}"
-
-    def to_pandas(self) -> pd.DataFrame:
-        """The step's records, one row each."""
-        return Trace(self.records).to_pandas()
-
-
-class Lab(Asking):
+class Lab(FaultDoors, PlayDoors, LabAsking):
     """A job in one process. `job` is a StreamEnvironment or a JobGraph; `seed` decides between equals.
 
     `restore_path` begins from a savepoint or retained checkpoint. Files that the job reads are real ones; what it
@@ -101,8 +82,8 @@ class Lab(Asking):
     (`CheckpointConfig(store="filesystem", directory=...)`). `claim_mode` says whose the snapshot at `restore_path` is
     from now on: NO_CLAIM (the user's; the first checkpoint is a full one), CLAIM (the job's) or LEGACY.
 
-    `hooks` are master hooks. `order` chooses the next action when `step` is not told one: "random" (by the seed) or
-    "first".
+    `hooks` are master hooks. `scheduler` chooses what happens next when `step` is not told: by default `Random()`,
+    by the seed; see `kit.lab.schedulers`.
 
     A job whose environment was given no `restart` is restarted ten times at most, a second after each failure, if it
     takes periodic checkpoints, and not at all otherwise; Flink goes on forever.
@@ -121,37 +102,58 @@ class Lab(Asking):
         after: Lab | None = None,
         recover: bool = False,
         hooks: Sequence[MasterHook] = (),
-        order: str = "random",
+        scheduler: Scheduler | None = None,
     ) -> None:
-        self.job = _job_graph(job)
-        self.seed = _checked_seed(seed)
-        if order not in ("random", "first"):
-            raise LabError(f"order is {order!r}, but must be 'random' or 'first'")
-        self._order = order
-        if after is not None and not isinstance(after, Lab):
-            raise LabError(f"after is a {type(after).__name__}, but must be the lab that ran before this one")
-        files = MemoryFiles() if after is None else after._world.edge.files.copy()
-        output = MemoryOutput() if after is None else after._world.edge.output.copy()
-        if restore_path is None and not recover:
-            durable = self.job.settings.checkpoint.is_durable
-            (check_new_output if durable else begin_new_output)(self.job, output)
-        edge = LabEdge(self.job, MasterHooks(hooks), files, output)
-        if restore_path is not None:
-            edge.check_restore_path(restore_path)
-        edge.for_tasks.forget_local_state()  # the workers of a new driver are new ones
-        self._world: World = World(self.job, edge)
+        start = StartJob(
+            restore_path=None if restore_path is None else os.fspath(restore_path),
+            allow_non_restored_state=allow_non_restored_state,
+            claim_mode=claim_mode_of(claim_mode),
+            recover=recover,
+        )
+        graph = for_the_lab(job_graph(job))
+        self._open(World(graph, open_edge(graph, start, hooks, _edge_of(after))), seed, scheduler)
+        self._do(start)
+
+    def _open(self, world: World, seed: int, scheduler: Scheduler | None) -> None:
+        self.job = world.job
+        self.seed = checked_seed(seed)
+        self.scheduler = checked_scheduler(scheduler)
+        self._world = world
+        world.check_every = CHECK_EVERY
         self._done: list[Action | Word] = []
         self._undone: list[Action | Word] = []
         self._keyframes = Keyframes()
         self._latest = Latest()
-        self._do(
-            StartJob(
-                restore_path=None if restore_path is None else os.fspath(restore_path),
-                allow_non_restored_state=allow_non_restored_state,
-                claim_mode=_claim_mode(claim_mode),
-                recover=recover,
-            )
-        )
+
+    @classmethod
+    def follow(
+        cls,
+        job: StreamEnvironment | JobGraph,
+        recording: Trace | str | os.PathLike[str],
+        *,
+        after: Lab | None = None,
+        hooks: Sequence[MasterHook] = (),
+    ) -> Lab:
+        """A lab that has done a recorded run again, of a lab or of Spark: `recording` is its trace, or the path to
+        which `Trace.save_play` wrote that. `job` is the same job and reads the same input; `after` and `hooks` are as
+        for a `Lab`, `after` the lab that did the run again on whose snapshot this one went on.
+
+        The lab stands at the end. `back` and `goto` lead to any moment of the run, which then has all that happened to
+        single buffers too; whatever is done there is done otherwise than recorded, and the run goes on from it.
+
+        Raises LabError at the first record that differs, or when what was recorded cannot happen; ValueError for a
+        trace that is no recording.
+        """
+        trace = recording if isinstance(recording, Trace) else Trace.load(recording)
+        world = world_of_recording(job_graph(job), trace, hooks, _edge_of(after))
+        lab = cls.__new__(cls)
+        lab._open(world, 0, None)
+        try:
+            for event in follow(world):
+                lab._do(event)
+        except AssertionError as error:
+            raise LabError(f"the lab cannot do what was recorded, {lab._done[-1]}: {error}") from error
+        return lab
 
     # --- looking --------------------------------------------------------------------------------------------------
 
@@ -186,6 +188,16 @@ class Lab(Asking):
         return tuple(self._done)
 
     @property
+    def last_action(self) -> Action | Word:
+        """What was done last."""
+        return self._done[-1]
+
+    @property
+    def wait(self) -> LetTimePass | None:
+        """To let time pass until something is due; None when nothing will be."""
+        return self._world.agenda.wait
+
+    @property
     def finished(self) -> bool:
         """Whether the job has ended."""
         return self.master.status.is_terminal
@@ -200,9 +212,14 @@ class Lab(Asking):
         """Why the job has failed, or is being restarted; "" while all is well."""
         return self.master.error
 
-    def enabled(self) -> list[Action]:
-        """What may happen next. Empty when the job has ended and nothing is under way."""
-        return self._world.enabled()
+    @property
+    def agreement(self) -> Agreement | None:
+        """How far this lab has done what was recorded; None where it follows no recording."""
+        return self._world.agreement if isinstance(self._world, FollowingWorld) else None
+
+    def enabled(self) -> Choices:
+        """What may happen next, by group. Empty when the job has ended and nothing is under way."""
+        return Choices(self._world.enabled(), what="things may happen next")
 
     def output(self, sink: str = "") -> pd.DataFrame:
         """All rows committed so far by the sink whose path ends in `sink` (not needed when there is only one).
@@ -231,12 +248,14 @@ class Lab(Asking):
     # --- stepping -------------------------------------------------------------------------------------------------
 
     def step(self, action: Action | int | str | None = None) -> Step:
-        """Do one thing: the given action (itself, its place in `enabled()`, or its key), or whichever the lab
-        chooses.
+        """Do one thing: the given action (itself, its place in `enabled()`, its key, or a few words such as
+        "turn sums/0"), or whichever the lab chooses.
 
         Raises LabError when that cannot happen now, or when nothing can.
         """
-        return self._do(self._choose() if action is None else _find(action, self.enabled()))
+        if isinstance(action, Fault):
+            return self._inflict(action)
+        return self._do(self._choose() if action is None else chosen(action, self._world.enabled()))
 
     def run_until(
         self,
@@ -282,9 +301,11 @@ class Lab(Asking):
         with Progress(self._world, self.position) as progress:
             for _ in range(MOST_STEPS):
                 if self._world.is_at_rest:
+                    self.validate()
                     return None
                 step = self._do(self._choose())
                 if condition(step):
+                    self.validate()
                     return step
                 if self.master.status is JobStatus.RESTARTING and self.master.epoch != epoch:
                     epoch = self.master.epoch
@@ -309,6 +330,7 @@ class Lab(Asking):
                 if checkpoint is None
                 else f"checkpoint {checkpoint} is not there: {enumerated(completed)} completed",
                 "" if record is None else f"no further record {record!r} came",
+                *stands_still(self._world),
                 "lab.back(n) goes back, lab.goto(n) to step n",
             )
         )
@@ -345,15 +367,24 @@ class Lab(Asking):
         return conditions
 
     def _choose(self) -> Action:
-        """Whichever may be next, by the seed; time waits only when nothing else can happen."""
+        """Whichever the scheduler says; time is among the rest only when nothing else can happen."""
+        if self._world.follows:
+            return LEAVE
         agenda = self._world.agenda
-        if not agenda:
-            if agenda.wait is None:
-                raise LabError(f"nothing can happen: the job is {self.master.status.name}")
-            return agenda.wait
-        if self._order == "first":
-            return agenda[0]
-        return agenda[Random((self.seed << 32) + self.position).choice(range(len(agenda)))]
+        if not agenda and agenda.wait is None:
+            what = f"nothing can happen: the job is {self.master.status.name}"
+            raise LabError(said(what, *stands_still(self._world)))
+        enabled = Enabled(agenda)
+        choice = self.scheduler(enabled, self)
+        if type(choice) is int and agenda and 0 <= choice < len(agenda):
+            return agenda[choice]
+        if isinstance(choice, Fault):
+            return self._possible(choice)
+        if not isinstance(choice, int):
+            return chosen(choice, self._world.enabled())
+        if not -len(enabled) <= choice < len(enabled):
+            raise LabError(f"{self.scheduler!r} chose number {choice} of {len(enabled)}, counted from 0")
+        return enabled[choice]
 
     # --- what the user does ---------------------------------------------------------------------------------------
 
@@ -412,19 +443,6 @@ class Lab(Asking):
         self._do(RequestCancel())
         return self.status
 
-    def kill(self, worker: int) -> Step:
-        """Kill a worker: all subtasks with this index are gone at once."""
-        workers = sorted({task.subtask for task in self._world.tasks.values()})
-        if worker not in workers:
-            raise LabError(f"no worker {worker} runs now; there are {', '.join(map(str, workers)) or 'none'}")
-        return self._do(KillWorker(worker))
-
-    def lose_operator_event(self, task: str) -> Step:
-        """Lose the next message to a task, and have the host notice: it must be of an operator's coordinator."""
-        if not isinstance(self._world.next_message(task), OperatorEventToTask):
-            raise LabError(f"the next message to {task} is no event of an operator's coordinator")
-        return self._do(DropMessage("OperatorEventToTask", None, JOB, task))
-
     def wait_until(self, at_ms: int) -> Step:
         """Let time pass in which nothing happens, as when every task is busy; timers due meanwhile fire late."""
         return self._do(LetTimePass(at_ms))
@@ -441,19 +459,11 @@ class Lab(Asking):
     def replay(self, actions: Iterable[Action | Word]) -> Lab:
         """Do all this, as another lab's `actions` have it. Raises LabError at an action that cannot happen."""
         for action in actions:
-            if isinstance(action, Action) and not isinstance(action, Fault | LetTimePass):
+            if isinstance(action, Action) and not isinstance(action, LetTimePass):
                 self.step(action)
             else:
                 self._do(action)
         return self
-
-    @staticmethod
-    def play(name: str | os.PathLike[str]) -> Any:
-        """A play at its beginning (`kit.lab.play.Play`): by its name, by a test of Flink's that it shows, or a file.
-
-        `kit.lab.plays()` lists those there are. Raises LabError with the nearest names.
-        """
-        return _open_play[0](name)
 
     # --- back and forth -------------------------------------------------------------------------------------------
 
@@ -480,7 +490,7 @@ class Lab(Asking):
     def fork(self, seed: int | None = None) -> Lab:
         """A second lab with the same past, whose future is its own; with another `seed` it chooses otherwise there."""
         other = copy.copy(self)
-        other.seed = self.seed if seed is None else _checked_seed(seed)
+        other.seed = self.seed if seed is None else checked_seed(seed)
         other._world = copy.deepcopy(self._world)
         other._done, other._undone = list(self._done), list(self._undone)
         other._keyframes = self._keyframes.copy()
@@ -495,20 +505,45 @@ class Lab(Asking):
             self._do(action)
 
     def _do(self, action: Action | Word) -> Step:
+        if self._world.follows and not isinstance(action, Follow | LeaveRecording):
+            self._do(LEAVE)
         if self._undone:
             self._undone = self._undone[1:] if self._undone[0] == action else []
-        before = len(self._world.trace)
+        position, before = self.position, len(self.trace)
+        try:
+            self._perform(action)
+            self._done.append(action)
+            if self._keyframes.take(self.position, self._world):
+                self._latest.keep_up(self.trace)
+        except AssertionError:
+            self._find_breach([*self._done[:position], action])
+            raise
+        return Step(self.position, action, self.trace, before, len(self.trace))
+
+    def _perform(self, action: Action | Word) -> None:
         if isinstance(action, Action):
             self._world.perform(action)
+        elif self._world.driver_is_dead:
+            raise LabError(DRIVER_IS_DEAD)
         else:
             self._world.deliver(self._world.master, action)
-        self._done.append(action)
-        self._keyframes.take(self.position, self._world)
-        return Step(self.position, action, self.trace, before, len(self.trace))
+
+    def _find_breach(self, path: list[Action | Word]) -> None:
+        """An invariant was found broken: go from the last copy on, which was sound, and check after each event."""
+        at, self._world = self._keyframes.last_before(len(path) - 1, self.trace)
+        self._world.check_every = 1
+        self._done = path[:at]
+        for action in path[at:]:
+            self._perform(action)
+            self._done.append(action)
 
     def validate(self) -> None:
         """Check the invariants of every machine and every wire; AssertionError with names when one is broken."""
-        self._world.validate()
+        try:
+            self._world.validate()
+        except AssertionError:
+            self._find_breach(self._done)
+            raise
 
     # --- pictures -------------------------------------------------------------------------------------------------
 
@@ -518,8 +553,8 @@ class Lab(Asking):
         return list(run_of(self).known)
 
     def moment(self) -> Moment:
-        """The present moment as pictures see it."""
-        return moment_at(self.trace, len(self.trace))
+        """The present moment as pictures see it. The first look takes in the whole run, others what came since."""
+        return self._latest.moment(self.trace)
 
     def svg(self) -> str:
         """The present moment as a picture, with the last step in words."""
@@ -544,50 +579,7 @@ class Lab(Asking):
         )
 
 
-_open_play: list[Callable[[str | os.PathLike[str]], Any]] = []
-
-
-def plays_with(open_play: Callable[[str | os.PathLike[str]], Any]) -> None:
-    """Let `open_play` open plays, which are labs and more (`kit.lab.play`)."""
-    _open_play[:] = [open_play]
-
-
-def _find(action: Action | int | str, enabled: list[Action]) -> Action:
-    if isinstance(action, int):
-        if -len(enabled) <= action < len(enabled):
-            return enabled[action]
-        raise LabError(f"there is no action {action}: lab.enabled() has {len(enabled)}, counted from 0")
-    for candidate in enabled:
-        if action in (candidate, candidate.key):
-            return candidate
-    named = set(nearest(str(getattr(action, "key", action)), [candidate.key for candidate in enabled]))
-    chosen = [number for number, candidate in enumerate(enabled) if candidate.key in named]
-    listed = [f"{number}: {enabled[number]}" for number in chosen[:MOST_NAMED]]
-    more = f"; lab.enabled() has all {len(enabled)}" if len(enabled) > len(listed) else ""
-    raise LabError(f"{action!r} cannot happen now; enabled are {'; '.join(listed) or 'nothing'}{more}")
-
-
-def _job_graph(job: object) -> JobGraph:
-    """The job to run, with the lab's own defaults. Raises LabError for what is none, GraphError for one that is not
-    complete.
-    """
-    if isinstance(job, StreamEnvironment):
-        job = job.job_graph()
-    if not isinstance(job, JobGraph):
-        hint = ": give the environment that it was made from" if hasattr(job, "environment") else ""
-        raise LabError(f"a lab runs a StreamEnvironment or a JobGraph, not a {type(job).__name__}{hint}")
-    return for_the_lab(job)
-
-
-def _checked_seed(seed: object) -> int:
-    if not isinstance(seed, int) or isinstance(seed, bool):
-        raise LabError(f"seed is {seed!r}, but must be an integer: the same one gives the same run")
-    return seed
-
-
-def _claim_mode(mode: RecoveryClaimMode | str) -> RecoveryClaimMode:
-    try:
-        return RecoveryClaimMode(mode)
-    except ValueError:
-        known = ", ".join(repr(each.value) for each in RecoveryClaimMode)
-        raise LabError(f"claim_mode is {mode!r}, but must be one of {known}") from None
+def _edge_of(after: Lab | None) -> LabEdge | None:
+    if after is not None and not isinstance(after, Lab):
+        raise LabError(f"after is a {type(after).__name__}, but must be the lab that ran before this one")
+    return None if after is None else after._world.edge

@@ -21,15 +21,20 @@ from pathlib import Path
 
 import pandas as pd
 
-from kit.draw.run import run_of
+from kit.api.environment import StreamEnvironment
+from kit.draw.page import page_html
+from kit.draw.run import Run, run_of
+from kit.graph.job_graph import JobGraph
 from kit.lab.errors import LabError, enumerated, nearest
 from kit.lab.lab import Lab
 from kit.lab.play_commands import Scene, carry_out
 from kit.lab.play_outcome import NOTHING, ROWS_ONLY, outcome
 from kit.lab.play_text import Block, PlayError, PlayText, parse
+from kit.lab.play_writing import play_of
 from kit.protocol.trace import Trace
 
 SUFFIX = ".play"
+PAGE_HEIGHT = 900
 DIRECTORY = Path(__file__).parent / "plays"
 """The plays that come with the kit."""
 
@@ -67,12 +72,15 @@ class Play:
     shows a play as well.
     """
 
-    def __init__(self, text: PlayText, where: str = "") -> None:
+    def __init__(self, text: PlayText, where: str = "", job: StreamEnvironment | JobGraph | None = None) -> None:
         self.text = text
+        self._job = job
         self._where = where or f"{text.name}{SUFFIX}"
         self.played: list[Played] = []
+        self._notes: list[list[tuple[int, str]]] = [[]]
+        """For each lab what the reader is told, and before which record."""
         try:
-            self._scene = Scene(text.job)
+            self._scene = Scene(text.job, job)
         except Exception as error:
             raise PlayError(f"{self._where}:1: the job {text.job!r}: {error}") from error
         self._shown = 0
@@ -93,6 +101,16 @@ class Play:
         return self.lab.trace
 
     @property
+    def notes(self) -> tuple[tuple[int, str], ...]:
+        """What the reader of that lab's run is told, each with the number of records before it."""
+        return tuple(self._notes[-1])
+
+    @property
+    def runs(self) -> list[Run]:
+        """The runs of all labs, with what the reader is told."""
+        return [Run(lab.trace, run_of(lab).stages, tuple(notes)) for lab, notes in zip(self.labs, self._notes)]
+
+    @property
     def done(self) -> bool:
         """Whether all blocks have been played."""
         return len(self.played) == len(self.text.blocks)
@@ -106,6 +124,8 @@ class Play:
         block = self.text.blocks[len(self.played)]
         lab, told = self.lab, []
         begin = self._shown
+        if block.prose:
+            self._notes[-1].append((begin, block.prose))
         for command in block.commands:
             try:
                 level = carry_out(self._scene, command.text)
@@ -122,6 +142,7 @@ class Play:
         """What came of the last command: of the records, and of what was asked to be shown."""
         if self.lab is not before:
             self._shown = 0
+            self._notes.append([(0, text) for _, text in self._notes[-1][-1:]])
         records = self.trace.since(self._shown)
         self._shown = len(self.trace)
         said, self._scene.said = self._scene.said, []
@@ -147,12 +168,15 @@ class Play:
     def __repr__(self) -> str:
         return f"Play({self.text.name}: {self.text.title}; {len(self.played)} of {len(self.text.blocks)} blocks played)"
 
-    def _repr_html_(self) -> str:
-        head = f"<h4>{escape(self.text.title)}</h4><p><i>{escape(self.text.question)}</i></p>"
-        return head + "".join(played._repr_html_() for played in self.played)
+    def pages(self) -> list[str]:
+        """The whole play to step through, one page of HTML for each of its runs, whatever has been played so far."""
+        whole = self if self.done else Play(self.text, self._where, self._job).run()
+        return [page_html(run, self.text.title, intro=self.text.question) for run in whole.runs]
 
-    def _repr_svg_(self) -> str:
-        return self.lab.svg()
+    def _repr_html_(self) -> str:
+        """In a notebook a play opens in the player that an exported page has."""
+        style = f"width: 100%; height: {PAGE_HEIGHT}px; border: 0"
+        return "".join(f'<iframe style="{style}" srcdoc="{escape(page)}"></iframe>' for page in self.pages())
 
 
 # ---- the plays there are --------------------------------------------------------------------------------------------
@@ -209,8 +233,28 @@ def _by_flink_name() -> dict[str, PlayText]:
     return found
 
 
-def open_play(name: str | PathLike[str]) -> Play:
-    """The play of this name, or in this file, at its beginning."""
+def open_play(name: str | PathLike[str], job: StreamEnvironment | JobGraph | None = None) -> Play:
+    """The play of this name, or in this file, at its beginning; a play of one's own `job` is given that."""
     if not isinstance(name, str) or name.endswith(SUFFIX):
-        return Play(read_play(name), str(name))
-    return Play(find_play(name))
+        return Play(read_play(name), str(name), job)
+    return Play(find_play(name), job=job)
+
+
+def save_play(lab: Lab, path: str | PathLike[str], job: str = "", title: str = "", question: str = "") -> Path:
+    """Write what was done in a lab as a play, with what came of it, and return the path, which ends in `.play`.
+
+    `job` is the ready job with the lab's settings; a play of another job is opened with that. Raises LabError for a run
+    that went on from another lab's, or that the play does not bring about again.
+    """
+    file = Path(path)
+    if file.suffix != SUFFIX:
+        raise LabError(f"{path} is to hold a play: let its name end in {SUFFIX!r}")
+    title = title or f"A run of {lab.job.name}"
+    question = question or f"What happened in {lab.position} steps of {lab.job.name}?"
+    text = play_of(lab.actions, file.stem, job or lab.job.name, title, question)
+    again = Play(text, str(file), None if job else lab.job).run()
+    if list(again.trace) != list(lab.trace):
+        raise LabError(f"done again, this run comes out otherwise: is the job {text.job!r} that of {lab!r}?")
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(str(again.as_played), encoding="utf-8")
+    return file

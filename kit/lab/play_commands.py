@@ -1,7 +1,7 @@
 """What a play can do: one table from lines of text to what they do in the lab.
 
 In a usage, words in CAPITALS stand for what is named, brackets for what may be left out. WORDS mean the action whose
-own words they are, for instance `AcknowledgeCheckpoint from sums/1`: see `lab.enabled()`.
+sentence has them all, for instance `AcknowledgeCheckpoint from sums/1`: see `lab.enabled()` and `kit.lab.by_words`.
 """
 
 from __future__ import annotations
@@ -13,28 +13,36 @@ from typing import Any
 
 import pandas as pd
 
+from kit.api.environment import StreamEnvironment
 from kit.draw.element_kinds import ELEMENTS
 from kit.draw.kinds import DETAIL, MILESTONE, PLUMBING
-from kit.lab.actions import Action
+from kit.draw.run import run_of
+from kit.graph.job_graph import JobGraph
+from kit.lab.actions import Action, LetTimePass
+from kit.lab.by_words import matching
 from kit.lab.errors import MOST_NAMED, LabError, nearest
 from kit.lab.lab import Lab
-from kit.lab.play_views import show, snapshot_path
+from kit.lab.play_outcome import in_one_line
+from kit.lab.play_views import file_path, requested, show, snapshot_path
+from kit.lab.play_writing import fault_of
 from kit.lab.ready_jobs import ReadyHook, job_of, ready_job, settings_of
 from kit.lab.record_kinds import record_kinds
 from kit.protocol.trace import TraceRecord
+from kit.why import Why
 
 MOST_STEPS = 20_000
-_FILLERS = frozenset({"of", "from", "to", "at", "the", "for", "in", "on", "by", "a", "an"})
+LONGEST_WHY = 200
 _OF_THE_LAB = ("allow_non_restored_state", "claim_mode")
 
 
 class Scene:
-    """The lab that a play works on, with the job that it runs and what commands hold back. `said` gathers what `show`
-    has to say, until somebody takes it.
+    """The lab that a play works on, with the job that it runs, a ready one or the user's `own`, and what commands hold
+    back. `said` gathers what `show` has to say, until somebody takes it.
     """
 
-    def __init__(self, job: str) -> None:
+    def __init__(self, job: str, own: StreamEnvironment | JobGraph | None = None) -> None:
         self.name, self.settings = job_of(job)
+        self._own = own
         self.hooks = [ReadyHook() for _ in range(self.settings.pop("hooks", 0))]
         self.labs: list[Lab] = []
         self.held: list[str] = []
@@ -48,7 +56,7 @@ class Scene:
 
     def begin(self, **how: Any) -> None:
         """Another lab of the job, behind the present one if there is one; what is held back stays so."""
-        env = ready_job(self.name, **self.settings)
+        env = ready_job(self.name, **self.settings) if self._own is None else self._own
         after = self.labs[-1] if self.labs else None
         self.labs.append(Lab(env, after=after, hooks=self.hooks, **how))
 
@@ -57,7 +65,7 @@ class Scene:
     def next_action(self, *, waits: bool = True) -> Action | None:
         """The first action that nothing holds back; time passes only when nothing else can happen."""
         for action in self.lab.enabled():
-            if not any(is_meant(action, words) for words in self.held) and (waits or not _is_wait(action)):
+            if (waits or not _is_wait(action)) and not any(matching(words, [action]) for words in self.held):
                 return action
         return None
 
@@ -79,26 +87,15 @@ class Scene:
     def find(self, words: str) -> Action:
         """The action that is meant, the first of several. Raises LabError with what there is when it is none."""
         enabled = self.lab.enabled()
-        found = next((action for action in enabled if is_meant(action, words)), None)
-        if found is None:
+        found = matching(words, enabled)
+        if not found:
             known = "; ".join(str(action) for action in enabled[: 3 * MOST_NAMED]) or "nothing"
             raise LabError(f"{words!r} cannot happen now; what can: {known}")
-        return found
-
-
-def is_meant(action: Action, words: str) -> bool:
-    """Whether all words stand in what the action says of itself, fillers aside; a vertex stands for its subtasks."""
-    told = set(_words(f"{action} {action.key.partition(':')[0]}"))
-    return all(word in told or any(each.startswith(f"{word}/") for each in told) for word in _words(words))
-
-
-def _words(text: str) -> list[str]:
-    found = re.findall(r"[\w.#-]+(?:/\d+)?", text.lower().replace("_", "-"))
-    return [word for word in found if word not in _FILLERS]
+        return found[0]
 
 
 def _is_wait(action: Action) -> bool:
-    return str(action).startswith("wait until")
+    return isinstance(action, LetTimePass)
 
 
 # ---- commands -------------------------------------------------------------------------------------------------------
@@ -158,8 +155,13 @@ def _do(scene: Scene, words: str) -> None:
     scene.lab.step(scene.find(words))
 
 
-def _do_key(scene: Scene, key: str) -> None:
-    scene.lab.step(key)
+def _do_keys(scene: Scene, keys: str) -> None:
+    for key in keys.split():
+        scene.lab.step(key)
+
+
+def _inflict(scene: Scene, text: str) -> None:
+    scene.lab.step(fault_of(text))
 
 
 def _turn(scene: Scene, task: str, times: str | None) -> None:
@@ -184,12 +186,17 @@ def _trigger_checkpoint(scene: Scene, full: str | None) -> None:
     scene.lab.trigger_checkpoint(full=full is not None)
 
 
+def _trigger_checkpoints(scene: Scene, times: str) -> None:
+    for _ in range(int(times)):
+        scene.lab.trigger_checkpoint()
+
+
 def _savepoint(scene: Scene, target: str | None) -> None:
     scene.lab.savepoint(target)
 
 
-def _stop(scene: Scene, drain: str | None) -> None:
-    scene.lab.stop(drain=drain is not None)
+def _stop(scene: Scene, drain: str | None, target: str | None) -> None:
+    scene.lab.stop(target, drain=drain is not None)
 
 
 def _cancel(scene: Scene) -> None:
@@ -204,6 +211,54 @@ def _kill(scene: Scene, worker: str) -> None:
     scene.lab.kill(int(worker))
 
 
+def _fail(scene: Scene, words: str, how: str | None) -> None:
+    scene.lab.fail(words, how)
+
+
+def _never(scene: Scene, words: str) -> None:
+    scene.lab.never(words)
+
+
+def _lose(scene: Scene, words: str) -> None:
+    scene.lab.lose(file_path(scene.lab, words))
+
+
+def _duplicate(scene: Scene, words: str) -> None:
+    scene.lab.duplicate(words)
+
+
+def _delay(scene: Scene, words: str, by_ms: str) -> None:
+    scene.lab.delay(words, by_ms=int(by_ms))
+
+
+def _freeze(scene: Scene, worker: str) -> None:
+    scene.lab.freeze(int(worker))
+
+
+def _thaw(scene: Scene, worker: str) -> None:
+    scene.lab.thaw(int(worker))
+
+
+def _miss_heartbeat(scene: Scene, worker: str) -> None:
+    scene.lab.miss_heartbeat(int(worker))
+
+
+def _kill_driver(scene: Scene) -> None:
+    scene.lab.kill_driver()
+
+
+def _truncate(scene: Scene, words: str) -> None:
+    scene.lab.truncate(file_path(scene.lab, words))
+
+
+def _corrupt(scene: Scene, words: str) -> None:
+    scene.lab.corrupt(file_path(scene.lab, words))
+
+
+def _turn_clock(scene: Scene, machine: str, by_ms: str) -> None:
+    scene.lab.turn_clock(machine, int(by_ms))
+
+
 def _another_driver(scene: Scene) -> None:
     scene.begin(recover=True)
 
@@ -215,6 +270,33 @@ def _restore(scene: Scene, name: str, job: str | None, settings: str | None) -> 
     how = {each: given.pop(each) for each in _OF_THE_LAB if each in given}
     scene.settings = {**scene.settings, **given}
     scene.begin(restore_path=snapshot_path(scene.lab, name), **how)
+
+
+def _why_checkpoint(scene: Scene, number: str) -> None:
+    _say_why(scene, scene.lab.why(checkpoint=int(number)))
+
+
+def _why_request(scene: Scene, number: str) -> None:
+    asked = requested(scene.lab)
+    if not 0 < int(number) <= len(asked):
+        raise LabError(f"there is no request {number}: {len(asked)} were made, counted from 1")
+    _say_why(scene, scene.lab.why(request=asked[int(number) - 1][0]))
+
+
+def _why_channel(scene: Scene, source: str, target: str) -> None:
+    ends = run_of(scene.lab).stages[-1].ends()
+    found = [number for number, each in ends.items() if each == (source, target)]
+    if not found:
+        raise LabError(f"there is no channel {source} -> {target}")
+    _say_why(scene, scene.lab.why(channel=found[0]))
+
+
+def _why_task(scene: Scene, task: str) -> None:
+    _say_why(scene, scene.lab.why(task=task))
+
+
+def _say_why(scene: Scene, why: Why) -> None:
+    scene.said += [in_one_line(line, LONGEST_WHY) for line in str(why).splitlines()]
 
 
 def _show(scene: Scene, what: str) -> None:
@@ -253,7 +335,7 @@ VERBS = (
         "run to the end", "until nothing can happen that is not held back", "run to the end", _run_to_the_end, MILESTONE
     ),
     Verb("settle", "all that is under way, without waiting for a timer", "settle", _settle, MILESTONE),
-    Verb("do KEY", "one action by its key", r"do (.+)", _do_key),
+    Verb("do KEYS", "actions by their keys, one after another", r"do (.+)", _do_keys, DETAIL),
     Verb("deliver WORDS", "let a message arrive", r"(deliver .+)", _do),
     Verb("let TASK receive WORDS", "let an element arrive", r"(let \S+ receive .+)", _do),
     Verb("carry out WORDS", "let a command be carried out and answered", r"carry out (.+)", _do),
@@ -262,11 +344,49 @@ VERBS = (
     Verb("hold WORDS", "these actions do not happen by themselves from now on", r"hold (.+)", _hold),
     Verb("release WORDS", "they do again; 'everything' is all that is held", r"release (.+)", _release),
     Verb("trigger checkpoint [full]", "the user asks for one", r"trigger checkpoint( full)?", _trigger_checkpoint),
+    Verb(
+        "trigger checkpoint N times", "and for more", r"trigger checkpoint (\d+) times", _trigger_checkpoints, MILESTONE
+    ),
     Verb("trigger savepoint [at PATH]", "the user asks for one", r"trigger savepoint(?: at (\S+))?", _savepoint),
-    Verb("stop with savepoint [and drain]", "the user ends the job so", r"stop with savepoint( and drain)?", _stop),
+    Verb(
+        "stop with savepoint [and drain] [at PATH]",
+        "the user ends the job so",
+        r"stop with savepoint( and drain)?(?: at (\S+))?",
+        _stop,
+    ),
     Verb("cancel", "the user ends the job", "cancel", _cancel),
     Verb("wait until N ms", "time passes in which nothing happens", r"wait until (\d+) ms", _wait),
     Verb("kill worker N", "all subtasks of this index are gone at once", r"kill worker (\d+)", _kill),
+    Verb(
+        "fail WORDS[: HOW]", "a command fails, in one of the ways that it declares", r"fail ([^:]+)(?:: (\S+))?", _fail
+    ),
+    Verb("never answer WORDS", "a command is neither carried out nor answered", r"never answer (.+)", _never),
+    Verb("lose WORDS", "a message or a file is gone", r"lose (.+)", _lose),
+    Verb("duplicate WORDS", "a message arrives twice", r"duplicate (.+)", _duplicate),
+    Verb("delay WORDS by N ms", "a message is held back, with those behind it", r"delay (.+) by (\d+) ms", _delay),
+    Verb("freeze worker N", "it stands still", r"freeze worker (\d+)", _freeze),
+    Verb("thaw worker N", "it goes on", r"thaw worker (\d+)", _thaw),
+    Verb(
+        "miss the heartbeat of worker N",
+        "a frozen one is taken for dead",
+        r"miss the heartbeat of worker (\d+)",
+        _miss_heartbeat,
+    ),
+    Verb("truncate WORDS", "half of a file is gone", r"truncate (.+)", _truncate),
+    Verb("corrupt WORDS", "a byte of a file is wrong", r"corrupt (.+)", _corrupt),
+    Verb(
+        "turn the clock of MACHINE by N ms",
+        "it jumps, or stands still",
+        r"turn the clock of (\S+) by (-?\d+) ms",
+        _turn_clock,
+    ),
+    Verb(
+        "inflict FAULT(FIELDS)",
+        "a fault, as a run that was saved has it",
+        r"inflict (.+)",
+        _inflict,
+    ),
+    Verb("kill the driver", "it dies with all but the disk", "kill the driver", _kill_driver),
     Verb(
         "another driver goes on",
         "this one dies where it stands; the next reads the durable store",
@@ -279,6 +399,10 @@ VERBS = (
         r"restore (\S+)(?: into (\S+))?(?: with (.+))?",
         _restore,
     ),
+    Verb("why chk-N", "why a checkpoint is, or has ended, as it did", r"why chk-(\d+)", _why_checkpoint),
+    Verb("why request N", "why there is no answer, or this one", r"why request (\d+)", _why_request),
+    Verb("why TASK -> TASK", "why a channel is blocked", r"why (\S+/\d+) -> (\S+/\d+)", _why_channel),
+    Verb("why TASK", "why a task is as it is", r"why (\S+/\d+)", _why_task),
     Verb("show WHAT", "status, checkpoints, output...: see `VIEWS`", r"show (.+)", _show),
 )
 _COMPILED = [(re.compile(verb.pattern), verb) for verb in VERBS]

@@ -4,14 +4,15 @@
     job        > letters/0, letters/1: TriggerTaskCheckpoint chk-1
     letters/0  < TriggerTaskCheckpoint chk-1
 
-`<` is what a machine took, `>` what it gave, to whom if to somebody, and `*` what it noted. Neither times nor buffers
-are told, so that a line changes when the protocol does something else, and not otherwise.
+`<` is what a machine took, `>` what it gave, to whom if to somebody, `*` what it noted, `!` what was made to fail.
+Neither times nor buffers are told, so that a line changes when the protocol does something else, and not otherwise.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import groupby
 from typing import Any
 
 from kit.draw.kinds import BULK, DETAIL, KINDS, PLUMBING, level_of
@@ -32,7 +33,9 @@ FACTS = (
     "slot", "next_id", "last_subsumed_id", "latest_completed_id", "drain",
 )  # fmt: skip
 """What is told of a record's data, in this order; all else is left out."""
-_PATH = re.compile(r"(?<=/)[0-9a-f]{32}(?=/|$|\b)")
+_JOB = re.compile(r"/[0-9a-f]{32}(?=/)")
+_OPERATOR = re.compile(r"\b([0-9a-f]{6})[0-9a-f]{26}(?=-\d)")
+_SAVEPOINT = re.compile(r"/savepoints/savepoint-[0-9a-f]{6}-[0-9a-f]{12}")
 _REQUEST = re.compile(r" \(request -?\d+\)")
 _NOTES = frozenset(NoteKind.__args__)  # type: ignore[attr-defined]
 
@@ -47,10 +50,15 @@ def outcome(records: Sequence[TraceRecord], stages: Iterable[Stage], level: int)
 def _of_level(records: Sequence[TraceRecord], level: int) -> list[TraceRecord]:
     """Of one action everything is told if there is nothing else; of a run no rows."""
     for least in range(level, (BULK if level <= PLUMBING else DETAIL) - 1, -1):
-        found = [record for record in records if level_of(record) >= least]
+        found = [record for record in records if _level(record) >= least]
         if found:
             return found
     return []
+
+
+def _level(record: TraceRecord) -> int:
+    """As pictures have it, but what operators and their coordinators say to each other is no bulk in a play."""
+    return max(level_of(record), PLUMBING if record.kind.startswith("OperatorEvent") else BULK)
 
 
 class _Line:
@@ -71,6 +79,8 @@ class _Line:
             str(element["type"]) if isinstance(element, Mapping) and record.checkpoint_id is not None else record.kind
         )
         facts = _facts(record, ends.get(epoch, {}))
+        if record.role == "fault":
+            return cls(record.machine, "!", "", without_ids(str(data["text"])))
         if record.kind in _NOTES:
             source_of = f" from {source}" if source else ""
             return cls(record.machine, "*", "", _what(kind, record, source_of, facts))
@@ -99,7 +109,10 @@ def _folded(lines: Iterable[_Line]) -> list[str]:
             last.who += f", {line.who}"
         else:
             folded.append(line)
-    return [str(line) for line in folded]
+    return [
+        line if times == 1 else f"{line}  ({times} times)"
+        for line, times in ((line, len(list(same))) for line, same in groupby(map(str, folded)))
+    ]
 
 
 def _what(kind: str, record: TraceRecord, whence: str, facts: str) -> str:
@@ -168,12 +181,12 @@ _TOLD: dict[str, Callable[[Any, Ends], str]] = {
 }
 
 
-def in_one_line(text: str) -> str:
+def in_one_line(text: str, longest: int = LONGEST) -> str:
     """The first line of a text, cut where it is long."""
     line = without_ids(text.splitlines()[0]) if text else ""
-    return line if len(line) <= LONGEST else f"{line[: LONGEST - 1]}…"
+    return line if len(line) <= longest else f"{line[: longest - 1]}…"
 
 
 def without_ids(text: str) -> str:
     """A path without the directory that is named after the job's id, a request without its number."""
-    return _REQUEST.sub("", _PATH.sub("…", text).replace("/…", ""))
+    return _SAVEPOINT.sub("savepoint", _REQUEST.sub("", _OPERATOR.sub(r"\1", _JOB.sub("", text))))

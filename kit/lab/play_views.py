@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import groupby
@@ -12,6 +13,7 @@ import pandas as pd
 
 from kit.draw.job_state import PENDING, Item, Moment
 from kit.host.job_failed import JobFailedError
+from kit.lab.edge import LOCAL_STATE
 from kit.lab.errors import LabError
 from kit.lab.lab import Lab
 from kit.lab.play_outcome import in_one_line
@@ -20,6 +22,8 @@ from kit.protocol.words import Word
 from kit.state.operator_handles import OperatorStateMode
 from kit.state.operator_state import OperatorSubtaskState
 
+LONGEST_ERROR = 400
+_STATE_FILE = re.compile(r"(copy of )?(keyed|operator) state of (\S+)/(\d+) in (\S+)")
 SNAPSHOTS = ("/checkpoints", "/savepoints")
 
 
@@ -31,6 +35,23 @@ def snapshot_path(lab: Lab, name: str) -> str:
     if name not in there:
         raise LabError(f"there is no {name} on the disk: it holds {', '.join(there) or 'no snapshot'}")
     return there[name]
+
+
+def file_path(lab: Lab, words: str) -> str:
+    """The file meant by `keyed state of sums/0 in chk-1`, `copy of operator state of out/1 in chk-1` (on the task's own
+    machine); other words as they are. Raises LabError for a file that there is not.
+    """
+    found = _STATE_FILE.fullmatch(words)
+    if found is None:
+        return words
+    copy, kind, operator, subtask, name = found.groups()
+    ids = {each.name: each.operator_id for vertex in lab.job.vertices for each in vertex.operators}
+    start = f"/{ids.get(operator)}-{subtask}-"
+    root = LOCAL_STATE if copy else snapshot_path(lab, name)
+    held = [path for path in lab.files.paths(root) if start in path and kind in path and f"/{name}/" in f"{path}/"]
+    if not held:
+        raise LabError(f"there is no {words}; operators are {', '.join(ids)}")
+    return held[0]
 
 
 def _snapshots(lab: Lab) -> dict[str, CheckpointMetadata]:
@@ -53,8 +74,8 @@ def _named(path: str, lab: Lab) -> str:
 
 def status(lab: Lab) -> Iterator[str]:
     """How the job is, and why."""
-    error = f": {in_one_line(lab.error)}" if lab.error else ""
-    yield f"{lab.status}, epoch {lab.master.epoch}{error}"
+    error = " ".join(lab.error.splitlines())
+    yield f"{lab.status}, epoch {lab.master.epoch}" + (f": {in_one_line(error, LONGEST_ERROR)}" if error else "")
 
 
 def checkpoints(lab: Lab) -> Iterator[str]:
@@ -65,6 +86,13 @@ def checkpoints(lab: Lab) -> Iterator[str]:
         unaligned = ", unaligned" if row.unaligned else ""
         acked = f"{row.acked} of {row.total} acknowledged"
         yield f"chk-{row.id} {row.kind} {row.status}, {acked}{unaligned}{discarded}{failure}"
+
+
+def counts(lab: Lab) -> Iterator[str]:
+    """How many checkpoints there were, and what became of them; savepoints count as well."""
+    counted = lab.master.checkpoints.statistics.counts
+    yield f"{counted.completed} completed, {counted.failed} failed, {counted.in_progress} in progress"
+    yield f"{counted.total} in all, {counted.restored} restored"
 
 
 def subtasks(lab: Lab, name: str) -> Iterator[str]:
@@ -91,9 +119,14 @@ def store(lab: Lab) -> Iterator[str]:
 
 def requests(lab: Lab) -> Iterator[str]:
     """What the user asked for, and the answers."""
-    asked = [action for action in lab.actions if isinstance(action, Word) and hasattr(action, "request_id")]
-    for number, action in enumerate(asked, 1):
-        yield f"{number}. {type(action).__name__}: {_answer(lab, action.request_id)}"
+    for number, (request_id, name) in enumerate(requested(lab), 1):
+        yield f"{number}. {name}: {_answer(lab, request_id)}"
+
+
+def requested(lab: Lab) -> list[tuple[int, str]]:
+    """The numbers of the user's requests, and what each was."""
+    asked = (action for action in lab.actions if isinstance(action, Word) and hasattr(action, "request_id"))
+    return [(action.request_id, type(action).__name__) for action in asked]
 
 
 def _answer(lab: Lab, number: int) -> str:
@@ -190,6 +223,13 @@ def tasks(lab: Lab) -> Iterator[str]:
         yield f"{name} {task.state}{restored}"
 
 
+def reads(lab: Lab) -> Iterator[str]:
+    """How many files each task read from its own machine when it began."""
+    for record in lab.trace:
+        if record.kind == "StateRead" and record.id.startswith(f"{record.machine}@{lab.master.epoch}#"):
+            yield f"{record.machine}: {record.data['from_local']} files read from its own machine"
+
+
 def channels(lab: Lab) -> Iterator[str]:
     """What is in the channels: still at the sender, on the wire, in the receiver's queue."""
     moment: Moment = lab.moment()
@@ -214,9 +254,32 @@ def time(lab: Lab) -> Iterator[str]:
     yield f"{lab.at_ms} ms"
 
 
-_ALL = (status, time, tasks, channels, checkpoints, pending, subtasks, store, state, files, requests, restores, output)
+_ALL = (
+    status,
+    time,
+    tasks,
+    channels,
+    checkpoints,
+    counts,
+    pending,
+    subtasks,
+    store,
+    state,
+    files,
+    requests,
+    restores,
+    reads,
+    output,
+)
 VIEWS: Mapping[str, Callable[..., Iterator[str]]] = {view.__name__: view for view in _ALL}
 """By what comes after `show`."""
+_EMPTY = {
+    "channels": "nothing is in the channels",
+    "pending": "no checkpoint is pending",
+    "reads": "no task has read its state",
+    "restores": "nothing was restored",
+    "store": "no checkpoint is in the store",
+}
 TAKES_NAME = ("output", "state", "subtasks")
 
 
@@ -227,4 +290,4 @@ def show(lab: Lab, what: str) -> list[str]:
     if view is None or (rest and name not in TAKES_NAME):
         raise LabError(f"there is no 'show {what}'; there is {', '.join(VIEWS)}")
     arguments: tuple[Any, ...] = (rest,) if rest else ()
-    return list(view(lab, *arguments)) or [f"no {name}"]
+    return list(view(lab, *arguments)) or [_EMPTY.get(name, f"no {name}")]

@@ -34,6 +34,7 @@ KEYS = "abcd"
 RESTART_DELAY_MS = 5
 WINDOW_MS = 8
 SCHEMA = pa.schema([("k", pa.string()), ("n", pa.int64())])
+ONE_SPLIT: Mapping[str, Any] = {"splits": 1}
 NUMBERS = pa.schema([("n", pa.int64())])
 
 
@@ -278,12 +279,27 @@ def _remembering(function: type[_Remembering]) -> Callable[[StreamEnvironment, R
     return build
 
 
+def _new_before_short(env: StreamEnvironment, rows: Rows) -> None:
+    new = env.from_source(rows.source(rows.short), uid="new", name="new").set_parallelism(1)
+    short = new.map(dict, returns=SCHEMA).uid("short").name("short")
+    long = env.from_source(rows.source(), uid="long", name="long").set_parallelism(1)
+    _sum(short.union(long))
+
+
+def _union_at_the_source(env: StreamEnvironment, rows: Rows) -> None:
+    numbers = env.from_source(rows.source(schema=NUMBERS), uid="numbers", name="numbers")
+    returns = pa.schema([("n", pa.int64()), ("entries", pa.int64())])
+    remembered = numbers.process(UnionState, returns=returns).uid("memory").name("memory")
+    remembered.sink_to(CollectSink("out"), uid="out", name="out")
+
+
 READY_JOBS = {
     job.name: job
     for job in (
         ReadyJob("keyed-sum", "letters, by key to sums: one source, a keyed exchange, state by key", _keyed_sum),
         ReadyJob("two-sources", "left and right, of one subtask each, together by key to sums", _two_sources),
         ReadyJob("short-and-long", "as two-sources, but one of them ends early", _short_and_long),
+        ReadyJob("new-before-short", "the same with another source, and short behind it", _new_before_short),
         ReadyJob("two-inputs", "left and right, connected by key: an operator with two inputs", _two_inputs),
         ReadyJob("pipeline", "letters, to each step in turn, by key to sums: two exchanges", _pipeline),
         ReadyJob("exchange", "letters, parsed in their own task, to each step in turn: no key", _exchange),
@@ -292,6 +308,9 @@ READY_JOBS = {
         ReadyJob("broadcast", "letters, and rules that every subtask hears of", _broadcast),
         ReadyJob("split-state", "operator state that is dealt out at a restore", _remembering(SplitState)),
         ReadyJob("union-state", "operator state that every subtask gets whole at a restore", _remembering(UnionState)),
+        ReadyJob(
+            "union-at-the-source", "the same in the task of a source of one split", _union_at_the_source, ONE_SPLIT
+        ),
         ReadyJob("failing-snapshot", "an operator that cannot snapshot itself twice", _remembering(FailingSnapshot)),
     )
 }

@@ -24,20 +24,22 @@ from kit.lab.actions import (
     Action,
     CarryOut,
     DeliverMessage,
+    Fault,
     FireTimer,
     LetTimePass,
     ReceiveElement,
     TakeTurn,
 )
 from kit.lab.agenda import Agenda
+from kit.lab.breakable import Breakable
 from kit.lab.copying import copy_of
 from kit.lab.edge import LabEdge
-from kit.lab.faults import DropMessage, KillWorker
 from kit.protocol.commands import (
     CancelTimer,
     CompleteRequest,
     GrantCredit,
     JobStatusChanged,
+    ReadSplit,
     ScheduleTimer,
     SendElement,
     StartEpoch,
@@ -49,14 +51,11 @@ from kit.protocol.events import (
     CreditReceived,
     ElementReceived,
     EpochEnded,
-    OperatorEventLost,
     ProcessInput,
-    SlotLost,
     TimerFired,
 )
 from kit.protocol.messages import (
     JobMessage,
-    OperatorEventToTask,
     OutputDataDecided,
     SlotMessage,
     SubmitChannelState,
@@ -75,10 +74,14 @@ JOB = "job"
 FAILURES_KEPT = 20
 
 
-class World:
+class World(Breakable):
     """The state of a lab at one moment."""
 
+    follows = False
+    """Whether it does what was recorded (`kit.lab.following`), and nothing else before it has left the recording."""
+
     def __init__(self, job: JobGraph, edge: LabEdge) -> None:
+        super().__init__()
         self.job = job
         self.edge = edge
         self.master = JobMaster(job, tuple(edge.hooks))
@@ -97,7 +100,9 @@ class World:
         self._handed: deque[tuple[Machine, Word, str]] = deque()
         """What is handed to a machine at once, as soon as the commands before it are carried out."""
         self._handling = False
-        self._validate_every = 1
+        self.check_every = 1
+        """Each machine is checked after every so many of its events, a task at its end too."""
+        self._inputs_checked = 1
 
     # --- what may happen ------------------------------------------------------------------------------------------
 
@@ -120,7 +125,13 @@ class World:
 
     def perform(self, action: Action) -> None:
         """Do one enabled action; KeyError when it is not to be done now."""
-        self._PERFORM[type(action)](self, action)
+        perform = self._PERFORM.get(type(action))
+        if perform is not None:
+            perform(self, action)
+        elif isinstance(action, Fault):
+            self.break_down(action)
+        else:
+            raise KeyError(f"{action!r} is nothing that a world knows how to do")
         if type(action) is not LetTimePass:
             self.at_ms += ACTION_MS
         self.agenda.advance(self.at_ms)
@@ -148,13 +159,13 @@ class World:
 
     def _fire_timer(self, action: FireTimer) -> None:
         timer = self.agenda.take_timer(action.machine, action.timer)
-        machine = self._machine(action.machine)
+        machine = self.machine(action.machine)
         if machine is not None:
             self.deliver(machine, TimerFired(timer=timer.word.timer), timer.cause)
 
     def _do_work(self, action: CarryOut) -> None:
         machine_name, (command, cause) = self.agenda.take_io(action.number)
-        machine = self._machine(machine_name)
+        machine = self.machine(machine_name)
         if isinstance(command, StopEpoch):
             self._stop_epoch(command, cause)
         elif machine is not None:
@@ -163,31 +174,6 @@ class World:
     def _let_time_pass(self, action: LetTimePass) -> None:
         self.at_ms = max(self.at_ms, action.until_ms)
 
-    def _kill_worker(self, action: KillWorker) -> None:
-        slot = action.worker
-        killed = [name for name, task in self.tasks.items() if task.subtask == slot]
-        for name in killed:
-            del self.tasks[name]
-        if self.slots.pop(slot_name(slot), None) is not None:
-            killed.append(slot_name(slot))
-        self.agenda.forget(killed)
-        self.deliver(self.master, SlotLost(epoch=self.master.epoch, slot=slot, error="it was killed in the lab"))
-
-    def _drop_message(self, action: DropMessage) -> None:
-        lost, cause = self.agenda.take_message(JOB, action.receiver)
-        assert isinstance(lost, OperatorEventToTask)
-        self.deliver(
-            self.master,
-            OperatorEventLost(
-                task=lost.task, attempt=lost.attempt, operator_id=lost.operator_id, error="it was lost in the lab"
-            ),
-            cause,
-        )
-
-    def next_message(self, task: str) -> Word | None:
-        """What the JobMaster said to a task that has not arrived yet, the first of it."""
-        return self.agenda.next_message(JOB, task)
-
     _PERFORM: ClassVar[dict[type[Action], Callable[[World, Any], None]]] = {
         DeliverMessage: _deliver_message,
         ReceiveElement: _receive_element,
@@ -195,10 +181,8 @@ class World:
         FireTimer: _fire_timer,
         CarryOut: _do_work,
         LetTimePass: _let_time_pass,
-        KillWorker: _kill_worker,
-        DropMessage: _drop_message,
     }
-    """What each type of action does."""
+    """What each type of action does that happens by itself."""
 
     def deliver(self, machine: Machine, event: Word, cause: str = "") -> None:
         """Let a machine handle an event, check it, record what happened, and begin what it asks for, in order; then
@@ -216,18 +200,18 @@ class World:
             self._handling = False
 
     def _handle(self, machine: Machine, event: Word, cause: str) -> None:
-        commands = machine.handle(event, self.at_ms, cause)
+        commands = machine.handle(event, self.time_of(machine) if self._turned_ms else self.at_ms, cause)
         if isinstance(machine, StreamTask):
             self.agenda.set_turn(machine.name, machine.available)
             if machine.failure is not None:
                 self._keep_failure(machine.identity, machine.failure)
-            if machine.events_handled % self._validate_every == 0:
+            if machine.events_handled % (self.check_every * self._inputs_checked) == 0 or machine.state.is_terminal:
                 machine.validate()
-        else:
+        elif machine.events_handled % self.check_every == 0:
             machine.validate()
         self.trace.record(machine, event, commands)
         for number, command in enumerate(commands, 1):
-            carry_out = _CARRY_OUT.get(type(command))
+            carry_out = self.CARRY_OUT.get(type(command))
             if carry_out is None:
                 raise refused(machine, command)
             carry_out(self, machine, command, f"{machine.event_id}.{number}")
@@ -254,7 +238,7 @@ class World:
     def _grant(self, machine: Machine, command: GrantCredit, cause: str) -> None:
         sender = self.tasks.get(self.graph.channels[command.channel].source_task)
         if sender is not None:
-            self.deliver(sender, CreditReceived(channel=command.channel, credits=command.credits), cause)
+            self.give_credit(sender, CreditReceived(channel=command.channel, credits=command.credits), cause)
 
     def _hand_over(self, machine: Machine, message: SlotMessage, cause: str) -> None:
         task = self.tasks[message.task]
@@ -262,7 +246,7 @@ class World:
         self.deliver(self.slots[slot_name(task.subtask)] if to_slot else task, message, cause)
 
     def _schedule(self, machine: Machine, command: ScheduleTimer, cause: str) -> None:
-        self.agenda.schedule(machine.name, Envelope(command, cause))
+        self.agenda.schedule(machine.name, Envelope(self.on_the_lab_s_clock(machine, command), cause))
 
     def _cancel_timer(self, machine: Machine, command: CancelTimer, cause: str) -> None:
         self.agenda.cancel_timer(machine.name, command.timer)
@@ -274,7 +258,7 @@ class World:
         self.graph = ExecutionGraph(self.job, command.parallelism, command.max_parallelism)
         self.tasks = {task.task: StreamTask(self.graph, task.task, command.epoch) for task in self.graph.tasks}
         self.agenda.begin_epoch(self.graph)
-        self._validate_every = 1 + self.graph.channel_count // len(self.tasks) // CHANNELS_CHECKED
+        self._inputs_checked = 1 + self.graph.channel_count // len(self.tasks) // CHANNELS_CHECKED
         self.graphs.append(self.graph)
         self.trace.stages.append(epoch_shape(self.graph, command.epoch))
         if self.job.settings.checkpoint.unaligned:
@@ -282,9 +266,14 @@ class World:
             self.slots = {slot_name(slot): SlotChannelState.of(self.graph, slot, command.epoch) for slot in slots}
 
     def _stop_epoch(self, command: StopEpoch, cause: str) -> None:
-        self.agenda.end_epoch([*self.tasks, *self.slots])
-        self.tasks, self.slots = {}, {}
+        self._forget_epoch()
         self.deliver(self.master, EpochEnded(epoch=command.epoch), cause)
+
+    def _forget_epoch(self) -> None:
+        self.agenda.end_epoch([*self.tasks, *self.slots])
+        self.forget_faults_of([*self.tasks, *self.slots])
+        self.frozen.clear()
+        self.tasks, self.slots = {}, {}
 
     def _answer_user(self, machine: Machine, command: CompleteRequest, cause: str) -> None:
         self.answers[command.request_id] = command
@@ -296,9 +285,15 @@ class World:
     def _begin_io(self, machine: Machine, command: Command, cause: str) -> None:
         self.agenda.begin(machine.name, Envelope(command, cause))
 
+    def _read_rows(self, machine: Machine, command: ReadSplit, cause: str) -> None:
+        doomed = self.doomed_read(machine, command) if self.doomed_reads else None
+        if doomed is None:
+            self._carry_out(machine, command, cause)
+        else:
+            self.deliver(machine, doomed, cause)
+
     def _carry_out(self, machine: Machine, command: Command, cause: str) -> None:
-        files = self.edge.for_job if machine is self.master else self.edge.for_tasks
-        answer = files.carry_out(command)
+        answer = self.files_of(machine.name).carry_out(command)
         if answer is not None:
             self.deliver(machine, answer, cause)
 
@@ -311,7 +306,7 @@ class World:
         Duty.SEND_ELEMENT: _send,
         Duty.GRANT_CREDITS: _grant,
         Duty.HAND_OVER: _hand_over,
-        Duty.READ_ROWS: _carry_out,
+        Duty.READ_ROWS: _read_rows,
         Duty.WORK: _begin_io,
         Duty.CLEAN_UP: _begin_io,
         Duty.STOP_WORK: _stop_work,
@@ -321,13 +316,15 @@ class World:
         Duty.SHOW_STATUS: _show_status,
     }
     """How this host sees to each duty; both hosts have such a table."""
+    CARRY_OUT: ClassVar[dict[type[Word], Callable[[Any, Machine, Any, str], None]]]
+    """The same by command."""
 
     # --- copying --------------------------------------------------------------------------------------------------
 
     def __deepcopy__(self, memo: dict[int, Any]) -> World:
         """Another world in the same state. What never changes, above all the job and its graphs, both have."""
         memo |= {id(shared): shared for shared in self._shared()}
-        other = World.__new__(World)
+        other = object.__new__(type(self))
         memo[id(self)] = other
         other.__dict__ = copy_of(self.__dict__, memo)
         return other
@@ -349,7 +346,8 @@ class World:
 
     # --- looking --------------------------------------------------------------------------------------------------
 
-    def _machine(self, name: str) -> Machine | None:
+    def machine(self, name: str) -> Machine | None:
+        """The machine of this name that is there now: "job", a task or a slot."""
         return self.master if name == JOB else self.tasks.get(name) or self.slots.get(name)
 
     def queued(self, channel: int) -> list[Element]:
@@ -374,6 +372,6 @@ class World:
         return f"World({self.at_ms} ms, {self.master.status.name}, {len(self.tasks)} tasks)"
 
 
-_CARRY_OUT = by_command(World.DUTIES, COMMANDS)
+World.CARRY_OUT = by_command(World.DUTIES, COMMANDS)
 
 __all__ = ["ACTION_MS", "JOB", "TraceRecord", "World"]

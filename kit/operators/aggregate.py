@@ -72,7 +72,10 @@ class KeyedAggregateOperator(Operator):
         self._table.reduce(slots, *self._totals.inputs(batch))
         if self._spec.emit == "updates" and batch.num_rows:
             first = self._first_rows.of(slots)
-            self._emit(keys.take(pa.array(first)), slots[first])
+            if len(first) == len(slots):
+                self._emit(keys, slots)
+            else:
+                self._emit(keys.take(pa.array(first)), slots[first])
 
     def finish(self) -> None:
         """Emit all totals by key, where that was asked for, and forget them: a task that goes on from the checkpoint

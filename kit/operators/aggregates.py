@@ -254,6 +254,9 @@ def _as_kept(column: pa.Array, kept: pa.DataType) -> pa.Array:
     return plain if plain.type == kept else plain.cast(kept)
 
 
+_ONLY_ROW = np.zeros(1, np.int64)
+
+
 class FirstRows:
     """Finds, without sorting, the rows of a batch at which each slot first appears."""
 
@@ -262,6 +265,8 @@ class FirstRows:
 
     def of(self, slots: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         """The first row of each slot, ascending. Written backwards, the first row is the one that stays."""
+        if len(slots) == 1:
+            return _ONLY_ROW
         rows = np.arange(len(slots))
         highest = int(slots.max(initial=-1))
         if highest >= len(self._row_of):

@@ -13,11 +13,11 @@ from enum import Enum
 from typing import Any, ClassVar
 
 from kit.protocol import events
-from kit.protocol.duties import Command, Duty
+from kit.protocol.duties import Command, Duty, Failure
 from kit.protocol.elements import Element
 from kit.protocol.notes import NoteKind
 from kit.protocol.properties import CheckpointProperties, RecoveryClaimMode
-from kit.protocol.reasons import told
+from kit.protocol.reasons import PossibleInconsistentStateError, told
 from kit.protocol.snapshots import Effect, SnapshotPart
 from kit.protocol.tasks import TaskRestore
 from kit.protocol.words import Word
@@ -70,6 +70,7 @@ class EnumerateSplits(Command):
     duty: ClassVar = Duty.WORK
     answers: ClassVar = (events.SplitsEnumerated, events.StartFailed)
     fails_with: ClassVar = events.StartFailed
+    failures: ClassVar = (Failure("io", "the input cannot be listed"),)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,6 +82,7 @@ class ResolveSnapshot(Command):
     duty: ClassVar = Duty.WORK
     answers: ClassVar = (events.SnapshotResolved, events.StartFailed)
     fails_with: ClassVar = events.StartFailed
+    failures: ClassVar = (Failure("io", "the checkpoint cannot be read"),)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,6 +99,7 @@ class RecoverCheckpoints(Command):
     duty: ClassVar = Duty.WORK
     answers: ClassVar = (events.CheckpointsRecovered, events.StartFailed)
     fails_with: ClassVar = events.StartFailed
+    failures: ClassVar = (Failure("store", "the store cannot be reached"),)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,6 +115,7 @@ class RemoveOrphans(Command):
     duty: ClassVar = Duty.CLEAN_UP
     answers: ClassVar = (events.OrphansRemoved,)
     fails_with: ClassVar = events.OrphansRemoved
+    failures: ClassVar = (Failure("io", "the files cannot be deleted"),)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,6 +146,7 @@ class AllocateCheckpointId(Command):
     duty: ClassVar = Duty.WORK
     answers: ClassVar = (events.CheckpointIdAllocated, events.CheckpointIdFailed)
     fails_with: ClassVar = events.CheckpointIdFailed
+    failures: ClassVar = (Failure("store", "the id counter cannot be reached"),)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,6 +170,7 @@ class InitializeLocation(Command):
     duty: ClassVar = Duty.WORK
     answers: ClassVar = (events.LocationInitialized, events.LocationFailed)
     fails_with: ClassVar = events.LocationFailed
+    failures: ClassVar = (Failure("io", "the directory cannot be made"),)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -176,6 +182,8 @@ class ScheduleCoordinatorCheckpoint(Command):
 
     duty: ClassVar = Duty.WORK
     answers: ClassVar = (events.CheckpointOperatorCoordinator,)
+    fails_with: ClassVar = events.CheckpointOperatorCoordinator
+    failures: ClassVar = (Failure("coordinator", "it cannot take its snapshot", RuntimeError),)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -189,6 +197,7 @@ class TriggerMasterHook(Command):
     duty: ClassVar = Duty.WORK
     answers: ClassVar = (events.MasterHookTriggered, events.MasterHookFailed)
     fails_with: ClassVar = events.MasterHookFailed
+    failures: ClassVar = (Failure("hook", "the hook raised", RuntimeError),)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -201,6 +210,7 @@ class RestoreMasterHooks(Command):
     duty: ClassVar = Duty.WORK
     answers: ClassVar = (events.MasterHooksRestored, events.MasterHookFailed)
     fails_with: ClassVar = events.MasterHookFailed
+    failures: ClassVar = (Failure("hook", "the hook raised", RuntimeError),)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -228,6 +238,7 @@ class WriteMetadata(Command):
     duty: ClassVar = Duty.WORK
     answers: ClassVar = (events.MetadataWritten, events.MetadataFailed)
     fails_with: ClassVar = events.MetadataFailed
+    failures: ClassVar = (Failure("io", "the disk is full"),)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -241,6 +252,18 @@ class StoreCheckpoint(Command):
     duty: ClassVar = Duty.WORK
     answers: ClassVar = (events.CheckpointStored, events.CheckpointStoreFailed)
     fails_with: ClassVar = events.CheckpointStoreFailed
+    failures: ClassVar = (
+        Failure("store", "the store cannot be reached"),
+        Failure("PossibleInconsistentState", "the connection broke", PossibleInconsistentStateError),
+        Failure("PossibleInconsistentState-stored", "the connection broke", PossibleInconsistentStateError, done=True),
+    )
+
+    def failed(self, error: Exception) -> events.CheckpointStoreFailed:
+        """It says whether the checkpoint may be there all the same."""
+        unknown = isinstance(error, PossibleInconsistentStateError)
+        return events.CheckpointStoreFailed(
+            checkpoint_id=self.checkpoint_id, error=told(error), possibly_inconsistent=unknown
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -263,6 +286,7 @@ class StoreJobResult(Command):
     duty: ClassVar = Duty.WORK
     answers: ClassVar = (events.JobResultStored,)
     fails_with: ClassVar = events.JobResultStored
+    failures: ClassVar = (Failure("store", "the store cannot be reached"),)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -280,6 +304,7 @@ class DiscardState(Command):
 
     duty: ClassVar = Duty.CLEAN_UP
     answers: ClassVar = (events.StateDiscarded,)
+    failures: ClassVar = (Failure("io", "the files cannot be deleted"),)
 
     def failed(self, error: Exception) -> Word | None:
         """Files without a directory are nobody's to wait for."""
@@ -375,6 +400,7 @@ class ReadState(Command):
     duty: ClassVar = Duty.WORK
     answers: ClassVar = (events.StateRead, events.StateReadFailed)
     fails_with: ClassVar = events.StateReadFailed
+    failures: ClassVar = (Failure("io", "a state file cannot be read"),)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -389,6 +415,10 @@ class ReadSplit(Command):
     duty: ClassVar = Duty.READ_ROWS
     answers: ClassVar = (events.SplitRead, events.SplitReadFailed)
     bulk: ClassVar[bool] = True
+    failures: ClassVar = (
+        Failure("io", "the input cannot be read"),
+        Failure("parse", "the input does not parse", ValueError),
+    )
 
     def failed(self, error: Exception) -> events.SplitReadFailed:
         """An input that does not parse will not do so the next time."""
@@ -414,6 +444,10 @@ class WriteSnapshot(Command):
     duty: ClassVar = Duty.WORK
     answers: ClassVar = (events.SnapshotWritten, events.SnapshotFailed)
     fails_with: ClassVar = events.SnapshotFailed
+    failures: ClassVar = (
+        Failure("io", "the disk is full"),
+        Failure("serializer", "the state cannot be serialized", TypeError),
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -469,6 +503,10 @@ class CommitEffects(Command):
     duty: ClassVar = Duty.WORK
     answers: ClassVar = (events.EffectsCommitted, events.EffectsFailed)
     fails_with: ClassVar = events.EffectsFailed
+    failures: ClassVar = (
+        Failure("io", "the directory of the output is gone"),
+        Failure("late", "the connection broke when all was published", done=True),
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -499,6 +537,7 @@ class WriteChannelStateFile(Command):
     duty: ClassVar = Duty.WORK
     answers: ClassVar = (events.ChannelStateFileWritten, events.ChannelStateFileFailed)
     fails_with: ClassVar = events.ChannelStateFileFailed
+    failures: ClassVar = (Failure("io", "the disk is full"),)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

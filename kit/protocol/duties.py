@@ -6,7 +6,7 @@ a command without a function is refused by every host in the same way. `docs/WRI
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from enum import Enum
 from typing import Any, ClassVar, TypeVar, cast
@@ -38,21 +38,40 @@ class Duty(Enum):
     SHOW_STATUS = "Show the user the status; with one that is terminal the job is over when its work is done."
 
 
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """One way in which a command may fail: `name` tells those of a command apart, `text` is what the error says. With
+    `done` the command had been carried out when it failed.
+    """
+
+    name: str
+    text: str
+    error: Callable[[str], Exception] = OSError
+    done: bool = False
+
+    def raised(self) -> Exception:
+        """What a host meets when it comes to that."""
+        return self.error(self.text)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Command(Word):
-    """What a machine asks of its host; `help` of a command shows its answers, from the declaration."""
+    """What a machine asks of its host; `help` of a command shows its answers and failures, from the declaration."""
 
     duty: ClassVar[Duty]
     answers: ClassVar[tuple[type[Word], ...]] = ()
     """The events that may answer it, and no others; none where nothing does."""
     fails_with: ClassVar[type[Any] | None] = None
     """The one of them that says that it could not be done."""
+    failures: ClassVar[tuple[Failure, ...]] = ()
+    """The ways in which it may fail, which the lab can bring about; none where nobody hears of it."""
 
     def __init_subclass__(cls) -> None:
         names = [answer.__name__ for answer in cls.answers]
         if "answers" in vars(cls) and names and cls.__doc__ and "Answer: " not in cls.__doc__:
             said = " or ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
-            cls.__doc__ = f"{cls.__doc__.rstrip()}\n\n    Answer: {said}."
+            fails = "; ".join(f"{failure.name} ({failure.text})" for failure in cls.failures)
+            cls.__doc__ = f"{cls.__doc__.rstrip()}\n\n    Answer: {said}." + (f" Fails: {fails}." if fails else "")
 
     def failed(self, error: Exception) -> Word | None:
         """What answers it when carrying it out ended in `error`: fields that both have are the same, and a reason stays

@@ -155,10 +155,13 @@ class LocationFailed(Word):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointOperatorCoordinator(Word):
-    """Answer to `ScheduleCoordinatorCheckpoint`: now is the operator coordinator's turn to snapshot itself."""
+    """Answer to `ScheduleCoordinatorCheckpoint`: now is the operator coordinator's turn to snapshot itself; with
+    `error` it cannot.
+    """
 
     checkpoint_id: int
     operator_id: str
+    error: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

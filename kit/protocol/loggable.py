@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields, is_dataclass
 from enum import Enum
-from operator import attrgetter
+from operator import attrgetter, methodcaller
 from typing import Any
 
 import pyarrow as pa
@@ -19,29 +19,45 @@ PLAIN = frozenset({bool, int, float, str, type(None)})
 
 def loggable(value: Any) -> Any:
     """A small JSON-like description of a value: columns and bytes are counted, not kept."""
-    if type(value) in PLAIN:
+    kind = type(value)
+    if kind in PLAIN:
         return value
-    if isinstance(value, Enum):
-        return value.name
-    if isinstance(value, bool | int | float | str):
-        return value
-    if isinstance(value, bytes | bytearray | memoryview | pa.Buffer):
-        return {"bytes": len(value)}
-    if isinstance(value, pa.RecordBatch | pa.Table):
-        return {"rows": value.num_rows, "bytes": value.nbytes}
-    if hasattr(value, "to_loggable"):
-        return value.to_loggable()
-    if is_dataclass(value) and not isinstance(value, type):
-        return {"type": type(value).__name__} | {
-            name: loggable(each)
-            for name, each in zip(field_names(type(value)), field_values(value), strict=True)
-            if not callable(each)
-        }
-    if isinstance(value, Mapping):
-        return {str(key): loggable(item) for key, item in value.items()}
-    if isinstance(value, Iterable):
-        return [loggable(item) for item in value]
-    return repr(value)
+    return (_HOW.get(kind) or _how_for(kind))(value)
+
+
+def _of_fields(value: Any) -> dict[str, Any]:
+    told: dict[str, Any] = {"type": type(value).__name__}
+    for name, each in zip(field_names(type(value)), field_values(value), strict=True):
+        if type(each) in PLAIN:
+            told[name] = each
+        elif not callable(each):
+            told[name] = loggable(each)
+    return told
+
+
+def _of_items(value: Iterable[Any]) -> list[Any]:
+    return [each if type(each) in PLAIN else loggable(each) for each in value]
+
+
+def _how_for(kind: type[Any]) -> Callable[[Any], Any]:
+    """What describes the values of a type, looked up once."""
+    known = [how for base, how in _KINDS if issubclass(kind, base)]
+    if known:
+        how = known[0]
+    elif hasattr(kind, "to_loggable"):
+        how = methodcaller("to_loggable")
+    elif is_dataclass(kind):
+        how = _of_fields
+    elif issubclass(kind, Mapping):
+        how = _of_mapping
+    else:
+        how = _of_items if issubclass(kind, Iterable) else repr
+    _HOW[kind] = how
+    return how
+
+
+def _of_mapping(value: Mapping[Any, Any]) -> dict[str, Any]:
+    return {str(key): loggable(item) for key, item in value.items()}
 
 
 def field_names(kind: type[Any]) -> tuple[str, ...]:
@@ -69,3 +85,12 @@ def _getter(names: tuple[str, ...]) -> Callable[[Any], tuple[Any, ...]]:
 
 _FIELD_NAMES: dict[type[Any], tuple[str, ...]] = {}
 _FIELD_VALUES: dict[type[Any], Callable[[Any], tuple[Any, ...]]] = {}
+
+_KINDS: tuple[tuple[Any, Callable[[Any], Any]], ...] = (
+    (Enum, lambda value: value.name),
+    ((bool, int, float, str), lambda value: value),
+    ((bytes, bytearray, memoryview, pa.Buffer), lambda value: {"bytes": len(value)}),
+    ((pa.RecordBatch, pa.Table), lambda value: {"rows": value.num_rows, "bytes": value.nbytes}),
+)
+"""What is said of the values of these types, the first that fits."""
+_HOW: dict[type[Any], Callable[[Any], Any]] = {}

@@ -73,6 +73,10 @@ class CheckpointException(Exception):
         return type(self), (self.reason, self.detail)
 
 
+class PossibleInconsistentStateError(OSError):
+    """Nobody knows whether a change to the durable store was made (Flink's `PossibleInconsistentStateException`)."""
+
+
 def told(error: Exception) -> str:
     """An error in words: those of the world outside speak for themselves, others begin with their name."""
     speaks = isinstance(error, OSError | ValueError) and str(error)

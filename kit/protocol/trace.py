@@ -8,6 +8,8 @@ A record's `id` is `<machine>#<n>` (for a task `<task>@<attempt>#<n>`) for the n
 `<machine>#<n>.<k>` for the k-th command of that event; its `cause` is the id of what led to it. Words about single
 buffers are kept only when the trace is `detailed`: in a lesson, not at a cluster's speed. Ids are the same whether or
 not a word is kept; where a command is not, `led_by` finds its event.
+
+With its `schedule` (`kit.protocol.schedule`) a trace is a recording: `save_play` writes it, and a lab does it again.
 """
 
 from __future__ import annotations
@@ -15,14 +17,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from os import PathLike
-from typing import Any, TypeVar, get_args
+from typing import Any, TypeVar
 
 import pandas as pd
 
-from kit.protocol.elements import Element
+from kit.protocol import events
 from kit.protocol.json_lines import read_lines, write_lines
 from kit.protocol.loggable import PLAIN, field_names, field_values, loggable
+from kit.protocol.schedule import Handled, Schedule, kept_by_name
 from kit.protocol.shape import EpochShape
+from kit.protocol.vocabulary import COMMANDS
 from kit.protocol.words import Machine, Word
 
 Entry = tuple[str, int, str, int, str, type[Word], int | None, tuple[Any, ...]]
@@ -31,6 +35,8 @@ itself), cause, time, machine, type of the word, checkpoint, and what is said of
 looked at, and a lab keeps hundreds of thousands.
 """
 
+MOST_RECENT = 1_000
+"""Among so many of the last records one is looked for before they are filed: mostly it is a cause of the very last."""
 ROWS_SHOWN = 20
 """Records that a notebook shows of a trace."""
 LONGEST_DATA = 100
@@ -73,9 +79,16 @@ class Trace(Sequence[TraceRecord]):
     """
 
     def __init__(
-        self, records: Iterable[TraceRecord] = (), *, detailed: bool = False, stages: Iterable[EpochShape] = ()
+        self,
+        records: Iterable[TraceRecord] = (),
+        *,
+        detailed: bool = False,
+        stages: Iterable[EpochShape] = (),
+        schedule: Schedule | None = None,
     ) -> None:
         self.detailed = detailed
+        self.schedule = schedule
+        """Of the whole run, where its host recorded that; None where it did not. A detailed trace tells it anyhow."""
         self.stages: list[EpochShape] = list(stages)
         self._kept: list[TraceRecord | Entry] = list(records)
         """Entries become records when somebody looks at them, and stay that."""
@@ -107,7 +120,7 @@ class Trace(Sequence[TraceRecord]):
 
     def _with(self, kept: Iterable[TraceRecord | Entry]) -> Trace:
         """Other records of the same run."""
-        other = Trace(detailed=self.detailed, stages=self.stages)
+        other = Trace(detailed=self.detailed, stages=self.stages, schedule=self.schedule)
         other._kept = list(kept)
         return other
 
@@ -119,6 +132,10 @@ class Trace(Sequence[TraceRecord]):
 
     def find(self, record_id: str) -> TraceRecord | None:
         """The record with this id."""
+        for position in range(len(self._kept) - 1, max(self._filed, len(self._kept) - MOST_RECENT) - 1, -1):
+            kept = self._kept[position]
+            if record_id == (_id(kept) if isinstance(kept, tuple) else kept.id):
+                return self._at(position)
         for position in range(self._filed, len(self._kept)):
             kept = self._kept[position]
             self._positions[_id(kept) if isinstance(kept, tuple) else kept.id] = position
@@ -128,7 +145,9 @@ class Trace(Sequence[TraceRecord]):
 
     def save(self, path: str | PathLike[str]) -> PathLike[str]:
         """Write the records and the shapes of the epochs to a file of JSON lines, whose directory is made."""
-        head = {"detailed": self.detailed, "stages": [stage.to_dict() for stage in self.stages]}
+        head: dict[str, Any] = {"detailed": self.detailed, "stages": [stage.to_dict() for stage in self.stages]}
+        if self.schedule is not None:
+            head["schedule"] = self.schedule.to_dict()
         return write_lines(path, (head, *(record.to_dict() for record in self)))
 
     @classmethod
@@ -138,9 +157,36 @@ class Trace(Sequence[TraceRecord]):
         try:
             head: dict[str, Any] = next(lines, {})
             stages = map(EpochShape.from_dict, head["stages"])
-            return cls(map(TraceRecord.from_dict, lines), detailed=head["detailed"], stages=stages)
+            schedule = Schedule.from_dict(head["schedule"]) if "schedule" in head else None
+            records = map(TraceRecord.from_dict, lines)
+            return cls(records, detailed=head["detailed"], stages=stages, schedule=schedule)
         except (KeyError, TypeError, ValueError) as error:
             raise ValueError(f"{path} is no trace: expected a file that Trace.save wrote") from error
+
+    def save_play(self, path: str | PathLike[str]) -> PathLike[str]:
+        """Write the trace as `save` does, if it is that of a whole run that a lab can do again:
+        `Lab.follow(env, path)`. Raises ValueError where it is not.
+        """
+        self.told_schedule()
+        return self.save(path)
+
+    def told_schedule(self) -> Schedule:
+        """The schedule that the run's host recorded, or, when the trace is detailed, that its records tell.
+
+        Raises ValueError when there is neither, or only of a part of the run.
+        """
+        schedule = self.schedule
+        if schedule is None and self.detailed:
+            told = [_handled(record) for record in self if record.role in ("event", "fault")]
+            schedule = Schedule({"lab": told}, host="lab")
+        if schedule is None:
+            raise ValueError(
+                f"{self!r} does not say what its machines did with single buffers, so it cannot be done again: run the "
+                "job with SparkJob(env, record=True), and take its trace when it has ended"
+            )
+        if not any(each.kind == "StartJob" for each in schedule):
+            raise ValueError(f"{self!r} is part of a run: only a whole one can be done again, from StartJob on")
+        return schedule
 
     def __len__(self) -> int:
         return len(self._kept)
@@ -210,6 +256,13 @@ class Trace(Sequence[TraceRecord]):
         return f"<div>{count:,} records{left_out}: <code>.to_pandas()</code> has all{frame.to_html()}</div>"
 
 
+def _handled(record: TraceRecord) -> Handled:
+    """The event of an event's record as a schedule has it; of a fault, which befell what it names, all."""
+    kept = record.data if record.role == "fault" else kept_by_name(record.kind)
+    facts = {name: record.data[name] for name in kept}
+    return Handled(record.id, record.at_ms, record.kind, record.cause, facts)
+
+
 _explain: list[Callable[..., Any]] = []
 
 
@@ -238,6 +291,12 @@ def keeps(word: Word, detailed: bool) -> bool:
     return element is not None and hasattr(element, "checkpoint_id")
 
 
+def keeps_record(record: TraceRecord) -> bool:
+    """The same of a record: whether a trace that is not detailed would have it."""
+    element = record.data.get("element")
+    return record.kind not in _BULK or (isinstance(element, Mapping) and "checkpoint_id" in element)
+
+
 def _entries(machine: Machine, event: Word, commands: Sequence[Word], detailed: bool) -> list[Entry]:
     event_id, led_here, at, name = machine.event_id, machine.cause, machine.at, machine.name
     entries: list[Entry] = []
@@ -260,15 +319,23 @@ def _said_of(word: Word) -> tuple[Any, ...]:
 
 
 def _said_once(value: Any) -> Any:
-    """What is said of a value; of an element once, however many channels it goes through."""
-    if not isinstance(value, _ELEMENTS):
+    """What is said of a value; of one that never changes once, however many words it goes through."""
+    if not _never_changes(type(value)):
         return loggable(value)
     known = _SAID.get(id(value))
     if known is None:
         if len(_SAID) >= MOST_SAID:
-            _SAID.clear()
+            _SAID.clear()  # at once: another thread may be looking
         known = _SAID[id(value)] = value, loggable(value)
     return known[1]
+
+
+def _never_changes(kind: type[Any]) -> bool:
+    known = _FROZEN.get(kind)
+    if known is None:
+        parameters = getattr(kind, "__dataclass_params__", None)
+        known = _FROZEN[kind] = parameters is not None and parameters.frozen
+    return known
 
 
 def _checkpoint_of(word: Any) -> int | None:
@@ -294,16 +361,19 @@ def _id(entry: Entry) -> str:
     return f"{entry[0]}.{entry[1]}" if entry[1] else entry[0]
 
 
+_BULK = frozenset(word.__name__ for word in (*COMMANDS, *vars(events).values()) if getattr(word, "bulk", False))
+
+
 def _machine(kept: TraceRecord | Entry) -> str:
     return kept[4] if isinstance(kept, tuple) else kept.machine
 
 
-_ELEMENTS = get_args(Element)
 _CHECKPOINTS: dict[type[Any], tuple[bool, bool]] = {}
 """Whether words of this type have a checkpoint, or an element that may have one."""
+_FROZEN: dict[type[Any], bool] = {}
 _SAID: dict[int, tuple[Any, Any]] = {}
-"""Elements by their address, which they keep as long as they are here, and what is said of them."""
-MOST_SAID = 256
+"""Values by their address, which they keep as long as they are here, and what is said of them."""
+MOST_SAID = 512
 
 
 def _in_short(data: Mapping[str, Any]) -> str:

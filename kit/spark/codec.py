@@ -125,17 +125,19 @@ def _encode_registered(name: str, value: Any, blobs: list[bytes]) -> dict[str, A
         return {_TAG: name, "name": value.name}
     if isinstance(value, TaskStateSnapshot):
         encoded = {_TAG: name, "blob": _add(encode_task_state_snapshot(value), blobs)}
-        rescaling = _encode_rescaling(value)
-        return encoded | {"rescaling": rescaling} if rescaling else encoded
+        restored = _encode_restored(value)
+        return encoded | {"restored": restored} if restored else encoded
     return {_TAG: name} | {field: encode(getattr(value, field), blobs) for field in _FIELDS[name]}
 
 
-def _encode_rescaling(snapshot: TaskStateSnapshot) -> dict[str, Any]:
-    """By operator: how its in-flight data moved, inputs and outputs. The metadata format has no place for it."""
+def _encode_restored(snapshot: TaskStateSnapshot) -> dict[str, Any]:
+    """By operator to restore: how its in-flight data moved, inputs and outputs. The metadata format has no place for
+    it.
+    """
     return {
         operator_id: [_encode_gates(state.input_rescale_descriptor), _encode_gates(state.output_rescale_descriptor)]
         for operator_id, state in snapshot.subtask_states.items()
-        if isinstance(state, RestoredSubtaskState) and state.is_rescaling
+        if isinstance(state, RestoredSubtaskState)
     }
 
 
@@ -170,14 +172,14 @@ def _decode_gates(gates: list[Any]) -> InflightDataRescalingDescriptor:
 
 def _decode_snapshot(name: Any, content: dict[str, Any], blobs: Sequence[bytes]) -> TaskStateSnapshot:
     snapshot = decode_task_state_snapshot(blobs[content["blob"]])
-    rescaling = content.get("rescaling", {})
+    restored = content.get("restored", {})
     states = dict(snapshot.subtask_states)
-    for operator_id, (inputs, outputs) in rescaling.items():
+    for operator_id, (inputs, outputs) in restored.items():
         kinds = {field.name: getattr(states[operator_id], field.name) for field in fields(OperatorSubtaskState)}
         states[operator_id] = RestoredSubtaskState(
             **kinds, input_rescale_descriptor=_decode_gates(inputs), output_rescale_descriptor=_decode_gates(outputs)
         )
-    return replace(snapshot, subtask_states=states) if rescaling else snapshot
+    return replace(snapshot, subtask_states=states) if restored else snapshot
 
 
 def _encode_mapping(value: Mapping[Any, Any], blobs: list[bytes]) -> dict[str, Any]:

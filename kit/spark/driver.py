@@ -55,6 +55,7 @@ from kit.spark.control import ControlServer, SlotJoined, SlotLeft, SlotMessage
 from kit.spark.edge import SparkOutput, local_state_directory, open_local_state, open_storage
 from kit.spark.endpoint import WireSettings
 from kit.spark.epoch import Epoch, GangEnded, Launch
+from kit.spark.recording import DRIVER, EventFile, read_schedule
 from kit.spark.slot import CONNECTED, DELIVER, PEER_LOST, TROUBLE, SlotTicket, connect_message
 from kit.spark.wire import ControlMessage
 from kit.spark.working_slot import ROWS_READ, SAID
@@ -117,6 +118,7 @@ class JobDriver:
         output: SparkOutput,
         hooks: Sequence[MasterHook] = (),
         settings: DriverSettings | None = None,
+        recording: str = "",
     ) -> None:
         self.job = job
         self.settings = settings or DriverSettings()
@@ -135,6 +137,7 @@ class JobDriver:
         self._hooks = master_hooks
         self.launch = launch
         self._checkpoints = checkpoints
+        self._recording = recording
         self._output = output
         self._local_state = local_state_directory(job)
         self._storage = open_storage(job, checkpoints)
@@ -159,6 +162,7 @@ class JobDriver:
 
     def start(self) -> None:
         """Open the control socket and begin to take events."""
+        self._events = EventFile(self._recording, DRIVER) if self._recording else None
         self._server = ControlServer(self.secret, 1, self._inbox, host=self.settings.host, settings=self.settings.wire)
         self._background = Background("kit-files-driver", self._inbox.put, _Failed)
         self._cleaner = Background("kit-cleaner-driver", self._inbox.put, _Failed)
@@ -234,6 +238,9 @@ class JobDriver:
             background.close(self.settings.kill_ms / 1000)
         self._files.close()
         self._hooks.close()
+        if self._events is not None:
+            self._events.close()
+            self.trace.schedule = read_schedule(self._recording, self.job.job_id, self._checkpoints)
         local = open_local_state(self.job, self._local_state)
         if local is not None:
             local.drop()  # on this machine; on others the last slot to leave does so
@@ -253,6 +260,8 @@ class JobDriver:
         with self.lock:
             commands = self.master.handle(event, self._now(), cause)
             event_id = self.master.event_id
+            if self._events is not None:
+                self._events.add(event_id, self.master.at, event, cause)
             self.trace.record(self.master, event, commands)
         for number, command in enumerate(commands, 1):
             carry_out = _CARRY_OUT.get(type(command))
@@ -291,6 +300,7 @@ class JobDriver:
     def _slot_spoke(self, item: SlotMessage) -> None:
         epoch = self._epoch_of(item)
         if epoch is None:
+            self._said_too_late(item)
             return
         hear = self._SPOKEN.get(item.message.kind)
         if hear is None:
@@ -309,6 +319,12 @@ class JobDriver:
             if isinstance(word, TaskStateChanged) and word.state is ExecutionState.FAILED:
                 self._worker_traceback = word.traceback
             self._handle(word, cause)
+
+    def _said_too_late(self, item: SlotMessage) -> None:
+        """The slot was told to leave before this came: what was done until then is in the trace all the same."""
+        if self._epoch is not None and item.epoch == self._epoch.number and item.message.kind == SAID:
+            with contextlib.suppress(CodecError):
+                self._extend_trace(unpack_words(item.message, JobMessage)[1])
 
     def _extend_trace(self, records: Sequence[TraceRecord]) -> None:
         limit = self.settings.trace_records
@@ -461,6 +477,7 @@ class JobDriver:
             wire=self.settings.wire,
             host=self.settings.host,
             local_state=self._local_state,
+            recording=self._recording,
         )
         epoch = Epoch(command.epoch, ticket.slots)
         graph = ExecutionGraph(self.job, command.parallelism, command.max_parallelism)

@@ -23,6 +23,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
 from html import escape
+from tempfile import mkdtemp
 from typing import TYPE_CHECKING, Any, Literal, overload
 from uuid import uuid4
 
@@ -90,6 +91,10 @@ class SparkJob(Asking):
     as a context manager it is closed at the end; so it is when the process ends, also by SIGTERM. As long as it runs
     it goes on, whatever becomes of the variable that held it: `kit.running()` lists the jobs that run.
 
+    With `record` a lab can do the run again, step by step: `job.trace.save_play(path)` once it has ended, and then
+    `Lab.follow(env, path)`. The path of a directory instead of True keeps there what the workers write down meanwhile:
+    where they are on several machines, one that all of them reach.
+
     Ctrl-C while a script waits for the job cancels it, and leaves at once when it comes again. A notebook's cell that
     is interrupted only stops waiting: the job goes on, and a line says so; a `with` block ends it there too.
     """
@@ -106,6 +111,7 @@ class SparkJob(Asking):
         recover: bool = False,
         settings: DriverSettings | None = None,
         launch: Launch | None = None,
+        record: bool | str | os.PathLike[str] = False,
     ) -> None:
         self.job = _job_graph(job)
         self.spark = spark
@@ -119,6 +125,8 @@ class SparkJob(Asking):
         directory = self.job.settings.checkpoint.directory
         self._temporary = temporary_directory("checkpoints-") if directory is None else None
         self._sockets = ""
+        self._recording = temporary_directory("recording-") if record is True else ""
+        """What goes with the job; a recording in a directory of the user's stays."""
         if directory is not None and self.job.settings.checkpoint.interval_ms is not None:
             check_writable(directory)
         self._driver = JobDriver(
@@ -128,6 +136,7 @@ class SparkJob(Asking):
             output=self._output,
             hooks=hooks,
             settings=settings,
+            recording=self._recording or _kept_recording(record),
         )
         self._asked: dict[int, Future[CompleteRequest]] = {}
         """The requests whose answers nobody has waited for, by number."""
@@ -313,7 +322,7 @@ class SparkJob(Asking):
         if self._at_exit is not None:
             atexit.unregister(self._at_exit)
             self._at_exit = None
-        for directory in (self._temporary, self._sockets):
+        for directory in (self._temporary, self._sockets, self._recording):
             if directory:
                 remove_directory(directory)
 
@@ -481,6 +490,11 @@ class SparkJob(Asking):
         others = [] if self.ended or not self._started else [job for job in started() if job is not self]
         note = f"<p>{escape(_also(others))}</p>" if others else ""
         return replace(Progress.of(self._driver), error=self.error).html() + note
+
+
+def _kept_recording(record: bool | str | os.PathLike[str]) -> str:
+    """A new directory in the user's; "" where he has not named any."""
+    return "" if isinstance(record, bool) else mkdtemp(prefix="recording-", dir=os.fspath(record))
 
 
 def _path(asked: Future[CompleteRequest]) -> str:

@@ -31,6 +31,7 @@ from kit.spark.channels import DataPlane, PeerEnded, PeerLost
 from kit.spark.control import LEAVE, ControlClient, DriverLeft, DriverMessage
 from kit.spark.edge import SparkOutput, open_local_state, open_storage
 from kit.spark.endpoint import WireSettings
+from kit.spark.recording import EventFile, slot_process
 from kit.spark.stream import Endpoint
 from kit.spark.task_host import TaskHost
 from kit.spark.wire import ControlMessage
@@ -64,6 +65,8 @@ class SlotTicket:
     local_state: str = ""
     sockets: str = ""
     """Where on the driver's machine Unix sockets go; it outlives a worker that is killed, and removes them."""
+    recording: str = ""
+    """Where a run that is recorded writes down what its machines handle."""
 
     @property
     def slots(self) -> int:
@@ -91,6 +94,7 @@ class Slot:
         self._over = False
         self._job_is_over = self._is_alone = False
         self._now = HostClock()
+        self._recording: EventFile | None = None
 
     def __repr__(self) -> str:
         return f"Slot({self.number}, epoch {self._ticket.epoch})"
@@ -143,6 +147,8 @@ class Slot:
     def _close_files(self) -> None:
         """Nothing is written any more. Copies of state wait for the next epoch, if there is to be one."""
         self._files.close()
+        if self._recording is not None:
+            self._recording.close()
         if self._job_is_over or self._is_alone:
             self._files.forget_local_state(None if self._job_is_over else self.number)
 
@@ -154,6 +160,8 @@ class Slot:
             if not working.work() and not self._over:
                 with contextlib.suppress(queue.Empty):
                     self._take(inbox.get(timeout=working.idle_s()), working)
+        if working is not None:
+            working.tell_records()
 
     def _wait_for_the_others(self) -> WorkingSlot | None:
         """Wait until all slots have joined, make the tasks and connect; None when told to leave before."""
@@ -220,9 +228,19 @@ class Slot:
         """Make the tasks, and connect with the slots whose addresses the driver gives."""
         ticket = self._ticket
         graph = ExecutionGraph(ticket.job, ticket.parallelism, ticket.max_parallelism)
+        if ticket.recording:
+            self._recording = EventFile(ticket.recording, slot_process(ticket.epoch, self.number))
         said: list[Envelope] = []
         host = TaskHost(
-            graph, self.number, ticket.epoch, self._files, self._plane, said.append, self._background, self._now
+            graph,
+            self.number,
+            ticket.epoch,
+            self._files,
+            self._plane,
+            said.append,
+            self._background,
+            self._now,
+            self._recording,
         )
         endpoints = {
             int(slot): [Endpoint.parse(text) for text in texts] for slot, texts in message.fields["endpoints"].items()

@@ -11,7 +11,8 @@ A read of the source is done at once. Snapshots are written, state is read and o
 thread, in the order in which it was asked for; the answers come through the slot's inbox. The machine that gathers
 in-flight data for files is handed its events on the main thread, as the tasks are.
 
-The trace gets all but what is about single buffers; words about them pass through here at full speed.
+The trace gets all but what is about single buffers; words about them pass through here at full speed. When the run is
+recorded every event is written down before its commands are carried out.
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ from kit.protocol.words import Envelope, Machine, Word
 from kit.spark.background import Background
 from kit.spark.channels import Route
 from kit.spark.codec import encode_element
+from kit.spark.recording import EventFile
 from kit.task.stream_task import StreamTask
 from kit.task.unknown_task import answer_for_unknown_task
 
@@ -90,6 +92,7 @@ class TaskHost:
         say: Callable[[Envelope], None],
         background: Background,
         now: Callable[[], int],
+        recording: EventFile | None = None,
     ) -> None:
         self.records: list[TraceRecord] = []
         self.rows_read = 0
@@ -111,6 +114,7 @@ class TaskHost:
         self._say = say
         self._background = background
         self._now = now
+        self._recording = recording
         self._ready: deque[tuple[Machine, Word, str]] = deque()
         self._timers: dict[tuple[str, str], tuple[ScheduleTimer, str]] = {}
         self._work: list[Work] = []
@@ -198,6 +202,8 @@ class TaskHost:
         started_s = time.perf_counter()
         commands = machine.handle(event, self._now(), cause)
         self._handled_in_s = time.perf_counter() - started_s
+        if self._recording is not None:
+            self._recording.add(machine.event_id, machine.at, event, cause)
         if keeps(event, False) or any(keeps(command, False) for command in commands):
             self.records += records_of(machine, event, commands, detailed=False)
         for number, command in enumerate(commands, 1):
@@ -250,6 +256,8 @@ class TaskHost:
         """On the background thread."""
         if not work.stopped:
             work.answer = self._files.carry_out(work.command, work.sync_ms)
+            if self._recording is not None and work.answer is not None:
+                self._recording.add_done(work.cause)
         return work
 
     def _stop_work(self, machine: Machine, command: Any, cause: str) -> None:

@@ -82,6 +82,12 @@ class WorkingSlot:
         host.records.clear()
         self._records_due_s = time.monotonic() + RECORDS_EVERY_S
 
+    def tell_records(self) -> None:
+        """Tell the driver what is left of the trace: the slot leaves. What its tasks still had to say is not heard."""
+        if self._host.records:
+            self._said.clear()
+            self._tell_driver()
+
     # --- what comes in --------------------------------------------------------------------------------------------
 
     def take(self, item: Any) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-_STATE_FILE_NAME = re.compile(r"[0-9a-f]{32}-\d+-(\d+)-")
+_STATE_FILE_NAME = re.compile(r"([0-9a-f]{32})-(\d+)-(\d+)-(.*)")
 
 
 def state_file_name(operator_id: str, subtask: int, checkpoint_id: int, part: str) -> str:
@@ -15,7 +15,13 @@ def state_file_name(operator_id: str, subtask: int, checkpoint_id: int, part: st
     return f"{operator_id}-{subtask}-{checkpoint_id}-{part}"
 
 
+def parts_of(state_file: str) -> tuple[str, int, int, str] | None:
+    """Operator, subtask, checkpoint and part of a state file's name; None for a file of another kind."""
+    found = _STATE_FILE_NAME.match(state_file)
+    return None if found is None else (found[1], int(found[2]), int(found[3]), found[4])
+
+
 def checkpoint_of(state_file: str) -> int | None:
     """The checkpoint for which the state file of this name was written; None for a file of another kind."""
-    found = _STATE_FILE_NAME.match(state_file)
-    return None if found is None else int(found[1])
+    found = parts_of(state_file)
+    return None if found is None else found[2]

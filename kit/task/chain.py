@@ -178,6 +178,11 @@ class ChainLink:
         return f"{self.name} ({self.subtask + 1}/{self.parallelism})#{self._owner.attempt - 1}"
 
     @property
+    def keyed(self) -> HeapKeyedStateBackend | None:
+        """The keyed backend, if the operator has one."""
+        return self._keyed
+
+    @property
     def keyed_state(self) -> HeapKeyedStateBackend:
         """The keyed backend of an operator on a keyed stream."""
         if self._keyed is None:

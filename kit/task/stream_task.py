@@ -172,6 +172,11 @@ class StreamTask(Machine):
         return not isinstance(event, TaskMessage) or event.attempt == self.attempt
 
     @property
+    def is_source(self) -> bool:
+        """Whether it reads a source instead of channels."""
+        return self._source is not None
+
+    @property
     def available(self) -> bool:
         """Whether a `ProcessInput` would do something. Only priority elements are taken while outputs are full."""
         if self.state is ExecutionState.INITIALIZING:

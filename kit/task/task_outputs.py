@@ -26,6 +26,7 @@ class TaskOutputs:
     def __init__(
         self, graph: ExecutionGraph, vertex: ExecutionVertex, send: Send, waits: Send, writer: OutputStateWriter
     ) -> None:
+        self._full: set[int] = set()
         self.partitions = tuple(
             ResultPartition(
                 partition.index,
@@ -34,6 +35,7 @@ class TaskOutputs:
                 waits,
                 writer,
                 supports_unaligned=partition.edge.supports_unaligned,
+                full=self._full,
             )
             for partition in vertex.partitions
         )
@@ -95,7 +97,7 @@ class TaskOutputs:
 
     @property
     def writable(self) -> bool:
-        return all(partition.writable for partition in self.partitions)
+        return not self._full
 
     def all_taken(self, credits_granted: int) -> bool:
         """Whether the receivers have processed every buffer: a checkpoint without this task misses nothing then."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kit.why.answer import Why
+from kit.why.evidence import Evidence
 from kit.why.questions import answer_to
 
 
@@ -30,11 +31,18 @@ def why(
     Raises WhyError for what the run does not have.
     """
     named = {"task": task, "channel": channel, "checkpoint": checkpoint, "request": request, "epoch": epoch}
-    return answer_to(run, about, **named)
+    return answer_to(Evidence(run), about, **named)
 
 
 class Asking:
     """What a Lab and a SparkJob answer."""
+
+    _evidence: Evidence | None = None
+    """What was known when they were last asked: only what is new since then is read."""
+
+    def _known(self) -> Evidence:
+        self._evidence = Evidence(self) if self._evidence is None else self._evidence.now(self)
+        return self._evidence
 
     def why(
         self,
@@ -47,4 +55,11 @@ class Asking:
         epoch: int | None = None,
     ) -> Why:
         """Why something is as it is: the chain of causes, as `kit.why.why` has it."""
-        return why(self, about, task=task, channel=channel, checkpoint=checkpoint, request=request, epoch=epoch)
+        named: dict[str, Any] = {
+            "task": task,
+            "channel": channel,
+            "checkpoint": checkpoint,
+            "request": request,
+            "epoch": epoch,
+        }
+        return answer_to(self._known(), about, **named)

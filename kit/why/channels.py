@@ -11,9 +11,11 @@ from collections import Counter
 from collections.abc import Sequence
 
 from kit.draw.job_state import ALIGNING, Item
+from kit.protocol.trace import TraceRecord
 from kit.why.evidence import Evidence
 from kit.why.fact import Fact, fact, some, untold
 from kit.why.inquiry import Inquiry, Topic
+from kit.why.under_way import sent, standing_still
 
 ITEM_WORDS = {
     "buffer": "buffer",
@@ -67,10 +69,10 @@ def barrier(inquiry: Inquiry, checkpoint_id: int, number: int) -> Fact:
         )
     place = _place(channel.wire, checkpoint_id)
     if place is not None:
-        sent = evidence.find(channel.wire[place].sent_as)
-        waits = "" if sent is None else f", for {evidence.at_ms - sent.at_ms} ms"
+        left = evidence.find(channel.wire[place].sent_as)
+        waits = "" if left is None else f", for {evidence.at_ms - left.at_ms} ms"
         says = f"{what} is on the wire to {target}{waits}{_behind(channel.wire[:place], evidence)}"
-        return fact(f"{says}: it has not been delivered", record=sent)
+        return fact(f"{says}: it has not been delivered", standing_still(evidence, target), record=left)
     place = _place(channel.queued, checkpoint_id)
     if place is not None:
         return fact(
@@ -141,7 +143,7 @@ def begin(inquiry: Inquiry, task: str, checkpoint_id: int) -> Fact:
         return fact(f"{task} has not sent barrier {checkpoint_id}", inquiry.ask(Topic.STATE, task))
     triggered = evidence.last("TriggerTaskCheckpoint", role="command", checkpoint_id=checkpoint_id, task=task)
     if triggered is not None:
-        return _told_to_begin(evidence, task, checkpoint_id, triggered.id)
+        return _told_to_begin(evidence, task, checkpoint_id, triggered)
     inputs = evidence.inputs.get(task, [])
     if not inputs:
         says = f"the JobMaster has not told {task} to begin checkpoint {checkpoint_id}"
@@ -158,17 +160,11 @@ def begin(inquiry: Inquiry, task: str, checkpoint_id: int) -> Fact:
     return fact(says, *some([inquiry.ask(Topic.BARRIER, checkpoint_id, each) for each in inputs], "channels"))
 
 
-def _told_to_begin(evidence: Evidence, task: str, checkpoint_id: int, message: str) -> Fact:
+def _told_to_begin(evidence: Evidence, task: str, checkpoint_id: int, word: TraceRecord) -> Fact:
     """A task that begins when the JobMaster says so, and was told."""
-    sent = evidence.find(message)
-    assert sent is not None
-    waits_ms = evidence.at_ms - sent.at_ms
-    if not evidence.answers(sent):
-        says = (
-            f"the JobMaster's word to {task} to begin checkpoint {checkpoint_id} has been under way for {waits_ms} ms"
-        )
-        return fact(says, record=sent)
-    heard = evidence.answers(sent)[0]
+    if not evidence.answers(word):
+        return sent(evidence, word, f"the JobMaster's word to {task} to begin checkpoint {checkpoint_id}", task)
+    heard = evidence.answers(word)[0]
     refused = evidence.last("DeclineCheckpoint", role="command", checkpoint_id=checkpoint_id, machine=task)
     if refused is not None:
         return fact(evidence.caption(refused), fact(evidence.caption(heard), record=heard), record=refused)

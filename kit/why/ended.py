@@ -33,6 +33,8 @@ _SUCCEEDED = frozenset(
 """Answers that all is well: what led to one is no cause of what it brought to an end."""
 _TRIGGERS = frozenset({"TriggerTaskCheckpoint", "CheckpointPending", "AllocateCheckpointId", "DeployTask"})
 """What begins a checkpoint or a task is no reason for its end."""
+_OF_TASKS = frozenset({"StartEpoch", "DeployTask", "TaskStateChanged", "SlotLost"})
+"""What says which tasks there were."""
 _PHASE_WORDS = {
     "start_delay": "waited {ms} ms for its first barrier (start delay)",
     "alignment": "waited {ms} ms for its other barriers (alignment)",
@@ -105,7 +107,7 @@ def _failing(evidence: Evidence, record: TraceRecord) -> list[TraceRecord]:
             chain.append(at)
         before = evidence.cause(at)
         if at.kind in FAILED and at.role == "event":
-            return [*chain, *([] if before is None else [before])]
+            return [*chain, *evidence.faults(before), *([] if before is None else [before])]
         at = before
     return chain
 
@@ -159,17 +161,9 @@ def _critical_path(evidence: Evidence, record: TraceRecord, triggered_ms: int) -
             path.append(at)
         if at.kind == "CheckpointPending" or (at.kind == "CheckpointIdAllocated" and at.role == "event"):
             break
-        at = _kept_back(evidence, at) or evidence.cause(at)
+        made = evidence.made(at)
+        at = evidence.cause(at) if made is at else made
     return path
-
-
-def _kept_back(evidence: Evidence, record: TraceRecord) -> TraceRecord | None:
-    """The record that says that a barrier which is sent now was kept in the output queue first."""
-    if record.kind != "SendElement":
-        return None
-    about = {"machine": record.machine, "channel": record.data["channel"], "checkpoint_id": record.checkpoint_id}
-    kept = evidence.last("ElementQueued", **about)
-    return kept if kept is not None and evidence.is_same_attempt(kept, record) else None
 
 
 def _timed(evidence: Evidence, path: Sequence[TraceRecord], gaps: Sequence[int]) -> Fact | None:
@@ -183,7 +177,8 @@ def _timed(evidence: Evidence, path: Sequence[TraceRecord], gaps: Sequence[int])
 
 def _slowest(evidence: Evidence, checkpoint_id: int) -> list[Fact]:
     """For each phase that took any time the subtask that spent the most on it."""
-    table = phases(evidence.records, checkpoint_id)
+    about = [each for each in evidence.records if each.checkpoint_id == checkpoint_id or each.kind in _OF_TASKS]
+    table = phases(about, checkpoint_id)
     found = []
     for phase in PHASES:
         spent = table[f"{phase}_ms"].dropna()

@@ -7,7 +7,7 @@ that none has answered.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import chain, takewhile
 from typing import Any
@@ -15,7 +15,7 @@ from typing import Any
 from kit.draw.captions import caption_of
 from kit.draw.job_state import ChannelMoment, Moment, only_last, task_of
 from kit.draw.moment import advance
-from kit.draw.run import run_of
+from kit.draw.run import Run, run_of
 from kit.draw.stage import Stage, stage_for
 from kit.draw.steps import event_of, steps
 from kit.protocol.commands import CancelTimer, ScheduleTimer
@@ -24,6 +24,7 @@ from kit.protocol.trace import TraceRecord, led_by
 from kit.protocol.vocabulary import COMMANDS
 
 JOB = "job"
+FAULT = "fault"
 _ANSWERED = frozenset(command.__name__ for command in COMMANDS if command.duty is Duty.WORK and command.answers)
 """Commands that take their time and that an event answers."""
 
@@ -32,21 +33,51 @@ class Evidence:
     """A run up to some moment. `run` is a Lab, a SparkJob or a Trace, or the records of a part of a run."""
 
     def __init__(self, run: Any, records: Sequence[TraceRecord] | None = None) -> None:
-        self.run = run_of(run)
-        self._now_ms = int(getattr(run, "at_ms", 0)) if records is None else 0
-        self.detailed = self.run.trace.detailed
-        """Whether the trace tells of single buffers and turns."""
-        self.records = list(chain.from_iterable(steps(self.run.trace))) if records is None else records
+        self.records: list[TraceRecord] = []
+        """Causes before effects."""
         self.moment: Moment = only_last()
         self._by_id: dict[str, TraceRecord] = {}
         self._by_kind: dict[str, list[TraceRecord]] = {}
         self._answers: dict[str, list[TraceRecord]] = {}
-        for record in self.records:
+        self._faults: dict[str, list[TraceRecord]] = {}
+        self._look_at(run_of(run), 0 if records is not None else getattr(run, "at_ms", 0))
+        trace = self.run.trace
+        if records is None:
+            records = trace if trace.detailed else list(chain.from_iterable(steps(trace)))
+        self._take(records)
+
+    def _look_at(self, run: Run, now_ms: int) -> None:
+        self.run, self._now_ms = run, now_ms
+        self.detailed = run.trace.detailed
+        """Whether the trace tells of single buffers and turns."""
+        self._seen = len(run.trace), run.trace[-1] if len(run.trace) else None
+
+    def _take(self, records: Iterable[TraceRecord]) -> None:
+        for record in records:
             self.moment = advance(self.moment, record, led_by(record.cause, self._by_id.get))
+            self.records.append(record)
             self._by_id[record.id] = record
             self._by_kind.setdefault(record.kind, []).append(record)
             if record.role == "event":
                 self._answers.setdefault(record.cause, []).append(record)
+            elif record.role == FAULT:
+                self._faults.setdefault(record.cause, []).append(record)
+
+    def now(self, run: Any) -> Evidence:
+        """The same run, which may have gone on: this with what is new, or all anew where the run went another way."""
+        count, last = self._seen
+        later, now_ms = run_of(run), getattr(run, "at_ms", 0)
+        trace = later.trace
+        if count > len(trace) or (count and trace[count - 1] is not last):
+            return Evidence(run)
+        if count < len(trace):
+            if not trace.detailed:  # what is new may have led to what is known
+                return Evidence(run)
+            for name in _DERIVED & self.__dict__.keys():
+                del self.__dict__[name]
+            self._take(trace.since(count))
+        self._look_at(later, now_ms)
+        return self
 
     def before(self, record: TraceRecord) -> Evidence:
         """What was known before the event that a record belongs to."""
@@ -82,6 +113,20 @@ class Evidence:
         """The events that a command, or a message, became or was answered with."""
         return self._answers.get(record.id, [])
 
+    def faults(self, record: TraceRecord | None) -> list[TraceRecord]:
+        """The faults that were brought about on a message or a command."""
+        return [] if record is None else self._faults.get(record.id, [])
+
+    def frozen(self, task: str) -> TraceRecord | None:
+        """The record of the fault that froze a task's worker, if it still is."""
+        worker = int(task.rpartition("/")[2])
+        told = [each for kind in ("FreezeWorker", "ThawWorker") for each in self.of_kind(kind, worker=worker)]
+        began = self.last("StartEpoch")
+        last = max(told, key=self.position, default=None)
+        if last is None or last.kind != "FreezeWorker":
+            return None
+        return None if began is not None and self.position(began) > self.position(last) else last
+
     def beside(self, record: TraceRecord) -> Iterator[TraceRecord]:
         """All records of the event that this one belongs to."""
         event = event_of(record)
@@ -94,6 +139,31 @@ class Evidence:
     @cached_property
     def _positions(self) -> dict[str, int]:
         return {record.id: number for number, record in enumerate(self.records)}
+
+    def made(self, record: TraceRecord) -> TraceRecord:
+        """The record with which an element that is sent was made: where it had to wait that of its queueing, which is
+        earlier, and led to by what made it rather than by the credit that let it go.
+        """
+        return self._made.get(record.id, record)
+
+    @cached_property
+    def _made(self) -> dict[str, TraceRecord]:
+        """By the id of the sending. What waits in one channel leaves in order, but for barriers that overtake."""
+        waiting: dict[tuple[str, int], list[TraceRecord]] = {}
+        made: dict[str, TraceRecord] = {}
+        for record in self.records:
+            if record.kind not in ("ElementQueued", "SendElement"):
+                continue
+            queue = waiting.setdefault((record.id.partition("#")[0], record.data["channel"]), [])
+            if record.kind == "ElementQueued":
+                queue.append(record)
+                continue
+            element = record.data["element"]
+            kept = next((each for each in queue if _same(each.data["element"], element)), None)
+            if kept is not None:
+                queue.remove(kept)
+                made[record.id] = kept
+        return made
 
     # --- what is under way ----------------------------------------------------------------------------------------
 
@@ -118,10 +188,6 @@ class Evidence:
             return True
         attempt = record.id.partition("#")[0].rpartition("@")[2]
         return not attempt.isdigit() or int(attempt) == self.moment.epoch
-
-    def is_same_attempt(self, one: TraceRecord, other: TraceRecord) -> bool:
-        """Whether two records are of the same attempt of a task."""
-        return one.id.partition("#")[0] == other.id.partition("#")[0]
 
     def timer(self, machine: str, name: str) -> TraceRecord | None:
         """The command that set a timer which is still to fire; None when it is not set."""
@@ -165,9 +231,10 @@ class Evidence:
         source, target = self.ends[number]
         return f"{source} -> {target} (channel {number})"
 
-    def tasks_of_slot(self, slot: int) -> list[str]:
-        """The subtasks with this number: a worker has one of each vertex."""
-        return [task for task in self.moment.tasks if task.rpartition("/")[2] == str(slot)]
+    def beside_in_slot(self, task: str) -> list[str]:
+        """The other tasks of a task's worker, which has one subtask of each vertex."""
+        subtask = task.rpartition("/")[2]
+        return [other for other in self.moment.tasks if other != task and other.rpartition("/")[2] == subtask]
 
     def caption(self, record: TraceRecord) -> str:
         """What a record says happened, with channels by their ends."""
@@ -177,12 +244,22 @@ class Evidence:
 _EMPTY = ChannelMoment()
 
 
+_DERIVED = {name for name, member in vars(Evidence).items() if isinstance(member, cached_property)}
+"""What is computed from the records when it is asked for."""
+
+
 def _fits(record: TraceRecord, about: dict[str, Any]) -> bool:
     for name, value in about.items():
         known = getattr(record, name) if name in ("role", "machine", "checkpoint_id") else record.data.get(name)
         if known != value:
             return False
     return True
+
+
+def _same(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    """Whether an element may be the one that waited; the options of a barrier change while it waits."""
+    names = ("type", "checkpoint_id")
+    return all(one.get(name) == other.get(name) for name in names)
 
 
 def _grouped(pairs: Iterable[tuple[str, int]]) -> dict[str, list[int]]:

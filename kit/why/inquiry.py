@@ -30,6 +30,7 @@ class Topic(Enum):
     ENDED = "checkpoint {} has ended"
     NEXT = "no checkpoint has begun"
     JOB = "the job does not go on"
+    VALUES = "the state of {} is as it is"
     RESTART = "epoch {} began"
     REQUEST = "request {} is not answered"
     REFUSAL = "the refusal {}"

@@ -7,6 +7,7 @@ from kit.protocol.trace import TraceRecord
 from kit.why.evidence import JOB, Evidence
 from kit.why.fact import Fact, fact, some, untold
 from kit.why.inquiry import Inquiry, Topic
+from kit.why.under_way import asked
 
 RESTART_TIMER = "restart"
 _OF_CHECKPOINTS = ("AllocateCheckpointId", "SetCheckpointIdCounter")
@@ -23,8 +24,8 @@ def job(inquiry: Inquiry) -> Fact:
         return fact(_said(evidence, record), *waits, _why_it_failed(inquiry), record=record)
     if status == JobStatus.RUNNING.name:
         return fact(_said(evidence, record), *_running(inquiry), record=record)
-    asked = None if record is None else evidence.cause(record)
-    first = None if asked is None else fact(evidence.caption(asked), record=asked)
+    led = None if record is None else evidence.cause(record)
+    first = None if led is None else fact(evidence.caption(led), record=led)
     return fact(_said(evidence, record), *_under_way(evidence), first, record=record)
 
 
@@ -35,7 +36,7 @@ def _said(evidence: Evidence, record: TraceRecord | None) -> str:
 def _under_way(evidence: Evidence) -> list[Fact]:
     """What a job that begins, restarts or ends waits for."""
     waits = [
-        fact(f"{evidence.caption(each)}: not answered for {evidence.at_ms - each.at_ms} ms", record=each)
+        asked(evidence, each)
         for each in evidence.under_way(JOB)
         if each.checkpoint_id is None and each.kind not in _OF_CHECKPOINTS
     ]
@@ -105,10 +106,10 @@ def _restored(inquiry: Inquiry, epoch: int, then: Inquiry) -> Fact:
     restored = given.checkpoint_id or 0
     complete = evidence.last("CheckpointCompleted", checkpoint_id=restored)
     if complete is None:
-        asked = evidence.last("StartJob")
+        start = evidence.last("StartJob")
         source = f"the job was started from the snapshot at {given.data['path']}"
         first = fact(
-            source if asked and asked.data["restore_path"] else "an earlier driver had stored it", record=asked
+            source if start and start.data["restore_path"] else "an earlier driver had stored it", record=start
         )
     else:
         first = fact(f"checkpoint {restored} was complete {given.at_ms - complete.at_ms} ms before", record=complete)

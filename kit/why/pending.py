@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from kit.channel.slot_channel_state import slot_name
 from kit.coordinator.ledger import timeout_timer
 from kit.coordinator.periodic import PERIODIC_TIMER
+from kit.draw.captions import listed
 from kit.draw.job_state import ABORTED, ACKNOWLEDGED, ALIGNING, COMPLETED, DECLINED, WRITING, CheckpointMoment
-from kit.protocol.trace import TraceRecord
+from kit.protocol.tasks import split_task_name
 from kit.why.evidence import JOB, Evidence
 from kit.why.fact import Fact, fact, some, untold
 from kit.why.inquiry import Inquiry, Topic
+from kit.why.under_way import asked, sent
 
 
 def pending(inquiry: Inquiry, checkpoint_id: int) -> Fact:
@@ -20,11 +23,11 @@ def pending(inquiry: Inquiry, checkpoint_id: int) -> Fact:
     if known.status in (COMPLETED, ABORTED):
         return inquiry.ask(Topic.ENDED, checkpoint_id)
     began = evidence.last("CheckpointPending", checkpoint_id=checkpoint_id)
-    asked = [each for each in evidence.under_way(JOB, checkpoint_id) if each.kind != "DiscardState"]
-    waits = [_asked(evidence, each) for each in asked] + _coordinators(evidence, checkpoint_id)
+    open_work = [each for each in evidence.under_way(JOB, checkpoint_id) if each.kind != "DiscardState"]
+    waits = [asked(evidence, each) for each in open_work] + _coordinators(evidence, checkpoint_id)
     if not waits and evidence.last("CheckpointTriggered", checkpoint_id=checkpoint_id) is None:
         waits = _not_triggered(inquiry, checkpoint_id)
-    elif not asked:
+    elif not open_work:
         waits += [inquiry.ask(Topic.ACK, task, checkpoint_id) for task in known.missing]
     waits = waits or [_other_first(inquiry, checkpoint_id)]
     return fact(_status(evidence, known), *some(waits, "tasks"), record=began)
@@ -36,11 +39,6 @@ def _status(evidence: Evidence, known: CheckpointMoment) -> str:
     says = f"{kind} {known.checkpoint_id} has been pending for {evidence.at_ms - known.triggered_ms} ms: {acked}"
     timer = evidence.timer(JOB, timeout_timer(known.checkpoint_id))
     return says if timer is None else f"{says}; it expires at {timer.data['due_ms']} ms"
-
-
-def _asked(evidence: Evidence, record: TraceRecord) -> Fact:
-    since = evidence.at_ms - record.at_ms
-    return fact(f"{evidence.caption(record)}: not answered for {since} ms", record=record)
 
 
 def _coordinators(evidence: Evidence, checkpoint_id: int) -> list[Fact]:
@@ -110,10 +108,10 @@ def acknowledgement(inquiry: Inquiry, task: str, checkpoint_id: int) -> Fact:
 
 def _on_its_way(inquiry: Inquiry, task: str, checkpoint_id: int, kind: str) -> Fact:
     evidence = inquiry.evidence
-    sent = evidence.last(kind, role="command", checkpoint_id=checkpoint_id, machine=task)
+    told = evidence.last(kind, role="command", checkpoint_id=checkpoint_id, machine=task)
     word = "acknowledgement" if kind == "AcknowledgeCheckpoint" else "refusal"
-    how_long = "" if sent is None else f", for {evidence.at_ms - sent.at_ms} ms"
-    return fact(f"the {word} of {task} is on its way to the JobMaster{how_long}", record=sent)
+    what = f"the {word} of {task} to the JobMaster"
+    return untold(what) if told is None else sent(evidence, told, what)
 
 
 def _writing(inquiry: Inquiry, task: str, checkpoint_id: int) -> Fact:
@@ -122,7 +120,7 @@ def _writing(inquiry: Inquiry, task: str, checkpoint_id: int) -> Fact:
     copied = evidence.last("WriteSnapshot", machine=task, checkpoint_id=checkpoint_id)
     waits = []
     if copied is not None and not evidence.answers(copied):
-        waits.append(_asked(evidence, copied))
+        waits.append(asked(evidence, copied))
     awaited = [number for number in evidence.inputs.get(task, []) if evidence.channel(number).awaited == checkpoint_id]
     if awaited:
         others = ", ".join(evidence.ends[number][0] for number in awaited)
@@ -130,27 +128,43 @@ def _writing(inquiry: Inquiry, task: str, checkpoint_id: int) -> Fact:
         barriers = [inquiry.ask(Topic.BARRIER, checkpoint_id, number) for number in awaited]
         waits.append(fact(says, *some(barriers, "channels")))
     elif not waits:
-        files = [
-            each for each in evidence.under_way(checkpoint_id=checkpoint_id) if each.kind == "WriteChannelStateFile"
-        ]
-        waits = [_asked(evidence, each) for each in files] or [_in_flight(inquiry, task, checkpoint_id)]
+        waits = _in_flight(inquiry, task, checkpoint_id)
     says = f"{task} has copied its state for checkpoint {checkpoint_id} and has not all of it written"
     return fact(says, *waits, record=copied)
 
 
-def _in_flight(inquiry: Inquiry, task: str, checkpoint_id: int) -> Fact:
-    """An output still holds a barrier that may yet overtake what is before it."""
+def _in_flight(inquiry: Inquiry, task: str, checkpoint_id: int) -> list[Fact]:
+    """The files are written but that with the in-flight data, which the tasks of a worker may share."""
     evidence = inquiry.evidence
+    slot = slot_name(split_task_name(task)[1])
+    files = [each for each in evidence.under_way(slot, checkpoint_id) if each.kind == "WriteChannelStateFile"]
+    if files:
+        return [asked(evidence, each) for each in files]
     held = [
         number
         for number in evidence.outputs.get(task, [])
         if any(item.checkpoint_id == checkpoint_id for item in evidence.channel(number).queued)
     ]
-    if not held:
-        return untold("which of its in-flight data is not written")
-    to = ", ".join(evidence.ends[number][1] for number in held)
-    says = f"barrier {checkpoint_id} waits in the output to {to}: what it will overtake is not decided"
-    return fact(says, *some([inquiry.ask(Topic.QUEUE, number) for number in held], "outputs"))
+    if held:
+        to = ", ".join(evidence.ends[number][1] for number in held)
+        says = f"barrier {checkpoint_id} waits in the output to {to}: what it will overtake is not decided"
+        return [fact(says, *some([inquiry.ask(Topic.QUEUE, number) for number in held], "outputs"))]
+    others = [other for other in evidence.beside_in_slot(task) if _gives_in_flight_data(evidence, other, checkpoint_id)]
+    if not others:
+        return [untold("which of its in-flight data is not written")]
+    says = f"its in-flight data goes into one file with that of {listed(others)}, whose is not all there"
+    return [fact(says, *some([inquiry.ask(Topic.ACK, other, checkpoint_id) for other in others], "tasks"))]
+
+
+def _gives_in_flight_data(evidence: Evidence, task: str, checkpoint_id: int) -> bool:
+    """Whether in-flight data of a task for the checkpoint is still to come."""
+    known = evidence.moment.tasks[task]
+    if known.state != "RUNNING" or known.phases.get(checkpoint_id) == ACKNOWLEDGED:
+        return False
+    waits = (evidence.channel(number).awaited == checkpoint_id for number in evidence.inputs.get(task, []))
+    queued = (item for number in evidence.outputs.get(task, []) for item in evidence.channel(number).queued)
+    undecided = any(item.checkpoint_id == checkpoint_id for item in queued)
+    return known.phases.get(checkpoint_id) != WRITING or any(waits) or undecided
 
 
 def _before_its_snapshot(inquiry: Inquiry, task: str, checkpoint_id: int, *, aligning: bool) -> Fact:
@@ -179,9 +193,9 @@ def none_under_way(inquiry: Inquiry) -> Fact:
         return waits[0] if len(waits) == 1 else fact(f"{len(waits)} are pending", *some(waits, "checkpoints"))
     if evidence.moment.job != "RUNNING":
         return inquiry.ask(Topic.JOB)
-    asked = [each for each in evidence.under_way(JOB) if each.kind == "AllocateCheckpointId"]
-    if asked:
-        return _asked(evidence, asked[0])
+    open_work = [each for each in evidence.under_way(JOB) if each.kind == "AllocateCheckpointId"]
+    if open_work:
+        return asked(evidence, open_work[0])
     timer = evidence.timer(JOB, PERIODIC_TIMER)
     if timer is not None:
         due_ms = timer.data["due_ms"]

@@ -8,7 +8,7 @@ from difflib import get_close_matches
 from typing import Any
 
 from kit.protocol.trace import TraceRecord
-from kit.why import channels, ended, life, pending, requests, tasks
+from kit.why import channels, ended, life, pending, requests, tasks, values
 from kit.why.answer import Why
 from kit.why.evidence import Evidence
 from kit.why.inquiry import Answer, Inquiry, Topic
@@ -26,6 +26,7 @@ ANSWERS: dict[Topic, Answer] = {
     Topic.ENDED: ended.ended,
     Topic.NEXT: pending.none_under_way,
     Topic.FAILURE: ended.failure,
+    Topic.VALUES: values.state_of,
     Topic.JOB: life.job,
     Topic.RESTART: life.restart,
     Topic.REQUEST: requests.request,
@@ -67,9 +68,8 @@ class Subject:
     word: str = ""
 
 
-def answer_to(run: Any, about: object = None, **named: Any) -> Why:
-    """The answer to a question about a Lab, a SparkJob or a Trace; see `kit.why.why`."""
-    evidence = Evidence(run)
+def answer_to(evidence: Evidence, about: object = None, **named: Any) -> Why:
+    """The answer to a question about a run; see `kit.why.why`."""
     subject = Subject(**named)
     _name(evidence, subject, about)
     question = _question(evidence, subject)
@@ -123,7 +123,7 @@ def _read(evidence: Evidence, subject: Subject, words: str) -> None:
         raise WhyError(f"{words!r} is nothing to ask about; {_THERE_IS}; tasks are {', '.join(near) or 'not known'}")
 
 
-_WORDS = ("refus", "restart", "restor", "epoch", "fail", "job", "no checkpoint", "checkpoint")
+_WORDS = ("state", "refus", "restart", "restor", "epoch", "fail", "job", "no checkpoint", "checkpoint")
 
 
 def _tasks(evidence: Evidence) -> list[str]:
@@ -156,6 +156,8 @@ def _question(evidence: Evidence, subject: Subject) -> Question:
     if subject.channel is not None:
         return Question(Topic.CHANNEL, (subject.channel,), f"Why is {evidence.named(subject.channel)} blocked?")
     if subject.task is not None:
+        if subject.word == "state":
+            return Question(Topic.VALUES, (subject.task,), f"Why is the state of {subject.task} what it is?")
         return _about_task(evidence, subject.task)
     if checkpoint is not None:
         return _about_checkpoint(evidence, checkpoint)

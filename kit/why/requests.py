@@ -7,6 +7,7 @@ from kit.protocol.trace import TraceRecord
 from kit.why.evidence import JOB, Evidence
 from kit.why.fact import Fact, fact, some, untold
 from kit.why.inquiry import Inquiry, Topic
+from kit.why.under_way import asked
 
 REQUESTS = ("RequestCheckpoint", "RequestSavepoint", "RequestStop")
 
@@ -23,9 +24,8 @@ def request(inquiry: Inquiry, number: int) -> Fact:
     started = _noted(evidence, "TriggeringStarted", number)
     if started is not None:
         waits = [each for each in evidence.under_way(JOB) if each.kind == "AllocateCheckpointId"]
-        since = evidence.at_ms - started.at_ms
-        asked = [fact(f"{evidence.caption(each)}: not answered for {since} ms", record=each) for each in waits]
-        return fact(f"request {number} has begun and has no checkpoint id yet", *asked, record=started)
+        says = f"request {number} has begun and has no checkpoint id yet"
+        return fact(says, *(asked(evidence, each) for each in waits), record=started)
     queued = _noted(evidence, "RequestQueued", number)
     if queued is not None:
         return fact(_queued_says(number, queued), *_ahead(inquiry, queued), record=queued)
@@ -68,23 +68,23 @@ def _checkpoint_of(evidence: Evidence, number: int) -> int | None:
         return None
     beside = list(evidence.beside(started))
     after = beside[beside.index(started) :]
-    asked = next((each for each in after if each.kind == "AllocateCheckpointId"), None)
-    given = [] if asked is None else evidence.answers(asked)
+    wanted = next((each for each in after if each.kind == "AllocateCheckpointId"), None)
+    given = [] if wanted is None else evidence.answers(wanted)
     return next((each.checkpoint_id for each in given if each.kind == "CheckpointIdAllocated"), None)
 
 
 def _stop(inquiry: Inquiry, number: int) -> Fact | None:
     """A request to stop is answered when the job has ended, not when its savepoint is complete."""
     evidence = inquiry.evidence
-    asked = evidence.last("RequestStop", request_id=number)
+    stop = evidence.last("RequestStop", request_id=number)
     checkpoint_id = _checkpoint_of(evidence, number)
     known = evidence.moment.checkpoints.get(checkpoint_id or -1)
-    if asked is None or known is None or known.status != "completed":
+    if stop is None or known is None or known.status != "completed":
         return None
     staying = [task for task, each in evidence.moment.tasks.items() if each.state != "FINISHED"]
     ends = [inquiry.ask(Topic.END, task) for task in staying] or [inquiry.ask(Topic.JOB)]
     says = f"savepoint {checkpoint_id} is complete; request {number} is answered when the job has finished"
-    return fact(says, *some(ends, "tasks"), record=asked)
+    return fact(says, *some(ends, "tasks"), record=stop)
 
 
 # --- why it waits, why it was refused ---------------------------------------------------------------------------------
@@ -100,8 +100,7 @@ def _ahead(inquiry: Inquiry, queued: TraceRecord) -> tuple[Fact, ...]:
     """What must end before the next request has its turn."""
     evidence = inquiry.evidence
     facts = [inquiry.ask(Topic.CHECKPOINT, each.checkpoint_id) for each in evidence.moment.pending]
-    asked = [each for each in evidence.under_way(JOB) if each.kind == "AllocateCheckpointId"]
-    facts += [fact(f"another is being triggered: {evidence.caption(each)}", record=each) for each in asked]
+    facts += [asked(evidence, each) for each in evidence.under_way(JOB) if each.kind == "AllocateCheckpointId"]
     if not facts and queued.data.get("cleaning"):
         cleaning = [each for each in evidence.of_kind("DiscardState") if not evidence.answers(each)]
         facts = [fact(evidence.caption(each), record=each) for each in cleaning]

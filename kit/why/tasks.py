@@ -18,6 +18,7 @@ from kit.why.channels import contents
 from kit.why.evidence import Evidence
 from kit.why.fact import Fact, fact, some, untold
 from kit.why.inquiry import Inquiry, Topic
+from kit.why.under_way import asked, befell, sent, standing_still
 
 STOPS = {kind(SavepointFormatType.CANONICAL).name for kind in (SavepointType.suspend, SavepointType.terminate)}
 """What the trace calls a savepoint to stop with."""
@@ -73,7 +74,8 @@ def _may_be_next(evidence: Evidence, task: str, readable: list[int]) -> Fact:
     )
     last = evidence.last("ProcessInput", machine=task)
     since = "" if last is None else f"; its last turn was {evidence.at_ms - last.at_ms} ms ago"
-    return fact(f"{task} has something to take ({there}) and has not done so yet{since}", record=last)
+    says = f"{task} has something to take ({there}) and has not done so yet{since}"
+    return fact(says, standing_still(evidence, task), record=last)
 
 
 def _inputs(inquiry: Inquiry, inputs: list[int]) -> tuple[Fact, ...]:
@@ -105,7 +107,7 @@ def _not_detailed(inquiry: Inquiry, task: str, inputs: list[int]) -> Fact:
 def _source(evidence: Evidence, task: str) -> Fact:
     """A source reads on at its next turn, unless it waits for rows, for a time, or for a split."""
     if evidence.detailed and _is_idle(evidence, task):
-        return Fact(f"the source of {task} may be read and has not had its turn")
+        return fact(f"the source of {task} may be read and has not had its turn", standing_still(evidence, task))
     timer = evidence.timer(task, SOURCE_TIMER)
     if timer is not None:
         due_ms = timer.data["due_ms"]
@@ -114,10 +116,10 @@ def _source(evidence: Evidence, task: str) -> Fact:
     read = evidence.last("ReadSplit", machine=task)
     if read is not None and evidence.is_present(read) and not evidence.answers(read):
         return fact(f"{task} has asked for rows and does not have them yet", record=read)
-    asked = evidence.last("OperatorEventToCoordinator", role="command", machine=task)
+    request = evidence.last("OperatorEventToCoordinator", role="command", machine=task)
     told = evidence.last("OperatorEventToTask", role="event", machine=task)
-    if asked is not None and (told is None or evidence.position(told) < evidence.position(asked)):
-        return _waits_for_split(evidence, task, asked)
+    if request is not None and (told is None or evidence.position(told) < evidence.position(request)):
+        return _waits_for_split(evidence, task, request)
     return untold(f"{task} is running; what its source is at")
 
 
@@ -136,13 +138,13 @@ def _is_idle(evidence: Evidence, task: str) -> bool:
     return any(evidence.position(each) > evidence.position(last) for each in woken)
 
 
-def _waits_for_split(evidence: Evidence, task: str, asked: TraceRecord) -> Fact:
-    heard = next(iter(evidence.answers(asked)), None)
+def _waits_for_split(evidence: Evidence, task: str, request: TraceRecord) -> Fact:
+    heard = next(iter(evidence.answers(request)), None)
     if heard is None:
-        return fact(f"{task} has asked the operator coordinator for a split; its word is under way", record=asked)
+        return sent(evidence, request, f"what {task} says to its operator coordinator, to get a split,")
     given = [each for each in evidence.beside(heard) if each.kind == "OperatorEventToTask"]
     if given:
-        return fact(f"the operator coordinator's answer to {task} is under way", record=given[0])
+        return sent(evidence, given[0], f"the split for {task}", task)
     return fact(f"the operator coordinator has no split for {task} at present", record=heard)
 
 
@@ -181,14 +183,14 @@ def _failed_by(inquiry: Inquiry, records: list[TraceRecord]) -> list[Fact]:
 def _deploying(inquiry: Inquiry, task: str, known: TaskMoment) -> Fact:
     """A task that is on its way, or begins."""
     evidence = inquiry.evidence
-    sent = evidence.last("DeployTask", role="command", task=task, attempt=known.attempt)
-    if sent is None or not evidence.answers(sent):
-        return fact(f"{task} is on its way to its worker", record=sent)
+    deployed = evidence.last("DeployTask", role="command", task=task, attempt=known.attempt)
+    if deployed is None or not evidence.answers(deployed):
+        return fact(f"{task} is on its way to its worker", standing_still(evidence, task), record=deployed)
     reading = [each for each in evidence.under_way(task) if each.kind == "ReadState"]
     if reading:
         restored = "" if known.restored is None else f" of checkpoint {known.restored}"
         says = f"{task} has been reading its state{restored} for {evidence.at_ms - reading[0].at_ms} ms"
-        return fact(says, record=reading[0])
+        return fact(says, *befell(evidence, reading[0]), standing_still(evidence, task), record=reading[0])
     full = full_outputs(evidence, task)
     says = f"{task} processes what was in flight at checkpoint {known.restored} before it runs"
     return fact(says, *some([inquiry.ask(Topic.QUEUE, number) for number in full], "outputs"))
@@ -214,10 +216,7 @@ def end(inquiry: Inquiry, task: str) -> Fact:
     ended = _end_of_data(evidence, task)
     if ended is None:
         return inquiry.ask(Topic.TURN, task)
-    work = [
-        fact(f"{evidence.caption(each)}: asked for {evidence.at_ms - each.at_ms} ms ago, not answered", record=each)
-        for each in evidence.under_way(task)
-    ]
+    work = [asked(evidence, each) for each in evidence.under_way(task)]
     inputs = [number for number in evidence.inputs.get(task, []) if not evidence.channel(number).ended]
     waits = [_not_ended(inquiry, number) for number in inputs]
     busy = [number for number in evidence.outputs.get(task, []) if _has_buffers(evidence, number)]

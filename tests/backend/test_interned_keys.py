@@ -100,6 +100,18 @@ def test_as_a_dict_would(arrow_type: pa.DataType, data: st.DataObject) -> None:
     assert list(map(same, codec.decode(np.array(held, np.int64)).to_pylist())) == list(codes)
 
 
+def test_a_second_snapshot_without_keys_does_not_let_go_of_the_first() -> None:
+    codec = codec_for(pa.string())
+    keys = pa.array(["a", "b"])
+    codes = codec.encode(keys, True)
+    codec.retain(codes)
+    first = codec.freeze()
+    codec.release(codes)
+    codec.freeze()
+    codec.retain(codec.encode(pa.array(["c", "d"]), True))
+    assert first.decode(codes).to_pylist() == ["a", "b"]
+
+
 def twins(begin: bytes, other: bytes, end: bytes) -> tuple[bytes, bytes]:
     """Two keys of sixteen bytes with one hash: the second half makes up for the first."""
     states = [hash_after(int.from_bytes(half, "little")) for half in (begin, other)]

@@ -232,6 +232,7 @@ def test_a_task_whose_operators_finished_keeps_its_state() -> None:
 
 def test_acks_are_told_apart() -> None:
     checkpoint = pending()
+    assert checkpoint.acknowledge_task("source/0", 0, None) is UNKNOWN
     assert checkpoint.acknowledge_task("source/0", 1, None) is SUCCESS
     assert checkpoint.acknowledge_task("source/0", 1, None) is DUPLICATE
     assert checkpoint.acknowledge_task("source/0", 2, None) is UNKNOWN

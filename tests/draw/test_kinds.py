@@ -10,7 +10,8 @@ import pytest
 
 from kit.draw.captions import caption_of
 from kit.draw.element_kinds import ELEMENTS
-from kit.draw.kinds import KINDS, MILESTONE
+from kit.draw.kinds import KINDS, MILESTONE, ROLES
+from kit.lab.breakable import Breakable
 from kit.protocol import commands, elements, events, messages
 from kit.protocol.notes import NoteKind
 from kit.protocol.trace import TraceRecord
@@ -18,6 +19,7 @@ from kit.protocol.words import Word
 from tests.house.files import read, shipped
 
 NOTES = frozenset(get_args(NoteKind))
+FAULTS = frozenset(fault.__name__ for fault in Breakable._BREAK if fault.recorded)
 
 
 def words(module: object) -> set[str]:
@@ -35,7 +37,7 @@ def strings(path: str) -> Iterator[str]:
 
 
 def test_every_word_and_every_note_has_an_entry_and_no_entry_is_without_its_word() -> None:
-    assert set(KINDS) == words(commands) | words(events) | words(messages) | NOTES
+    assert set(KINDS) == words(commands) | words(events) | words(messages) | NOTES | FAULTS
 
 
 @pytest.mark.parametrize("name", KINDS)
@@ -43,7 +45,8 @@ def test_a_word_is_told_in_the_roles_it_plays(name: str) -> None:
     kind = KINDS[name]
     given = name in words(commands) | words(messages) | NOTES
     taken = name in words(events) | words(messages)
-    assert ((kind.command is not None), (kind.event is not None)) == (given, taken)
+    told = (kind.command is not None, kind.event is not None, kind.fault is not None)
+    assert told == (given, taken, name in FAULTS)
 
 
 def test_every_kind_of_note_is_noted_somewhere() -> None:
@@ -76,7 +79,7 @@ def test_what_a_reader_jumps_to_is_a_milestone() -> None:
 
 def test_a_caption_never_fails_for_want_of_a_field() -> None:
     for name, kind in KINDS.items():
-        for role in ("command", "event"):
+        for role in ROLES:
             if kind.side(role) is not None:
                 caption = caption_of(TraceRecord("a/0#1", "", 0, "a/0", role, name, None, {}))
                 assert caption

@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 from playwright.sync_api import Page
 
+from kit import Lab
 from kit.draw.frames import Frame, frames
 from kit.draw.page import export_html, page_html, table_html
 from kit.draw.scene import Scene
@@ -168,3 +169,17 @@ def test_a_table_leaves_empty_what_is_missing() -> None:
     html = table_html(table)
     assert '<td class="text">a&lt;b</td><td class="number">1</td><td class="text">0, 1</td>' in html
     assert '<td class="text"></td><td class="number"></td><td class="text"></td>' in html
+
+
+def test_a_play_says_at_each_step_what_it_is_about(page: Page, tmp_path: Path) -> None:
+    play = Lab.play("late-ack").run()
+    page.goto(export_html(play, tmp_path / "play.html").as_uri())
+    prose = [block.prose for block in play.text.blocks]
+    assert page.inner_text(".kit-note") == prose[0]
+    page.press(".kit-player", "End")
+    assert page.inner_text(".kit-note") in prose[2:]
+    page.set_content(f"<html><body>{play._repr_html_()}</body></html>")
+    player = page.frames[1]
+    player.wait_for_selector(".kit-note")
+    player.press(".kit-player", "ArrowRight")
+    assert player.inner_text(".kit-note") == prose[0]

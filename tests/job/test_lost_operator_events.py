@@ -49,7 +49,7 @@ class Losing:
                 self.assigned += 1
                 if self.assigned in self._numbers and lab.at_ms >= self.late_until:
                     self.faults += 1
-                    event = lab._world.next_message(self.reader)
+                    event = lab._world.agenda.next_message("job", self.reader)
                     assert isinstance(event, OperatorEventToTask)
                     self._fault(self, event)
                 elif lab.at_ms >= self.late_until:
@@ -68,7 +68,7 @@ class Losing:
 
 def lose(losing: Losing, event: OperatorEventToTask) -> None:
     """The event is gone, and the host says so."""
-    losing.lab.lose_operator_event(losing.reader)
+    losing.lab.lose(f"OperatorEventToTask to {losing.reader}")
 
 
 def lose_ack(losing: Losing, event: OperatorEventToTask) -> None:
@@ -142,5 +142,5 @@ def test_losing_an_event_is_a_step_like_any_other() -> None:
     assert [str(action) for action in lab.actions if isinstance(action, DropMessage)] == [
         f"lose OperatorEventToTask from job to {losing.reader}"
     ]
-    with pytest.raises(LabError, match=f"the next message to {losing.reader} is no event"):
-        lab.lose_operator_event(losing.reader)
+    with pytest.raises(LabError, match=f"nothing that could be lost now is 'OperatorEventToTask to {losing.reader}'"):
+        lab.lose(f"OperatorEventToTask to {losing.reader}")

@@ -25,9 +25,13 @@ from kit.lab.actions import (
     ReceiveElement,
     TakeTurn,
 )
+from kit.lab.agenda import Agenda
 from kit.lab.copying import copy_of
 from kit.operators import sum_
+from kit.protocol.commands import ScheduleTimer
+from kit.protocol.messages import CancelTask
 from kit.protocol.tasks import ExecutionState
+from kit.protocol.words import Envelope
 from kit.task.stream_task import StreamTask
 from tests.lab.jobs import Shape, environment
 
@@ -80,7 +84,7 @@ def test_what_may_happen_is_what_can_be_found(way: str, mode: dict[str, Any], se
     random = Random(seed)
     lab = Lab(environment(Shape(way, parallelism=random.choice([1, 2, 3])), **mode), seed=seed)
     for _ in range(500):
-        enabled = lab.enabled()
+        enabled = [*lab.enabled()]
         assert enabled == [*looked_for(lab)]
         agenda = lab._world.agenda
         assert [agenda[rank] for rank in range(len(agenda))] == [
@@ -115,6 +119,23 @@ def test_ready_numbers_are_a_sorted_set(deeds: list[tuple[str, int]]) -> None:
         assert [*ready] == sorted(known)
         assert [ready[rank] for rank in range(len(ready))] == sorted(known)
         assert (number in ready) == (number in known)
+
+
+def test_a_timer_that_is_due_and_is_set_anew_waits_again() -> None:
+    agenda = Agenda()
+    agenda.schedule("job", Envelope(ScheduleTimer(timer="late", due_ms=5), ""))
+    agenda.advance(5)
+    assert [action.key for action in agenda] == ["timer:job:late"]
+    agenda.schedule("job", Envelope(ScheduleTimer(timer="late", due_ms=9), ""))
+    assert not list(agenda)
+    assert agenda.wait.until_ms == 9
+
+
+def test_messages_on_one_way_keep_their_order() -> None:
+    agenda = Agenda()
+    for number in range(3):
+        agenda.post("job", "sums/0", Envelope(CancelTask(task="sums/0", attempt=number), ""))
+    assert [agenda.take_message("job", "sums/0").word.attempt for _ in range(3)] == [0, 1, 2]
 
 
 @pytest.mark.parametrize("mode", MODES)

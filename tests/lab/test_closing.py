@@ -17,6 +17,7 @@ from kit import (
     count,
 )
 from kit.lab.actions import Action, DeliverMessage, LetTimePass, TakeTurn
+from kit.lab.schedulers import First
 from kit.protocol.reasons import CheckpointFailureReason
 from kit.protocol.trace import TraceRecord
 
@@ -34,7 +35,7 @@ def a_lab(*, after_finish: bool) -> Lab:
     )
     rows = env.from_source(CollectionSource(ROWS, SCHEMA), uid="rows").map(lambda row: row, returns=SCHEMA)
     rows.key_by("k").aggregate(rows=count()).uid("counts").sink_to(CollectSink("out"), uid="out")
-    return Lab(env, order="first")
+    return Lab(env, scheduler=First())
 
 
 def advance(lab: Lab, until: Callable[[], bool], *, without: Callable[[Action], bool]) -> None:

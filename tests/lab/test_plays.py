@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from kit import Lab
+from kit.draw.frames import film
 from kit.lab.errors import LabError
+from kit.lab.faults import DelayMessage
 from kit.lab.play import DIRECTORY, Play, all_plays, find_play, open_play, plays, read_play
 from kit.lab.play_commands import VERBS, play_commands
 from kit.lab.play_outcome import NOTHING
 from kit.lab.play_text import PlayError, parse
 from kit.lab.play_views import VIEWS
+from kit.lab.play_writing import fault_of
 from kit.lab.ready_jobs import READY_JOBS, ready_job, ready_jobs
+from kit.lab.schedulers import First
+from kit.protocol.events import RequestStop
+from scripts.plays import PAGE, page
 from tests.behaviours import catalogue
 
 LATE = """title: A late acknowledgement
@@ -42,7 +49,6 @@ def test_a_play_is_written_as_all_are(name: str) -> None:
     text = all_plays()[name]
     assert str(text) == (DIRECTORY / f"{name}.play").read_text(encoding="utf-8")
     assert text.question.endswith("?")
-    assert text.flink, "which behaviour of Flink's does it show?"
     assert [each for each in text.flink if each not in catalogue()] == []
     for block in text.blocks:
         assert block.outcome, f"nothing comes of {block.commands[0].text!r}"
@@ -144,7 +150,7 @@ def test_a_play_from_a_file(tmp_path: Path) -> None:
 
 def test_ready_jobs_run_to_their_end_with_a_checkpoint() -> None:
     for name in READY_JOBS:
-        lab = Lab(ready_job(name, rows=3), order="first")
+        lab = Lab(ready_job(name, rows=3), scheduler=First())
         lab.run_until(record="AllTasksRunning")
         lab.trigger_checkpoint()
         lab.run_until(checkpoint=1)
@@ -155,3 +161,78 @@ def test_ready_jobs_run_to_their_end_with_a_checkpoint() -> None:
 def test_tables_name_all_commands_and_views() -> None:
     assert len(play_commands()) == len(VERBS)
     assert NOTHING not in VIEWS
+
+
+def test_a_play_opens_in_the_player_with_its_prose() -> None:
+    play = Lab.play("scale-out")
+    first, second = play.pages()
+    assert [block.prose in first for block in play.text.blocks] == [True, True, False]
+    assert [block.prose in second for block in play.text.blocks] == [False, True, True]
+    assert play._repr_html_().count("<iframe") == 2
+    assert not play.played
+    play.next()
+    assert film(play)["notes"] == [[0, play.text.blocks[0].prose]]
+    before = len(play.trace)
+    play.next()
+    assert film(play)["notes"] == [[0, play.text.blocks[1].prose]]
+    assert play.runs[0].notes == ((0, play.text.blocks[0].prose), (before, play.text.blocks[1].prose))
+
+
+def a_run(seed: int) -> Lab:
+    """A lab in which all kinds of things were done, in any order."""
+    lab = Lab(ready_job("keyed-sum", **SETTINGS), seed=seed)
+    lab.run_until(at_ms=20)
+    lab.trigger_checkpoint()
+    lab.run_until(record="AcknowledgeCheckpoint")
+    lab.delay(next(fault for fault in lab.faults() if isinstance(fault, DelayMessage)))
+    lab.savepoint("/elsewhere")
+    lab.run_until(at_ms=90)
+    lab.wait_until(200)
+    lab.kill(1)
+    lab.run_until(record="AllTasksRunning")
+    lab.turn_clock("job", 30)
+    lab.run_until(record="StoreCheckpoint")
+    lab.fail("StoreCheckpoint", "PossibleInconsistentState")
+    lab.run_until(at_ms=lab.at_ms + 20)
+    lab.stop()
+    lab.run()
+    return lab
+
+
+SETTINGS: dict[str, Any] = {"rows": 8, "restart": 5, "tolerable_failures": 9, "interval_ms": 50}
+AS_TEXT = "keyed-sum, rows=8, restart=5, tolerable_failures=9, interval_ms=50"
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_any_run_is_saved_as_a_play_that_does_it_again(tmp_path: Path, seed: int) -> None:
+    lab = a_run(seed)
+    path = lab.save_play(tmp_path / "mine.play", AS_TEXT, title="Mine")
+    play = Lab.play(path).run()
+    assert play.text.title == "Mine"
+    assert play.differences == ""
+    assert list(play.trace) == list(lab.trace)
+    assert play.lab.files.contents == lab.files.contents
+    own = lab.save_play(tmp_path / "own.play")
+    assert Lab.play(own, ready_job("keyed-sum", **SETTINGS)).run().trace[-1] == lab.trace[-1]
+
+
+def test_what_is_no_play_of_a_run_is_refused(tmp_path: Path) -> None:
+    lab = a_run(0)
+    with pytest.raises(LabError, match=r"mine.txt is to hold a play: let its name end in '.play'"):
+        lab.save_play(tmp_path / "mine.txt")
+    with pytest.raises(LabError, match=r"comes out otherwise|cannot happen now"):
+        lab.save_play(tmp_path / "mine.play", "keyed-sum, rows=8, restart=5, tolerable_failures=9")
+    after = Lab(ready_job("keyed-sum", **SETTINGS), after=lab, restore_path=str(lab.answer(_request(lab))))
+    with pytest.raises(LabError, match="went on from another lab's"):
+        after.save_play(tmp_path / "mine.play")
+    with pytest.raises(LabError, match="is no fault; there are"):
+        fault_of("KillWorker(who=1)")
+
+
+def _request(lab: Lab) -> int:
+    """The number of the request to stop."""
+    return next(number for number, action in enumerate(lab.actions, 1) if isinstance(action, RequestStop))
+
+
+def test_the_page_lists_the_plays_there_are() -> None:
+    assert PAGE.read_text(encoding="utf-8") == page(), "run make plays REWRITE=1"

@@ -140,7 +140,7 @@ class Teller:
 
     @property
     def _stands(self) -> bool:
-        return self.lab.master._stopping.stands
+        return self.lab.master.stopping.stands
 
     def _suffer(self, fault: Fault, life: Life) -> None:
         if fault.what in NEEDS_STORE and not self.story.is_durable:

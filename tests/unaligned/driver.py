@@ -65,7 +65,13 @@ class Driver:
         self.held: Callable[[str], bool] = lambda task: False
         """The tasks that get no turn at present."""
         self.relents = False
-        """Whether those get one when nothing else can happen but that time passes."""
+        """Whether those get one when nothing else can happen but that time passes, sources last."""
+
+    @property
+    def restored_from(self) -> str | None:
+        """Where the snapshot lies that the job went back to last."""
+        restored = self.lab.master.checkpoints.statistics.restored
+        return None if restored is None else restored.path
 
     # ---- going on
 
@@ -105,7 +111,8 @@ class Driver:
         enabled = self.enabled()
         now = [action for action in enabled if not isinstance(action, LetTimePass)]
         if not now and self.relents:
-            now = [action for action in self.lab.enabled() if isinstance(action, TakeTurn)][:1]
+            turns = [action for action in self.lab.enabled() if isinstance(action, TakeTurn)]
+            now = sorted(turns, key=lambda turn: turn.subject.startswith("source"))[:1]
         if not now:
             if enabled:
                 self.perform(enabled[-1])

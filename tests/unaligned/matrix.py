@@ -9,9 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from kit.graph.partitioners import PartitionerKind
 from kit.job.status import JobStatus
 from kit.metadata import read_metadata
 from tests.unaligned.driver import EVERYTHING, Driver
+from tests.unaligned.in_flight import RecordsInFlight, records_in_flight
 from tests.unaligned.jobs import Plan
 
 _ROWS = """
@@ -35,9 +37,13 @@ class Rescale:
     slow_source: bool
 
     @property
-    def queues(self) -> bool:
-        """Whether records queue up where barriers may overtake them: an edge of one's own partitioner stays aligned."""
-        return not self.slow_source and self.topology != "CUSTOM_PARTITIONER"
+    def queues(self) -> frozenset[PartitionerKind]:
+        """The edges where records queue up and barriers may overtake them: one's own partitioner stays aligned."""
+        if self.topology == "CUSTOM_PARTITIONER":
+            return frozenset()
+        return frozenset(
+            {PartitionerKind.HASH} if self.slow_source else {PartitionerKind.HASH, PartitionerKind.REBALANCE}
+        )
 
     @property
     def weight(self) -> int:
@@ -63,23 +69,24 @@ MATRIX = _rows()
 
 LAST = ("verified", "sink")
 """The task before which records queue up."""
+Tasks = tuple[str, ...]
+"""How their names begin."""
 
 
 def rescale_in_lab(row: Rescale, mode: str, seed: int = 1) -> tuple[Driver, Driver, str]:
     """Play a row: fill the channels, take a checkpoint, cancel, and go on at the other parallelism; one worker dies in
     each run. Gives both runs and the checkpoint between them; everything has been checked.
     """
-    rows = 4 if row.old < 10 else 2
-    plan = Plan(
-        topology=row.topology, parallelism=row.old, splits=row.old, rows=rows, batch_rows=1, credits=1, mode=mode
-    )
+    plan = Plan(topology=row.topology, parallelism=row.old, splits=row.old, rows=4, batch_rows=1, credits=1, mode=mode)
     before = Driver(plan, seed, burst=EVERYTHING, slow=("source",) if row.slow_source else ())
-    fill(before, 1, hold_sink=not row.slow_source)
-    checkpoint(before)
+    last: Tasks = () if row.slow_source else LAST
+    fill(before, 1, last)
+    checkpoint(before, last)
     before.kill(row.old - 1)
-    before.run_until(lambda: before.lab.master.epoch == 2)
-    fill(before, plan.rows // 2, hold_sink=not row.slow_source)
-    path = checkpoint(before)
+    held = (*last, *receivers(before, PartitionerKind.HASH))
+    fill(before, 2, last)
+    fill(before, 3, held)
+    path = checkpoint(before, held)
     before.cancel()
     after = before.rescaled(row.new, path)
     start(after)
@@ -98,22 +105,38 @@ def start(driver: Driver) -> None:
     driver.run_until(lambda: master.status is JobStatus.RUNNING and master.epoch > 0 and master.tasks.all_running)
 
 
-def fill(driver: Driver, rows: int, *, hold_sink: bool) -> None:
-    """Go on until every reader has come so far in a split, and nothing more can move without the last task."""
+def recover(driver: Driver) -> None:
+    """Go on until all that was in flight is processed, and read nothing: before that a checkpoint is declined."""
+    driver.held = _holding(driver, 0, ())
     start(driver)
-    driver.held = _holding(driver, rows, hold_sink=hold_sink)
-    if hold_sink:
+    driver.run_until(lambda: False, or_rest=True)
+
+
+def receivers(driver: Driver, kind: PartitionerKind) -> Tasks:
+    """The tasks that edges of this kind lead to."""
+    vertices = driver.lab.job.vertices
+    return tuple(f"{each.name}/" for each in vertices if any(edge.partitioner is kind for edge in each.inputs))
+
+
+def fill(driver: Driver, rows: int, held: Tasks = LAST, *, more: bool = False) -> None:
+    """Go on until every reader has come so far in a split, or so much further than any is if it is to be `more`, and
+    nothing more can move without these tasks.
+    """
+    driver.held = _holding(driver, 0, ())
+    start(driver)
+    sources = [task for task in driver.lab._world.tasks if task.startswith("source")]
+    driver.held = _holding(driver, rows + (max(_rows_read(driver, task) for task in sources) if more else 0), held)
+    if held:
         driver.run_until(lambda: False, or_rest=True)
     else:
-        sources = [task for task in driver.lab._world.tasks if task.startswith("source")]
         driver.run_until(lambda: all(map(driver.held, sources)))
 
 
-def checkpoint(driver: Driver) -> str:
-    """Take a checkpoint, with the last task at rest as long as that is possible: where barriers cannot overtake, it
+def checkpoint(driver: Driver, held: Tasks = LAST) -> str:
+    """Take a checkpoint, with these tasks at rest as long as that is possible: where barriers cannot overtake, they
     must work off what is in their way.
     """
-    driver.held = _holding(driver, 0, hold_sink=True)
+    driver.held = _holding(driver, 0, held)
     driver.relents = True
     request = driver.lab.trigger_checkpoint()
     driver.run_until(lambda: driver.lab.answer(request) is not None)
@@ -123,20 +146,15 @@ def checkpoint(driver: Driver) -> str:
     return path
 
 
-def _holding(driver: Driver, rows: int, *, hold_sink: bool) -> Callable[[str], bool]:
-    last = LAST if hold_sink else ()
-    return lambda task: task.startswith(last) or (task.startswith("source") and _rows_read(driver, task) >= rows)
+def _holding(driver: Driver, rows: int, held: Tasks) -> Callable[[str], bool]:
+    return lambda task: task.startswith(held) or (task.startswith("source") and _rows_read(driver, task) >= rows)
 
 
-def in_flight_bytes(driver: Driver, path: str) -> int:
-    """How much in-flight data a checkpoint holds."""
-    metadata, _ = read_metadata(driver.lab.files.contents[f"{path}/_metadata"], path)
-    return sum(
-        handle.state_size
-        for operator in metadata.operator_states
-        for subtask in operator.subtask_states.values()
-        for handle in (*subtask.input_channel_state, *subtask.result_subpartition_state)
-    )
+def in_flight(driver: Driver, path: str) -> RecordsInFlight:
+    """The records in flight that a checkpoint holds."""
+    contents = driver.lab.files.contents
+    metadata, _ = read_metadata(contents[f"{path}/_metadata"], path)
+    return records_in_flight(metadata, driver.lab.job, contents.__getitem__)
 
 
 def _rows_read(driver: Driver, task: str) -> int:

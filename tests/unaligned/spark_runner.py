@@ -10,7 +10,8 @@ from typing import Any
 from kit.connectors import ParquetSink
 from kit.spark.job import SparkJob
 from tests.spark.jobs import await_checkpoint, read, until
-from tests.spark.test_unaligned import in_flight_bytes
+from tests.spark.test_unaligned import metadata_of
+from tests.unaligned.in_flight import records_in_flight
 from tests.unaligned.jobs import MODES, Plan, problems
 from tests.unaligned.matrix import Rescale
 from tests.unaligned.topologies import TOPOLOGIES, environment
@@ -32,7 +33,7 @@ def rescale_on_spark(
     has been checked.
     """
     unaligned = MODES[mode].get("unaligned", False)
-    in_flight = mode == "unaligned" and row.queues
+    in_flight = mode == "unaligned" and not row.slow_source and bool(row.queues)
     plan = Plan(
         topology=row.topology,
         parallelism=row.old,
@@ -52,7 +53,8 @@ def rescale_on_spark(
         await_checkpoint(job, int(job.restores()["checkpoint_id"].max()) + 1, in_flight=in_flight)
         assert job.cancel() == "CANCELED"
     path = newest(directory / "checkpoints")
-    assert not in_flight or in_flight_bytes(Path(path)) > 0
+    if in_flight:
+        assert records_in_flight(metadata_of(Path(path)), environment(plan).job_graph()).total() > 0
     after = replace(plan.rescaled(row.new), rows_per_second=None, sink_pause_ms=0)
     with launch(after, path) as job:
         job.start()

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
-
 import pytest
 
+from kit.graph.partitioners import PartitionerKind
 from kit.lab.lab import LabError
 from tests.unaligned.driver import EVERYTHING, Driver
+from tests.unaligned.in_flight import INPUT, OUTPUT
 from tests.unaligned.jobs import Plan
-from tests.unaligned.matrix import checkpoint, fill, in_flight_bytes, start
+from tests.unaligned.matrix import LAST, Tasks, checkpoint, fill, in_flight, receivers, recover, start
 
 CHECKPOINTS = 8
 """The checkpoints that each of these jobs must complete (`minCheckpoints`)."""
@@ -32,9 +32,11 @@ ITS_ROWS = [
 def test_failures_at_every_stage(topology: str, parallelism: int, mode: str) -> None:
     plan = Plan(topology=topology, parallelism=parallelism, splits=parallelism, rows=30, batch_rows=1, mode=mode)
     driver = Driver(plan, 5, slow=["source", "verified"], burst=EVERYTHING)
+    behind_hash = receivers(driver, PartitionerKind.HASH)
+    restored = None
     for number in range(CHECKPOINTS):
-        start(driver)
-        complete_another(driver)
+        path = checkpoint_with_records_in_flight(driver, 3 * (number + 1), behind_hash)
+        assert driver.restored_from == restored
         if number == CHECKPOINTS // 4:
             fail(driver)
         elif number == CHECKPOINTS // 2:
@@ -42,6 +44,9 @@ def test_failures_at_every_stage(topology: str, parallelism: int, mode: str) -> 
         elif number == CHECKPOINTS * 3 // 4:
             fail(driver)
             driver.kill(0)
+        else:
+            continue
+        restored = path
     driver.run_until(lambda: driver.lab.master.tasks.all_data_ended)
     driver.kill(0)
     driver.run()
@@ -50,13 +55,14 @@ def test_failures_at_every_stage(topology: str, parallelism: int, mode: str) -> 
     assert (driver.lab.checkpoints()["status"] == "COMPLETED").sum() > CHECKPOINTS
 
 
-def complete_another(driver: Driver) -> None:
-    """Take checkpoints until one succeeds: a task may finish in between, and then the next must."""
-    before = driver.lab.master.checkpoints.store.latest_id
-    while driver.lab.master.checkpoints.store.latest_id == before:
-        request = driver.lab.trigger_checkpoint()
-        with suppress(LabError):
-            driver.run_until(lambda: driver.lab.answer(request) is not None)  # noqa: B023
+def checkpoint_with_records_in_flight(driver: Driver, rows: int, held: Tasks) -> str:
+    """Take a checkpoint with records on their way to these tasks, all over exchanges by key."""
+    fill(driver, rows, held)
+    path = checkpoint(driver, held)
+    found = in_flight(driver, path)
+    assert found.total() > 0
+    assert {kind for _, kind in found} == {PartitionerKind.HASH}
+    return path
 
 
 def fail(driver: Driver) -> None:
@@ -83,9 +89,15 @@ def test_one_run_after_the_other(mode: str) -> None:
     plan = Plan(topology="MULTI_INPUT", parallelism=3, splits=6, rows=30, batch_rows=1, credits=1, mode=mode)
     driver = Driver(plan, 11, slow=["source", "failing-map"], burst=EVERYTHING)
     for parallelism in (2, 3, 1, 3):
-        start(driver)
-        for _ in range(driver.random.randint(2, 4)):
-            path = checkpoint(driver)
+        held = (*LAST, *receivers(driver, PartitionerKind.HASH))
+        recover(driver)
+        fill(driver, 1, more=True)
+        fill(driver, 2, held, more=True)
+        path = checkpoint(driver, held)
+        queued = {(end, kind) for end in (INPUT, OUTPUT) for kind in (PartitionerKind.HASH, PartitionerKind.REBALANCE)}
+        if driver.plan.parallelism == 1:  # a single receiver takes what a single sender has for it
+            queued.remove((OUTPUT, PartitionerKind.HASH))
+        assert set(in_flight(driver, path)) == queued
         fail(driver)
         driver.advance(driver.random.randrange(400))
         driver.cancel()
@@ -100,7 +112,7 @@ def test_one_run_after_the_other(mode: str) -> None:
 def test_a_checkpoint_succeeds_after_one_whose_in_flight_data_could_not_be_written(seed: int) -> None:
     plan = Plan(topology="PIPELINE", rows=12, batch_rows=1, credits=1, mode="unaligned")
     driver = Driver(plan, seed)
-    fill(driver, 8, hold_sink=True)
+    fill(driver, 8)
     driver.relents = True
     request = driver.lab.trigger_checkpoint()
     while not (found := [each for each in driver.enabled() if "WriteChannelStateFile" in each.text]):
@@ -110,7 +122,7 @@ def test_a_checkpoint_succeeds_after_one_whose_in_flight_data_could_not_be_writt
     assert driver.disk.breaks_in is None
     with pytest.raises(LabError):
         driver.run_until(lambda: driver.lab.answer(request) is not None)
-    assert in_flight_bytes(driver, checkpoint(driver)) > 0
+    assert in_flight(driver, checkpoint(driver)).total() > 0
     driver.run()
     driver.check_finished()
 
@@ -121,7 +133,7 @@ def test_a_checkpoint_succeeds_after_one_whose_in_flight_data_could_not_be_writt
 def test_what_one_mode_has_written_the_other_goes_on_from(first: str, second: str, snapshot: str) -> None:
     plan = Plan(topology="PIPELINE", rows=20, batch_rows=1, credits=1, mode=first)
     driver = Driver(plan, 3)
-    fill(driver, 10, hold_sink=True)
+    fill(driver, 10)
     if snapshot == "checkpoint":
         path: str | None = checkpoint(driver)
         driver.cancel()
@@ -131,7 +143,7 @@ def test_what_one_mode_has_written_the_other_goes_on_from(first: str, second: st
         driver.run()
         path = driver.lab.answer(request)
     assert path is not None
-    assert (in_flight_bytes(driver, path) > 0) is (first == "unaligned" and snapshot == "checkpoint")
+    assert (in_flight(driver, path).total() > 0) is (first == "unaligned" and snapshot == "checkpoint")
     after = driver.rescaled(2, path, second)
     start(after)
     checkpoint(after)

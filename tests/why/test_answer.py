@@ -103,6 +103,27 @@ def test_a_lab_its_trace_and_a_saved_one_answer_alike(lab: Lab, tmp_path: Path) 
         assert lab.why(about).to_pandas()["record_id"].tolist() == saved.why(about).to_pandas()["record_id"].tolist()
 
 
+def test_asked_again_later_earlier_or_on_another_way_it_is_as_asked_for_the_first_time() -> None:
+    """A lab reads only what is new since it was asked last, unless it went back or another way."""
+    lab = running(interval_ms=40)
+
+    def agree(one: Lab) -> None:
+        for about in ("totals/0", "letters/0 -> totals/1", "job", "no checkpoint"):
+            asked, anew = one.why(about).to_pandas(), one.trace.why(about).to_pandas()
+            assert asked.record_id.tolist() == anew.record_id.tolist()
+            assert asked.kind.tolist() == anew.kind.tolist()
+
+    for _ in range(4):
+        lab.run_until(at_ms=lab.at_ms + 25)
+        agree(lab)
+    lab.back(30)
+    agree(lab)
+    other = lab.fork(seed=99)
+    for one in (other, lab, other):
+        one.run_until(at_ms=one.at_ms + 20)
+        agree(one)
+
+
 def test_a_record_is_asked_about_itself(lab: Lab) -> None:
     record = next(each for each in lab.trace if each.kind == "TriggerTaskCheckpoint" and each.role == "event")
     told = says(lab.why(record))
@@ -153,11 +174,21 @@ def test_it_tells_what_became_of_its_requests_and_of_the_job(ran_on_spark: Spark
 def test_at_any_moment_of_its_run_what_was_pending_has_a_cause(ran_on_spark: SparkJob) -> None:
     """Cut where the first barrier was taken: the others are somewhere, and the trace tells where."""
     trace = ran_on_spark.trace
-    taken = next(number for number, record in enumerate(trace) if record.kind == "BarrierAligned")
-    cut = trace[: taken + 1]
-    told = says(cut.why(checkpoint=1))
-    assert told[0].startswith("checkpoint 1 has been pending for ")
-    assert any(
-        "on the wire" in each or "in the queue of" in each or "under way" in each or "not answered" in each
-        for each in told
-    )
+    taken = [number for number, record in enumerate(trace) if record.kind == "BarrierAligned"]
+    asked = 0
+    for number in taken:
+        cut = trace[: number + 1]
+        channel, checkpoint_id = trace[number].data["channel"], trace[number].checkpoint_id
+        if not trace[number].data["awaited"]:
+            continue
+        first, *rest = says(cut.why(channel=channel))
+        assert f" took barrier {checkpoint_id} of " in first
+        assert any(any(place in each for place in PLACES) for each in rest), rest
+        assert says(cut.why(checkpoint=checkpoint_id))[0].startswith(
+            f"checkpoint {checkpoint_id} has been pending for "
+        )
+        asked += 1
+    assert asked
+
+
+PLACES = ("on the wire", "in the queue of", "in the output queue of", "under way", "not answered")

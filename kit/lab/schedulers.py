@@ -1,0 +1,157 @@
+"""Who decides what happens next in a lab, when `step` is not told: schedulers.
+
+A scheduler is anything that can be called with what is enabled and the lab, and gives the one that is to happen: its
+number in the list, the action itself, or a few words. That time passes is in the list only when nothing else can
+happen; a scheduler may give `lab.wait` for it all the same, and any fault that is possible now.
+
+    Lab(env, scheduler=Fair())
+    Lab(env, scheduler=Adversarial("turn of sums/1"))
+    Lab(env, scheduler=lambda enabled, lab: lab.position % len(enabled))
+
+Those here keep nothing to themselves: what they choose follows from the lab alone, so a lab that goes back goes on as
+it did, and a fork goes on by itself.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, overload
+
+from kit.lab.actions import Action
+from kit.lab.agenda import Agenda
+from kit.lab.by_words import matching
+from kit.lab.errors import LabError
+
+Choice = Action | int | str
+SEED_BITS = 32
+
+
+class Scheduled(Protocol):
+    """What a scheduler may look at: a `Lab`."""
+
+    seed: int
+
+    @property
+    def position(self) -> int: ...
+
+    @property
+    def at_ms(self) -> int: ...
+
+    @property
+    def last_action(self) -> object: ...
+
+
+Scheduler = Callable[[Sequence[Action], Any], Choice]
+"""From what is enabled, and the lab, to what is to happen."""
+
+
+class Enabled(Sequence[Action]):
+    """What may happen now, for a scheduler: a list that is not made before it is looked at."""
+
+    def __init__(self, agenda: Agenda) -> None:
+        self._agenda = agenda
+        self._wait = None if agenda else agenda.wait
+
+    def __len__(self) -> int:
+        return len(self._agenda) if self._wait is None else 1
+
+    @overload
+    def __getitem__(self, index: int) -> Action: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> list[Action]: ...
+
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, slice):
+            return [self[each] for each in range(*index.indices(len(self)))]
+        if not -len(self) <= index < len(self):
+            raise IndexError(index)
+        return self._agenda[index % len(self)] if self._wait is None else self._wait
+
+    def __repr__(self) -> str:
+        return f"Enabled({', '.join(map(str, self))})"
+
+
+@dataclass(frozen=True)
+class Random:
+    """Any of them, each as likely as the others: the same ones for the same seed, by default the lab's own."""
+
+    seed: int | None = None
+
+    def __call__(self, enabled: Sequence[Action], lab: Scheduled) -> int:
+        """Choose by the seed and the number of the step."""
+        seed = lab.seed if self.seed is None else self.seed
+        return random.Random((seed << SEED_BITS) + lab.position).choice(range(len(enabled)))
+
+
+@dataclass(frozen=True)
+class First:
+    """Always the first of the list: timers, messages, reads and writes, elements, and turns last."""
+
+    def __call__(self, enabled: Sequence[Action], lab: Scheduled) -> int:
+        """Choose the first."""
+        return 0
+
+
+@dataclass(frozen=True)
+class Fair:
+    """Round robin: machine after machine, and for one of them action after action, so that nothing waits for ever. It
+    looks at all that is enabled, so that its steps cost more as a job grows.
+    """
+
+    def __call__(self, enabled: Sequence[Action], lab: Scheduled) -> Action:
+        """Choose what comes next in the circle after what was done last."""
+        last = lab.last_action
+        after = _place(last) if isinstance(last, Action) else ("", "")
+        in_circle = sorted(enabled, key=_place)
+        return next((action for action in in_circle if _place(action) > after), in_circle[0])
+
+
+def _place(action: Action) -> tuple[str, str]:
+    return action.subject, action.key
+
+
+@dataclass(frozen=True)
+class Adversarial:
+    """What is held back does not happen as long as anything else can; the rest is `otherwise`'s choice.
+
+    `hold_back` says what, in a few words ("turn of sums/1", "ack", "letters/0 receive", several in a list) or as a
+    function of an action. With `waits`, time passes first: whatever expires does so. `until_ms` ends it.
+    """
+
+    hold_back: str | Sequence[str] | Callable[[Action], bool]
+    otherwise: Scheduler = Random()
+    waits: bool = False
+    until_ms: int | None = None
+
+    def __call__(self, enabled: Sequence[Action], lab: Any) -> Choice:
+        """Choose among what is not held back."""
+        if self.until_ms is not None and lab.at_ms >= self.until_ms:
+            return self.otherwise(enabled, lab)
+        actions = list(enabled)
+        held = self._held(actions)
+        free = [action for action in actions if action not in held]
+        if not free and self.waits and lab.wait is not None:
+            return lab.wait
+        choice = self.otherwise(free or actions, lab)
+        return (free or actions)[choice] if isinstance(choice, int) else choice
+
+    def _held(self, actions: list[Action]) -> list[Action]:
+        if callable(self.hold_back):
+            return [action for action in actions if self.hold_back(action)]
+        several = [self.hold_back] if isinstance(self.hold_back, str) else self.hold_back
+        return [action for words in several for action in matching(words, actions)]
+
+
+def checked_scheduler(scheduler: object) -> Scheduler:
+    """The scheduler that was given, by default `Random()`. Raises LabError for what is none."""
+    if scheduler is None:
+        return Random()
+    if isinstance(scheduler, type) or not callable(scheduler):
+        raise LabError(
+            f"scheduler is {scheduler!r}, but must be Random(), First(), Fair(), Adversarial('turn of sums/1') or a "
+            "function of what is enabled and the lab"
+        )
+    return scheduler

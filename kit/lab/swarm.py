@@ -1,0 +1,177 @@
+"""A swarm: many random trials of a job in the lab, each with an order, and with faults, of its own.
+
+    swarm(range(1000))                       # random jobs
+    swarm(range(1000), job=env)              # yours
+    found = swarm(range(100), job=lambda parallelism: make_env(parallelism))
+    found.to_pandas()                        # one row for each trial
+    found.failures[0]                        # the first that violated something, made as small as it gets
+    found.failures[0].lab                    # stands where it was noticed; lab.back() goes back
+
+What must hold whatever happens is in `kit.lab.trials`. A seed gives the same trial everywhere.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from html import escape
+from random import Random
+
+import pandas as pd
+
+from kit.api.environment import StreamEnvironment
+from kit.graph.job_graph import JobGraph
+from kit.lab.errors import LabError
+from kit.lab.given_jobs import Check, GivenJob
+from kit.lab.lab import Lab
+from kit.lab.random_jobs import RandomJob
+from kit.lab.shrinking import MOST_RUNS, Shrinking
+from kit.lab.trials import DEEDS, Telling, Trial, TriedJob
+
+MOST_ACTIONS_SHOWN = 200
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A trial that violated something, made smaller; `first` is how it was found."""
+
+    seed: int
+    first: Telling
+    telling: Telling
+
+    @property
+    def lab(self) -> Lab:
+        """The last life of the shrunk trial, where the violation was noticed."""
+        return self.telling.lab
+
+    @property
+    def steps(self) -> int:
+        """How many steps the shrunk trial takes."""
+        return self.telling.steps
+
+    @property
+    def error(self) -> str:
+        """What was violated."""
+        return str(self.telling.violation)
+
+    @property
+    def text(self) -> str:
+        """What was violated, by what job, with what was done to it, and each action of it."""
+        trial = self.telling.trial
+        lines = [f"seed {self.seed}: {self.error}", f"job: {trial.job}", *(f"  {deed}" for deed in trial.deeds)]
+        for number, lab in enumerate(self.telling.labs, 1):
+            lines.append(f"life {number} of {len(self.telling.labs)}, {lab.position} steps:")
+            shown = [getattr(action, "key", repr(action)) for action in lab.actions[:MOST_ACTIONS_SHOWN]]
+            lines += [f"  {at:4} {action}" for at, action in enumerate(shown, 1)]
+            if lab.position > MOST_ACTIONS_SHOWN:
+                lines.append(f"  ... and {lab.position - MOST_ACTIONS_SHOWN} more: lab.actions")
+        return "\n".join(lines)
+
+    def __str__(self) -> str:
+        return self.text
+
+    def __repr__(self) -> str:
+        return f"Failure(seed {self.seed}, {self.steps} steps, {self.error})"
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{escape(self.text)}</pre>"
+
+
+@dataclass
+class Swarm:
+    """What came of the trials: `happened` counts what was done to the jobs, `failures` are the trials that violated
+    something.
+    """
+
+    rows: list[dict[str, object]] = field(default_factory=list)
+    happened: Counter[str] = field(default_factory=Counter)
+    failures: list[Failure] = field(default_factory=list)
+
+    @property
+    def trials(self) -> int:
+        """How many there were."""
+        return len(self.rows)
+
+    @property
+    def steps(self) -> int:
+        """How many steps they took together."""
+        return sum(int(str(row["steps"])) for row in self.rows)
+
+    def to_pandas(self) -> pd.DataFrame:
+        """One row for each trial: seed, job, steps, lives, what was done to it, and the violation."""
+        return pd.DataFrame(self.rows, columns=["seed", "job", "steps", "lives", "happened", "violation"])
+
+    def __repr__(self) -> str:
+        done = ", ".join(f"{count} {what}" for what, count in self.happened.most_common()) or "no faults"
+        found = f"{len(self.failures)} failed: {self.failures}" if self.failures else "all held"
+        return f"Swarm({self.trials} trials, {self.steps} steps; {done}; {found})"
+
+    def _repr_html_(self) -> str:
+        return f"<p>{escape(repr(self))}</p>" + "".join(failure._repr_html_() for failure in self.failures)
+
+
+def swarm(
+    seeds: Iterable[int] = range(100),
+    job: StreamEnvironment | JobGraph | Callable[[int], StreamEnvironment | JobGraph] | None = None,
+    *,
+    faults: Iterable[str] | None = None,
+    check: Check | None = None,
+    most_failures: int = 1,
+    shrink: int = MOST_RUNS,
+    progress: Callable[[Swarm], None] | None = None,
+) -> Swarm:
+    """Run one trial for each seed; stops after `most_failures` that violate something.
+
+    `job` is yours, or a function that makes it for a parallelism (then it is rescaled as well), or None for random
+    ones. `faults` are the kinds of deed that may be done to it (`kit.lab.trials.DEEDS`), all unless given. `check`
+    takes a function from a sink's name to its rows and gives what is wrong with them; without it they are compared
+    with runs that nothing was done to. `shrink` is how many runs may be spent on making a failing trial smaller, 0 for
+    none. `progress` is called after each trial.
+
+    Raises LabError for a kind of fault that there is not.
+    """
+    kinds = tuple(DEEDS) if faults is None else tuple(faults)
+    unknown = [kind for kind in kinds if kind not in DEEDS]
+    if unknown:
+        raise LabError(f"{unknown[0]!r} is nothing that may be done to a job: {', '.join(DEEDS)} are")
+    given = None if job is None else GivenJob.of(job, check)
+    result = Swarm()
+    for seed in seeds:
+        telling = drawn(seed, kinds, given).run()
+        _add(result, seed, telling)
+        if telling.violation is not None:
+            shrunk = Shrinking(telling, shrink).run() if shrink else telling
+            result.failures.append(Failure(seed, telling, shrunk))
+        if progress is not None:
+            progress(result)
+        if len(result.failures) == most_failures:
+            break
+    return result
+
+
+def drawn(seed: int, kinds: tuple[str, ...] = tuple(DEEDS), job: TriedJob | None = None) -> Trial:
+    """The trial of a seed."""
+    chance = Random(seed)
+    return Trial.drawn(RandomJob.drawn(chance) if job is None else job, seed, chance, kinds)
+
+
+def _add(result: Swarm, seed: int, telling: Telling) -> None:
+    result.happened += telling.happened
+    result.rows.append(
+        {
+            "seed": seed,
+            "job": str(telling.trial.job),
+            "steps": telling.steps,
+            "lives": len(telling.labs),
+            "happened": dict(telling.happened),
+            "violation": "" if telling.violation is None else str(telling.violation),
+        }
+    )
+
+
+def summary(result: Swarm) -> Iterator[str]:
+    """What `make swarm` prints."""
+    yield repr(result)
+    for failure in result.failures:
+        yield str(failure)

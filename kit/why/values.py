@@ -1,0 +1,66 @@
+"""What led to the state of a task, as far as a trace tells: what a restore gave it, and what it has taken since.
+
+A trace holds no values. A detailed one has each buffer that a task took, and where its source had read to; a lab, which
+can run the same steps again, finds the steps that changed one value (`kit.lab.state_history`).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from kit.protocol.trace import TraceRecord
+from kit.why.evidence import Evidence
+from kit.why.fact import Fact, fact, some, untold
+from kit.why.inquiry import Inquiry
+
+
+def state_of(inquiry: Inquiry, task: str) -> Fact:
+    """What led to the state of a task."""
+    evidence = inquiry.evidence
+    says = f"the state of {task} is what it began with and what it has taken since then"
+    return fact(says, beginning(evidence, task), *some(_taken(evidence, task), "channels"))
+
+
+def beginning(evidence: Evidence, task: str) -> Fact:
+    """What a task was given when the present epoch began."""
+    epoch = evidence.moment.epoch
+    deployed = evidence.last("DeployTask", role="command", task=task, attempt=epoch)
+    given = evidence.last("StateAssigned", epoch=epoch)
+    if given is None:
+        return fact(f"{task} began epoch {epoch} without state", record=deployed)
+    rows = [row for row in given.data.get("assignments", []) if row.get("task") == task]
+    kinds = ", ".join(sorted({str(row["kind"]) for row in rows if row.get("kind")}))
+    what = f" ({kinds})" if kinds else ""
+    return fact(f"{task} was given its part{what} of checkpoint {given.checkpoint_id} in epoch {epoch}", record=given)
+
+
+def _taken(evidence: Evidence, task: str) -> list[Fact]:
+    """How much the task has taken from each channel, and where the sources stood when that was read."""
+    if not evidence.detailed:
+        return [untold(f"what {task} has taken since then")]
+    rows: Counter[int] = Counter()
+    newest: dict[int, TraceRecord] = {}
+    for turn in evidence.of_kind("ProcessInput", machine=task):
+        received = evidence.cause(turn)
+        if received is None or received.kind != "ElementReceived" or not evidence.is_present(turn):
+            continue
+        batch = received.data["element"].get("batch")
+        if batch is not None:
+            rows[received.data["channel"]] += batch["rows"]
+            newest[received.data["channel"]] = received
+    facts = []
+    for number in sorted(rows):
+        many = f"{rows[number]} record{'s' * (rows[number] != 1)}"
+        says = f"{task} has taken {many} of {evidence.ends[number][0]}"
+        facts.append(fact(says, origin(evidence, newest[number]), record=newest[number]))
+    return facts or [Fact(f"{task} has taken nothing since then")]
+
+
+def origin(evidence: Evidence, received: TraceRecord) -> Fact | None:
+    """The read of a source that an element goes back to; None for an element that no read led to."""
+    at: TraceRecord | None = received
+    while at is not None and at.kind != "SplitRead":
+        at = evidence.cause(evidence.made(at))
+    if at is None:
+        return None
+    return fact(f"{at.machine} had read {at.data['split_id']} up to position {at.data['position']}", record=at)

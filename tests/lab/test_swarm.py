@@ -1,0 +1,147 @@
+"""The swarm: some hundred random trials in which all must hold, and that it notices, shrinks and says what does not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from random import Random
+
+import pandas as pd
+import pytest
+
+from kit.api.environment import StreamEnvironment
+from kit.connectors import CollectionSource, CollectSink
+from kit.graph.settings import CheckpointConfig, FixedDelay
+from kit.lab import LabError, swarm
+from kit.lab.random_jobs import RandomJob
+from kit.lab.shrinking import least_of
+from kit.lab.swarm import drawn
+from kit.operators import sum_
+from tests.mutants.planting import planted
+from tests.mutants.table import MUTANTS
+
+
+def test_whatever_happens_all_holds() -> None:
+    result = swarm(range(120))
+    assert not result.failures, str(result)
+    frame = result.to_pandas()
+    assert len(frame) == 120
+    assert (frame["violation"] == "").all()
+    assert frame["lives"].max() > 2
+    for what in ("kill", "checkpoint", "savepoint", "stop", "cancel", "time", "driver dies"):
+        assert result.happened[what] > 0, f"nothing was found out about {what}: {result!r}"
+
+
+@pytest.mark.soak
+def test_whatever_happens_for_long_all_holds() -> None:
+    result = swarm(range(1_000, 6_000))
+    assert not result.failures, str(result)
+
+
+def test_a_seed_gives_the_same_trial_again() -> None:
+    once, again = drawn(17).run(), drawn(17).run()
+    assert [lab.actions for lab in once.labs] == [lab.actions for lab in again.labs]
+    assert [lab.actions for lab in drawn(18).run().labs] != [lab.actions for lab in once.labs]
+
+
+def test_what_is_found_is_made_small_and_told() -> None:
+    with planted(MUTANTS["aborted-rows-dropped"]):
+        result = swarm(range(200), shrink=60)
+        (failure,) = result.failures
+        again = failure.telling.trial.run()
+    assert failure.telling.violation.kind == failure.first.violation.kind
+    assert failure.steps < failure.first.steps
+    assert again.violation.args == failure.telling.violation.args
+    assert [lab.actions for lab in again.labs] == [lab.actions for lab in failure.telling.labs]
+    assert f"seed {failure.seed}: {failure.error}" in failure.text
+    assert failure.lab.actions[-1].key in failure.text
+    assert failure.error in result.to_pandas()["violation"].iloc[-1] or failure.error
+    assert repr(failure) in repr(result)
+
+
+def test_delta_debugging_finds_the_things_that_matter() -> None:
+    tried: list[int] = []
+
+    def holds(things: list[int]) -> bool:
+        tried.append(len(things))
+        return {3, 77} <= set(things)
+
+    assert least_of(list(range(100)), holds) == [3, 77]
+    assert len(tried) < 60
+
+
+# --- the user's own job -----------------------------------------------------------------------------------------------
+
+ROWS = [{"k": "abc"[n % 3], "n": n} for n in range(12)]
+
+
+def own_job(parallelism: int) -> StreamEnvironment:
+    env = StreamEnvironment(
+        "own",
+        parallelism=parallelism,
+        max_parallelism=8,
+        checkpoint=CheckpointConfig(interval_ms=30, tolerable_failures=100),
+        restart=FixedDelay(100, 10),
+    )
+    rows = env.from_source(CollectionSource(ROWS, splits=2, batch_rows=1), uid="rows")
+    rows.key_by("k").aggregate(total=sum_("n")).uid("totals").sink_to(CollectSink("totals"), uid="totals-out")
+    rows.rebalance().map(dict).uid("same").sink_to(CollectSink("rows"), uid="rows-out")
+    return env
+
+
+def test_a_job_of_ones_own_is_compared_with_runs_that_nothing_was_done_to() -> None:
+    result = swarm(range(8), job=own_job)
+    assert not result.failures, str(result)
+    with planted(MUTANTS["restored-output-not-published"]):
+        found = swarm(range(60), job=own_job, faults=["kill", "stop"], shrink=10)
+    assert "rows lost" in found.failures[0].error
+
+
+def test_a_job_that_is_no_function_keeps_its_parallelism() -> None:
+    result = swarm(range(5), job=own_job(2), faults=["stop", "kill"])
+    assert not result.failures, str(result)
+
+
+def test_what_is_wrong_with_the_output_may_be_ones_own_question() -> None:
+    def check(output: object) -> Iterator[str]:
+        frame: pd.DataFrame = output("rows")
+        if len(frame) == 12:
+            yield "twelve is too many"
+
+    result = swarm(range(3), job=own_job, faults=[], check=check, shrink=0)
+    assert [failure.error for failure in result.failures] == ["output: twelve is too many"]
+
+
+def test_misuse_is_refused() -> None:
+    with pytest.raises(LabError, match="'earthquake' is nothing that may be done to a job: checkpoint, savepoint, "):
+        swarm(range(1), faults=["earthquake"])
+    with pytest.raises(LabError, match="job is a int, but must be an environment, or a function that makes one"):
+        swarm(range(1), job=3)
+
+
+# --- random jobs ------------------------------------------------------------------------------------------------------
+
+
+def test_random_jobs_notice_what_is_wrong_with_their_output() -> None:
+    job = RandomJob(rows=6, stages=("numbered", "tally split"), branch="totals")
+    lab = drawn(0, (), job).run().lab
+    sound = {name: lab.output(name) for name in ("rows", "totals")}
+    assert not list(job.problems(sound.__getitem__))
+    rows = sound["rows"]
+    own = rows[rows["n"] >= 0]
+    for wrong, what in [
+        (rows.drop(own.index[0]), "rows lost"),
+        (pd.concat([rows, own.tail(1)]), "rows twice"),
+        (rows.assign(number=rows["number"] + 1), "value state"),
+        (rows[rows["n"] >= 0], "operator state"),
+    ]:
+        assert what in " ".join(job.problems((sound | {"rows": wrong}).__getitem__))
+    fewer = sound["totals"].assign(total=0)
+    assert "totals are" in " ".join(job.problems((sound | {"totals": fewer}).__getitem__))
+
+
+def test_every_simpler_job_is_another_one_that_runs() -> None:
+    job = RandomJob.drawn(Random(5))
+    simpler = list(job.simpler())
+    assert len(simpler) > 5
+    assert len({str(each) for each in [job, *simpler]}) == 1 + len(simpler)
+    assert not drawn(0, (), simpler[0]).run().violation

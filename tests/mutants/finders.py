@@ -1,0 +1,77 @@
+"""What may find a mutant, the cheapest first: some seeds of the swarm, or one test.
+
+A finder is run in a process of its own in which the mutant is planted; it must find nothing without one.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+PATIENCE_S = 300
+
+
+@dataclass(frozen=True)
+class Found:
+    """Whether a finder found something, what it says, and the steps of its smallest counterexample."""
+
+    found: bool
+    how: str
+    steps: int | None = None
+
+
+@dataclass(frozen=True)
+class BySwarm:
+    """So many seeds of the swarm, from 0."""
+
+    seeds: int = 200
+
+    def __str__(self) -> str:
+        return "swarm"
+
+    def look(self, environment: Mapping[str, str]) -> Found:
+        """Look for the mutant that the environment names."""
+        done = _run([sys.executable, "-m", "tests.mutants.by_swarm", str(self.seeds)], environment)
+        try:
+            return Found(**json.loads(done.stdout.splitlines()[-1]))
+        except (IndexError, ValueError):
+            raise RuntimeError(f"the swarm did not come to an end: {done.stderr[-2000:]}") from None
+
+
+@dataclass(frozen=True)
+class ByTest:
+    """One test, by its node id below `tests/`."""
+
+    node: str
+
+    def __str__(self) -> str:
+        return self.node
+
+    def look(self, environment: Mapping[str, str]) -> Found:
+        """Look for the mutant that the environment names."""
+        failed = all_pass([self.node], environment)
+        return Found(bool(failed), failed)
+
+
+def all_pass(nodes: Sequence[str], environment: Mapping[str, str]) -> str:
+    """Run tests; "" when they all pass, else which does not, and why."""
+    command = [sys.executable, "-m", "pytest", "-x", "-q", "--no-header", "-p", "no:cacheprovider"]
+    done = _run([*command, *(f"tests/{node}" for node in nodes)], {**environment, "HYPOTHESIS_PROFILE": "ci"})
+    if done.returncode > 1:
+        raise RuntimeError(f"{nodes} could not be run: {done.stdout[-2000:]}{done.stderr[-2000:]}")
+    errors = [line for line in done.stdout.splitlines() if line.startswith(("FAILED", "ERROR"))]
+    return " ".join(errors[:1]) if done.returncode else ""
+
+
+def _run(command: list[str], environment: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        command, cwd=ROOT, env=dict(environment), capture_output=True, text=True, timeout=PATIENCE_S, check=False
+    )
+
+
+Finder = BySwarm | ByTest

@@ -1,0 +1,124 @@
+"""How a fault is planted: one place in one function of the kit reads otherwise while the mutant lives.
+
+The function's own code is compiled again, from its source with `old` replaced by `new`, and put into the living
+function object. So whoever holds the function already (a table, a decorator, a subclass) runs the mutant, it works in
+any process once that has imported the kit, and `planted` takes it back. A place that reads otherwise than the mutant
+says is refused: then the kit was changed, and the mutant has to be written anew.
+
+Another process plants what `KIT_MUTANT` names: `environment` gives the variables, `tests/mutants/site` holds what
+Python runs at its start. Spark's workers inherit both from their driver.
+"""
+
+from __future__ import annotations
+import __future__
+
+import ast
+import importlib
+import inspect
+import os
+import textwrap
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import CodeType, FunctionType
+from typing import Any
+
+from tests.mutants.finders import Finder
+
+VARIABLE = "KIT_MUTANT"
+ROOT = Path(__file__).parents[2]
+SITE = Path(__file__).parent / "site"
+
+
+class MutantError(Exception):
+    """A mutant that cannot be planted: the kit no longer reads as it says."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mutant:
+    """One planted fault: in `area`, `breaks` says in a sentence what goes wrong; `found_by` finds it.
+
+    `where` is `module:Class.function`; `old`, which must be there once, becomes `new`.
+    """
+
+    name: str
+    area: str
+    breaks: str
+    where: str
+    old: str
+    new: str
+    found_by: Finder
+
+    def code(self) -> CodeType:
+        """The function's code with the fault in it; raises MutantError where the kit reads otherwise."""
+        function = self.function()
+        source = textwrap.dedent(inspect.getsource(function))
+        if source.count(self.old) != 1:
+            raise MutantError(f"{self.name}: {self.where} has {source.count(self.old)} times {self.old!r}, not once")
+        return _compiled(function, source.replace(self.old, self.new), self)
+
+    def function(self) -> FunctionType:
+        """The living function."""
+        module, _, path = self.where.partition(":")
+        found: Any = importlib.import_module(module)
+        for name in path.split("."):
+            try:
+                found = inspect.getattr_static(found, name)
+            except AttributeError:
+                raise MutantError(f"{self.name}: there is no {self.where}: {name} is missing") from None
+        for wrapper in ("fget", "func", "__func__", "__wrapped__"):
+            found = getattr(found, wrapper, found)
+        if not isinstance(found, FunctionType):
+            raise MutantError(f"{self.name}: {self.where} is a {type(found).__name__}, not a function")
+        return found
+
+
+def _compiled(function: FunctionType, source: str, mutant: Mutant) -> CodeType:
+    """The code of the function in `source`, which sees the same cells (`__class__` above all) as the living one."""
+    definition = ast.parse(source).body[0]
+    assert isinstance(definition, ast.FunctionDef)
+    definition.decorator_list = []
+    old = function.__code__
+    ast.increment_lineno(definition, old.co_firstlineno - definition.lineno)
+    tree = ast.parse(f"def outer({', '.join(old.co_freevars)}): pass")
+    outer = tree.body[0]
+    assert isinstance(outer, ast.FunctionDef)
+    outer.body = [definition]
+    flags = old.co_flags & __future__.annotations.compiler_flag
+    compiled = compile(tree, old.co_filename, "exec", flags, dont_inherit=True)
+    code = _named(_named(compiled, "outer"), definition.name)
+    if code.co_freevars != old.co_freevars:
+        raise MutantError(f"{mutant.name}: {mutant.where} needs {old.co_freevars}, the mutant {code.co_freevars}")
+    return code
+
+
+def _named(code: CodeType, name: str) -> CodeType:
+    return next(each for each in code.co_consts if isinstance(each, CodeType) and each.co_name == name)
+
+
+@contextmanager
+def planted(mutant: Mutant) -> Iterator[None]:
+    """While this lasts, the kit has the fault, in this process."""
+    function, code = mutant.function(), mutant.code()
+    sound, function.__code__ = function.__code__, code
+    try:
+        yield
+    finally:
+        function.__code__ = sound
+
+
+def environment(mutant: Mutant | None) -> dict[str, str]:
+    """The variables of a process in which the fault is planted from its start, and in what it starts."""
+    path = [str(SITE), str(ROOT)] if mutant is not None else [str(ROOT)]
+    inherited = {name: value for name, value in os.environ.items() if name != VARIABLE}
+    planted_there = {} if mutant is None else {VARIABLE: mutant.name}
+    return inherited | planted_there | {"PYTHONPATH": os.pathsep.join([*path, os.environ.get("PYTHONPATH", "")])}
+
+
+def plant_for_good(name: str) -> None:
+    """Plant the mutant of this name until the process ends."""
+    from tests.mutants.table import MUTANTS
+
+    mutant = MUTANTS[name]
+    mutant.function().__code__ = mutant.code()

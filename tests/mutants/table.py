@@ -1,0 +1,533 @@
+"""The mutants: faults that look like real bugs (off by one, a branch forgotten, the wrong order, the wrong comparison),
+each in one function of the kit, with what finds it at least cost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tests.mutants.finders import BySwarm, ByTest, Finder
+from tests.mutants.planting import Mutant
+
+SWARM = BySwarm()
+Row = tuple[str, str, str, str, str, Finder]
+"""Name, what it breaks, the function, how it reads, how it reads in the mutant, what finds it."""
+
+COORDINATOR: tuple[Row, ...] = (
+    (
+        "late-ack-forgotten",
+        "the state of an acknowledgement that comes after its checkpoint was aborted is never deleted",
+        "kit.coordinator.acknowledging:CheckpointAcknowledgement._ignore",
+        "if paths:",
+        "if paths and not shared_is_registered:",
+        ByTest("coordinator/test_completing.py::test_state_that_nobody_wants_is_discarded_but_never_another_jobs"),
+    ),
+    (
+        "last-ack-not-awaited",
+        "a checkpoint completes when one task has not acknowledged",
+        "kit.coordinator.pending_checkpoint:PendingCheckpoint.is_fully_acknowledged",
+        "self.is_disposed or self.not_yet_acked_tasks or",
+        "self.is_disposed or len(self.not_yet_acked_tasks) > 1 or",
+        SWARM,
+    ),
+    (
+        "notify-before-storing",
+        "the tasks hear that a checkpoint is complete before it is in the store",
+        "kit.coordinator.completing:CheckpointCompletion.on_metadata_written",
+        "self._storing = checkpoint, completed\n",
+        "self._storing = checkpoint, completed\n    self._notify(checkpoint, -1)\n",
+        ByTest("coordinator/test_completing.py::test_every_step_is_a_command_and_the_next_waits_for_its_answer"),
+    ),
+    (
+        "stale-epoch-accepted",
+        "an acknowledgement of an earlier attempt of the task counts",
+        "kit.coordinator.pending_checkpoint:PendingCheckpoint.acknowledge_task",
+        "if attempt != self.plan.attempt:",
+        "if attempt > self.plan.attempt:",
+        ByTest("coordinator/test_pending_checkpoint.py::test_acks_are_told_apart"),
+    ),
+    (
+        "id-given-out-again",
+        "after a restore the checkpoint that was restored gets its id again",
+        "kit.coordinator.restoring:CheckpointRestore.add_savepoint",
+        "next_id=completed.checkpoint_id + 1",
+        "next_id=completed.checkpoint_id",
+        SWARM,
+    ),
+    (
+        "oldest-restored",
+        "a job goes back to the oldest retained checkpoint instead of the newest",
+        "kit.coordinator.store:CompletedCheckpointStore.latest",
+        "self.checkpoints[-1] if",
+        "self.checkpoints[0] if",
+        ByTest("coordinator/test_store.py::test_the_latest_is_the_last_added"),
+    ),
+    (
+        "savepoint-subsumes",
+        "a savepoint aborts the older checkpoints that are pending",
+        "kit.coordinator.completing:CheckpointCompletion._complete",
+        "if not completed.properties.is_savepoint or completed.properties.is_synchronous:",
+        "if True:",
+        ByTest("coordinator/test_savepoints.py::test_a_savepoint_completes_is_not_kept_and_confirmed_to_nobody"),
+    ),
+    (
+        "savepoint-subsumed",
+        "a newer checkpoint aborts a pending savepoint, which somebody waits for",
+        "kit.coordinator.pending_checkpoint:PendingCheckpoint.can_be_subsumed",
+        "return not self.properties.is_savepoint",
+        "return True",
+        ByTest("coordinator/test_savepoints.py::test_checkpoints_subsume_older_checkpoints_but_no_savepoint"),
+    ),
+    (
+        "abort-told-to-sources-only",
+        "only the tasks that were triggered hear that a checkpoint was aborted",
+        "kit.coordinator.ledger:CheckpointLedger._send_aborted",
+        "checkpoint.plan.tasks_to_commit_to",
+        "checkpoint.plan.tasks_to_trigger",
+        ByTest(
+            "coordinator/test_completing.py::test_a_newer_checkpoint_ends_an_older_one_and_discards_what_it_had_and_what_still_comes"
+        ),
+    ),
+    (
+        "complete-told-to-sources-only",
+        "only the tasks that were triggered hear that a checkpoint is complete",
+        "kit.coordinator.completing:CheckpointCompletion._notify",
+        "checkpoint.plan.tasks_to_commit_to",
+        "checkpoint.plan.tasks_to_trigger",
+        SWARM,
+    ),
+    (
+        "sweep-takes-completed",
+        "when the workers have left, the directories of their completed checkpoints are deleted with the aborted ones",
+        "kit.job.leftovers:Leftovers.sweep",
+        "if not (checkpoint_id in self._checkpoints.pending or self._checkpoints.ledger.is_completed(checkpoint_id))",
+        "if checkpoint_id not in self._checkpoints.pending",
+        SWARM,
+    ),
+    (
+        "recovers-behind-the-savepoint",
+        "a job whose savepoint to stop with stands goes back to an older checkpoint when a worker dies",
+        "kit.job.job_master:JobMaster._on_failure",
+        "if self.stopping.stands:",
+        "if self.stopping.stands and not recoverable:",
+        ByTest("job/test_stop_with_savepoint.py::test_once_the_savepoint_stands_no_failure_is_recovered_from"),
+    ),
+    (
+        "failures-never-forgiven",
+        "a completed checkpoint does not reset the count of failures in a row",
+        "kit.coordinator.failure_manager:CheckpointFailureManager.handle_success",
+        "self._clear()",
+        "pass",
+        ByTest("coordinator/test_failure_manager.py::test_counts_as_flink_does"),
+    ),
+    (
+        "pause-measured-from-trigger",
+        "periodic checkpoints do not keep the pause after the last completion",
+        "kit.coordinator.request_decider:CheckpointRequestDecider.choose",
+        "if delay_ms > 0:",
+        "if delay_ms > self.min_pause_ms:",
+        ByTest("coordinator/test_request_decider.py::test_decides_as_flink_does"),
+    ),
+)
+
+TASK: tuple[Row, ...] = (
+    (
+        "one-channel-not-aligned",
+        "the barrier handler takes the checkpoint when one channel's barrier is still to come",
+        "kit.task.single_barrier_handler:SingleCheckpointBarrierHandler._check_new_checkpoint",
+        "self._target_count = len(self._gates.open_channels)",
+        "self._target_count = max(1, len(self._gates.open_channels) - 1)",
+        SWARM,
+    ),
+    (
+        "ack-before-channel-state",
+        "a task acknowledges as soon as its operators' state is written, its in-flight data or not",
+        "kit.task.subtask_coordinator:AsyncCheckpoint.complete",
+        "self.written is not None and self.channels.done and",
+        "self.written is not None and",
+        SWARM,
+    ),
+    (
+        "barrier-after-snapshot",
+        "operators that flush before the barrier do so after it has gone",
+        "kit.task.subtask_coordinator:SubtaskCheckpointCoordinator.checkpoint_state",
+        "chain.prepare_snapshot_pre_barrier(checkpoint_id)\n    self._task.outputs.broadcast(barrier)",
+        "self._task.outputs.broadcast(barrier)\n    chain.prepare_snapshot_pre_barrier(checkpoint_id)",
+        ByTest("task/test_checkpoints.py::test_the_barrier_goes_out_between_preparation_and_snapshot_and_the_ack_last"),
+    ),
+    (
+        "early-abort-forgotten",
+        "a task that hears of an abort before the barrier takes that checkpoint all the same",
+        "kit.task.subtask_coordinator:SubtaskCheckpointCoordinator.notify_checkpoint_aborted",
+        "elif checkpoint_id > self.last_checkpoint_id:",
+        "elif checkpoint_id < self.last_checkpoint_id:",
+        ByTest(
+            "task/test_checkpoints.py::test_an_abort_before_the_barrier_is_remembered_and_answered_with_a_cancel_marker"
+        ),
+    ),
+    (
+        "leaves-before-publishing",
+        "a task leaves before its last output is published",
+        "kit.task.stream_task:StreamTask._may_leave",
+        "if self._commits_pending or self.checkpoints.running:",
+        "if self.checkpoints.running:",
+        SWARM,
+    ),
+    (
+        "any-checkpoint-is-the-last",
+        "a task that has ended leaves after a checkpoint that began before its end",
+        "kit.task.final_checkpoint:FinalCheckpoint.complete",
+        "elif self._checkpoint_id is not None and checkpoint_id >= self._checkpoint_id:",
+        "else:",
+        SWARM,
+    ),
+    (
+        "ended-channel-awaited",
+        "a barrier is waited for on a channel that ends during the alignment",
+        "kit.task.single_barrier_handler:SingleCheckpointBarrierHandler.process_end_of_partition",
+        "self._mark_aligned(channel, barrier)\n",
+        "pass\n",
+        SWARM,
+    ),
+    (
+        "newer-barrier-joins-older",
+        "a newer barrier during an alignment does not give the older checkpoint up",
+        "kit.task.single_barrier_handler:SingleCheckpointBarrierHandler._check_new_checkpoint",
+        "if self._pending_barrier is not None:",
+        "if self._pending_barrier is not None and not self._aligned:",
+        ByTest("task/test_alignment.py::test_a_newer_barrier_gives_the_current_alignment_up"),
+    ),
+    (
+        "no-cancel-marker",
+        "those downstream of a task that gives a checkpoint up are not told not to wait for its barrier",
+        "kit.task.subtask_coordinator:SubtaskCheckpointCoordinator.abort_checkpoint_on_barrier",
+        "self._task.outputs.broadcast(CancelCheckpointMarker(checkpoint_id))",
+        "pass",
+        ByTest("task/test_alignment.py::test_a_cancel_marker_alone_declines_and_is_passed_on"),
+    ),
+    (
+        "aborted-rows-dropped",
+        "the rows that a sink staged for an aborted checkpoint are gone with it",
+        "kit.connectors.sink:SinkOperator.notify_checkpoint_aborted",
+        "self.context.drop(effects)",
+        "self.context.drop(effects)\n        self._parts.clear()",
+        SWARM,
+    ),
+    (
+        "restored-output-not-published",
+        "what a restored checkpoint had staged is not published again",
+        "kit.connectors.sink:SinkOperator.open",
+        "for checkpoint_id, effects in self._publishing.items():",
+        "for checkpoint_id, effects in ():",
+        SWARM,
+    ),
+)
+
+CHANNEL: tuple[Row, ...] = (
+    (
+        "persists-behind-the-barrier",
+        "data that arrives on a channel after its barrier is in-flight data too",
+        "kit.channel.channel_state_persister:ChannelStatePersister.maybe_persist",
+        "self.status is CheckpointStatus.BARRIER_PENDING and",
+        "self.status is not CheckpointStatus.COMPLETED and",
+        SWARM,
+    ),
+    (
+        "fragments-forgotten",
+        "the fragments of an unfinished record are not in-flight data",
+        "kit.channel.input_channel:InputChannel._in_flight",
+        "[*self.assembler.fragments]",
+        "[]",
+        ByTest(
+            "task/test_fragments.py::test_what_was_taken_of_a_record_is_in_flight_before_what_is_queued_and_what_still_comes"
+        ),
+    ),
+    (
+        "overtakes-behind-the-barrier",
+        "all that is queued counts as overtaken, also what came after the barrier",
+        "kit.channel.input_channel:InputChannel._in_flight",
+        "if self._last_barrier_number != NONE and item.sequence_number >= self._last_barrier_number:",
+        "if False:",
+        SWARM,
+    ),
+    (
+        "single-buffer-not-stored",
+        "a barrier that overtakes one buffer only does not give it to the checkpoint",
+        "kit.channel.result_partition:ResultSubpartition._overtake",
+        "if data:",
+        "if len(data) > 1:",
+        SWARM,
+    ),
+    (
+        "timeout-stores-the-whole-queue",
+        "an output barrier that times out stores what is queued behind it as well",
+        "kit.channel.result_partition:ResultSubpartition.aligned_barrier_timeout",
+        "before = [element for at, element in enumerate(self.queue) if at < position]",
+        "before = list(self.queue)",
+        ByTest(
+            "channel/test_queues.py::test_a_barrier_whose_time_is_up_turns_unaligned_and_overtakes_what_is_before_it"
+        ),
+    ),
+    (
+        "held-data-let-in",
+        "when a channel is resumed, what follows the next aligned barrier is let in as well",
+        "kit.channel.input_channel:InputChannel.resume",
+        "while self._held and self._closed_by is None:",
+        "while self._held:",
+        ByTest(
+            "task/test_any_checkpoint.py::test_every_checkpoint_has_one_end_and_leaves_nothing_but_what_was_acknowledged"
+        ),
+    ),
+    (
+        "wrong-records-recovered",
+        "after a rescale recovered records are filtered where they are not ambiguous, and not where they are",
+        "kit.channel.demultiplexer:Demultiplexer.__init__",
+        "create_filter() if subtask in gate.ambiguous else accept_all",
+        "accept_all if subtask in gate.ambiguous else create_filter()",
+        ByTest("channel/test_demultiplexer.py::test_only_ambiguous_connections_are_filtered"),
+    ),
+    (
+        "file-ends-with-the-inputs",
+        "a shared channel state file is written as soon as a subtask's inputs are there, its outputs or not",
+        "kit.channel.channel_state_checkpoint_writer:ChannelStatePendingResult.complete",
+        "self.all_inputs_received and self.all_outputs_received",
+        "self.all_inputs_received",
+        SWARM,
+    ),
+)
+
+RESTORE: tuple[Row, ...] = (
+    (
+        "union-as-split",
+        "union list state is dealt out entry by entry instead of given to all",
+        "kit.restore.repartition:_Grouped.__init__",
+        "states = by_mode[info.mode]",
+        "states = by_mode[OperatorStateMode.SPLIT_DISTRIBUTE if info.mode is OperatorStateMode.UNION else info.mode]",
+        ByTest("restore/test_repartition.py::test_every_vector"),
+    ),
+    (
+        "remainder-not-dealt",
+        "when entries cannot be dealt out evenly, those left over are lost",
+        "kit.restore.repartition:_deal",
+        "lengths = (base + (turns < remainder)).tolist()",
+        "lengths = [base] * parallelism",
+        SWARM,
+    ),
+    (
+        "last-key-group-lost",
+        "a rescale takes the range of key groups to end one earlier",
+        "kit.restore.keyed:redistribute_keyed",
+        "operator_index_for_key_group(max_parallelism, parallelism, covered.end)",
+        "operator_index_for_key_group(max_parallelism, parallelism, covered.end - 1)",
+        ByTest("restore/test_state_assignment.py::test_every_vector"),
+    ),
+    (
+        "key-groups-shifted",
+        "where a handle is cut, the offsets of its key groups are taken one further on",
+        "kit.restore.keyed:_cut",
+        "handle.offsets[common.start - start : common.end - start + 1]",
+        "(handle.offsets * 2)[common.start - start + 1 : common.end - start + 2]",
+        SWARM,
+    ),
+    (
+        "first-old-subtask-only",
+        "at a smaller parallelism a subtask recovers the in-flight data of one old subtask only",
+        "kit.restore.subtask_state_mapper:SubtaskStateMapper.get_old_subtasks",
+        "return tuple(range(new_index, old_parallelism, new_parallelism))",
+        "return tuple(range(new_index, old_parallelism, new_parallelism))[:1]",
+        SWARM,
+    ),
+    (
+        "finished-tasks-run-again",
+        "tasks that had finished before a restore begin from nothing",
+        "kit.restore.state_assignment:_restores",
+        "if assignment.is_fully_finished:",
+        "if assignment.is_fully_finished and recovered:",
+        SWARM,
+    ),
+    (
+        "shared-file-still-used",
+        "a shared file goes while the oldest retained checkpoint still uses it",
+        "kit.coordinator.shared_state_registry:SharedStateRegistry.unregister_unused",
+        "if entry.last_used_id < lowest_id:",
+        "if entry.last_used_id <= lowest_id:",
+        ByTest("coordinator/test_shared_state_registry.py::test_registers_and_lets_go_as_flink_does"),
+    ),
+)
+
+STATE: tuple[Row, ...] = (
+    (
+        "snapshot-shares-arrays",
+        "a snapshot of a small state looks at the living arrays, which go on changing",
+        "kit.backend.frozen_array:FrozenArray.__init__",
+        "if size <= COPIED_AT_ONCE:",
+        "if size < 0:",
+        SWARM,
+    ),
+    (
+        "kept-in-the-wrong-order",
+        "what was overwritten in a large state is put back the earliest first",
+        "kit.backend.frozen_array:FrozenArray.array",
+        "for slots, values in reversed(kept.copy()):",
+        "for slots, values in reversed(kept.copy()[::-1]):",
+        ByTest("backend/test_frozen_array.py::test_every_frozen_array_is_what_the_array_was"),
+    ),
+    (
+        "operator-snapshot-not-copied",
+        "a snapshot of operator state is the living list, which goes on changing",
+        "kit.backend.operator_store:OperatorStateStore.snapshot",
+        "tuple(state.copy() for",
+        "tuple(state for",
+        SWARM,
+    ),
+    (
+        "timer-lost",
+        "the timers of a key group's last key are not restored",
+        "kit.backend.timers:TimerQueue.register",
+        "_, added = self.index.find_or_add(codes)",
+        "_, added = self.index.find_or_add([column[: max(1, len(column) - 1)] for column in codes])",
+        SWARM,
+    ),
+    (
+        "one-key-group-off",
+        "keys belong to the key group after their own",
+        "kit.backend.key_hashing:key_groups_for_hashes",
+        "return groups",
+        "return (groups + 1) % max_parallelism",
+        ByTest("state/test_key_groups.py::test_a_column_of_keys_as_flink"),
+    ),
+)
+
+METADATA: tuple[Row, ...] = (
+    (
+        "coordinator-state-dropped",
+        "the state of an operator's coordinator is not written",
+        "kit.metadata.operator_states:write_operator_state",
+        "write_stream(out, operator.coordinator_state)",
+        "write_stream(out, None)",
+        ByTest("metadata/test_round_trip.py::test_any_metadata_is_read_as_it_was_written"),
+    ),
+    (
+        "finished-marker-off-by-one",
+        "the marker of a finished subtask names its neighbour",
+        "kit.metadata.operator_states:_read_subtasks",
+        "index = -index - 1",
+        "index = -index",
+        ByTest("metadata/test_round_trip.py::test_any_metadata_is_read_as_it_was_written"),
+    ),
+    (
+        "raw-and-managed-swapped",
+        "raw keyed state is read as managed and the other way around",
+        "kit.metadata.operator_states:read_subtask_state",
+        "return OperatorSubtaskState(managed_operator, raw_operator, managed_keyed, raw_keyed, inputs, outputs)",
+        "return OperatorSubtaskState(managed_operator, raw_operator, raw_keyed, managed_keyed, inputs, outputs)",
+        ByTest("metadata/test_real_checkpoints.py::test_we_say_all_that_flink_says"),
+    ),
+    (
+        "master-state-length",
+        "the length of a master hook's state is written without its version",
+        "kit.metadata.serializer:_write_master_state",
+        "out.blob(content)",
+        "out.int32(len(content) - 4)\n    out += content",
+        ByTest("metadata/test_round_trip.py::test_any_metadata_is_read_as_it_was_written"),
+    ),
+    (
+        "base-not-joined",
+        "relative paths start from the directory's parent",
+        "kit.metadata.serializer:read_metadata",
+        'base = f"{base.rstrip(\'/\')}/" if base else ""',
+        "base = f\"{base.rstrip('/').rpartition('/')[0]}/\" if base else \"\"",
+        ByTest("metadata/test_real_checkpoints.py::test_every_file_it_refers_to_is_found_and_is_the_one_meant"),
+    ),
+)
+
+LAB: tuple[Row, ...] = (
+    (
+        "messages-overtake",
+        "messages between a task and the JobMaster arrive in the wrong order",
+        "kit.lab.agenda:Agenda.take_message",
+        "message = queue[place]\n    del queue[place]",
+        "message = queue.pop()",
+        ByTest("lab/test_agenda.py::test_messages_on_one_way_keep_their_order"),
+    ),
+    (
+        "timer-set-anew-fires-early",
+        "a timer that is due and is set anew fires at once",
+        "kit.lab.agenda:Agenda.schedule",
+        "self._due.discard(number)\n",
+        "pass\n",
+        ByTest("lab/test_agenda.py::test_a_timer_that_is_due_and_is_set_anew_waits_again"),
+    ),
+    (
+        "rewind-loses-elements",
+        "after going back, what was under way in the channels is gone",
+        "kit.lab.agenda:Agenda.__deepcopy__",
+        "other._wires = {channel: queue.copy() for channel, queue in self._wires.items()}",
+        "other._wires = {channel: type(queue)() for channel, queue in self._wires.items()}",
+        ByTest("lab/test_agenda.py::test_a_copy_goes_on_by_itself"),
+    ),
+    (
+        "rewind-shares-the-disk",
+        "a lab that went back sees the files of the time that it undid",
+        "kit.host.memory:MemoryFiles.copy",
+        "MemoryFiles(dict(self.contents), set(self.directories))",
+        "MemoryFiles(self.contents, self.directories)",
+        ByTest("lab/test_stepping.py::test_the_disk_goes_back_too"),
+    ),
+)
+
+SPARK: tuple[Row, ...] = (
+    (
+        "data-plane-not-fenced",
+        "a slot of an earlier epoch may connect to the data plane",
+        "kit.spark.channels:DataPlane._judge",
+        "if party.epoch != self.epoch:",
+        "if party.epoch > self.epoch:",
+        ByTest("spark/test_channels.py::test_a_slot_of_another_epoch_or_job_cannot_connect"),
+    ),
+    (
+        "control-not-fenced",
+        "a slot of an earlier epoch may join the driver",
+        "kit.spark.control:ControlServer._judge",
+        "if party.epoch != self.epoch:",
+        "if party.epoch > self.epoch:",
+        ByTest("spark/test_control.py::test_a_slot_of_another_epoch_is_refused"),
+    ),
+    (
+        "barrier-waits-its-turn",
+        "a barrier that may overtake is queued behind the batches on the wire",
+        "kit.spark.channels:DataPlane.send",
+        "if not priority:",
+        "if not priority or True:",
+        ByTest("spark/test_channels.py::test_a_priority_event_overtakes_what_is_not_yet_written_and_says_what"),
+    ),
+    (
+        "credits-granted-twice",
+        "each credit that comes over the wire counts twice",
+        "kit.spark.working_slot:WorkingSlot._credit_arrived",
+        "self._host.credit(item.channel, item.credits)",
+        "self._host.credit(item.channel, 2 * item.credits)",
+        ByTest("spark/test_word_count.py"),
+    ),
+)
+
+AREAS: dict[str, tuple[Row, ...]] = {
+    "coordinator": COORDINATOR,
+    "task": TASK,
+    "channel": CHANNEL,
+    "restore": RESTORE,
+    "state": STATE,
+    "metadata": METADATA,
+    "lab host": LAB,
+    "Spark host": SPARK,
+}
+
+
+def _all() -> Iterator[Mutant]:
+    for area, rows in AREAS.items():
+        for name, breaks, where, old, new, found_by in rows:
+            yield Mutant(name=name, area=area, breaks=breaks, where=where, old=old, new=new, found_by=found_by)
+
+
+MUTANTS: dict[str, Mutant] = {mutant.name: mutant for mutant in _all()}
+"""All of them, by name."""
