@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import astuple, fields
 
 import pytest
@@ -12,6 +13,7 @@ from kit.coordinator.statistics import (
     CheckpointStatsTracker,
     CheckpointStatus,
     NoOpCheckpointStatsTracker,
+    RestoredCheckpointStats,
 )
 from kit.protocol import commands, events
 from kit.protocol.messages import CheckpointMetrics, InitializationMetrics
@@ -215,6 +217,50 @@ def test_discarding_is_seen() -> None:
 
 
 @pytest.mark.flink("DefaultCheckpointStatsTrackerTest.testMetricsAreUpdated")
+def test_flinks_metrics_follow_what_happens() -> None:
+    tracker = CheckpointStatsTracker()
+
+    def changed(act: Callable[[], object]) -> dict[str, int | str]:
+        before = tracker.snapshot().metrics()
+        act()
+        after = tracker.snapshot().metrics()
+        return {name: value for name, value in after.items() if before[name] != value}
+
+    nothing = {"lastCheckpointExternalPath": "n/a"}
+    assert {name: value for name, value in tracker.snapshot().metrics().items() if value not in (0, -1)} == nothing
+    pending: list[CheckpointStats] = []
+    begun = {"totalNumberOfCheckpoints": 1, "numberOfInProgressCheckpoints": 1}
+    assert changed(lambda: pending.append(begin(tracker, 1))) == begun
+    metrics = CheckpointMetrics(
+        bytes_persisted=12,
+        total_bytes_persisted=34,
+        bytes_processed_during_alignment=56,
+        bytes_persisted_during_alignment=78,
+    )
+    assert changed(lambda: pending[0].report("sums", 0, 160, metrics)) == {}, "not before it is complete"
+    assert changed(lambda: tracker.completed(pending[0], 200, "chk-1", 9)) == {
+        "numberOfInProgressCheckpoints": 0,
+        "numberOfCompletedCheckpoints": 1,
+        "lastCheckpointSize": 12,
+        "lastCheckpointFullSize": 34,
+        "lastCheckpointDuration": 60,
+        "lastCheckpointProcessedData": 56,
+        "lastCheckpointPersistedData": 78,
+        "lastCheckpointExternalPath": "chk-1",
+        "lastCompletedCheckpointId": 1,
+        "lastCheckpointCompletedTimestamp": 160,
+    }
+    failing = begin(tracker, 2)
+    assert changed(lambda: tracker.failed(failing, 300, "why")) == {
+        "numberOfInProgressCheckpoints": 0,
+        "numberOfFailedCheckpoints": 1,
+    }
+    restored = RestoredCheckpointStats(1, 400, CHECKPOINT, "chk-1", 34)
+    assert changed(lambda: tracker.report_restored(restored)) == {"lastCheckpointRestoreTimestamp": 400}
+    late = begin(tracker, 3)
+    assert changed(lambda: tracker.completed(late, 500, "chk-3", 9))["lastCheckpointDuration"] == -1, "nobody acked"
+
+
 def test_the_table_of_checkpoints() -> None:
     job = Harness(tolerable_failures=9)
     job.trigger()
