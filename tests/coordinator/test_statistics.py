@@ -159,6 +159,7 @@ def reported(tracker: CheckpointStatsTracker) -> CheckpointStats:
     stats = begin(tracker, 1)
     assert stats.report("source", 0, 150, REPORT)
     assert stats.report("sums", 0, 170, CheckpointMetrics())
+    assert stats.unaligned, "one subtask suffices"
     return stats
 
 
@@ -174,7 +175,7 @@ def test_reports_add_up_and_count_once() -> None:
     reports = {"source": [SubtaskStats(170, REPORT), None], "sums": [SubtaskStats(150, CheckpointMetrics())]}
     expected = (2, 3, 170, 1, 10, 100, 1000, True, reports)
     assert (figures(stats), stats.duration_ms) == (expected, 70)
-    for vertex, subtask in (("source", 0), ("nobody", 0), ("sums", 1), ("sums", -1)):
+    for vertex, subtask in (("source", 0), ("nobody", 0), ("sums", 1), ("source", -1)):
         assert not stats.report(vertex, subtask, 180, REPORT)
     assert (figures(stats), stats.duration_ms) == (expected, 70)
 
