@@ -83,7 +83,7 @@ class LabSituation(Situation):
         self.at_rest = not lab.enabled()
 
     def machine(self, name: str) -> Machine | None:
-        return self._lab._world._machine(name)
+        return self._lab._world.machine(name)
 
     def disks(self) -> Sequence[LabEdge]:
         """The lab has one."""

@@ -14,7 +14,9 @@ from kit.explore.space import Space, Step
 from kit.explore.tables import Rows
 from kit.lab.actions import Action, CarryOut, DeliverMessage, FireTimer, ReceiveElement, TakeTurn
 from kit.lab.errors import LabError
+from kit.lab.faults import DropMessage, DuplicateMessage, MessageFault
 from kit.lab.lab import Lab
+from kit.lab.possible_faults import failing_commands, message_faults
 from kit.lab.world import JOB
 from kit.protocol.words import Word
 
@@ -81,8 +83,6 @@ def replay(lab: Lab, path: Sequence[Move]) -> Lab:
     """Do the moves in a lab. Raises LabError at one that cannot be done there."""
     for number, move in enumerate(path, 1):
         try:
-            if move.step.kind not in _DO:
-                raise LabError(f"a lab has no fault {move.step.kind!r}")
             _DO[move.step.kind](lab, move)
         except LabError as error:
             raise LabError(f"move {number} of {len(path)}, {move.text!r}, cannot be done in a lab: {error}") from error
@@ -147,6 +147,37 @@ def _kill(lab: Lab, move: Move) -> None:
         lab.step(stop)
 
 
+def _fail(lab: Lab, move: Move) -> None:
+    command, checkpoint_id = type(move.word).__name__, getattr(move.word, "checkpoint_id", None)
+    for work in lab.enabled():
+        if isinstance(work, CarryOut) and (work.machine, work.command, work.checkpoint_id) == (
+            move.machine,
+            command,
+            checkpoint_id,
+        ):
+            possible = failing_commands(lab._world)
+            lab.fail(next(each for each in possible if each.number == work.number))
+            return
+    raise LabError(f"{move.text!r} is not enabled")
+
+
+def _lose(lab: Lab, move: Move) -> None:
+    lab.lose(_acknowledgement(lab, move, DropMessage))
+
+
+def _repeat(lab: Lab, move: Move) -> None:
+    lab.duplicate(_acknowledgement(lab, move, DuplicateMessage))
+    _report(lab, move)
+
+
+def _acknowledgement(lab: Lab, move: Move, kind: type[MessageFault]) -> MessageFault:
+    possible = message_faults(lab._world, kind)
+    found = next((each for each in possible if (each.sender, each.place) == (move.machine, 0)), None)
+    if found is None:
+        raise LabError(f"{move.text!r} is not possible")
+    return found
+
+
 _DO: dict[str, Callable[[Lab, Move], None]] = {
     "message": _message,
     "report": _report,
@@ -157,4 +188,7 @@ _DO: dict[str, Callable[[Lab, Move], None]] = {
     "request": _request,
     "kill": _kill,
     "expire": _timer,
+    "fail": _fail,
+    "lose": _lose,
+    "repeat": _repeat,
 }

@@ -90,6 +90,20 @@ def test_at_rest_before_the_end_is_found() -> None:
     found = explore(counts(), [comes_to_an_end()], faults=1, checkpoints=0, kinds=["lose"])
     assert found.counterexample is not None
     assert found.counterexample.property == "the job comes to an end"
+    assert not found.counterexample.holds_in(found.counterexample.lab())
+
+
+@pytest.mark.parametrize(("kind", "reason"), [("fail", "EXCEPTION"), ("expire", "CHECKPOINT_EXPIRED")])
+def test_an_aborted_checkpoint_is_shown_in_a_lab(kind: str, reason: str) -> None:
+    """The shortest way to one that ended so."""
+
+    def none_ended_so(now: Situation) -> bool:
+        return not any(reason in each for each in now.master.checkpoints.ledger.ended.values())
+
+    found = explore(counts(), [always("none ended so", none_ended_so)], faults=1, checkpoints=1, kinds=[kind])
+    assert found.counterexample is not None
+    assert [each.step.kind for each in found.counterexample.moves].count(kind) == 1
+    assert not found.counterexample.holds_in(found.counterexample.lab())
 
 
 @pytest.mark.parametrize(
