@@ -15,7 +15,7 @@ from enum import Enum
 from functools import cache, partial
 from hashlib import blake2b
 from types import BuiltinFunctionType, FunctionType, MethodType
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 import numpy as np
 import pyarrow as pa
@@ -23,6 +23,7 @@ import pyarrow as pa
 from kit.channel.input_channel import InputChannel
 from kit.graph.execution_graph import ExecutionGraph
 
+T = TypeVar("T")
 Names = Mapping[int, str]
 """The names of shared objects, by address."""
 
@@ -81,12 +82,18 @@ class Digester:
 class Walk:
     """One way through a value: `out` is what was met, in order; what was met before is referred to by number."""
 
-    __slots__ = ("_digester", "_met", "out")
+    __slots__ = ("_digester", "_kept", "_met", "out")
 
     def __init__(self, digester: Digester) -> None:
         self.out: list[Any] = []
         self._met: dict[int, int] = {}
+        self._kept: list[Any] = []
         self._digester = digester
+
+    def keep(self, made: T) -> T:
+        """What was made on the way is kept to its end: objects are known by their address."""
+        self._kept.append(made)
+        return made
 
     def visit(self, value: Any) -> None:
         """Write down what matters of a value."""
@@ -219,7 +226,7 @@ def _object(fields: tuple[str, ...], unseen: frozenset[str], unordered: bool) ->
         for name, item in getattr(value, "__dict__", {}).items():
             if name not in unseen:
                 walk.out.append(name)
-                walk.visit(dict(sorted(item.items())) if unordered and type(item) is dict else item)
+                walk.visit(walk.keep(dict(sorted(item.items()))) if unordered and type(item) is dict else item)
 
     return walked
 
