@@ -38,7 +38,7 @@ def _status(evidence: Evidence, known: CheckpointMoment) -> str:
     acked = f"{len(known.acked)} of {len(known.expected)} tasks have acknowledged"
     says = f"{kind} {known.checkpoint_id} has been pending for {evidence.at_ms - known.triggered_ms} ms: {acked}"
     timer = evidence.timer(JOB, timeout_timer(known.checkpoint_id))
-    return says if timer is None else f"{says}; it expires at {timer.data['due_ms']} ms"
+    return says if timer is None else f"{says}; it expires at {evidence.since_start(timer.data['due_ms'])} ms"
 
 
 def _coordinators(evidence: Evidence, checkpoint_id: int) -> list[Fact]:
@@ -201,7 +201,7 @@ def none_under_way(inquiry: Inquiry) -> Fact:
         due_ms = timer.data["due_ms"]
         wait_ms = due_ms - evidence.at_ms
         when = f"in {wait_ms} ms" if wait_ms > 0 else f"{-wait_ms} ms ago, and has not been taken note of"
-        return fact(f"the next periodic checkpoint is due at {due_ms} ms, {when}", record=timer)
+        return fact(f"the next periodic checkpoint is due at {evidence.since_start(due_ms)} ms, {when}", record=timer)
     return _no_timer(inquiry)
 
 
