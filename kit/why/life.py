@@ -85,7 +85,7 @@ def restart(inquiry: Inquiry, epoch: int) -> Fact:
     evidence = inquiry.evidence
     began = evidence.last("StartEpoch", epoch=epoch)
     if began is None:
-        return untold(f"how epoch {epoch} began")
+        return fact(f"epoch {epoch} has not begun", inquiry.ask(Topic.JOB))
     then = inquiry.before(evidence.before(began))
     failed = [
         each

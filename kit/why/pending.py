@@ -23,6 +23,8 @@ def pending(inquiry: Inquiry, checkpoint_id: int) -> Fact:
     if known.status in (COMPLETED, ABORTED):
         return inquiry.ask(Topic.ENDED, checkpoint_id)
     began = evidence.last("CheckpointPending", checkpoint_id=checkpoint_id)
+    if began is None and not known.expected:
+        return _of_another_run(evidence, checkpoint_id)
     open_work = [each for each in evidence.under_way(JOB, checkpoint_id) if each.kind != "DiscardState"]
     waits = [asked(evidence, each) for each in open_work] + _coordinators(evidence, checkpoint_id)
     if not waits and evidence.last("CheckpointTriggered", checkpoint_id=checkpoint_id) is None:
@@ -31,6 +33,13 @@ def pending(inquiry: Inquiry, checkpoint_id: int) -> Fact:
         waits += [inquiry.ask(Topic.ACK, task, checkpoint_id) for task in known.missing]
     waits = waits or [_other_first(inquiry, checkpoint_id)]
     return fact(_status(evidence, known), *some(waits, "tasks"), record=began)
+
+
+def _of_another_run(evidence: Evidence, checkpoint_id: int) -> Fact:
+    """A checkpoint that a job began from: this run only knows of it."""
+    told = next((each for each in evidence.records if each.checkpoint_id == checkpoint_id), None)
+    led = None if told is None else fact(evidence.caption(told), record=told)
+    return fact(f"checkpoint {checkpoint_id} was taken before this run began", led)
 
 
 def _status(evidence: Evidence, known: CheckpointMoment) -> str:
