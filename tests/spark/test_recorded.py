@@ -13,9 +13,11 @@ from pyspark.sql import SparkSession
 
 from kit import Lab, StreamEnvironment
 from kit.lab.errors import LabError
+from kit.protocol.events import StateRead, TimerFired
 from kit.protocol.schedule import Handled, Schedule
 from kit.protocol.trace import Trace, keeps_record
 from kit.spark import SparkJob
+from kit.spark.recording import EventFile, read_schedule
 from tests.spark.jobs import ThreadGang, await_checkpoint, check_output, generator, totals_job, until
 
 ROWS = 20_000
@@ -185,3 +187,27 @@ def test_a_recording_can_be_kept_where_the_user_says(tmp_path: Path) -> None:
     assert sorted(path.name for path in kept.iterdir()) == [
         "driver.events", "epoch 1 slot 0.events", "epoch 1 slot 1.events",
     ]  # fmt: skip
+
+
+def test_what_was_done_without_a_word_and_a_line_that_was_not_ended(tmp_path: Path) -> None:
+    file = EventFile(str(tmp_path), "epoch 1 slot 0")
+    file.add("rows/0@1#1", 7, TimerFired(timer="source"), "rows/0@1#0.1")
+    file.add("rows/0@1#2", 8, StateRead(parts=(), from_local=2), "rows/0@1#1.1")
+    for command in ("rows/0@1#1.1", "rows/0@1#1.2"):
+        file.add_done(command)
+    file.close()
+    file.add_done("rows/0@1#1.3")
+    with file.path.open("ab") as written:
+        written.write(b'["rows/0@1#3",9,"ProcessIn')
+    read = read_schedule(str(tmp_path), "0" * 32, "checkpoints")
+    assert list(read) == [
+        Handled("rows/0@1#1", 7, "TimerFired", "rows/0@1#0.1", {"timer": "source"}),
+        Handled("rows/0@1#2", 8, "StateRead", "rows/0@1#1.1", {"from_local": 2}),
+    ]
+    assert read.done == {"rows/0@1#1.2"}
+    assert Schedule.from_dict(read.to_dict()).to_dict() == read.to_dict()
+
+
+def test_a_directory_that_workers_cannot_write_to_is_told(tmp_path: Path) -> None:
+    with pytest.raises(OSError, match=r"epoch 1 slot 0 cannot write down what it does: .* give SparkJob\(record=...\)"):
+        EventFile(str(tmp_path / "nowhere"), "epoch 1 slot 0")

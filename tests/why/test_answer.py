@@ -174,11 +174,21 @@ def test_it_tells_what_became_of_its_requests_and_of_the_job(ran_on_spark: Spark
 def test_at_any_moment_of_its_run_what_was_pending_has_a_cause(ran_on_spark: SparkJob) -> None:
     """Cut where the first barrier was taken: the others are somewhere, and the trace tells where."""
     trace = ran_on_spark.trace
-    taken = next(number for number, record in enumerate(trace) if record.kind == "BarrierAligned")
-    cut = trace[: taken + 1]
-    told = says(cut.why(checkpoint=1))
-    assert told[0].startswith("checkpoint 1 has been pending for ")
-    assert any(
-        "on the wire" in each or "in the queue of" in each or "under way" in each or "not answered" in each
-        for each in told
-    )
+    taken = [number for number, record in enumerate(trace) if record.kind == "BarrierAligned"]
+    asked = 0
+    for number in taken:
+        cut = trace[: number + 1]
+        channel, checkpoint_id = trace[number].data["channel"], trace[number].checkpoint_id
+        if not trace[number].data["awaited"]:
+            continue
+        first, *rest = says(cut.why(channel=channel))
+        assert f" took barrier {checkpoint_id} of " in first
+        assert any(any(place in each for place in PLACES) for each in rest), rest
+        assert says(cut.why(checkpoint=checkpoint_id))[0].startswith(
+            f"checkpoint {checkpoint_id} has been pending for "
+        )
+        asked += 1
+    assert asked
+
+
+PLACES = ("on the wire", "in the queue of", "in the output queue of", "under way", "not answered")
