@@ -564,11 +564,22 @@ def _difference(lab: TraceRecord | None, recorded: TraceRecord | None, led_here:
     own = HOSTS_OWN.get(lab.kind, ())
     for name in {**lab.data, **recorded.data}:
         if name not in own and lab.data.get(name) != recorded.data.get(name):
-            mine, theirs = (_shown(record.data.get(name)) for record in (lab, recorded))
-            return f"{lab.id} {lab.kind}: {name} is {mine} in the lab, {theirs} in the recording"
+            where, mine, theirs = _innermost(name, lab.data.get(name), recorded.data.get(name))
+            return f"{lab.id} {lab.kind}: {where} is {_shown(mine)} in the lab, {_shown(theirs)} in the recording"
     if lab.cause != recorded.cause and recorded.cause not in led_here:
         return f"{lab.id} {lab.kind}: {lab.cause!r} led to it in the lab, {recorded.cause!r} in the recording"
     return ""
+
+
+def _innermost(where: str, mine: Any, theirs: Any) -> tuple[str, Any, Any]:
+    """The first place within two values that differ at which they do."""
+    if isinstance(mine, Mapping) and isinstance(theirs, Mapping):
+        name = next(each for each in {**mine, **theirs} if mine.get(each) != theirs.get(each))
+        return _innermost(f"{where}.{name}", mine.get(name), theirs.get(name))
+    if isinstance(mine, list) and isinstance(theirs, list) and len(mine) == len(theirs):
+        place = next(place for place, each in enumerate(mine) if each != theirs[place])
+        return _innermost(f"{where}[{place}]", mine[place], theirs[place])
+    return where, mine, theirs
 
 
 def _shown(value: object) -> str:
