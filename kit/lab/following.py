@@ -34,7 +34,7 @@ from kit.lab.faults import DropMessage, FailCommand, FileFault, MissHeartbeat, N
 from kit.lab.opening import open_edge
 from kit.lab.world import JOB, World
 from kit.operators.spec import shorten
-from kit.protocol.commands import GrantCredit, ReadSplit, StopEpoch
+from kit.protocol.commands import CancelTimer, GrantCredit, ReadSplit, ScheduleTimer, StopEpoch
 from kit.protocol.duties import Command, Duty, by_command
 from kit.protocol.events import (
     CreditReceived,
@@ -269,7 +269,7 @@ class FollowingWorld(World):
 
     def _find_timer(self, event: Handled) -> Take | None:
         machine, timer = event.machine, event.facts["timer"]
-        return partial(self._take_timer, machine, timer) if self.agenda.is_set(machine, timer) else None
+        return None if self.agenda.timer(machine, timer) is None else partial(self._take_timer, machine, timer)
 
     def _take_timer(self, machine: str, timer: str) -> Envelope:
         return Envelope(TimerFired(timer=timer), self.agenda.take_timer(machine, timer).cause)
@@ -415,6 +415,22 @@ class FollowingWorld(World):
         else:
             self._read_rows(machine, command, cause)
 
+    def _set_timer(self, machine: Machine, command: ScheduleTimer, cause: str) -> None:
+        self._keep_fired(machine, command.timer)
+        self._schedule(machine, command, cause)
+
+    def _unset_timer(self, machine: Machine, command: CancelTimer, cause: str) -> None:
+        self._keep_fired(machine, command.timer)
+        self._cancel_timer(machine, command, cause)
+
+    def _keep_fired(self, machine: Machine, timer: str) -> None:
+        """A timer that is set anew, or not wanted any more, and that the recording has fire all the same was due
+        already: what tells of it is under way.
+        """
+        known = self.agenda.timer(machine.name, timer)
+        if self.follows and known is not None and known.cause in self.recording.answers:
+            self._in_hand[known.cause] = _InHand(machine.name, TimerFired(timer=timer))
+
     def _begin_work(self, machine: Machine, command: Command, cause: str) -> None:
         """Done at once, unless it has an answer and nobody has recorded that it was done."""
         answer = self.recording.answers.get(cause)
@@ -435,6 +451,8 @@ class FollowingWorld(World):
             self._in_hand[cause] = _InHand(machine.name, answer)
 
     DUTIES: ClassVar[dict[Duty, Callable[[Any, Machine, Any, str], None]]] = World.DUTIES | {
+        Duty.SET_TIMER: _set_timer,
+        Duty.CANCEL_TIMER: _unset_timer,
         Duty.GRANT_CREDITS: _grant_later,
         Duty.HAND_OVER: _hand_over_later,
         Duty.READ_ROWS: _read_now,

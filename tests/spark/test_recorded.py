@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import random
 import threading
+import time
+import warnings
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,14 +15,14 @@ import pandas as pd
 import pytest
 from pyspark.sql import SparkSession
 
-from kit import Lab, StreamEnvironment
-from kit.lab.errors import LabError
+from kit import Lab, NoRestart, StreamEnvironment
+from kit.lab.errors import LabError, LabWarning
 from kit.protocol.events import StateRead, TimerFired
 from kit.protocol.schedule import Handled, Schedule
 from kit.protocol.trace import Trace, keeps_record
-from kit.spark import SparkJob
+from kit.spark import JobFailedError, SparkJob
 from kit.spark.recording import EventFile, read_schedule
-from tests.spark.jobs import ThreadGang, await_checkpoint, check_output, generator, totals_job, until
+from tests.spark.jobs import RESTARTS, ThreadGang, await_checkpoint, check_output, generator, totals_job, until
 
 ROWS = 20_000
 
@@ -91,6 +95,59 @@ def test_every_record_is_the_same(tmp_path: Path, unaligned: bool) -> None:
     lost = [record for record in lab.trace if record.id not in known and keeps_record(record)]
     assert len(lost) == sum(lab.agreement.unheard.values())
     assert all("/1@1" in record.id or "slot 1@1" in record.id for record in lost)
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.usefixtures("nothing_left")
+def test_whatever_happens_happens_again(tmp_path: Path, seed: int) -> None:
+    at_random(tmp_path, random.Random(seed))
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("seed", range(100, 200))
+def test_much_that_happens_happens_again(tmp_path: Path, seed: int) -> None:
+    at_random(tmp_path, random.Random(seed))
+
+
+def at_random(directory: Path, chance: random.Random) -> None:
+    """A job with settings and kills at random, ended by itself, by the user or by an error; and then in the lab."""
+    pick = chance.choice
+    checkpoint: dict[str, Any] = {"unaligned": pick([False, True]), "local_recovery": pick([False, True])}
+    if checkpoint["unaligned"]:
+        checkpoint["aligned_timeout_ms"] = pick([0, 5, 50])
+    source = generator(ROWS // 2, pick([None, 20_000, 60_000]))
+    env = totals_job(
+        directory,
+        source,
+        parallelism=pick([1, 2, 3]),
+        interval_ms=pick([20, 50, 200]),
+        copy_pause_ms=pick([0, 5, 20]),
+        restart=pick([RESTARTS, RESTARTS, NoRestart()]),
+        **checkpoint,
+    )
+    with SparkJob(env, launch=ThreadGang, record=True) as job:
+        job.start()
+        end = pick([job.wait, job.wait, job.cancel, lambda: job.stop(directory / "savepoints")])
+        for _ in range(pick([0, 1, 1, 2])):
+            time.sleep(chance.uniform(0, 0.3))
+            workers = job.workers()
+            if workers:
+                ThreadGang.current.kill(pick(list(workers)))
+        with contextlib.suppress(JobFailedError):
+            end()
+            job.wait()
+    for thread in threading.enumerate():
+        if thread.name.startswith("kit-"):
+            thread.join(10)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", LabWarning)
+        lab = Lab.follow(env, job.trace)
+        rows = len(lab.output("copy"))
+    assert lab.agreement is not None
+    assert lab.agreement.records == len(job.trace)
+    assert lab.agreement.events == len(job.trace.schedule)
+    assert rows == len(job.output("copy"))
+    pd.testing.assert_frame_equal(lab.checkpoints(), job.checkpoints())
 
 
 @pytest.mark.usefixtures("nothing_left")
