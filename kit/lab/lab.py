@@ -371,21 +371,16 @@ class Lab(FaultDoors, PlayDoors, LabAsking):
         """Whichever the scheduler says; time is among the rest only when nothing else can happen."""
         if self._world.follows:
             return LEAVE
-        agenda = self._world.agenda
-        if not agenda and agenda.wait is None:
+        enabled = Enabled(self._world.agenda)
+        if not enabled:
             what = f"nothing can happen: the job is {self.master.status.name}"
             raise LabError(said(what, *stands_still(self._world)))
-        enabled = Enabled(agenda)
         choice = self.scheduler(enabled, self)
-        if type(choice) is int and agenda and 0 <= choice < len(agenda):
-            return agenda[choice]
-        if isinstance(choice, Fault):
-            return self._possible(choice)
-        if not isinstance(choice, int):
-            return chosen(choice, self._world.enabled())
-        if not -len(enabled) <= choice < len(enabled):
+        if isinstance(choice, int):
+            if -len(enabled) <= choice < len(enabled):
+                return enabled[choice]
             raise LabError(f"{self.scheduler!r} chose number {choice} of {len(enabled)}, counted from 0")
-        return enabled[choice]
+        return self._possible(choice) if isinstance(choice, Fault) else chosen(choice, self._world.enabled())
 
     # --- what the user does ---------------------------------------------------------------------------------------
 

@@ -23,6 +23,8 @@ def pending(inquiry: Inquiry, checkpoint_id: int) -> Fact:
     if known.status in (COMPLETED, ABORTED):
         return inquiry.ask(Topic.ENDED, checkpoint_id)
     began = evidence.last("CheckpointPending", checkpoint_id=checkpoint_id)
+    if began is None and not known.expected:
+        return _of_another_run(evidence, checkpoint_id)
     open_work = [each for each in evidence.under_way(JOB, checkpoint_id) if each.kind != "DiscardState"]
     waits = [asked(evidence, each) for each in open_work] + _coordinators(evidence, checkpoint_id)
     if not waits and evidence.last("CheckpointTriggered", checkpoint_id=checkpoint_id) is None:
@@ -33,12 +35,19 @@ def pending(inquiry: Inquiry, checkpoint_id: int) -> Fact:
     return fact(_status(evidence, known), *some(waits, "tasks"), record=began)
 
 
+def _of_another_run(evidence: Evidence, checkpoint_id: int) -> Fact:
+    """A checkpoint that a job began from: this run only knows of it."""
+    told = next((each for each in evidence.records if each.checkpoint_id == checkpoint_id), None)
+    led = None if told is None else fact(evidence.caption(told), record=told)
+    return fact(f"checkpoint {checkpoint_id} was taken before this run began", led)
+
+
 def _status(evidence: Evidence, known: CheckpointMoment) -> str:
     kind = "savepoint" if known.savepoint else "checkpoint"
     acked = f"{len(known.acked)} of {len(known.expected)} tasks have acknowledged"
     says = f"{kind} {known.checkpoint_id} has been pending for {evidence.at_ms - known.triggered_ms} ms: {acked}"
     timer = evidence.timer(JOB, timeout_timer(known.checkpoint_id))
-    return says if timer is None else f"{says}; it expires at {timer.data['due_ms']} ms"
+    return says if timer is None else f"{says}; it expires at {evidence.since_start(timer.data['due_ms'])} ms"
 
 
 def _coordinators(evidence: Evidence, checkpoint_id: int) -> list[Fact]:
@@ -201,7 +210,7 @@ def none_under_way(inquiry: Inquiry) -> Fact:
         due_ms = timer.data["due_ms"]
         wait_ms = due_ms - evidence.at_ms
         when = f"in {wait_ms} ms" if wait_ms > 0 else f"{-wait_ms} ms ago, and has not been taken note of"
-        return fact(f"the next periodic checkpoint is due at {due_ms} ms, {when}", record=timer)
+        return fact(f"the next periodic checkpoint is due at {evidence.since_start(due_ms)} ms, {when}", record=timer)
     return _no_timer(inquiry)
 
 

@@ -111,7 +111,7 @@ def _source(evidence: Evidence, task: str) -> Fact:
     timer = evidence.timer(task, SOURCE_TIMER)
     if timer is not None:
         due_ms = timer.data["due_ms"]
-        says = f"the source of {task} reads on at {due_ms} ms, in {due_ms - evidence.at_ms} ms"
+        says = f"the source of {task} reads on at {evidence.since_start(due_ms)} ms, in {due_ms - evidence.at_ms} ms"
         return fact(says, record=timer)
     read = evidence.last("ReadSplit", machine=task)
     if read is not None and evidence.is_present(read) and not evidence.answers(read):
