@@ -22,7 +22,7 @@ from kit.lab.faults import (
     ThawWorker,
     TurnClock,
 )
-from kit.lab.message_rules import MESSAGE_RULES
+from kit.lab.message_rules import MESSAGE_RULES, MessageRule
 from kit.protocol import messages
 from kit.protocol.commands import StoreCheckpoint
 from kit.protocol.duties import Command, Duty
@@ -276,6 +276,34 @@ def test_a_message_that_the_protocol_cannot_do_without_is_not_lost() -> None:
         lab.duplicate("DeployTask to rows/0")
     refused = {(type(fault).__name__, fault.subject): why for fault, why in lab.faults().refused}
     assert refused["DropMessage", "rows/0"].startswith("DeployTask cannot be lost")
+
+
+AFTER_A_FAILURE = {"DeclineCheckpoint", "NotifyCheckpointAborted", "ReportCheckpointMetrics"}
+
+
+def with_message(name: str) -> tuple[Lab, DeliverMessage]:
+    """A lab in which such a message is the next to arrive, though none that no other follows."""
+    lab = a_lab(1, timeout_ms=30 if name in AFTER_A_FAILURE else 100, interval_ms=10)
+    if name in AFTER_A_FAILURE:
+        until(lab, "WriteSnapshot")
+        lab.fail(next(each for each in lab.enabled() if getattr(each, "command", "") == "WriteSnapshot"))
+    until(lab, name)
+    return lab, next(each for each in lab.enabled() if isinstance(each, DeliverMessage) and each.message == name)
+
+
+@pytest.mark.parametrize("rule", MESSAGE_RULES.values(), ids=lambda rule: rule.message.__name__)
+def test_what_a_rule_allows_harms_no_row(rule: MessageRule) -> None:
+    if rule.message is messages.CancelTask:  # nobody says it: workers are ended whole
+        return
+    for allowed, door in ((rule.lost, Lab.lose), (rule.doubled, Lab.duplicate)):
+        lab, message = with_message(rule.message.__name__)
+        if not allowed:
+            with pytest.raises(LabError, match="cannot be"):
+                door(lab, message)
+            continue
+        assert isinstance(door(lab, message).action, DropMessage | DuplicateMessage)
+        finish(lab)
+        assert lab.master.epoch == (2 if rule.message is messages.OperatorEventToTask else 1)
 
 
 def test_there_is_a_rule_for_every_message() -> None:
