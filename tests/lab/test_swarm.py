@@ -27,7 +27,7 @@ def test_whatever_happens_all_holds() -> None:
     assert len(frame) == 120
     assert (frame["violation"] == "").all()
     assert frame["lives"].max() > 2
-    for what in ("kill", "checkpoint", "savepoint", "stop", "cancel", "time", "driver dies"):
+    for what in ("kill", "savepoint", "stop", "cancel", "time", "driver dies", "FreezeWorker", "DelayMessage"):
         assert result.happened[what] > 0, f"nothing was found out about {what}: {result!r}"
 
 
