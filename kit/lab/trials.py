@@ -45,7 +45,7 @@ from kit.metadata import read_metadata
 from kit.protocol.commands import CompleteRequest
 from kit.protocol.properties import RetentionPolicy
 
-MOST_STEPS = 5_000
+MOST_STEPS = 3_000
 """A life that has not ended after so many steps in peace will not."""
 GO_ON = re.compile(r"go on from this savepoint, restore_path='([^']+)', and from no older checkpoint")
 MOMENTS = ("", "", "CheckpointPending", "TaskAcknowledged", "CheckpointFinalizing", *["CheckpointCompleted"] * 3)

@@ -79,7 +79,7 @@ def own_job(parallelism: int) -> StreamEnvironment:
         "own",
         parallelism=parallelism,
         max_parallelism=8,
-        checkpoint=CheckpointConfig(interval_ms=30, tolerable_failures=100),
+        checkpoint=CheckpointConfig(interval_ms=30, timeout_ms=2_000, tolerable_failures=100),
         restart=FixedDelay(100, 10),
     )
     rows = env.from_source(CollectionSource(ROWS, splits=2, batch_rows=1), uid="rows")
