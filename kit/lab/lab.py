@@ -42,13 +42,14 @@ from kit.lab.edge import LabEdge
 from kit.lab.errors import LabError, LabJobFailedError, LabWarning, enumerated, nearest, said
 from kit.lab.failures import for_the_lab, is_left_to_count, job_failed, job_repeats, repeated
 from kit.lab.fault_doors import FaultDoors
-from kit.lab.following import LEAVE, Agreement, Follow, FollowingWorld, LeaveRecording, follow, world_of_recording
+from kit.lab.following import LEAVE, Follow, FollowingWorld, LeaveRecording, follow, world_of_recording
 from kit.lab.keyframes import Keyframes
 from kit.lab.opening import checked_seed, claim_mode_of, job_graph, open_edge
 from kit.lab.play_doors import PlayDoors
 from kit.lab.possible_faults import DRIVER_IS_DEAD, stands_still
 from kit.lab.progress import Progress
 from kit.lab.record_kinds import record_kinds
+from kit.lab.recording import Agreement
 from kit.lab.schedulers import Enabled, Scheduler, checked_scheduler
 from kit.lab.step import Step
 from kit.lab.summary import LARGE, summary_html

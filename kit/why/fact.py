@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import count
 
+from kit.draw.captions import listed
 from kit.protocol.trace import TraceRecord
 
 NOT_TOLD = "the trace does not tell"
@@ -44,6 +45,12 @@ def some(facts: Sequence[Fact], what: str) -> tuple[Fact, ...]:
     """Causes that are alike: of very many the first ones, and how many more there are."""
     more = len(facts) - MOST
     return tuple(facts) if more <= 1 else (*facts[:MOST], Fact(f"and so do {more} more {what}"))
+
+
+def named(tasks: Iterable[str]) -> str:
+    """Tasks in a sentence: each by its name, of very many how many of each vertex."""
+    names = [*tasks]
+    return ", ".join(names) if len(names) <= MOST else listed(names)
 
 
 @dataclass(frozen=True, slots=True)

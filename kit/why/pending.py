@@ -9,7 +9,7 @@ from kit.draw.captions import listed
 from kit.draw.job_state import ABORTED, ACKNOWLEDGED, ALIGNING, COMPLETED, DECLINED, WRITING, CheckpointMoment
 from kit.protocol.tasks import split_task_name
 from kit.why.evidence import JOB, Evidence
-from kit.why.fact import Fact, fact, some, untold
+from kit.why.fact import Fact, fact, named, some, untold
 from kit.why.inquiry import Inquiry, Topic
 from kit.why.under_way import asked, sent
 
@@ -132,7 +132,7 @@ def _writing(inquiry: Inquiry, task: str, checkpoint_id: int) -> Fact:
         waits.append(asked(evidence, copied))
     awaited = [number for number in evidence.inputs.get(task, []) if evidence.channel(number).awaited == checkpoint_id]
     if awaited:
-        others = ", ".join(evidence.ends[number][0] for number in awaited)
+        others = named(evidence.ends[number][0] for number in awaited)
         says = f"what is in flight from {others} before barrier {checkpoint_id} still belongs to the checkpoint"
         barriers = [inquiry.ask(Topic.BARRIER, checkpoint_id, number) for number in awaited]
         waits.append(fact(says, *some(barriers, "channels")))
@@ -155,7 +155,7 @@ def _in_flight(inquiry: Inquiry, task: str, checkpoint_id: int) -> list[Fact]:
         if any(item.checkpoint_id == checkpoint_id for item in evidence.channel(number).queued)
     ]
     if held:
-        to = ", ".join(evidence.ends[number][1] for number in held)
+        to = named(evidence.ends[number][1] for number in held)
         says = f"barrier {checkpoint_id} waits in the output to {to}: what it will overtake is not decided"
         return [fact(says, *some([inquiry.ask(Topic.QUEUE, number) for number in held], "outputs"))]
     others = [other for other in evidence.beside_in_slot(task) if _gives_in_flight_data(evidence, other, checkpoint_id)]
@@ -184,7 +184,7 @@ def _before_its_snapshot(inquiry: Inquiry, task: str, checkpoint_id: int, *, ali
         return inquiry.ask(Topic.BEGIN, task, checkpoint_id)
     waits = [number for number in inputs if evidence.channel(number).awaited == checkpoint_id] if aligning else inputs
     first = evidence.last("BarrierAligned", machine=task, checkpoint_id=checkpoint_id) if aligning else None
-    others = ", ".join(evidence.ends[number][0] for number in waits)
+    others = named(evidence.ends[number][0] for number in waits)
     have = f"has {len(inputs) - len(waits)} of its {len(inputs)} barriers" if aligning else "has taken no barrier yet"
     says = f"{task} {have} of checkpoint {checkpoint_id}: missing are those of {others}"
     barriers = [inquiry.ask(Topic.BARRIER, checkpoint_id, number) for number in waits]

@@ -222,6 +222,16 @@ def test_a_record_that_is_not_the_labs_is_told(
         Lab.follow(env, Trace(records, stages=trace.stages, schedule=trace.schedule))
 
 
+def test_where_in_a_record_the_difference_is_is_told(run: tuple[StreamEnvironment, Trace]) -> None:
+    env, trace = run
+    found = next(record for record in trace if record.kind == "AcknowledgeCheckpoint" and record.data["state"])
+    metrics = {**found.data["metrics"], "bytes_persisted": 10**9}
+    changed = replace(found, data={**found.data, "metrics": metrics})
+    records = [changed if record is found else record for record in trace]
+    with pytest.raises(LabError, match=r"metrics\.bytes_persisted is \d+ in the lab, 1000000000 in the recording"):
+        Lab.follow(env, Trace(records, stages=trace.stages, schedule=trace.schedule))
+
+
 def test_another_jobs_recording_is_told(run: tuple[StreamEnvironment, Trace], tmp_path: Path) -> None:
     with pytest.raises(LabError, match="the lab"):
         Lab.follow(totals_job(tmp_path, generator(5_000), interval_ms=20), run[1])
