@@ -1,13 +1,16 @@
-"""The README's job in the lab, at ever larger parallelism: how many steps per second, and how long until something
-shows.
+"""The lab: how many steps per second, at ever larger parallelism, and what a long run costs.
 
     python -m benchmarks lab
     python -m benchmarks.lab --parallelism 2 8 --profile
 
-Each row is a lab made anew and run to its end: steps and seconds to the first completed checkpoint and to the end,
-steps per second, the same on the processor (which a busy machine changes less), and how long what a notebook shows of
-the end takes. A step must not cost more as the job grows: the last column is what one costs at this parallelism, as a
-multiple of one in the first row.
+Each row of the first table is a lab made anew and run to its end: steps and seconds to the first completed checkpoint
+and to the end, steps per second, the same on the processor (which a busy machine changes less), and how long what a
+notebook shows of the end takes. The job is the README's, a row at a time; the first row is the tour's, ten flights at a
+time in two streams, one of them in windows. A step must not cost more as the job grows: the last column is what one
+costs at this parallelism, as a multiple of one at the first.
+
+Then one run of the README's job, in which nothing may grow but what it remembers: how long `back` and `moment` take
+after so many steps, and the memory that 10,000 steps take.
 """
 
 from __future__ import annotations
@@ -17,15 +20,25 @@ import cProfile
 import gc
 import os
 import pstats
+import resource
+import tempfile
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
+from examples.flights.job import flights_job, write_flights
 from kit import CheckpointConfig, CollectionSource, CollectSink, Lab, StreamEnvironment, sum_
 
 PARALLELISM = (2, 8, 16, 32, 128)
 ROWS = 40
 LONG_ROWS = 2_000
-"""For the first row only: a job of few tasks is over too soon to be measured."""
+"""At parallelism 2 only: a job of few tasks is over too soon to be measured."""
+FLIGHTS = 4_000
+LONG_RUN = (1_000, 10_000, 100_000)
+"""Steps after which a look and a way back are measured."""
+BACK = (1, 10, 100, 300)
+STEPS_PER_ROW = 4
 
 
 def job(parallelism: int, rows: int) -> StreamEnvironment:
@@ -37,11 +50,15 @@ def job(parallelism: int, rows: int) -> StreamEnvironment:
     return env
 
 
+def tour(flights: Path) -> StreamEnvironment:
+    """The job of `notebooks/00-tour.ipynb`, with more flights."""
+    return flights_job(flights, None, parallelism=2, checkpoint=CheckpointConfig(interval_ms=60), batch_rows=10)
+
+
 @dataclass(frozen=True)
 class Measured:
     """One run: seconds, seconds on the processor, and steps, to the first checkpoint and to the end."""
 
-    parallelism: int
     first_steps: int
     first_s: float
     steps: int
@@ -55,11 +72,11 @@ class Measured:
         return self.cpu_s / self.steps * 1e6
 
 
-def measure(parallelism: int, rows: int) -> Measured:
+def measure(env: StreamEnvironment) -> Measured:
     """Run the job to its end, once."""
     gc.collect()
     began, began_cpu = time.perf_counter(), time.process_time()
-    lab = Lab(job(parallelism, rows))
+    lab = Lab(env)
     lab.run_until(checkpoint=1)
     first_steps, first_s = lab.position, time.perf_counter() - began
     lab.run()
@@ -67,7 +84,7 @@ def measure(parallelism: int, rows: int) -> Measured:
     began = time.perf_counter()
     _ = lab._repr_svg_(), lab._repr_html_(), repr(lab)
     picture_s = time.perf_counter() - began
-    return Measured(parallelism, first_steps, first_s, lab.position, end_s, cpu_s, picture_s)
+    return Measured(first_steps, first_s, lab.position, end_s, cpu_s, picture_s)
 
 
 def profile(parallelism: int, rows: int) -> None:
@@ -76,6 +93,50 @@ def profile(parallelism: int, rows: int) -> None:
     Lab(job(parallelism, rows)).run()
     profiler.disable()
     pstats.Stats(profiler).sort_stats("tottime").print_stats(30)
+
+
+def tell(name: str, run: Measured, first: Measured | None = None) -> None:
+    """One row of the first table."""
+    step = "" if first is None else f"{run.step_us / first.step_us:6.2f}"
+    print(
+        f"{name:11} {run.first_steps:8,} steps {run.first_s:6.2f} s {run.steps:8,} steps {run.end_s:6.2f} s "
+        f"{run.steps / run.end_s:9,.0f} {run.steps / run.cpu_s:18,.0f} {run.picture_s:7.2f} s {step}",
+        flush=True,
+    )
+
+
+def long_run() -> None:
+    """What a long run costs: in time, the later it is, and in memory."""
+    lab = Lab(job(2, LONG_RUN[-1] // STEPS_PER_ROW))
+    lab.moment()
+    print("step          back 1 to 300 steps   moment     memory per 10,000 steps")
+    begun = memory_bytes()
+    for steps in LONG_RUN:
+        before = lab.position
+        lab.run_until(lambda lab, steps=steps: lab.position >= steps)  # type: ignore[misc]
+        grown = (memory_bytes() - begun) / (lab.position - before) * 10_000
+        look_ms = took_ms(lab.moment)
+        back_ms = []
+        for each in BACK:
+            back_ms.append(took_ms(lambda each=each: lab.back(each)))  # type: ignore[misc]
+            lab.goto(steps)
+        begun = memory_bytes()
+        back = f"{min(back_ms):9.1f} to {max(back_ms):5.1f} ms"
+        print(f"{lab.position:11,} {back} {look_ms:7.1f} ms {grown / 1e6:12.1f} MB", flush=True)
+
+
+def took_ms(deed: Callable[[], object]) -> float:
+    """Milliseconds on the processor that it takes."""
+    began = time.process_time()
+    deed()
+    return (time.process_time() - began) * 1e3
+
+
+def memory_bytes() -> int:
+    """What the process holds at present."""
+    gc.collect()
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * resource.getpagesize()
 
 
 def main() -> None:
@@ -89,18 +150,15 @@ def main() -> None:
         for parallelism in options.parallelism:
             profile(parallelism, options.rows)
         return
-    print("parallelism   checkpoint 1          the end               steps/s   on the processor   picture   step")
+    print("job           checkpoint 1          the end               steps/s   on the processor   picture   step")
+    with tempfile.TemporaryDirectory() as folder:
+        tell("tour", measure(tour(write_flights(Path(folder) / "flights.parquet", FLIGHTS, rows_per_split=125))))
     first: Measured | None = None
     for parallelism in options.parallelism:
-        rows = LONG_ROWS if parallelism <= 2 else options.rows
-        run = measure(parallelism, rows)
+        run = measure(job(parallelism, LONG_ROWS if parallelism <= 2 else options.rows))
         first = first or run
-        print(
-            f"{run.parallelism:11} {run.first_steps:8,} steps {run.first_s:6.2f} s {run.steps:8,} steps "
-            f"{run.end_s:6.2f} s {run.steps / run.end_s:9,.0f} {run.steps / run.cpu_s:18,.0f} {run.picture_s:7.2f} s "
-            f"{run.step_us / first.step_us:6.2f}",
-            flush=True,
-        )
+        tell(f"letters {parallelism}", run, first)
+    long_run()
     print(f"load average {', '.join(f'{load:.1f}' for load in os.getloadavg())} on {os.cpu_count()} cores")
 
 

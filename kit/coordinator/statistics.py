@@ -331,7 +331,7 @@ class CheckpointStatsSnapshot:
             "lastCheckpointPersistedData": NOT_YET if last is None else last.persisted_data,
             "lastCheckpointExternalPath": "n/a" if last is None else last.path,
             "lastCompletedCheckpointId": NOT_YET if last is None else last.checkpoint_id,
-            "lastCheckpointCompletedTimestamp": NOT_YET if last is None else last.ended_at_ms,
+            "lastCheckpointCompletedTimestamp": NOT_YET if last is None else last.last_ack_at_ms,
         }
 
     def to_pandas(self) -> pd.DataFrame:

@@ -171,9 +171,10 @@ class Agenda:
         self._due.discard(number)
         return taken
 
-    def is_set(self, machine: str, timer: str) -> bool:
-        """Whether this timer is set, due or not."""
-        return (machine, timer) in self._timers
+    def timer(self, machine: str, timer: str) -> Envelope | None:
+        """The `ScheduleTimer` of a timer that is set, due or not; None when it is not."""
+        _, known = self._timers.get((machine, timer), (0, None))
+        return known
 
     def due_ms(self, machine: str, timer: str) -> int | None:
         """When a timer is due; None when it is not set."""
@@ -306,7 +307,6 @@ class Agenda:
 
     def set_turn(self, task: str, available: bool) -> None:
         """Whether a task has something to do."""
-        available = available and task not in self._held
         (self._turns.add if available else self._turns.discard)(self._task_numbers[task])
 
     def send(self, sent: Envelope) -> None:

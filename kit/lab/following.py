@@ -16,8 +16,8 @@ way when the recording ends, or the user takes another step, is so in the lab to
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, fields, replace
 from functools import partial
 from itertools import zip_longest
 from typing import Any, ClassVar
@@ -32,9 +32,10 @@ from kit.lab.errors import LabError
 from kit.lab.failures import for_the_lab
 from kit.lab.faults import DropMessage, FailCommand, FileFault, MissHeartbeat, NeverAnswer
 from kit.lab.opening import open_edge
+from kit.lab.recording import Agreement, Recording, difference_of
 from kit.lab.world import JOB, World
 from kit.operators.spec import shorten
-from kit.protocol.commands import GrantCredit, ReadSplit, StopEpoch
+from kit.protocol.commands import CancelTimer, GrantCredit, ReadSplit, ScheduleTimer, StopEpoch
 from kit.protocol.duties import Command, Duty, by_command
 from kit.protocol.events import (
     CreditReceived,
@@ -42,7 +43,6 @@ from kit.protocol.events import (
     EpochEnded,
     ProcessInput,
     SlotLost,
-    StartJob,
     TimerFired,
 )
 from kit.protocol.messages import OutputDataDecided, SlotMessage, SubmitChannelState
@@ -52,10 +52,7 @@ from kit.protocol.vocabulary import COMMANDS
 from kit.protocol.words import Envelope, Machine, ProtocolError, Word
 from kit.task.unknown_task import answer_for_unknown_task
 
-HOSTS_OWN = {"TaskStateChanged": ("traceback",)}
-"""By kind of record, what of its data is the host's rather than the run's, and not compared."""
-LONGEST_VALUE = 300
-"""Characters of a value that differs, as an error shows it."""
+NEVER = 1 << 62
 
 _FROM_OUTSIDE = [word.__name__ for word in FROM_OUTSIDE]
 _FAULTS = {fault.__name__: fault for fault in Breakable._BREAK}
@@ -93,46 +90,6 @@ class LeaveRecording(Action):
 LEAVE = LeaveRecording()
 
 
-class Recording:
-    """A recorded run: its schedule, and its records to hold the lab's against. It never changes.
-
-    Raises ValueError for a trace that is not a recording (`Trace.told_schedule`).
-    """
-
-    def __init__(self, trace: Trace) -> None:
-        self.schedule = trace.told_schedule()
-        self.is_detailed = trace.detailed
-        self.records: dict[str, list[TraceRecord]] = {}
-        """By the id of the event to which they belong."""
-        self._heard: dict[str, range] = {}
-        for record in trace:
-            event_id = _event_of(record.id)
-            self.records.setdefault(event_id, []).append(record)
-            machine, number = _parts(event_id)
-            heard = self._heard.get(machine, range(number, number + 1))
-            self._heard[machine] = range(min(heard.start, number), max(heard.stop, number + 1))
-        self.answers = {event.cause: event for event in self.schedule if event.cause}
-        """What came of commands, by their ids."""
-
-    @property
-    def start(self) -> StartJob:
-        """How the run began."""
-        start = next(event for event in self.schedule if event.kind == StartJob.__name__).word()
-        assert isinstance(start, StartJob)
-        return start
-
-    def has_heard_of(self, event: Handled) -> bool:
-        """Whether there are records of this event's machine from before, or from then, and from then or later."""
-        machine, number = _parts(event.id)
-        return number in self._heard.get(machine, ())
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> Recording:
-        return self
-
-    def __repr__(self) -> str:
-        return f"Recording({self.schedule!r})"
-
-
 class _InHand:
     """A word for a machine that it will be handed when the recording says so, and the command that it answers, if any.
     A request that a task has handed over goes on changing with the task, in each copy of a world for itself; words do
@@ -151,30 +108,6 @@ class _InHand:
         return self._word if self._request is None else replace(self._word, request=self._request)  # type: ignore
 
 
-@dataclass(frozen=True, slots=True)
-class Agreement:
-    """How far a lab has done what was recorded: so many `events`, and `records` of the trace that are the same.
-
-    `unheard` are records that the recording lacks, by machine and attempt: a worker that is killed takes its last ones
-    with it.
-    """
-
-    events: int = 0
-    records: int = 0
-    unheard: Mapping[str, int] = field(default_factory=dict)
-
-    def without(self, machine: str, records: int) -> Agreement:
-        """The same with so many more records of this machine that the recording lacks."""
-        if not records:
-            return self
-        return replace(self, unheard={**self.unheard, machine: self.unheard.get(machine, 0) + records})
-
-    def __repr__(self) -> str:
-        more = sum(self.unheard.values())
-        lacks = f"; the recording lacks {more} of {', '.join(sorted(self.unheard))}" if more else ""
-        return f"{self.events:,} events as recorded, {self.records:,} records the same{lacks}"
-
-
 class FollowingWorld(World):
     """A world that does a recorded run again, event by event, until something else is done in it."""
 
@@ -188,6 +121,7 @@ class FollowingWorld(World):
         """By the id of the command that led to it."""
         self._credits: dict[int, deque[Envelope]] = {}
         self._lost: set[int] = set()
+        self._checked_every = self.check_every
 
     def perform(self, action: Action) -> None:
         """Do what is recorded next, or leave the recording. Raises LabError where the run differs from it."""
@@ -267,7 +201,7 @@ class FollowingWorld(World):
 
     def _find_timer(self, event: Handled) -> Take | None:
         machine, timer = event.machine, event.facts["timer"]
-        return partial(self._take_timer, machine, timer) if self.agenda.is_set(machine, timer) else None
+        return None if self.agenda.timer(machine, timer) is None else partial(self._take_timer, machine, timer)
 
     def _take_timer(self, machine: str, timer: str) -> Envelope:
         return Envelope(TimerFired(timer=timer), self.agenda.take_timer(machine, timer).cause)
@@ -383,7 +317,7 @@ class FollowingWorld(World):
             return
         led_here = {"", done[0].cause} if done and done[0] not in mine else set()
         for lab, recorded in zip_longest(mine, theirs):
-            difference = _difference(lab, recorded, led_here)
+            difference = difference_of(lab, recorded, led_here)
             if difference:
                 raise LabError(f"the lab does not do what was recorded of {event!r}: {difference}")
         self.agreement = replace(self.agreement, records=self.agreement.records + len(theirs))
@@ -413,10 +347,27 @@ class FollowingWorld(World):
         else:
             self._read_rows(machine, command, cause)
 
+    def _set_timer(self, machine: Machine, command: ScheduleTimer, cause: str) -> None:
+        self._keep_fired(machine, command.timer)
+        self._schedule(machine, command, cause)
+
+    def _unset_timer(self, machine: Machine, command: CancelTimer, cause: str) -> None:
+        self._keep_fired(machine, command.timer)
+        self._cancel_timer(machine, command, cause)
+
+    def _keep_fired(self, machine: Machine, timer: str) -> None:
+        """A timer that is set anew, or not wanted any more, and that the recording has fire all the same was due
+        already: what tells of it is under way.
+        """
+        known = self.agenda.timer(machine.name, timer)
+        if self.follows and known is not None and known.cause in self.recording.answers:
+            self._in_hand[known.cause] = _InHand(machine.name, TimerFired(timer=timer))
+
     def _begin_work(self, machine: Machine, command: Command, cause: str) -> None:
-        """Done at once, unless it has an answer and the recording none: then it had not been done."""
+        """Done at once, unless it has an answer and nobody has recorded that it was done."""
         answer = self.recording.answers.get(cause)
-        if self.follows and (answer is not None or not command.answers or command.duty is Duty.CLEAN_UP):
+        was_done = answer is not None or cause in self.recording.schedule.done
+        if self.follows and (was_done or not command.answers or command.duty is Duty.CLEAN_UP):
             self._do_now(machine, command, cause, answer)
         else:
             self._begin_io(machine, command, cause)
@@ -425,23 +376,37 @@ class FollowingWorld(World):
         if recorded is not None and _failed(recorded) and command.duty is not Duty.READ_ROWS:
             self._in_hand[cause] = _InHand(machine.name, recorded.word(), command)
             return
-        if machine is self.master:
-            answer = self.edge.for_job.carry_out(command)
-        else:
-            sync_ms = 0 if recorded is None else recorded.facts.get("sync_ms", 0)
-            answer = self.edge.for_tasks.carry_out(command, sync_ms)
-        if recorded is not None and _failed(recorded) and type(answer).__name__ != recorded.kind:
-            answer = recorded.word()
+        answer = self.files_of(machine.name).carry_out(command)
+        if recorded is not None and answer is not None:
+            answer = _as_recorded(answer, recorded)
         if answer is not None:
             self._in_hand[cause] = _InHand(machine.name, answer)
 
     DUTIES: ClassVar[dict[Duty, Callable[[Any, Machine, Any, str], None]]] = World.DUTIES | {
+        Duty.SET_TIMER: _set_timer,
+        Duty.CANCEL_TIMER: _unset_timer,
         Duty.GRANT_CREDITS: _grant_later,
         Duty.HAND_OVER: _hand_over_later,
         Duty.READ_ROWS: _read_now,
         Duty.WORK: _begin_work,
         Duty.CLEAN_UP: _begin_work,
     }
+
+    # --- checking -------------------------------------------------------------------------------------------------
+
+    def check_later(self) -> None:
+        """Invariants are checked again when the recording is left. Until then words within a slot are under way, which
+        in a lab they never are; what the machines do is held against the records instead.
+        """
+        self._checked_every, self.check_every = self.check_every, NEVER
+
+    def validate(self) -> None:
+        """Check every machine's invariants; those of slots once no word is under way to one."""
+        if self.follows:
+            for machine in (self.master, *self.tasks.values()):
+                machine.validate()
+        else:
+            super().validate()
 
     # --- leaving --------------------------------------------------------------------------------------------------
 
@@ -450,6 +415,7 @@ class FollowingWorld(World):
         arrives.
         """
         self.follows = False
+        self.check_every = self._checked_every
         for slot in self._lost:
             self.forget_worker(slot)
         credits, self._credits = self._credits, {}
@@ -480,6 +446,7 @@ def follow(world: FollowingWorld) -> Iterator[Follow]:
     """What the recording has, event by event, each once the one before it was done. Raises LabError when it cannot go
     on: what is next in every process lacks its cause.
     """
+    world.check_later()
     processes = {name: deque(handled) for name, handled in world.recording.schedule.processes.items() if handled}
     while processes:
         name = _next_process(world, processes)
@@ -502,6 +469,13 @@ def _next_process(world: FollowingWorld, processes: dict[str, deque[Handled]]) -
     raise LabError(f"the lab cannot go on as recorded: nothing has led to what is next, {waiting}")
 
 
+def _as_recorded(answer: Word, recorded: Handled) -> Word:
+    """The lab's answer with what the host measured; where that had none but an error, the error."""
+    if type(answer).__name__ == recorded.kind:
+        return answer if recorded.kind in _FAILURES else replace(answer, **recorded.facts)
+    return recorded.word() if _failed(recorded) else answer
+
+
 def _failed(answer: Handled) -> bool:
     return answer.kind in _FAILURES and bool(answer.facts.get("error"))
 
@@ -509,40 +483,6 @@ def _failed(answer: Handled) -> bool:
 def _is_of(world: World, event: Handled) -> bool:
     """Whether the event is of a task or slot that is there now."""
     return event.identity.endswith(f"@{world.master.epoch}")
-
-
-def _difference(lab: TraceRecord | None, recorded: TraceRecord | None, led_here: set[str]) -> str:
-    """What tells the records apart; "" when nothing does."""
-    if lab is None or recorded is None:
-        there, where = (recorded, "recording") if lab is None else (lab, "lab")
-        return f"only the {where} has {there!r}"
-    for name in ("id", "kind", "role", "machine", "checkpoint_id", "at_ms"):
-        if getattr(lab, name) != getattr(recorded, name):
-            return f"the lab's record {lab!r} is {recorded!r} in the recording"
-    own = HOSTS_OWN.get(lab.kind, ())
-    for name in {**lab.data, **recorded.data}:
-        if name not in own and lab.data.get(name) != recorded.data.get(name):
-            mine, theirs = (_shown(record.data.get(name)) for record in (lab, recorded))
-            return f"{lab.id} {lab.kind}: {name} is {mine} in the lab, {theirs} in the recording"
-    if lab.cause != recorded.cause and recorded.cause not in led_here:
-        return f"{lab.id} {lab.kind}: {lab.cause!r} led to it in the lab, {recorded.cause!r} in the recording"
-    return ""
-
-
-def _shown(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= LONGEST_VALUE else f"{text[:LONGEST_VALUE]}…"
-
-
-def _event_of(record_id: str) -> str:
-    """The id of the event to which a record belongs, itself or as a command."""
-    machine, _, number = record_id.rpartition("#")
-    return f"{machine}#{number.partition('.')[0]}"
-
-
-def _parts(event_id: str) -> tuple[str, int]:
-    machine, _, number = event_id.rpartition("#")
-    return machine, int(number)
 
 
 FollowingWorld.CARRY_OUT = by_command(FollowingWorld.DUTIES, COMMANDS)

@@ -10,13 +10,14 @@ length is enough.
 from __future__ import annotations
 
 import copy
+import gc
 
 from kit.lab.world import World
 from kit.protocol.trace import Trace
 
-KEYFRAME_EVERY = 400
+KEYFRAME_EVERY = 300
 """Two copies are at least this many steps apart."""
-STEPS_PER_PART = 3
+STEPS_PER_PART = 6
 """So many steps more for each task and channel that is copied: about ten times what the copy takes."""
 MOST_KEYFRAMES = 60
 
@@ -74,5 +75,14 @@ class Keyframes:
 
 
 def _without_trace(world: World) -> World:
+    """A copy with an empty trace. All that is made stays, so Python need not look for garbage in it meanwhile, which
+    would take as long as the copying.
+    """
     trace = world.trace
-    return copy.deepcopy(world, {id(trace): Trace(detailed=trace.detailed, stages=trace.stages)})
+    looks_for_garbage = gc.isenabled()
+    gc.disable()
+    try:
+        return copy.deepcopy(world, {id(trace): Trace(detailed=trace.detailed, stages=trace.stages)})
+    finally:
+        if looks_for_garbage:
+            gc.enable()

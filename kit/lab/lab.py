@@ -42,13 +42,14 @@ from kit.lab.edge import LabEdge
 from kit.lab.errors import LabError, LabJobFailedError, LabWarning, enumerated, nearest, said
 from kit.lab.failures import for_the_lab, is_left_to_count, job_failed, job_repeats, repeated
 from kit.lab.fault_doors import FaultDoors
-from kit.lab.following import LEAVE, Agreement, Follow, FollowingWorld, LeaveRecording, follow, world_of_recording
+from kit.lab.following import LEAVE, Follow, FollowingWorld, LeaveRecording, follow, world_of_recording
 from kit.lab.keyframes import Keyframes
 from kit.lab.opening import checked_seed, claim_mode_of, job_graph, open_edge
 from kit.lab.play_doors import PlayDoors
 from kit.lab.possible_faults import DRIVER_IS_DEAD, stands_still
 from kit.lab.progress import Progress
 from kit.lab.record_kinds import record_kinds
+from kit.lab.recording import Agreement
 from kit.lab.schedulers import Enabled, Scheduler, checked_scheduler
 from kit.lab.step import Step
 from kit.lab.summary import LARGE, summary_html
@@ -370,21 +371,16 @@ class Lab(FaultDoors, PlayDoors, LabAsking):
         """Whichever the scheduler says; time is among the rest only when nothing else can happen."""
         if self._world.follows:
             return LEAVE
-        agenda = self._world.agenda
-        if not agenda and agenda.wait is None:
+        enabled = Enabled(self._world.agenda)
+        if not enabled:
             what = f"nothing can happen: the job is {self.master.status.name}"
             raise LabError(said(what, *stands_still(self._world)))
-        enabled = Enabled(agenda)
         choice = self.scheduler(enabled, self)
-        if type(choice) is int and agenda and 0 <= choice < len(agenda):
-            return agenda[choice]
-        if isinstance(choice, Fault):
-            return self._possible(choice)
-        if not isinstance(choice, int):
-            return chosen(choice, self._world.enabled())
-        if not -len(enabled) <= choice < len(enabled):
+        if isinstance(choice, int):
+            if -len(enabled) <= choice < len(enabled):
+                return enabled[choice]
             raise LabError(f"{self.scheduler!r} chose number {choice} of {len(enabled)}, counted from 0")
-        return enabled[choice]
+        return self._possible(choice) if isinstance(choice, Fault) else chosen(choice, self._world.enabled())
 
     # --- what the user does ---------------------------------------------------------------------------------------
 

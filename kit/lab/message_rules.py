@@ -48,7 +48,7 @@ MESSAGE_RULES = {
         ),
         MessageRule(
             messages.OperatorEventToTask,
-            lost="the host notices, and the task is restarted if the event was not covered by a checkpoint",
+            lost="the host notices, and the job is restarted",
             why_not_doubled=_ONCE,
         ),
         MessageRule(messages.CancelTask, why_not_lost=_WITH_ITS_WORKER, doubled="the task has left already"),

@@ -186,6 +186,11 @@ def _trigger_checkpoint(scene: Scene, full: str | None) -> None:
     scene.lab.trigger_checkpoint(full=full is not None)
 
 
+def _trigger_checkpoints(scene: Scene, times: str) -> None:
+    for _ in range(int(times)):
+        scene.lab.trigger_checkpoint()
+
+
 def _savepoint(scene: Scene, target: str | None) -> None:
     scene.lab.savepoint(target)
 
@@ -339,6 +344,9 @@ VERBS = (
     Verb("hold WORDS", "these actions do not happen by themselves from now on", r"hold (.+)", _hold),
     Verb("release WORDS", "they do again; 'everything' is all that is held", r"release (.+)", _release),
     Verb("trigger checkpoint [full]", "the user asks for one", r"trigger checkpoint( full)?", _trigger_checkpoint),
+    Verb(
+        "trigger checkpoint N times", "and for more", r"trigger checkpoint (\d+) times", _trigger_checkpoints, MILESTONE
+    ),
     Verb("trigger savepoint [at PATH]", "the user asks for one", r"trigger savepoint(?: at (\S+))?", _savepoint),
     Verb(
         "stop with savepoint [and drain] [at PATH]",

@@ -1,4 +1,4 @@
-"""How a user opens and saves plays. A play knows labs in its turn: what opens and saves one is handed in (`kit.lab`)."""
+"""How a user opens and saves plays. A play knows labs in its turn: what opens and saves one is handed in."""
 
 from __future__ import annotations
 

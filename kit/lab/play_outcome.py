@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import groupby
 from typing import Any
 
 from kit.draw.kinds import BULK, DETAIL, KINDS, PLUMBING, level_of
@@ -108,7 +109,10 @@ def _folded(lines: Iterable[_Line]) -> list[str]:
             last.who += f", {line.who}"
         else:
             folded.append(line)
-    return [str(line) for line in folded]
+    return [
+        line if times == 1 else f"{line}  ({times} times)"
+        for line, times in ((line, len(list(same))) for line, same in groupby(map(str, folded)))
+    ]
 
 
 def _what(kind: str, record: TraceRecord, whence: str, facts: str) -> str:

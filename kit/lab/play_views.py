@@ -88,6 +88,13 @@ def checkpoints(lab: Lab) -> Iterator[str]:
         yield f"chk-{row.id} {row.kind} {row.status}, {acked}{unaligned}{discarded}{failure}"
 
 
+def counts(lab: Lab) -> Iterator[str]:
+    """How many checkpoints there were, and what became of them; savepoints count as well."""
+    counted = lab.master.checkpoints.statistics.counts
+    yield f"{counted.completed} completed, {counted.failed} failed, {counted.in_progress} in progress"
+    yield f"{counted.total} in all, {counted.restored} restored"
+
+
 def subtasks(lab: Lab, name: str) -> Iterator[str]:
     """What is known of each subtask's part in a checkpoint."""
     stats = lab.statistics.subtasks(int(name.removeprefix("of ").removeprefix("chk-")))
@@ -253,6 +260,7 @@ _ALL = (
     tasks,
     channels,
     checkpoints,
+    counts,
     pending,
     subtasks,
     store,

@@ -52,10 +52,13 @@ class Enabled(Sequence[Action]):
 
     def __init__(self, agenda: Agenda) -> None:
         self._agenda = agenda
-        self._wait = None if agenda else agenda.wait
+        self._count = len(agenda)
+        self._wait = None if self._count else agenda.wait
+        if self._wait is not None:
+            self._count = 1
 
     def __len__(self) -> int:
-        return len(self._agenda) if self._wait is None else 1
+        return self._count
 
     @overload
     def __getitem__(self, index: int) -> Action: ...
@@ -66,9 +69,9 @@ class Enabled(Sequence[Action]):
     def __getitem__(self, index: Any) -> Any:
         if isinstance(index, slice):
             return [self[each] for each in range(*index.indices(len(self)))]
-        if not -len(self) <= index < len(self):
+        if not -self._count <= index < self._count:
             raise IndexError(index)
-        return self._agenda[index % len(self)] if self._wait is None else self._wait
+        return self._agenda[index % self._count] if self._wait is None else self._wait
 
     def __repr__(self) -> str:
         return f"Enabled({', '.join(map(str, self))})"

@@ -156,14 +156,13 @@ def history(lab: Any, place: Place) -> Iterator[Change]:
     other.goto(_beginning_of_epoch(other))
     other._undone = []
     elements: dict[str, tuple[TraceRecord, Any]] = {}
-    value, restored = place.read(other._world), False
+    value = place.read(other._world)
     for action in actions[other.position :]:
         step = other._do(action)
         own = [record for record in step.records if record.machine == place.task and record.role == "event"]
         if isinstance(action, ReceiveElement) and own:
             elements[own[0].id] = own[0], action.element
         before, value = value, place.read(other._world) if own else value
-        restored = restored or any(record.kind == "StateRead" for record in own)
         if own and value != before and not any(record.kind == "StateRead" for record in own):
             yield _change(other._world, place, before, value, own[0], elements)
 

@@ -11,7 +11,7 @@ Spark the driver has one, and each slot of each epoch. Between processes there i
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from enum import Enum
 from typing import Any, Final, get_type_hints
@@ -40,6 +40,7 @@ _KEPT: Final[dict[type[Word], tuple[str, ...]]] = {
     events.CreditReceived: ("channel",),
     events.TimerFired: ("timer",),
     events.SnapshotWritten: ("sync_ms",),
+    events.StateRead: ("from_local",),
 }
 _FIELDS: Final[dict[type[Word], tuple[str, ...]]] = {}
 """What `kept_of` has found."""
@@ -110,26 +111,36 @@ def kept_by_name(kind: str) -> tuple[str, ...]:
 class Schedule:
     """The events that the machines of one run handled, by process. `job_id` is the job's in that run, `checkpoints`
     the directory of its checkpoints; `host` says whether the lab's or Spark's settings held where the job had none.
+    `done` are the ids of commands that were carried out although no machine has heard of it.
     """
 
     def __init__(
-        self, processes: Mapping[str, Sequence[Handled]], *, host: str, job_id: str = "", checkpoints: str = ""
+        self,
+        processes: Mapping[str, Sequence[Handled]],
+        *,
+        host: str,
+        job_id: str = "",
+        checkpoints: str = "",
+        done: Iterable[str] = (),
     ) -> None:
         self.processes = {name: tuple(handled) for name, handled in processes.items()}
         self.host = host
         self.job_id = job_id
         self.checkpoints = checkpoints
+        self.done = frozenset(done).difference(event.cause for event in self)
 
     def to_dict(self) -> dict[str, Any]:
         """The schedule as JSON-like data."""
         processes = {name: [each.to_list() for each in handled] for name, handled in self.processes.items()}
-        return {"host": self.host, "job_id": self.job_id, "checkpoints": self.checkpoints, "processes": processes}
+        run = {"host": self.host, "job_id": self.job_id, "checkpoints": self.checkpoints, "done": sorted(self.done)}
+        return run | {"processes": processes}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Schedule:
         """The schedule that `to_dict` described."""
         processes = {name: [Handled(*each) for each in handled] for name, handled in data["processes"].items()}
-        return cls(processes, host=data["host"], job_id=data["job_id"], checkpoints=data["checkpoints"])
+        run = {name: data[name] for name in ("host", "job_id", "checkpoints", "done")}
+        return cls(processes, **run)
 
     def __len__(self) -> int:
         return sum(map(len, self.processes.values()))

@@ -325,7 +325,7 @@ def _said_once(value: Any) -> Any:
     known = _SAID.get(id(value))
     if known is None:
         if len(_SAID) >= MOST_SAID:
-            del _SAID[next(iter(_SAID))]
+            _SAID.clear()  # at once: another thread may be looking
         known = _SAID[id(value)] = value, loggable(value)
     return known[1]
 

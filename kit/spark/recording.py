@@ -7,10 +7,11 @@ the last records of its trace have gone with it.
 
 from __future__ import annotations
 
+import contextlib
 import json
-import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from kit.protocol.schedule import Handled, Schedule, facts_of
 from kit.protocol.words import Word
@@ -27,7 +28,7 @@ class EventFile:
     def __init__(self, directory: str, name: str) -> None:
         self.path = Path(directory, name + SUFFIX)
         try:
-            self._file = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o600)
+            self._file = self.path.open("xb", buffering=0)  # what is written survives the process
         except OSError as error:
             raise OSError(
                 f"{name} cannot write down what it does: {error}; give SparkJob(record=...) a directory that the "
@@ -36,12 +37,19 @@ class EventFile:
 
     def add(self, event_id: str, at_ms: int, event: Word, cause: str) -> None:
         """Write an event down; it is there when this returns, though the process is killed at once."""
-        line = _encode([event_id, at_ms, type(event).__name__, cause, facts_of(event)]) + "\n"
-        os.write(self._file, line.encode())
+        self._write([event_id, at_ms, type(event).__name__, cause, facts_of(event)])
+
+    def add_done(self, command_id: str) -> None:
+        """Write down that a command was carried out, of which its machine may never hear: output may be published."""
+        with contextlib.suppress(ValueError):  # the slot did not wait so long
+            self._write([command_id])
+
+    def _write(self, line: list[Any]) -> None:
+        self._file.write(_encode(line).encode() + b"\n")
 
     def close(self) -> None:
         """Let go of the file."""
-        os.close(self._file)
+        self._file.close()
 
     def __repr__(self) -> str:
         return f"EventFile({self.path})"
@@ -54,12 +62,20 @@ def slot_process(epoch: int, slot: int) -> str:
 
 def read_schedule(directory: str, job_id: str, checkpoints: str) -> Schedule:
     """What the processes wrote below `directory`."""
-    processes = {path.stem: list(_events_in(path)) for path in sorted(Path(directory).glob(f"*{SUFFIX}"))}
-    return Schedule(processes, host="spark", job_id=job_id, checkpoints=checkpoints)
+    processes: dict[str, list[Handled]] = {}
+    done: set[str] = set()
+    for path in sorted(Path(directory).glob(f"*{SUFFIX}")):
+        events = processes[path.stem] = []
+        for line in _lines_in(path):
+            if len(line) == 1:
+                done.add(line[0])
+            else:
+                events.append(Handled(*line))
+    return Schedule(processes, host="spark", job_id=job_id, checkpoints=checkpoints, done=done)
 
 
-def _events_in(path: Path) -> Iterator[Handled]:
+def _lines_in(path: Path) -> Iterator[list[Any]]:
     """All but a last line that its process did not come to end."""
     for line in path.read_bytes().splitlines(keepends=True):
         if line.endswith(b"\n"):
-            yield Handled(*json.loads(line))
+            yield json.loads(line)

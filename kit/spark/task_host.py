@@ -256,6 +256,8 @@ class TaskHost:
         """On the background thread."""
         if not work.stopped:
             work.answer = self._files.carry_out(work.command, work.sync_ms)
+            if self._recording is not None and work.answer is not None:
+                self._recording.add_done(work.cause)
         return work
 
     def _stop_work(self, machine: Machine, command: Any, cause: str) -> None:

@@ -22,10 +22,12 @@ class Why:
 
     question: str
     answer: Fact
+    began_ms: int = 0
+    """When the run began: in the story and the picture times are counted from there."""
     told: tuple[Told, ...] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "told", tuple(story(self.answer)))
+        object.__setattr__(self, "told", tuple(story(self.answer, self.began_ms)))
 
     @property
     def facts(self) -> list[Fact]:
@@ -38,9 +40,9 @@ class Why:
         return [fact for fact in self.facts if fact.is_root]
 
     def to_pandas(self) -> pd.DataFrame:
-        """One row per fact: number, because_of (the number of the fact that it explains, 0 for the answer), at_ms and
-        machine of the record that tells of it, says, kind and checkpoint_id of the record, is_root, record_id. What no
-        record tells of has neither time nor machine.
+        """One row per fact: number, because_of (the number of the fact that it explains, 0 for the answer), at_ms,
+        machine, kind, checkpoint_id and record_id of the record that tells of it, says, is_root. What no record tells
+        of has neither time nor machine.
         """
         frame = pd.DataFrame(map(_row, self.told), columns=COLUMNS)
         return frame.astype({"at_ms": "Int64", "checkpoint_id": "Int64"})
@@ -79,7 +81,7 @@ def _row(each: Told) -> tuple[object, ...]:
 
 def _html_row(each: Told) -> str:
     record, says = each.fact.record, escape(each.says)
-    at, machine = ("", "") if record is None else (f"{record.at_ms} ms", escape(record.machine))
+    at, machine = ("", "") if record is None else (f"{each.at_ms} ms", escape(record.machine))
     says = f"<b>{says}</b>" if each.fact.is_root else says
     left = f'style="text-align:left;padding-left:{1 + 2 * each.depth}em"'
     cells = f'<td>{each.number}</td><td>{at}</td><td style="text-align:left">{machine}</td>'
@@ -88,5 +90,5 @@ def _html_row(each: Told) -> str:
 
 def _line(each: Told) -> str:
     record = each.fact.record
-    when = "" if record is None else f"[{record.at_ms} ms, {record.machine}] "
+    when = "" if record is None else f"[{each.at_ms} ms, {record.machine}] "
     return f"{each.link}{when}{each.says}"

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from kit.draw.job_state import ALIGNING, Item
 from kit.protocol.trace import TraceRecord
 from kit.why.evidence import Evidence
-from kit.why.fact import Fact, fact, some, untold
+from kit.why.fact import Fact, fact, named, some, untold
 from kit.why.inquiry import Inquiry, Topic
 from kit.why.under_way import sent, standing_still
 
@@ -38,7 +38,7 @@ def blocked(inquiry: Inquiry, number: int) -> Fact:
         return fact(f"{evidence.named(number)} is not blocked", inquiry.ask(Topic.QUEUE, number))
     taken = evidence.last("BarrierAligned", checkpoint_id=channel.held, channel=number)
     awaited = [other for other in evidence.inputs[target] if evidence.channel(other).awaited == channel.held]
-    others = ", ".join(evidence.ends[other][0] for other in awaited)
+    others = named(evidence.ends[other][0] for other in awaited)
     since = "" if taken is None else f" {evidence.at_ms - taken.at_ms} ms ago"
     return fact(
         f"{target} took barrier {channel.held} of {source}{since} and reads nothing more of it before barrier "
@@ -150,7 +150,7 @@ def begin(inquiry: Inquiry, task: str, checkpoint_id: int) -> Fact:
         return fact(says, inquiry.ask(Topic.CHECKPOINT, checkpoint_id))
     waits = [number for number in inputs if evidence.channel(number).awaited == checkpoint_id]
     if known.phases.get(checkpoint_id) == ALIGNING and waits:
-        others = ", ".join(evidence.ends[number][0] for number in waits)
+        others = named(evidence.ends[number][0] for number in waits)
         says = f"{task} sends barrier {checkpoint_id} when that of {others} has come"
         return fact(says, *some([inquiry.ask(Topic.BARRIER, checkpoint_id, each) for each in waits], "channels"))
     gone = evidence.last("NotifyCheckpointAborted", role="event", checkpoint_id=checkpoint_id, machine=task)

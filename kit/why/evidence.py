@@ -89,6 +89,10 @@ class Evidence:
         """The time of the moment: a lab knows it, else it is that of the last record."""
         return max(self.moment.at_ms, self._now_ms)
 
+    def since_start(self, at_ms: int) -> int:
+        """A time as a reader is told it: a lab's clock begins at 0, a cluster's at some date."""
+        return at_ms - self.moment.began_ms
+
     # --- records --------------------------------------------------------------------------------------------------
 
     def of_kind(self, kind: str, **about: Any) -> list[TraceRecord]:

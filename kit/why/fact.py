@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import count
 
+from kit.draw.captions import listed
 from kit.protocol.trace import TraceRecord
 
 NOT_TOLD = "the trace does not tell"
@@ -46,6 +47,12 @@ def some(facts: Sequence[Fact], what: str) -> tuple[Fact, ...]:
     return tuple(facts) if more <= 1 else (*facts[:MOST], Fact(f"and so do {more} more {what}"))
 
 
+def named(tasks: Iterable[str]) -> str:
+    """Tasks in a sentence: each by its name, of very many how many of each vertex."""
+    names = [*tasks]
+    return ", ".join(names) if len(names) <= MOST else listed(names)
+
+
 @dataclass(frozen=True, slots=True)
 class Told:
     """A fact in its place in the story: its number, that of the fact it explains (0: the question), how far it is
@@ -56,6 +63,8 @@ class Told:
     because_of: int
     depth: int
     fact: Fact
+    at_ms: int | None = None
+    """When its record was made, since the first one of the run."""
     before: int = 0
     link: str = ""
     """"because ", or "and because " where it is not the first cause told."""
@@ -66,8 +75,10 @@ class Told:
         return f"{self.fact.says} (see {self.before})" if self.before else self.fact.says
 
 
-def story(answer: Fact) -> Iterator[Told]:
-    """A fact and all below it, causes after what they explain; what lies below a fact is told once."""
+def story(answer: Fact, began_ms: int = 0) -> Iterator[Told]:
+    """A fact and all below it, causes after what they explain; what lies below a fact is told once. The run began at
+    `began_ms`.
+    """
     numbers: dict[int, int] = {}
     waiting = [(answer, 0, 0, "")]
     for number in count(1):
@@ -75,7 +86,8 @@ def story(answer: Fact) -> Iterator[Told]:
             return
         each, because_of, depth, link = waiting.pop()
         before = numbers.setdefault(id(each), number)
-        yield Told(number, because_of, depth, each, before if before != number else 0, link)
+        at_ms = None if each.record is None else each.record.at_ms - began_ms
+        yield Told(number, because_of, depth, each, at_ms, before if before != number else 0, link)
         if before == number:
             deeper = depth + (len(each.because) > 1)
             links = ["because ", *["and because "] * len(each.because)]

@@ -46,7 +46,12 @@ def _under_way(evidence: Evidence) -> list[Fact]:
     timer = evidence.timer(JOB, RESTART_TIMER)
     if timer is not None:
         due_ms = timer.data["due_ms"]
-        waits.append(fact(f"the restart delay ends at {due_ms} ms, in {due_ms - evidence.at_ms} ms", record=timer))
+        waits.append(
+            fact(
+                f"the restart delay ends at {evidence.since_start(due_ms)} ms, in {due_ms - evidence.at_ms} ms",
+                record=timer,
+            )
+        )
     return waits
 
 
@@ -80,7 +85,7 @@ def restart(inquiry: Inquiry, epoch: int) -> Fact:
     evidence = inquiry.evidence
     began = evidence.last("StartEpoch", epoch=epoch)
     if began is None:
-        return untold(f"how epoch {epoch} began")
+        return fact(f"epoch {epoch} has not begun", inquiry.ask(Topic.JOB))
     then = inquiry.before(evidence.before(began))
     failed = [
         each

@@ -9,7 +9,7 @@ from kit.draw.captions import listed
 from kit.draw.job_state import ABORTED, ACKNOWLEDGED, ALIGNING, COMPLETED, DECLINED, WRITING, CheckpointMoment
 from kit.protocol.tasks import split_task_name
 from kit.why.evidence import JOB, Evidence
-from kit.why.fact import Fact, fact, some, untold
+from kit.why.fact import Fact, fact, named, some, untold
 from kit.why.inquiry import Inquiry, Topic
 from kit.why.under_way import asked, sent
 
@@ -23,6 +23,8 @@ def pending(inquiry: Inquiry, checkpoint_id: int) -> Fact:
     if known.status in (COMPLETED, ABORTED):
         return inquiry.ask(Topic.ENDED, checkpoint_id)
     began = evidence.last("CheckpointPending", checkpoint_id=checkpoint_id)
+    if began is None and not known.expected:
+        return _of_another_run(evidence, checkpoint_id)
     open_work = [each for each in evidence.under_way(JOB, checkpoint_id) if each.kind != "DiscardState"]
     waits = [asked(evidence, each) for each in open_work] + _coordinators(evidence, checkpoint_id)
     if not waits and evidence.last("CheckpointTriggered", checkpoint_id=checkpoint_id) is None:
@@ -33,12 +35,19 @@ def pending(inquiry: Inquiry, checkpoint_id: int) -> Fact:
     return fact(_status(evidence, known), *some(waits, "tasks"), record=began)
 
 
+def _of_another_run(evidence: Evidence, checkpoint_id: int) -> Fact:
+    """A checkpoint that a job began from: this run only knows of it."""
+    told = next((each for each in evidence.records if each.checkpoint_id == checkpoint_id), None)
+    led = None if told is None else fact(evidence.caption(told), record=told)
+    return fact(f"checkpoint {checkpoint_id} was taken before this run began", led)
+
+
 def _status(evidence: Evidence, known: CheckpointMoment) -> str:
     kind = "savepoint" if known.savepoint else "checkpoint"
     acked = f"{len(known.acked)} of {len(known.expected)} tasks have acknowledged"
     says = f"{kind} {known.checkpoint_id} has been pending for {evidence.at_ms - known.triggered_ms} ms: {acked}"
     timer = evidence.timer(JOB, timeout_timer(known.checkpoint_id))
-    return says if timer is None else f"{says}; it expires at {timer.data['due_ms']} ms"
+    return says if timer is None else f"{says}; it expires at {evidence.since_start(timer.data['due_ms'])} ms"
 
 
 def _coordinators(evidence: Evidence, checkpoint_id: int) -> list[Fact]:
@@ -123,7 +132,7 @@ def _writing(inquiry: Inquiry, task: str, checkpoint_id: int) -> Fact:
         waits.append(asked(evidence, copied))
     awaited = [number for number in evidence.inputs.get(task, []) if evidence.channel(number).awaited == checkpoint_id]
     if awaited:
-        others = ", ".join(evidence.ends[number][0] for number in awaited)
+        others = named(evidence.ends[number][0] for number in awaited)
         says = f"what is in flight from {others} before barrier {checkpoint_id} still belongs to the checkpoint"
         barriers = [inquiry.ask(Topic.BARRIER, checkpoint_id, number) for number in awaited]
         waits.append(fact(says, *some(barriers, "channels")))
@@ -146,7 +155,7 @@ def _in_flight(inquiry: Inquiry, task: str, checkpoint_id: int) -> list[Fact]:
         if any(item.checkpoint_id == checkpoint_id for item in evidence.channel(number).queued)
     ]
     if held:
-        to = ", ".join(evidence.ends[number][1] for number in held)
+        to = named(evidence.ends[number][1] for number in held)
         says = f"barrier {checkpoint_id} waits in the output to {to}: what it will overtake is not decided"
         return [fact(says, *some([inquiry.ask(Topic.QUEUE, number) for number in held], "outputs"))]
     others = [other for other in evidence.beside_in_slot(task) if _gives_in_flight_data(evidence, other, checkpoint_id)]
@@ -175,7 +184,7 @@ def _before_its_snapshot(inquiry: Inquiry, task: str, checkpoint_id: int, *, ali
         return inquiry.ask(Topic.BEGIN, task, checkpoint_id)
     waits = [number for number in inputs if evidence.channel(number).awaited == checkpoint_id] if aligning else inputs
     first = evidence.last("BarrierAligned", machine=task, checkpoint_id=checkpoint_id) if aligning else None
-    others = ", ".join(evidence.ends[number][0] for number in waits)
+    others = named(evidence.ends[number][0] for number in waits)
     have = f"has {len(inputs) - len(waits)} of its {len(inputs)} barriers" if aligning else "has taken no barrier yet"
     says = f"{task} {have} of checkpoint {checkpoint_id}: missing are those of {others}"
     barriers = [inquiry.ask(Topic.BARRIER, checkpoint_id, number) for number in waits]
@@ -201,7 +210,7 @@ def none_under_way(inquiry: Inquiry) -> Fact:
         due_ms = timer.data["due_ms"]
         wait_ms = due_ms - evidence.at_ms
         when = f"in {wait_ms} ms" if wait_ms > 0 else f"{-wait_ms} ms ago, and has not been taken note of"
-        return fact(f"the next periodic checkpoint is due at {due_ms} ms, {when}", record=timer)
+        return fact(f"the next periodic checkpoint is due at {evidence.since_start(due_ms)} ms, {when}", record=timer)
     return _no_timer(inquiry)
 
 

@@ -57,7 +57,7 @@ def _box(each: Told, x: float, y: float, width: float, height: float, lines: lis
     fill, stroke, heavy = (ROOT_FILL, ROOT_STROKE, 2.2) if fact.is_root else (FILL, STROKE, 1.2)
     record = fact.record
     where = (
-        f"{each.number}" if record is None else f"{each.number}   {record.at_ms} ms   {record.machine}   {record.kind}"
+        f"{each.number}" if record is None else f"{each.number} · {each.at_ms} ms · {record.machine} · {record.kind}"
     )
     text = "".join(
         f'<text x="{x + PAD:g}" y="{y + PAD + 11 + LINE * (number + 1):g}" font-size="12">{escape(line)}</text>'
@@ -83,7 +83,7 @@ def facts_dot(question: str, told: Sequence[Told]) -> str:
 
 def _labelled(each: Told) -> str:
     record = each.fact.record
-    head = [] if record is None else [f"{record.at_ms} ms, {record.machine}"]
+    head = [] if record is None else [f"{each.at_ms} ms, {record.machine}"]
     return "\n".join([*head, *wrap(each.says, _DOT_WIDTH)])
 
 

@@ -73,7 +73,8 @@ def answer_to(evidence: Evidence, about: object = None, **named: Any) -> Why:
     subject = Subject(**named)
     _name(evidence, subject, about)
     question = _question(evidence, subject)
-    return Why(question.words, Inquiry(evidence, ANSWERS).ask(question.topic, *question.about))
+    answer = Inquiry(evidence, ANSWERS).ask(question.topic, *question.about)
+    return Why(question.words, answer, evidence.moment.began_ms)
 
 
 # --- what it is about -------------------------------------------------------------------------------------------------

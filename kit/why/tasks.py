@@ -16,7 +16,7 @@ from kit.protocol.trace import TraceRecord
 from kit.task.source_loop import SOURCE_TIMER
 from kit.why.channels import contents
 from kit.why.evidence import Evidence
-from kit.why.fact import Fact, fact, some, untold
+from kit.why.fact import MOST, Fact, fact, named, some, untold
 from kit.why.inquiry import Inquiry, Topic
 from kit.why.under_way import asked, befell, sent, standing_still
 
@@ -33,7 +33,7 @@ def turn(inquiry: Inquiry, task: str) -> Fact:
     full = full_outputs(evidence, task)
     if full:
         waits = [inquiry.ask(Topic.QUEUE, number) for number in full]
-        to = ", ".join(evidence.ends[number][1] for number in full)
+        to = named(evidence.ends[number][1] for number in full)
         says = f"{task} takes no input: its output queue to {to} is full ({MAX_QUEUED_BUFFERS} buffers or more)"
         return fact(says, *some(waits, "outputs"))
     readable = readable_inputs(evidence, task)
@@ -69,9 +69,10 @@ def readable_inputs(evidence: Evidence, task: str) -> list[int]:
 
 
 def _may_be_next(evidence: Evidence, task: str, readable: list[int]) -> Fact:
-    there = "; ".join(
-        f"{contents(evidence.channel(number).arrived)} of {evidence.ends[number][0]}" for number in readable
-    )
+    parts = [
+        f"{contents(evidence.channel(number).arrived)} of {evidence.ends[number][0]}" for number in readable[:MOST]
+    ]
+    there = "; ".join([*parts, *([f"more of {len(readable) - MOST} others"] if len(readable) > MOST else [])])
     last = evidence.last("ProcessInput", machine=task)
     since = "" if last is None else f"; its last turn was {evidence.at_ms - last.at_ms} ms ago"
     says = f"{task} has something to take ({there}) and has not done so yet{since}"
@@ -111,7 +112,7 @@ def _source(evidence: Evidence, task: str) -> Fact:
     timer = evidence.timer(task, SOURCE_TIMER)
     if timer is not None:
         due_ms = timer.data["due_ms"]
-        says = f"the source of {task} reads on at {due_ms} ms, in {due_ms - evidence.at_ms} ms"
+        says = f"the source of {task} reads on at {evidence.since_start(due_ms)} ms, in {due_ms - evidence.at_ms} ms"
         return fact(says, record=timer)
     read = evidence.last("ReadSplit", machine=task)
     if read is not None and evidence.is_present(read) and not evidence.answers(read):

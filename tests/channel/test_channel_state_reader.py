@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import random
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import pyarrow as pa
 import pytest
@@ -130,17 +131,21 @@ def test_an_empty_chunk_is_not_handed_on() -> None:
 
 @pytest.mark.flink("ChannelStateChunkReaderTest.testNoSeekUnnecessarily")
 def test_a_source_that_is_in_place_is_not_moved() -> None:
-    class InPlace:
-        def tell(self) -> int:
-            return 123
+    class Watched(io.BytesIO):
+        moves: ClassVar[list[int]] = []
 
-        def read(self, nbytes: int) -> bytes:
-            return bytes(nbytes)
+        def seek(self, position: int, whence: int = 0) -> int:
+            self.moves.append(position)
+            return super().seek(position, whence)
 
-        def seek(self, position: int) -> None:
-            pytest.fail("moved")
-
-    ChannelStateChunkReader(SERIALIZER).read_chunk(InPlace(), 123, Handler(), "channel", 0)
+    data, offsets = SERIALIZER.encode([buffer(1), buffer(2)])
+    source, handler = Watched(data.to_pybytes()), Handler()
+    reader = ChannelStateChunkReader[str](SERIALIZER)
+    SERIALIZER.read_header(source)
+    for offset in (offsets[0], offsets[1], offsets[0]):
+        reader.read_chunk(source, offset, handler, "channel", 0)
+    assert [values(elements) for _, _, elements in handler.recovered] == [[[1]], [[2]], [[1]]]
+    assert Watched.moves == [offsets[0]], "only to go back"
 
 
 # --- handlers ---------------------------------------------------------------------------------------------------------

@@ -111,6 +111,18 @@ def test_only_a_claimed_snapshot_is_ever_deleted(mode: RecoveryClaimMode) -> Non
         assert gone == own | (claimed if mode is RecoveryClaimMode.CLAIM else set())
 
 
+@pytest.mark.flink("CompletedCheckpointTest.testRegisterStatesAtRegistry")
+@pytest.mark.parametrize("mode", list(RecoveryClaimMode))
+def test_what_a_restored_snapshot_shares_is_registered_as_its_own_unless_it_stays_the_users(
+    mode: RecoveryClaimMode,
+) -> None:
+    job = Harness()
+    restored(job, snapshot("a", "b"), mode)
+    entries = job.coordinator.store.registry.entries
+    assert set(entries) == (set() if mode is RecoveryClaimMode.NO_CLAIM else {"a", "b"})
+    assert all(list(entry.handle.files()) == [key] for key, entry in entries.items())
+
+
 @pytest.mark.flink("CheckpointCoordinatorTest.testCheckpointStatsTrackerRestoreCallback")
 def test_statistics_take_note() -> None:
     job = Harness()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import astuple, fields
 
 import pytest
@@ -12,6 +13,8 @@ from kit.coordinator.statistics import (
     CheckpointStatsTracker,
     CheckpointStatus,
     NoOpCheckpointStatsTracker,
+    RestoredCheckpointStats,
+    SubtaskStats,
 )
 from kit.protocol import commands, events
 from kit.protocol.messages import CheckpointMetrics, InitializationMetrics
@@ -135,43 +138,69 @@ def test_the_history_is_bounded_newest_first_and_keeps_the_latest_of_each_kind()
     assert tracker.history.find(1) is tracker.history.latest_savepoint
 
 
+REPORT = CheckpointMetrics(
+    bytes_persisted=1,
+    total_bytes_persisted=10,
+    bytes_processed_during_alignment=100,
+    bytes_persisted_during_alignment=1000,
+    unaligned=True,
+)
+
+
+def figures(stats: CheckpointStats) -> tuple[object, ...]:
+    """Give what the reports add up to, and the reports."""
+    sizes = (stats.checkpointed_size, stats.state_size, stats.processed_data, stats.persisted_data)
+    reports = {vertex: list(subtasks) for vertex, subtasks in stats.subtasks.items()}
+    return (stats.acked, stats.total, stats.last_ack_at_ms, *sizes, stats.unaligned, reports)
+
+
+def reported(tracker: CheckpointStatsTracker) -> CheckpointStats:
+    """Give a checkpoint of which two subtasks have reported, at 150 and 170 ms."""
+    stats = begin(tracker, 1)
+    assert stats.report("source", 0, 150, REPORT)
+    assert stats.report("sums", 0, 170, CheckpointMetrics())
+    assert stats.unaligned, "one subtask suffices"
+    return stats
+
+
 @pytest.mark.flink("PendingCheckpointStatsTest.testReportSubtaskStats")
 def test_reports_add_up_and_count_once() -> None:
     stats = begin(CheckpointStatsTracker(), 1)
-    metrics = CheckpointMetrics(
-        bytes_persisted=1,
-        total_bytes_persisted=10,
-        bytes_processed_during_alignment=100,
-        bytes_persisted_during_alignment=1000,
-        unaligned=True,
-    )
-    assert stats.report("source", 0, 150, metrics)
-    assert not stats.report("source", 0, 160, metrics)
-    assert not stats.report("nobody", 0, 160, metrics)
-    assert not stats.report("sums", 1, 160, metrics)
-    assert stats.report("sums", 0, 170, CheckpointMetrics())
-    assert (stats.acked, stats.total) == (2, 3)
-    assert (stats.checkpointed_size, stats.state_size, stats.processed_data, stats.persisted_data) == (1, 10, 100, 1000)
-    assert (stats.duration_ms, stats.unaligned) == (70, True)
+    assert (stats.checkpoint_id, stats.triggered_at_ms, stats.properties) == (1, 100, CHECKPOINT)
+    assert (stats.status, stats.duration_ms) == (CheckpointStatus.IN_PROGRESS, -1)
+    assert figures(stats) == (0, 3, -1, 0, 0, 0, 0, False, {"source": [None, None], "sums": [None]})
+    assert stats.report("sums", 0, 150, CheckpointMetrics())
+    assert (stats.acked, stats.last_ack_at_ms, stats.duration_ms, stats.unaligned) == (1, 150, 50, False)
+    assert stats.report("source", 0, 170, REPORT)
+    reports = {"source": [SubtaskStats(170, REPORT), None], "sums": [SubtaskStats(150, CheckpointMetrics())]}
+    expected = (2, 3, 170, 1, 10, 100, 1000, True, reports)
+    assert (figures(stats), stats.duration_ms) == (expected, 70)
+    for vertex, subtask in (("source", 0), ("nobody", 0), ("sums", 1), ("source", -1)):
+        assert not stats.report(vertex, subtask, 180, REPORT)
+    assert (figures(stats), stats.duration_ms) == (expected, 70)
 
 
 @pytest.mark.flink("PendingCheckpointStatsTest.testReportCompletedCheckpoint")
 def test_completing() -> None:
     tracker = CheckpointStatsTracker()
-    stats = begin(tracker, 1)
-    stats.report("sums", 0, 170, CheckpointMetrics())
+    stats = reported(tracker)
+    before = figures(stats)
     tracker.completed(stats, 200, "chk-1", 9)
     assert (stats.status, stats.path, stats.metadata_size) == (CheckpointStatus.COMPLETED, "chk-1", 9)
-    assert stats.duration_ms == 70
+    assert (figures(stats), stats.duration_ms, stats.discarded) == (before, 70, False)
     assert tracker.history.latest_completed is stats
+    tracker.discarded(1)
+    assert stats.discarded
 
 
 @pytest.mark.flink("PendingCheckpointStatsTest.testReportFailedCheckpoint")
 def test_failing() -> None:
     tracker = CheckpointStatsTracker()
-    stats = begin(tracker, 1)
+    stats = reported(tracker)
+    before = figures(stats)
     tracker.failed(stats, 210, "why")
-    assert (stats.status, stats.failure, stats.duration_ms) == (CheckpointStatus.FAILED, "why", 110)
+    assert (stats.status, stats.failure, stats.ended_at_ms) == (CheckpointStatus.FAILED, "why", 210)
+    assert (figures(stats), stats.duration_ms) == (before, 110)
     assert tracker.history.latest_failed is stats
 
 
@@ -215,6 +244,50 @@ def test_discarding_is_seen() -> None:
 
 
 @pytest.mark.flink("DefaultCheckpointStatsTrackerTest.testMetricsAreUpdated")
+def test_flinks_metrics_follow_what_happens() -> None:
+    tracker = CheckpointStatsTracker()
+
+    def changed(act: Callable[[], object]) -> dict[str, int | str]:
+        before = tracker.snapshot().metrics()
+        act()
+        after = tracker.snapshot().metrics()
+        return {name: value for name, value in after.items() if before[name] != value}
+
+    nothing = {"lastCheckpointExternalPath": "n/a"}
+    assert {name: value for name, value in tracker.snapshot().metrics().items() if value not in (0, -1)} == nothing
+    pending: list[CheckpointStats] = []
+    begun = {"totalNumberOfCheckpoints": 1, "numberOfInProgressCheckpoints": 1}
+    assert changed(lambda: pending.append(begin(tracker, 1))) == begun
+    metrics = CheckpointMetrics(
+        bytes_persisted=12,
+        total_bytes_persisted=34,
+        bytes_processed_during_alignment=56,
+        bytes_persisted_during_alignment=78,
+    )
+    assert changed(lambda: pending[0].report("sums", 0, 160, metrics)) == {}, "not before it is complete"
+    assert changed(lambda: tracker.completed(pending[0], 200, "chk-1", 9)) == {
+        "numberOfInProgressCheckpoints": 0,
+        "numberOfCompletedCheckpoints": 1,
+        "lastCheckpointSize": 12,
+        "lastCheckpointFullSize": 34,
+        "lastCheckpointDuration": 60,
+        "lastCheckpointProcessedData": 56,
+        "lastCheckpointPersistedData": 78,
+        "lastCheckpointExternalPath": "chk-1",
+        "lastCompletedCheckpointId": 1,
+        "lastCheckpointCompletedTimestamp": 160,
+    }
+    failing = begin(tracker, 2)
+    assert changed(lambda: tracker.failed(failing, 300, "why")) == {
+        "numberOfInProgressCheckpoints": 0,
+        "numberOfFailedCheckpoints": 1,
+    }
+    restored = RestoredCheckpointStats(1, 400, CHECKPOINT, "chk-1", 34)
+    assert changed(lambda: tracker.report_restored(restored)) == {"lastCheckpointRestoreTimestamp": 400}
+    late = begin(tracker, 3)
+    assert changed(lambda: tracker.completed(late, 500, "chk-3", 9))["lastCheckpointDuration"] == -1, "nobody acked"
+
+
 def test_the_table_of_checkpoints() -> None:
     job = Harness(tolerable_failures=9)
     job.trigger()

@@ -136,7 +136,6 @@ def test_a_restored_savepoint_stays_while_its_files_are_in_use() -> None:
         assert ("chk-1/_metadata" in gone) is ("a" in gone) is (checkpoint_id == 3)
 
 
-@pytest.mark.flink("CompletedCheckpointTest.testRegisterStatesAtRegistry")
 def test_what_a_checkpoint_shares_is_known_by_key() -> None:
     assert set(shared_handles(completed(1, CHECKPOINT, ("a", "b")).operator_states.values())) == {"a", "b"}
 
@@ -230,3 +229,8 @@ def test_the_properties_say_at_which_end_a_checkpoint_goes(retention: RetentionP
         False,
     ]
     assert not any(completed(1, SAVEPOINT).should_be_discarded_at(status) for status in ends)
+    for status in ends[:-1]:
+        gone = [checkpoint.discard()] if checkpoint.should_be_discarded_at(status) else []
+        assert filled(1, checkpoint).shut_down(status) == gone
+    assert set(checkpoint.discard().paths) == {"chk-1/_metadata", "meta-1", "private-1"}
+    assert checkpoint.discard().location == "chk-1"

@@ -30,9 +30,13 @@ def texts(svg: str) -> list[str]:
     return [node.text or "" for node in ElementTree.fromstring(svg).iter("{http://www.w3.org/2000/svg}text")]
 
 
-def test_every_moment_is_well_formed_xml() -> None:
-    for moment in moments(story()):
-        ElementTree.fromstring(still(stage(moment.epoch, counts=moment.epoch + 1), moment))
+def test_every_moment_is_well_formed_xml_with_all_its_operators() -> None:
+    drawn_at = list(moments(story()))
+    assert len(drawn_at) > len(story()) / 2
+    for moment in drawn_at:
+        shown = texts(still(stage(moment.epoch, counts=moment.epoch + 1), moment))
+        assert {"clicks → parse", "count per page", "write files"} <= set(shown)
+        assert f"{moment.epoch + 1} subtasks, max parallelism 128" in shown
 
 
 def test_operators_are_named_and_counted() -> None:

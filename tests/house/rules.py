@@ -32,6 +32,7 @@ FLOORS = (
     "kit.why",
     "kit.spark",
     "kit.lab",
+    "kit.explore",
     "kit",
     "widgets",
 )
@@ -89,6 +90,7 @@ FREE: dict[str, set[str] | None] = {
     "kit.why": set(),
     "kit.spark": None,
     "kit.lab": set(REFUSED) - {"Spark", "ZooKeeper"},
+    "kit.explore": {"clocks", "widgets"},
     "kit": {"imports at run time"},
     "widgets": set(REFUSED) - {"Spark", "ZooKeeper"},
 }

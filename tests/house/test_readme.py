@@ -36,9 +36,9 @@ def test_the_lab(tmp_path: Path) -> None:
         "lab.run()\nprint(lab.finished, lab.output('out').groupby('letter')['total'].last().tolist())",
         tmp_path,
     )
-    lab, enabled, first, second = said.splitlines()
+    lab, enabled, *_, first, second = said.splitlines()
     assert lab.startswith("Lab(letters, step ")
-    assert enabled.startswith("[<")
+    assert re.fullmatch(r"\d+ things may happen next", enabled)
     assert first == "True True True"
     assert second == f"True {[sum(range(rest, 40, 3)) for rest in range(3)]}"
 

@@ -104,10 +104,15 @@ def test_it_is_not_told_of_other_operators_tasks() -> None:
     assert job.coordinator.said("failed") == []
 
 
-@pytest.mark.flink(
-    "OperatorCoordinatorSchedulerTest.cancellationAsPartOfFailoverNotifiesCoordinator",
-    "OperatorCoordinatorSchedulerTest.runningTaskCancellationNotifiesCoordinator",
-)
+@pytest.mark.flink("OperatorCoordinatorSchedulerTest.runningTaskCancellationNotifiesCoordinator")
+def test_it_is_told_of_running_tasks_that_are_cancelled() -> None:
+    job = coordinated().run()
+    job.give(events.RequestCancel())
+    job.answer_all()
+    assert job.coordinator.said("failed", "close") == [("failed", 0, 1, None), ("failed", 1, 1, None), ("close",)]
+
+
+@pytest.mark.flink("OperatorCoordinatorSchedulerTest.cancellationAsPartOfFailoverNotifiesCoordinator")
 def test_it_is_told_of_tasks_cancelled_with_the_one_that_failed() -> None:
     job = coordinated().run()
     job.fail("source/1")

@@ -21,10 +21,7 @@ from kit import (
     count,
     sum_,
 )
-from kit.operators import WindowAggregate
-from kit.protocol.elements import MAX_WATERMARK_MS
-from tests.operators.harness import Fleet
-from tests.operators.test_window_kinds import AGGREGATES, FLIGHTS, LATE, Row, RowByRow, counted, steps
+from tests.operators.test_window_kinds import RowByRow, hold_to, steps
 
 HOUR_MS = 3_600_000
 
@@ -68,21 +65,7 @@ assigners = st.builds(
 @settings(max_examples=60)
 @given(assigners, steps, st.integers(0, 15), st.integers(1, 3))
 def test_they_are_those_of_an_operator_that_takes_row_by_row(assigner, given_steps, lateness, parallelism) -> None:
-    spec = WindowAggregate(FLIGHTS, "dest", assigner, "at", AGGREGATES, allowed_lateness_ms=lateness, late_tag=LATE)
-    fleet, model = Fleet(spec, parallelism), CumulativeRowByRow(assigner, lateness)
-    late: list[Row] = []
-    for some, advanced_to, subtasks in given_steps:
-        assert counted(fleet.process(some, ["dest"])) == counted(model.process(some))
-        late += [row for subtask in fleet.subtasks for row in subtask.aside("late")]
-        for subtask in fleet.subtasks:
-            subtask.output.aside.clear()
-        if subtasks:
-            fleet.rescale(subtasks)
-        if advanced_to > model.watermark_ms:
-            assert counted(fleet.watermark(advanced_to)) == counted(model.watermark(advanced_to))
-    assert counted(late) == counted(model.late)
-    assert counted(fleet.watermark(MAX_WATERMARK_MS)) == counted(model.watermark(MAX_WATERMARK_MS))
-    assert fleet.is_empty
+    hold_to(CumulativeRowByRow(assigner, lateness), given_steps, parallelism)
 
 
 def job(parallelism: int) -> StreamEnvironment:

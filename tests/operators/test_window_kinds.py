@@ -152,13 +152,15 @@ def counted(some: list[Row]) -> Counter[tuple[Any, ...]]:
 AGGREGATES = (count(), count("delay"), sum_("delay"), max_("delay"))
 
 
-@settings(max_examples=150)
-@given(assigners, steps, st.integers(0, 15), st.integers(1, 3))
-def test_windows_of_every_kind_are_those_of_an_operator_that_takes_row_by_row(
-    assigner, given_steps, lateness, parallelism
-) -> None:
-    spec = WindowAggregate(FLIGHTS, "dest", assigner, "at", AGGREGATES, allowed_lateness_ms=lateness, late_tag=LATE)
-    fleet, model = Fleet(spec, parallelism), RowByRow(assigner, lateness)
+def hold_to(model: RowByRow, given_steps: list[tuple[list[Row], int, int]], parallelism: int) -> None:
+    """Hold the operator, at this parallelism and then at those of the steps, to a model that takes row by row.
+
+    A step is rows, where the watermark goes after them, and the parallelism from then on (0: as it is).
+    """
+    spec = WindowAggregate(
+        FLIGHTS, "dest", model.assigner, "at", AGGREGATES, allowed_lateness_ms=model.lateness, late_tag=LATE
+    )
+    fleet = Fleet(spec, parallelism)
     late: list[Row] = []
     for some, advanced_to, subtasks in given_steps:
         assert counted(fleet.process(some, ["dest"])) == counted(model.process(some))
@@ -172,6 +174,14 @@ def test_windows_of_every_kind_are_those_of_an_operator_that_takes_row_by_row(
     assert counted(late) == counted(model.late)
     assert counted(fleet.watermark(MAX_WATERMARK_MS)) == counted(model.watermark(MAX_WATERMARK_MS))
     assert fleet.is_empty
+
+
+@settings(max_examples=150)
+@given(assigners, steps, st.integers(0, 15), st.integers(1, 3))
+def test_windows_of_every_kind_are_those_of_an_operator_that_takes_row_by_row(
+    assigner, given_steps, lateness, parallelism
+) -> None:
+    hold_to(RowByRow(assigner, lateness), given_steps, parallelism)
 
 
 def session(gap: int = 10, lateness: int = 0) -> Harness:

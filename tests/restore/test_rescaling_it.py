@@ -34,17 +34,17 @@ def wanted(rows: int = 120) -> dict[int, int]:
 @pytest.mark.parametrize(
     ("old", "new", "max_parallelism"),
     [
-        pytest.param(2, 3, 13, marks=pytest.mark.flink("RescalingITCase.testSavepointRescalingInKeyedState")),
-        pytest.param(3, 2, 13, marks=pytest.mark.flink("RescalingITCase.testSavepointRescalingOutKeyedState")),
+        pytest.param(3, 2, 13, marks=pytest.mark.flink("RescalingITCase.testSavepointRescalingInKeyedState")),
+        pytest.param(2, 3, 13, marks=pytest.mark.flink("RescalingITCase.testSavepointRescalingOutKeyedState")),
         pytest.param(
-            2,
             3,
+            2,
             None,
             marks=pytest.mark.flink("RescalingITCase.testSavepointRescalingInKeyedStateDerivedMaxParallelism"),
         ),
         pytest.param(
-            3,
             2,
+            3,
             None,
             marks=pytest.mark.flink("RescalingITCase.testSavepointRescalingOutKeyedStateDerivedMaxParallelism"),
         ),
@@ -66,10 +66,10 @@ def test_keyed_state_of_a_savepoint_is_whole_at_another_parallelism(
     ("old", "new"),
     [
         pytest.param(
-            2, 3, marks=pytest.mark.flink("RescaleCheckpointManuallyITCase.testCheckpointRescalingInKeyedState")
+            3, 2, marks=pytest.mark.flink("RescaleCheckpointManuallyITCase.testCheckpointRescalingInKeyedState")
         ),
         pytest.param(
-            3, 2, marks=pytest.mark.flink("RescaleCheckpointManuallyITCase.testCheckpointRescalingOutKeyedState")
+            2, 3, marks=pytest.mark.flink("RescaleCheckpointManuallyITCase.testCheckpointRescalingOutKeyedState")
         ),
     ],
 )
@@ -86,6 +86,7 @@ def test_keyed_state_of_a_retained_checkpoint_is_whole_at_another_parallelism(ol
 # --- operator state ---------------------------------------------------------------------------------------------------
 
 
+# Of operator state Flink's names say the opposite: what it calls "out" goes to fewer subtasks.
 @pytest.mark.parametrize(
     ("old", "new"),
     [

@@ -19,7 +19,7 @@ from kit.metadata import read_metadata
 from kit.operators import Operator, OperatorSpec, count
 from kit.protocol.properties import RecoveryClaimMode, RetentionPolicy
 from kit.state.handles import OperatorStateMode
-from tests.lab.jobs import Shape, environment, failure, settle, wrong
+from tests.lab.jobs import Shape, environment, expected, failure, settle, wrong
 from tests.restore.in_the_lab import SCHEMA, FullDisk, counting, remembering, savepoint, steps, stop
 
 SOME = 60
@@ -185,24 +185,29 @@ def test_a_checkpoint_can_be_asked_for(interval_ms: int | None) -> None:
 )
 @pytest.mark.parametrize("mode", list(RecoveryClaimMode))
 def test_retained_checkpoints_resume_one_after_the_other(mode: RecoveryClaimMode, local_recovery: bool) -> None:
-    lab = Lab(environment(LONG, interval_ms=None, local_recovery=local_recovery))
+    """Each run takes two, so that it subsumes what it began from: only when that was claimed may it be deleted."""
+    shape = Shape("totals", rows=300)
+    env = environment(shape, interval_ms=None, local_recovery=local_recovery)
+    lab, taken = Lab(env), []
     for seed in (1, 2):
-        steps(lab, 60)
-        request = lab.trigger_checkpoint()
-        lab.run_until(lambda lab, request=request: lab.answer(request) is not None)  # type: ignore[misc]
-        path = lab.answer(request)
+        steps(lab, 30)
+        for _ in range(2):
+            for _ in range(15):
+                lab.step()
+            request = lab.trigger_checkpoint()
+            lab.run_until(lambda lab, request=request: lab.answer(request) is not None)  # type: ignore[misc]
+        taken.append(str(lab.answer(request)))
         lab.cancel()
         settle(lab)
         assert lab.master.status is JobStatus.CANCELED
-        assert f"{path}/_metadata" in lab.files.contents
-        lab = Lab(
-            environment(LONG, interval_ms=None, local_recovery=local_recovery),
-            seed=seed,
-            restore_path=path,
-            claim_mode=mode,
-            after=lab,
-        )
-    assert wrong(finished(lab), LONG) == {}
+        assert f"{taken[-1]}/_metadata" in lab.files.contents
+        lab = Lab(env, seed=seed, restore_path=taken[-1], claim_mode=mode, after=lab)
+    assert wrong(finished(lab), shape) == {}
+    assert (f"{taken[0]}/_metadata" in lab.files.contents) is (mode is not RecoveryClaimMode.CLAIM)
+    if mode is not RecoveryClaimMode.CLAIM:
+        again = finished(Lab(env, restore_path=taken[0], claim_mode=mode, after=lab))
+        last = again.output("totals").sort_values("rows").groupby("k").last()
+        assert {(k,): (row["rows"], row["total"]) for k, row in last.iterrows()} == expected(shape)
 
 
 # --- stopping ---------------------------------------------------------------------------------------------------------

@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from kit.protocol.properties import RecoveryClaimMode
 from kit.spark import JobFailedError, SparkJob
-from tests.spark.jobs import ThreadGang, await_checkpoint, check_output, generator, totals_job, until
+from tests.spark.jobs import ROWS, ThreadGang, await_checkpoint, check_output, generator, read, totals_job, until
 from tests.zookeeper import ZooKeeper
 
 SLOW = generator(rows_per_second=30_000)
@@ -93,23 +94,39 @@ def test_however_a_job_ends_it_leaves_no_copy(tmp_path: Path, machine: Path, end
         ),
     ],
 )
-def test_a_retained_checkpoint_resumes_with_zookeeper(
-    tmp_path: Path, zookeeper: ZooKeeper, local_recovery: bool
+@pytest.mark.parametrize("mode", list(RecoveryClaimMode))
+def test_retained_checkpoints_resume_one_after_the_other_with_zookeeper(
+    tmp_path: Path, zookeeper: ZooKeeper, local_recovery: bool, mode: RecoveryClaimMode
 ) -> None:
+    """Each run takes two, so that it subsumes what it began from: only when that was claimed may it be deleted."""
     checkpoint = {
         "store": f"zookeeper://{zookeeper.hosts}/{tmp_path.name}",
         "memory_threshold_bytes": 0,
         "local_recovery": local_recovery,
     }
-    path = None
-    for turn in range(3):
-        source = generator(rows_per_second=30_000 if turn < 2 else None)
-        with SparkJob(totals_job(tmp_path, source, **checkpoint), launch=ThreadGang, restore_path=path) as job:
+
+    def resumed(path: str | None, rows_per_second: float | None) -> SparkJob:
+        env = totals_job(tmp_path, generator(rows_per_second=rows_per_second), interval_ms=None, **checkpoint)
+        return SparkJob(env, launch=ThreadGang, restore_path=path, claim_mode=mode)
+
+    taken: list[str] = []
+    for _ in range(2):
+        with resumed(taken[-1] if taken else None, 30_000) as job:
             job.start()
-            if turn == 2:
-                assert job.wait() == "FINISHED"
-            else:
-                path = job.trigger_checkpoint()
-                job.cancel()
-                assert (Path(path) / "_metadata").is_file()
+            job.trigger_checkpoint()
+            taken.append(job.trigger_checkpoint())
+            job.cancel()
+            assert (Path(taken[-1]) / "_metadata").is_file()
+    with resumed(taken[-1], None) as job:
+        job.start()
+        assert job.wait() == "FINISHED"
     check_output(tmp_path)
+    first = Path(taken[0]) / "_metadata"
+    assert first.is_file() is (mode is not RecoveryClaimMode.CLAIM)
+    if first.is_file():
+        with resumed(taken[0], None) as job:
+            job.start()
+            assert job.wait() == "FINISHED"
+        totals = read(tmp_path / "totals")
+        assert totals["n"].sum() == 2 * ROWS
+        assert not totals.drop_duplicates()["key"].duplicated().any(), "both ways lead to the same totals"

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import random
 import threading
+import time
+import warnings
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,12 +15,14 @@ import pandas as pd
 import pytest
 from pyspark.sql import SparkSession
 
-from kit import Lab, StreamEnvironment
-from kit.lab.errors import LabError
+from kit import Lab, NoRestart, StreamEnvironment
+from kit.lab.errors import LabError, LabWarning
+from kit.protocol.events import StateRead, TimerFired
 from kit.protocol.schedule import Handled, Schedule
 from kit.protocol.trace import Trace, keeps_record
-from kit.spark import SparkJob
-from tests.spark.jobs import ThreadGang, await_checkpoint, check_output, generator, totals_job, until
+from kit.spark import JobFailedError, SparkJob
+from kit.spark.recording import EventFile, read_schedule
+from tests.spark.jobs import RESTARTS, ThreadGang, await_checkpoint, check_output, generator, totals_job, until
 
 ROWS = 20_000
 
@@ -91,6 +97,59 @@ def test_every_record_is_the_same(tmp_path: Path, unaligned: bool) -> None:
     assert all("/1@1" in record.id or "slot 1@1" in record.id for record in lost)
 
 
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.usefixtures("nothing_left")
+def test_whatever_happens_happens_again(tmp_path: Path, seed: int) -> None:
+    at_random(tmp_path, random.Random(seed))
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("seed", range(100, 200))
+def test_much_that_happens_happens_again(tmp_path: Path, seed: int) -> None:
+    at_random(tmp_path, random.Random(seed))
+
+
+def at_random(directory: Path, chance: random.Random) -> None:
+    """A job with settings and kills at random, ended by itself, by the user or by an error; and then in the lab."""
+    pick = chance.choice
+    checkpoint: dict[str, Any] = {"unaligned": pick([False, True]), "local_recovery": pick([False, True])}
+    if checkpoint["unaligned"]:
+        checkpoint["aligned_timeout_ms"] = pick([0, 5, 50])
+    source = generator(ROWS // 2, pick([None, 20_000, 60_000]))
+    env = totals_job(
+        directory,
+        source,
+        parallelism=pick([1, 2, 3]),
+        interval_ms=pick([20, 50, 200]),
+        copy_pause_ms=pick([0, 5, 20]),
+        restart=pick([RESTARTS, RESTARTS, NoRestart()]),
+        **checkpoint,
+    )
+    with SparkJob(env, launch=ThreadGang, record=True) as job:
+        job.start()
+        end = pick([job.wait, job.wait, job.cancel, lambda: job.stop(directory / "savepoints")])
+        for _ in range(pick([0, 1, 1, 2])):
+            time.sleep(chance.uniform(0, 0.3))
+            workers = job.workers()
+            if workers:
+                ThreadGang.current.kill(pick(list(workers)))
+        with contextlib.suppress(JobFailedError):
+            end()
+            job.wait()
+    for thread in threading.enumerate():
+        if thread.name.startswith("kit-"):
+            thread.join(10)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", LabWarning)
+        lab = Lab.follow(env, job.trace)
+        rows = len(lab.output("copy"))
+    assert lab.agreement is not None
+    assert lab.agreement.records == len(job.trace)
+    assert lab.agreement.events == len(job.trace.schedule)
+    assert rows == len(job.output("copy"))
+    pd.testing.assert_frame_equal(lab.checkpoints(), job.checkpoints())
+
+
 @pytest.mark.usefixtures("nothing_left")
 def test_a_job_goes_on_from_a_savepoint_as_it_did(tmp_path: Path) -> None:
     lab = path = None
@@ -163,6 +222,16 @@ def test_a_record_that_is_not_the_labs_is_told(
         Lab.follow(env, Trace(records, stages=trace.stages, schedule=trace.schedule))
 
 
+def test_where_in_a_record_the_difference_is_is_told(run: tuple[StreamEnvironment, Trace]) -> None:
+    env, trace = run
+    found = next(record for record in trace if record.kind == "AcknowledgeCheckpoint" and record.data["state"])
+    metrics = {**found.data["metrics"], "bytes_persisted": 10**9}
+    changed = replace(found, data={**found.data, "metrics": metrics})
+    records = [changed if record is found else record for record in trace]
+    with pytest.raises(LabError, match=r"metrics\.bytes_persisted is \d+ in the lab, 1000000000 in the recording"):
+        Lab.follow(env, Trace(records, stages=trace.stages, schedule=trace.schedule))
+
+
 def test_another_jobs_recording_is_told(run: tuple[StreamEnvironment, Trace], tmp_path: Path) -> None:
     with pytest.raises(LabError, match="the lab"):
         Lab.follow(totals_job(tmp_path, generator(5_000), interval_ms=20), run[1])
@@ -185,3 +254,27 @@ def test_a_recording_can_be_kept_where_the_user_says(tmp_path: Path) -> None:
     assert sorted(path.name for path in kept.iterdir()) == [
         "driver.events", "epoch 1 slot 0.events", "epoch 1 slot 1.events",
     ]  # fmt: skip
+
+
+def test_what_was_done_without_a_word_and_a_line_that_was_not_ended(tmp_path: Path) -> None:
+    file = EventFile(str(tmp_path), "epoch 1 slot 0")
+    file.add("rows/0@1#1", 7, TimerFired(timer="source"), "rows/0@1#0.1")
+    file.add("rows/0@1#2", 8, StateRead(parts=(), from_local=2), "rows/0@1#1.1")
+    for command in ("rows/0@1#1.1", "rows/0@1#1.2"):
+        file.add_done(command)
+    file.close()
+    file.add_done("rows/0@1#1.3")
+    with file.path.open("ab") as written:
+        written.write(b'["rows/0@1#3",9,"ProcessIn')
+    read = read_schedule(str(tmp_path), "0" * 32, "checkpoints")
+    assert list(read) == [
+        Handled("rows/0@1#1", 7, "TimerFired", "rows/0@1#0.1", {"timer": "source"}),
+        Handled("rows/0@1#2", 8, "StateRead", "rows/0@1#1.1", {"from_local": 2}),
+    ]
+    assert read.done == {"rows/0@1#1.2"}
+    assert Schedule.from_dict(read.to_dict()).to_dict() == read.to_dict()
+
+
+def test_a_directory_that_workers_cannot_write_to_is_told(tmp_path: Path) -> None:
+    with pytest.raises(OSError, match=r"epoch 1 slot 0 cannot write down what it does: .* give SparkJob\(record=...\)"):
+        EventFile(str(tmp_path / "nowhere"), "epoch 1 slot 0")

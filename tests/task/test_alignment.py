@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kit.channel.input_channel import InputChannel
 from kit.protocol.commands import WriteSnapshot
 from kit.protocol.elements import Buffer, CancelCheckpointMarker, CheckpointBarrier, EndOfData, EndOfPartition
 from kit.protocol.messages import AcknowledgeCheckpoint
@@ -31,15 +32,30 @@ def totals(task: TaskHarness) -> int:
 
 @pytest.mark.flink("AlignedCheckpointsTest.testSingleChannelNoBarriers")
 @pytest.mark.flink("AlignedCheckpointsTest.testMultiChannelNoBarriers")
-@pytest.mark.parametrize("senders", [1, 4])
-def test_without_barriers_records_just_pass(senders: int) -> None:
+@pytest.mark.parametrize(
+    ("senders", "arrivals"),
+    [(1, [0, 0, 0, None]), (4, [2, 2, 0, 1, 0, None, 3, 1, -3, 1, -1, 2, -2])],
+    ids=["one channel", "several"],
+)
+def test_without_barriers_records_pass_at_once_in_the_order_of_their_arrival(
+    senders: int, arrivals: list[int | None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A number is a record on that channel, a negative one the channel's end, None the end of channel 0."""
+    monkeypatch.setattr(InputChannel, "block", lambda channel: pytest.fail(f"{channel!r} was blocked"))
     task = a_task(senders)
-    for channel in (0, 0, senders - 1):
-        task.rows(channel)
-    task.end(*range(senders))
-    assert totals(task) == 3
+    head = task.machine.chain.links[0].operator
+    seen: list[int] = []
+    monkeypatch.setattr(head, "process_batch", lambda batch, input_index=0: seen.extend(batch.column("n").to_pylist()))
+    for number, channel in enumerate(arrivals):
+        task.at += 10
+        if channel is None or channel < 0:
+            task.end(-(channel or 0))
+        else:
+            task.rows(channel, {"k": "a", "n": number})
+            assert seen[-1] == number, "it does not wait"
+    assert seen == [number for number, channel in enumerate(arrivals) if channel is not None and channel >= 0]
     assert task.triggered() == []
-    assert task.blocked == []
+    assert task.machine.barriers.alignment_ms == 0
 
 
 @pytest.mark.flink("AlignedCheckpointsTest.testSingleChannelWithBarriers")

@@ -29,12 +29,16 @@ from kit.protocol.commands import (
 from kit.protocol.elements import Buffer, CancelCheckpointMarker, CheckpointBarrier, EndOfData
 from kit.protocol.events import EffectsCommitted, EffectsFailed, SnapshotFailed, StateRead, TimerFired
 from kit.protocol.messages import CancelTask, ReportCheckpointMetrics, TaskStateChanged
+from kit.protocol.options import AlignmentType
+from kit.protocol.properties import SavepointFormatType, SavepointType
+from kit.protocol.reasons import CheckpointFailureReason
 from kit.protocol.tasks import ExecutionState, TaskRestore
 from kit.state.operator_state import TaskStateSnapshot
 from kit.task import subtask_coordinator
-from tests.task.harness import SCHEMA, SUSPEND, TaskHarness, fan_in
+from tests.task.harness import DRAIN, SCHEMA, SUSPEND, TaskHarness, fan_in
 
 ASYNC = "CHECKPOINT_ASYNC_EXCEPTION"
+SAVEPOINT = SavepointType.savepoint(SavepointFormatType.CANONICAL)
 
 
 def a_task(senders: int = 1, **settings: object) -> TaskHarness:
@@ -89,10 +93,10 @@ def test_records_of_the_chain_leave_before_the_barrier() -> None:
 
 @pytest.mark.flink("SubtaskCheckpointCoordinatorTest.testSavepointNotResultingInPriorityEvents")
 def test_the_barrier_of_a_savepoint_overtakes_nothing() -> None:
-    task = a_task()
-    task.barrier(1, 0, kind=SUSPEND)
-    (sent,) = task.take(SendElement)
-    assert sent.priority is False
+    task = TaskHarness(fan_in(1, chaining=False, rebalance=True, unaligned=True))
+    task.barrier(1, 0, alignment=AlignmentType.UNALIGNED)
+    task.barrier(2, 0, kind=SAVEPOINT)
+    assert [(sent.element.checkpoint_id, sent.priority) for sent in task.take(SendElement)] == [(1, True), (2, False)]
 
 
 def test_ids_that_are_not_newer_are_dropped() -> None:
@@ -450,13 +454,24 @@ def test_output_that_cannot_be_published_fails_the_task() -> None:
 
 @pytest.mark.flink("StreamTaskTest.testSavepointSuspendedAborted")
 @pytest.mark.flink("StreamTaskTest.testSavepointTerminateAborted")
+@pytest.mark.parametrize("kind", [SUSPEND, DRAIN])
+def test_a_stop_whose_barriers_say_that_it_is_aborted_fails_the_task(kind: SavepointType) -> None:
+    task = TaskHarness(fan_in(1), "rows/0")
+    task.trigger(1, kind)
+    reason = CheckpointFailureReason.CHECKPOINT_DECLINED_ON_CANCELLATION_BARRIER
+    with pytest.raises(RuntimeError, match="stop-with-savepoint failed: there will be no savepoint 1: cancelled"):
+        task.machine.abort_checkpoint_on_barrier(1, reason, "cancelled")
+    task.machine.abort_checkpoint_on_barrier(2, reason, "another one is no concern")
+
+
 @pytest.mark.flink("StreamTaskTest.testSavepointSuspendAbortedAsync")
 @pytest.mark.flink("StreamTaskTest.testSavepointTerminateAbortedAsync")
 @pytest.mark.flink("SynchronousCheckpointTest.cancelShouldAlsoCancelPendingSynchronousCheckpoint")
+@pytest.mark.parametrize("kind", [SUSPEND, DRAIN])
 @pytest.mark.parametrize("written", [False, True])
-def test_a_stop_whose_savepoint_is_aborted_fails_the_task(written: bool) -> None:
+def test_a_stop_whose_savepoint_is_aborted_fails_the_task(written: bool, kind: SavepointType) -> None:
     task = TaskHarness(fan_in(1), "rows/0")
-    task.trigger(1, SUSPEND)
+    task.trigger(1, kind)
     if written:
         task.write(1)
     task.abort(1)

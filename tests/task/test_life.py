@@ -115,7 +115,6 @@ def test_channels_take_turns() -> None:
     assert task.credits_back() == [0, 1, 2, 0, 2]
 
 
-@pytest.mark.flink("StreamTaskTest.testProcessWithUnAvailableInput")
 def test_a_turn_when_nothing_can_be_done_does_nothing() -> None:
     task = TaskHarness(fan_in(1))
     task.emitted.clear()
@@ -123,7 +122,6 @@ def test_a_turn_when_nothing_can_be_done_does_nothing() -> None:
     assert task.emitted == []
 
 
-@pytest.mark.flink("StreamTaskTest.testProcessWithUnAvailableOutput")
 def test_nothing_leaves_without_a_credit_and_a_full_output_stops_the_task() -> None:
     task = TaskHarness(fan_in(1, chaining=False), credits=False)
     for _ in range(2):

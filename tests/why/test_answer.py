@@ -168,17 +168,29 @@ def test_a_job_on_spark_says_where_the_time_of_its_checkpoint_went(ran_on_spark:
 def test_it_tells_what_became_of_its_requests_and_of_the_job(ran_on_spark: SparkJob) -> None:
     number = ran_on_spark.trace.story(kind="RequestCheckpoint")[0].data["request_id"]
     assert says(ran_on_spark.why(request=number))[0].startswith(f"request {number} is answered: ")
+    story = str(ran_on_spark.why(request=number)).splitlines()
+    assert 0 <= int(story[1].partition("[")[2].partition(" ms")[0]) < 600_000  # since the job began, not since 1970
     assert ran_on_spark.why().question == "Why is the job CANCELED?"
 
 
 def test_at_any_moment_of_its_run_what_was_pending_has_a_cause(ran_on_spark: SparkJob) -> None:
     """Cut where the first barrier was taken: the others are somewhere, and the trace tells where."""
     trace = ran_on_spark.trace
-    taken = next(number for number, record in enumerate(trace) if record.kind == "BarrierAligned")
-    cut = trace[: taken + 1]
-    told = says(cut.why(checkpoint=1))
-    assert told[0].startswith("checkpoint 1 has been pending for ")
-    assert any(
-        "on the wire" in each or "in the queue of" in each or "under way" in each or "not answered" in each
-        for each in told
-    )
+    taken = [number for number, record in enumerate(trace) if record.kind == "BarrierAligned"]
+    asked = 0
+    for number in taken:
+        cut = trace[: number + 1]
+        channel, checkpoint_id = trace[number].data["channel"], trace[number].checkpoint_id
+        if not trace[number].data["awaited"]:
+            continue
+        first, *rest = says(cut.why(channel=channel))
+        assert f" took barrier {checkpoint_id} of " in first
+        assert any(any(place in each for place in PLACES) for each in rest), rest
+        assert says(cut.why(checkpoint=checkpoint_id))[0].startswith(
+            f"checkpoint {checkpoint_id} has been pending for "
+        )
+        asked += 1
+    assert asked
+
+
+PLACES = ("on the wire", "in the queue of", "in the output queue of", "under way", "not answered")

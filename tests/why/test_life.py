@@ -47,6 +47,24 @@ def test_a_job_begun_from_a_savepoint_says_so() -> None:
     assert roots(lab.why("restore")) == [f"the job was started from the snapshot at {path}"]
 
 
+def test_before_its_first_epoch_a_job_says_what_it_asks_for() -> None:
+    lab = Lab(letters())
+    told = says(lab.why("restart"))
+    assert told[0] == "epoch 1 has not begun"
+    assert told[-1].startswith("The JobMaster asks what a source has to read: not answered for ")
+
+
+def test_the_checkpoint_of_an_earlier_driver_is_not_of_this_run() -> None:
+    settings = {"store": "filesystem", "directory": "/checkpoints"}
+    first = running(**settings)
+    first.trigger_checkpoint(wait=True)
+    lab = Lab(letters(**settings), after=first, recover=True)
+    lab.run_until(record="AllTasksRunning")
+    told = says(lab.why("restart"))
+    assert told[1] == "epoch 1 was given the state of checkpoint 1, the newest one there was"
+    assert told[2] == "an earlier driver had stored it"
+
+
 def test_a_restarting_job_names_what_it_waits_for_and_why_it_fell() -> None:
     lab = running()
     lab.kill(1)

@@ -7,7 +7,7 @@ import pytest
 from kit.lab import Lab
 from kit.why import WhyError
 from tests.lab.test_master_hooks import Hook
-from tests.why.jobs import beginning, letters, roots, running, says, settle_without
+from tests.why.jobs import beginning, letters, roots, running, says, settle_without, turns_of
 
 STEPS = {
     "its directory": ("carry_out:job:InitializeLocation", "The JobMaster asks for the directory of checkpoint 1"),
@@ -76,6 +76,18 @@ def test_in_flight_data_that_still_comes_in_holds_an_acknowledgement() -> None:
     assert written == "totals/0 has copied its state for checkpoint 1 and has not all of it written"
     assert in_flight == "what is in flight from letters/1 before barrier 1 still belongs to the checkpoint"
     assert root.startswith("the JobMaster's word to letters/1 to begin checkpoint 1 ")
+
+
+def test_in_flight_data_that_shares_a_file_waits_for_that_of_the_others() -> None:
+    lab = running(unaligned=True)
+    lab.trigger_checkpoint()
+    settle_without(lab, turns_of("totals/0"))
+    written, shares, *_ = says(lab.why(task="letters/0", checkpoint=1))
+    assert written == "letters/0 has copied its state for checkpoint 1 and has not all of it written"
+    assert shares == "its in-flight data goes into one file with that of totals/0, out/0, whose is not all there"
+    assert any(
+        root.startswith("totals/0 has something to take (") for root in roots(lab.why("letters/0", checkpoint=1))
+    )
 
 
 def test_checkpoints_complete_one_after_another() -> None:

@@ -40,6 +40,8 @@ def test_a_periodic_one_that_comes_too_soon_names_both_times() -> None:
     assert "MINIMUM_TIME_BETWEEN_CHECKPOINTS" in why.answer.says
     assert why.answer.says.endswith(f"It was {since_ms} ms after the last one, not 90 ms.")
     assert roots(why) == [f"Checkpoint 1 is complete, {since_ms} ms before"]
+    lab.run_until(checkpoint=2)
+    assert says(lab.why(refused)) == says(why)
 
 
 def test_a_request_before_all_tasks_run_names_those_that_do_not() -> None:

@@ -104,10 +104,10 @@ def test_a_write_that_is_never_answered_says_so() -> None:
 
 def test_a_frozen_worker_is_the_first_cause_of_every_wait_behind_it() -> None:
     lab = running()
-    ready = next(name for name, task in lab._world.tasks.items() if task.available and name.endswith("/1"))
+    lab.run_until(lambda lab: lab._world.tasks["totals/1"].available)
     lab.freeze(1)
-    told = says(lab.why_not(f"turn:{ready}"))
-    assert (told[0], told[-1]) == (f"{ready} is frozen with its worker: thaw it", "In the lab: freeze worker 1")
+    told = says(lab.why_not("turn:totals/1"))
+    assert (told[0], told[-1]) == ("totals/1 is frozen with its worker: thaw it", "In the lab: freeze worker 1")
     lab.trigger_checkpoint()
     settle_without(lab, lambda action: False)
     for about in ("checkpoint 1", "letters/0", "totals/0"):

@@ -1,0 +1,285 @@
+"""What matters of a value, as a value that can be compared: two machines with equal digests behave equally.
+
+A digest follows a value into its parts, as `kit.lab.copying` does, and leaves out what only watches or measures: ids of
+events, times, statistics (`UNSEEN`). Objects that never change and that all states share (the job, its graph, the
+user's functions) are known by name. Whatever is not understood is told apart by its address, so a digest may tell equal
+states apart, but never takes different ones for equal.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict, deque
+from collections.abc import Callable, Hashable, Iterator, Mapping
+from dataclasses import is_dataclass
+from enum import Enum
+from functools import cache, partial
+from hashlib import blake2b
+from types import BuiltinFunctionType, FunctionType, MethodType
+from typing import Any, TypeVar, cast
+
+import numpy as np
+import pyarrow as pa
+
+from kit.channel.input_channel import InputChannel
+from kit.graph.execution_graph import ExecutionGraph
+
+T = TypeVar("T")
+Names = Mapping[int, str]
+"""The names of shared objects, by address."""
+
+UNSEEN: dict[str, frozenset[str]] = {
+    "Machine": frozenset({"at", "cause", "event_id", "events_handled", "_commands"}),
+    "CheckpointBarrierHandler": frozenset({"_metrics", "_bytes_processed", "_alignment_started_ms", "start_delay_ms"}),
+    "SourceLoop": frozenset({"_woken_by"}),
+    "TaskInput": frozenset({"_recovered_by"}),
+    "AsyncCheckpoint": frozenset({"metrics", "started_ms"}),
+    "CheckpointLedger": frozenset({"statistics", "last_completion_ms"}),
+    "PendingCheckpoint": frozenset({"stats", "timestamp_ms"}),
+    "StreamTask": frozenset({"failure", "_initialization"}),
+    "CheckpointCoordinator": frozenset({"_requests"}),
+    "InputGates": frozenset({"_turn"}),
+}
+"""What is left out, by the name of the class that holds it: it leads to nothing that a machine does."""
+
+UNORDERED = frozenset({"PendingCheckpoint", "OperatorStateBuilder"})
+"""Classes whose dictionaries may be filled in any order: nothing depends on it."""
+
+_ATOM_SET = frozenset({type(None), bool, int, float, complex, str, bytes})
+
+
+class Digester:
+    """Makes digests; `names` are the names of what all states share."""
+
+    def __init__(self, names: Names) -> None:
+        self._names = names
+        self._plans: dict[type, Callable[[Any, Walk], None]] = {}
+
+    def digest(self, value: object) -> bytes:
+        """128 bits that equal values have in common."""
+        return blake2b(repr(self.parts(value)).encode(), digest_size=16).digest()
+
+    def parts(self, value: object) -> list[Any]:
+        """All that a digest sees of a value, in order."""
+        walk = Walk(self)
+        walk.visit(value)
+        return walk.out
+
+    def plan(self, kind: type) -> Callable[[Any, Walk], None]:
+        """How to walk through objects of this type."""
+        plan = self._plans.get(kind)
+        if plan is None:
+            plan = self._plans[kind] = _plan_for(kind)
+        return plan
+
+    def name_of(self, value: object) -> str | None:
+        """What a shared object is called."""
+        return self._names.get(id(value))
+
+    def __repr__(self) -> str:
+        return f"Digester({len(self._names)} shared objects)"
+
+
+class Walk:
+    """One way through a value: `out` is what was met, in order; what was met before is referred to by number."""
+
+    __slots__ = ("_digester", "_kept", "_met", "out")
+
+    def __init__(self, digester: Digester) -> None:
+        self.out: list[Any] = []
+        self._met: dict[int, int] = {}
+        self._kept: list[Any] = []
+        self._digester = digester
+
+    def keep(self, made: T) -> T:
+        """What was made on the way is kept to its end: objects are known by their address."""
+        self._kept.append(made)
+        return made
+
+    def visit(self, value: Any) -> None:
+        """Write down what matters of a value."""
+        kind = type(value)
+        if kind in _ATOM_SET:
+            self.out.append(value)
+            return
+        name = self._digester.name_of(value)
+        if name is not None:
+            self.out.append(name)
+            return
+        plan = self._digester.plan(kind)
+        if plan not in _OF_VALUES and not _is_frozen(cast(Hashable, kind)):
+            met = self._met.get(id(value))
+            if met is not None:
+                self.out.append((Walk, met))
+                return
+            self._met[id(value)] = len(self._met)
+        plan(value, self)
+
+
+@cache
+def _is_frozen(kind: Any) -> bool:
+    """Whether objects of this type are values, so that it makes no difference whether two refer to the same one."""
+    return is_dataclass(kind) and bool(vars(kind)["__dataclass_params__"].frozen)
+
+
+def _values(value: Any, walk: Walk) -> None:
+    walk.out.append(value)
+
+
+def _values_of_no_kind(value: object, walk: Walk) -> None:
+    walk.out.append(object)
+
+
+def _tuple(value: tuple[Any, ...], walk: Walk) -> None:
+    walk.out.append((type(value).__name__, len(value)))
+    for item in value:
+        walk.visit(item)
+
+
+def _sequence(value: Any, walk: Walk) -> None:
+    walk.out.append((type(value).__name__, len(value)))
+    for item in value:
+        walk.visit(item)
+
+
+def _mapping(value: Mapping[Any, Any], walk: Walk) -> None:
+    """Order is kept: a machine may go by it."""
+    walk.out.append((dict, len(value)))
+    for key, item in value.items():
+        walk.visit(key)
+        walk.visit(item)
+
+
+def _set(value: Any, walk: Walk) -> None:
+    walk.out.append((set, len(value)))
+    for item in sorted(value, key=repr):
+        walk.visit(item)
+
+
+def _array(value: np.ndarray[Any, Any], walk: Walk) -> None:
+    walk.out.append((value.dtype.str, value.shape))
+    if value.dtype == object:
+        for item in value.ravel():
+            walk.visit(item)
+    else:
+        walk.out.append(value.tobytes())
+
+
+def _arrow(value: Any, walk: Walk) -> None:
+    walk.out.append(
+        (type(value).__name__, value.schema if hasattr(value, "schema") else value.type, repr(value.to_pylist()))
+    )
+
+
+def _by_text(value: Any, walk: Walk) -> None:
+    walk.out.append((type(value).__name__, str(value)))
+
+
+def _method(value: MethodType, walk: Walk) -> None:
+    walk.out.append(value.__func__)
+    walk.visit(value.__self__)
+
+
+def _partial(value: partial[Any], walk: Walk) -> None:
+    walk.out.append(value.func)
+    walk.visit(value.args)
+    walk.visit(value.keywords)
+
+
+def _function(value: FunctionType, walk: Walk) -> None:
+    """Functions are the same when their code and what they close over is."""
+    walk.out.append(value.__code__)
+    for cell in value.__closure__ or ():
+        walk.visit(cell.cell_contents)
+
+
+def _graph(value: ExecutionGraph, walk: Walk) -> None:
+    walk.out.append((ExecutionGraph, tuple(sorted(value.parallelism.items()))))
+
+
+def _channel(value: InputChannel, walk: Walk) -> None:
+    """Elements are numbered as they come; only the order of those that are still here matters."""
+    last = value._last_barrier_number
+    numbers = sorted({last, *(item.sequence_number for item in value._queue)})
+    rank = {number: place for place, number in enumerate(numbers)}
+    walk.out += [value.number, value.blocked, value.credits_granted, value._last_barrier_id, last >= 0, rank[last]]
+    walk.out.append(value._queue.priority_count)
+    for item in value._queue:
+        walk.out.append(rank[item.sequence_number])
+        walk.visit(item.element)
+    walk.out.append(len(value._held))
+    for element, _ in value._held:
+        walk.visit(element)
+    for part in (value.assembler, value._turns, value._closed_by, value._persister):
+        walk.visit(part)
+
+
+def _by_address(value: Any, walk: Walk) -> None:
+    walk.out.append((type(value).__name__, id(value)))
+
+
+def _object(fields: tuple[str, ...], unseen: frozenset[str], unordered: bool) -> Callable[[Any, Walk], None]:
+    def walked(value: Any, walk: Walk) -> None:
+        walk.out.append(type(value))
+        for name in fields:
+            if hasattr(value, name):
+                walk.visit(getattr(value, name))
+        for name, item in getattr(value, "__dict__", {}).items():
+            if name not in unseen:
+                walk.out.append(name)
+                walk.visit(walk.keep(dict(sorted(item.items()))) if unordered and type(item) is dict else item)
+
+    return walked
+
+
+_PLANS: dict[type, Callable[[Any, Walk], None]] = {
+    tuple: _tuple,
+    list: _sequence,
+    deque: _sequence,
+    dict: _mapping,
+    OrderedDict: _mapping,
+    set: _set,
+    frozenset: _set,
+    type: _values,
+    range: _values,
+    MethodType: _method,
+    partial: _partial,
+    FunctionType: _function,
+    BuiltinFunctionType: _values,
+    object: _values_of_no_kind,
+    ExecutionGraph: _graph,
+    InputChannel: _channel,
+}
+
+
+_OF_VALUES = frozenset({_values, _values_of_no_kind, _tuple, _array, _arrow, _by_text, _method, _partial, _function})
+"""Plans for what never changes: whether two refer to the same one makes no difference."""
+
+
+def _plan_for(kind: type) -> Callable[[Any, Walk], None]:
+    for known in kind.__mro__:
+        if known in _PLANS and (known is not object or kind is object):
+            return _PLANS[known]
+    if issubclass(kind, Enum | pa.DataType | pa.Schema | pa.Field | np.dtype):
+        return _values
+    if issubclass(kind, np.ndarray):
+        return _array
+    if issubclass(kind, np.generic):
+        return _values
+    if issubclass(kind, pa.RecordBatch | pa.Table | pa.Array | pa.ChunkedArray):
+        return _arrow
+    if issubclass(kind, BaseException):
+        return _by_text
+    if kind.__module__.startswith("pyarrow") or kind.__module__.startswith("_") or kind.__module__ == "builtins":
+        return _by_address
+    unseen = frozenset().union(*(UNSEEN.get(each.__name__, ()) for each in kind.__mro__))
+    unordered = kind.__name__ in UNORDERED
+    return _object(tuple(name for name in _slots(kind) if name not in unseen), unseen, unordered)
+
+
+def _slots(kind: type) -> Iterator[str]:
+    for each in kind.__mro__:
+        slots = each.__dict__.get("__slots__", ())
+        yield from (name for name in ((slots,) if isinstance(slots, str) else slots) if not name.startswith("__"))
+
+
+__all__ = ["UNSEEN", "Digester", "Names"]

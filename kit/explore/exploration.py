@@ -1,0 +1,264 @@
+"""`explore`: every schedule of a small job.
+
+    result = explore(env, exactly_once(rows), faults=1, checkpoints=2)
+    result                                # how many states, and whether all properties hold
+    result.counterexample.text            # the shortest way to a state where one does not
+    result.counterexample.lab()           # the same in a lab, which stands there
+
+All that may happen in any order is tried in every order that makes a difference (`kit.explore.reduction`), and whatever
+may fail fails, at every moment, up to `faults` times. Each kind of fault is searched by itself, which for one fault is
+all there is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from html import escape
+
+import pandas as pd
+
+from kit.api.environment import StreamEnvironment
+from kit.explore.properties import LabSituation, Property, Row
+from kit.explore.reduction import Reduction
+from kit.explore.replay import Move, moves, replay
+from kit.explore.search import BREAKS, Found, Result, Search
+from kit.explore.space import FAULTS, Space
+from kit.graph.job_graph import JobGraph
+from kit.lab.errors import LabError
+from kit.lab.lab import Lab
+from kit.lab.progress import somebody_looks
+
+NOTHING_FAILS = "none"
+"""The kind of a search in which nothing fails."""
+
+
+class Counterexample:
+    """A shortest way to a state where a property does not hold, or (a witness) to one where it does."""
+
+    def __init__(self, job: JobGraph, name: str, path: Sequence[Move], properties: Sequence[Property]) -> None:
+        self.property = name
+        self.moves = tuple(path)
+        self._job = job
+        self._properties = {each.name: each for each in properties}
+
+    @property
+    def actions(self) -> tuple[str, ...]:
+        """What happens, one sentence a step."""
+        return tuple(move.text for move in self.moves)
+
+    @property
+    def text(self) -> str:
+        """The steps, numbered, and what comes of them."""
+        lines = [f"{number:3} {action}" for number, action in enumerate(self.actions, 1)]
+        return "\n".join([*lines, f"    -> {self.property}: see .lab()"])
+
+    def lab(self) -> Lab:
+        """A lab in which all this has happened. Raises LabError where a lab cannot do one of the steps."""
+        return replay(Lab(self._job), self.moves)
+
+    def holds_in(self, lab: Lab) -> bool:
+        """Whether the property holds in a lab as it stands."""
+        return self._properties[self.property].holds(LabSituation(lab))
+
+    def __len__(self) -> int:
+        return len(self.moves)
+
+    def __repr__(self) -> str:
+        return f"Counterexample({self.property!r}, {len(self)} steps)"
+
+    def _repr_html_(self) -> str:
+        return f"<p>{escape(self.property)}</p><pre>{escape(self.text)}</pre>"
+
+    def to_pandas(self) -> pd.DataFrame:
+        """One row per step: what kind it is, whose it is, what happens."""
+        rows = [(move.step.kind, move.machine, move.text) for move in self.moves]
+        return pd.DataFrame(rows, columns=["step", "machine", "what"])
+
+
+@dataclass(frozen=True, slots=True)
+class KindExplored:
+    """One search: what could fail in it, what it came to, and the machines' own states."""
+
+    kind: str
+    result: Result
+    machines: dict[str, tuple[int, int]]
+    """For each machine how many states it had, and how many different steps were worked out."""
+
+
+class Exploration:
+    """What an exploration has found."""
+
+    def __init__(self, job: JobGraph, properties: Sequence[Property]) -> None:
+        self.job = job
+        self.properties = tuple(properties)
+        self.searches: list[KindExplored] = []
+        self.counterexample: Counterexample | None = None
+        self.witnesses: dict[str, Counterexample] = {}
+
+    @property
+    def states(self) -> int:
+        """How many states there are, in all searches."""
+        return sum(each.result.states for each in self.searches)
+
+    @property
+    def transitions(self) -> int:
+        """How many steps were taken."""
+        return sum(each.result.transitions for each in self.searches)
+
+    @property
+    def depth(self) -> int:
+        """The longest way to a state for which there is no shorter one."""
+        return max((each.result.depth for each in self.searches), default=0)
+
+    @property
+    def seconds(self) -> float:
+        """How long it took."""
+        return sum(each.result.seconds for each in self.searches)
+
+    @property
+    def complete(self) -> bool:
+        """Whether everything was seen."""
+        return bool(self.searches) and all(each.result.complete for each in self.searches)
+
+    @property
+    def holds(self) -> bool:
+        """Whether everything was seen, no property is violated, and every `sometimes` was borne out."""
+        wanted = {each.name for each in self.properties if each.quantifier.name == "SOMETIMES"}
+        return self.complete and self.counterexample is None and wanted <= self.witnesses.keys()
+
+    def to_pandas(self) -> pd.DataFrame:
+        """One row per search: what could fail, states, transitions, depth, ends, seconds, whether it is complete."""
+        rows = [
+            (each.kind, found.states, found.transitions, found.depth, found.ends, found.seconds, found.complete)
+            for each in self.searches
+            for found in [each.result]
+        ]
+        columns = ["fault", "states", "transitions", "depth", "ends", "seconds", "complete"]
+        return pd.DataFrame(rows, columns=columns)
+
+    @property
+    def machines(self) -> pd.DataFrame:
+        """One row per search and machine: how many states it had, how many different steps it took."""
+        rows = [(each.kind, name, *counts) for each in self.searches for name, counts in each.machines.items()]
+        return pd.DataFrame(rows, columns=["fault", "machine", "states", "steps"])
+
+    def __repr__(self) -> str:
+        found = "" if self.counterexample is None else f", violated: {self.counterexample!r}"
+        stops = sorted({each.result.stopped_by for each in self.searches} - {""})
+        how = f"stopped by {', '.join(stops)}" if stops else "complete" if self.complete else "stopped there"
+        return f"Exploration({self.states:,} states, {self.transitions:,} transitions, {how}{found})"
+
+    def _repr_html_(self) -> str:
+        found = "" if self.counterexample is None else self.counterexample._repr_html_()
+        return f"<p>{escape(repr(self))}</p>{self.to_pandas().to_html(index=False)}{found}"
+
+
+def explore(
+    job: StreamEnvironment | JobGraph,
+    properties: Iterable[Property] = (),
+    *,
+    faults: int = 1,
+    checkpoints: int = 2,
+    kinds: Sequence[str] = ("kill",),
+    most_states: int = 50_000_000,
+    memory_mb: int = 4_000,
+    exact: bool = False,
+    progress: bool | None = None,
+) -> Exploration:
+    """Try every schedule of a job in which at most `checkpoints` checkpoints are asked for, whenever all tasks run, and
+    at most `faults` things fail, of these `kinds`: "kill", "expire", "fail", "lose", "repeat" (`FAULTS` says what each
+    is).
+
+    Stops at the first state that violates a property, when there are more than `most_states`, or when the states seen
+    take more than `memory_mb`. With `exact` steps are tried in every order, also where that makes no difference.
+    `progress` shows how far it is; None: where somebody looks.
+
+    Every state lies in a file of its own (`memory_threshold_bytes` is 0). Raises LabError for a job that cannot be
+    explored: one that keeps local copies of state, or whose checkpoints are periodic.
+    """
+    graph = explorable(job)
+    unknown = sorted(set(kinds) - FAULTS.keys())
+    if unknown:
+        raise LabError(f"no kind of fault is {unknown[0]!r}; there are {', '.join(map(repr, FAULTS))}")
+    exploration = Exploration(graph, tuple(properties))
+    for kind in kinds if faults else (NOTHING_FAILS,):
+        space = Space(graph, requests=checkpoints, faults=faults, kinds=[kind] if faults else ())
+        show = _Progress(kind, enabled=somebody_looks() if progress is None else progress)
+        search = Search(
+            space,
+            Reduction(space, exact=exact),
+            exploration.properties,
+            most_states=most_states,
+            memory_mb=memory_mb,
+            tell=show.tell,
+        )
+        result = search.run()
+        show.end()
+        machines = {each.name: (len(each), each.steps) for each in space.machines}
+        exploration.searches.append(KindExplored(kind, result, machines))
+        for name, witness in result.witnesses.items():
+            exploration.witnesses.setdefault(name, _shown(exploration, space, witness))
+        if result.violation is not None:
+            exploration.counterexample = _shown(exploration, space, result.violation)
+            break
+    return exploration
+
+
+def _shown(exploration: Exploration, space: Space, found: Found) -> Counterexample:
+    path, row = moves(space, found.path)
+    name = found.name
+    if name == BREAKS:
+        name = f"{name}: {'; '.join(space.errors(row))}"
+    return Counterexample(exploration.job, name, path, exploration.properties)
+
+
+def explorable(job: StreamEnvironment | JobGraph) -> JobGraph:
+    """The job as it is explored. Raises LabError for one that cannot be."""
+    graph = Lab(job).job
+    settings = graph.settings.checkpoint
+    if settings.local_recovery:
+        raise LabError("a job with local_recovery cannot be explored: its tasks' copies of state are on no disk")
+    if settings.is_durable:
+        raise LabError("a job with a durable store cannot be explored: no driver of it dies. Leave out store=")
+    if settings.interval_ms is not None:
+        raise LabError(
+            f"the job takes a checkpoint every {settings.interval_ms} ms, and a timer may fire at any time: there "
+            "would be no end of them. Give CheckpointConfig(interval_ms=None): explore asks for checkpoints=2 by itself"
+        )
+    if settings.memory_threshold_bytes == 0:
+        return graph
+    checkpoint = replace(settings, memory_threshold_bytes=0)
+    return replace(graph, settings=replace(graph.settings, checkpoint=checkpoint))
+
+
+def expected_output(job: StreamEnvironment | JobGraph) -> list[Row]:
+    """The rows that the job publishes when nothing fails."""
+    lab = Lab(job)
+    lab.run()
+    return LabSituation(lab).output()
+
+
+class _Progress:
+    """A line that shows how many states were seen."""
+
+    def __init__(self, kind: str, *, enabled: bool) -> None:
+        self._bar = None
+        if enabled:
+            from tqdm.auto import tqdm
+
+            self._bar = tqdm(desc=f"explore, fault: {kind}", unit=" states", leave=False, dynamic_ncols=True)
+
+    def tell(self, result: Result, frontier: int) -> None:
+        """A level is done."""
+        if self._bar is not None:
+            self._bar.set_postfix_str(f"depth {result.depth}, {frontier:,} new", refresh=False)
+            self._bar.update(result.states - self._bar.n)
+
+    def end(self) -> None:
+        """No more levels."""
+        if self._bar is not None:
+            self._bar.close()
+
+
+__all__ = ["FAULTS", "Counterexample", "Exploration", "KindExplored", "expected_output", "explorable", "explore"]

@@ -1,0 +1,196 @@
+"""Values as numbers, and functions of numbers as tables that answer for whole arrays at once.
+
+A state of the world is a row of small numbers. `Interned` gives equal values equal numbers; a `Function` is worked out
+once for each argument and looked up ever after; `RowSet` remembers which rows were seen, by 64 bits of each. All three
+keep their keys in a hash table of numpy arrays with open addressing: a probe of a million keys is a few array accesses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+T = TypeVar("T", bound=Hashable)
+Ids = npt.NDArray[np.int32]
+Keys = npt.NDArray[np.uint64]
+Rows = npt.NDArray[np.int32]
+
+_FIRST_CAPACITY = 1 << 10
+_FREE = np.uint64(0)
+_MIX_1, _MIX_2 = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
+
+
+def mixed(keys: Keys) -> Keys:
+    """Well spread bits of each key (the finalizer of SplitMix64); overflow is meant."""
+    keys = (keys ^ (keys >> np.uint64(30))) * _MIX_1
+    keys = (keys ^ (keys >> np.uint64(27))) * _MIX_2
+    mixed_keys: Keys = keys ^ (keys >> np.uint64(31))
+    return mixed_keys
+
+
+class Interned(Generic[T]):
+    """Values by number, numbers by value; counted from 0."""
+
+    def __init__(self) -> None:
+        self.values: list[T] = []
+        self._numbers: dict[T, int] = {}
+
+    def number(self, value: T) -> int:
+        """The number of a value, a new one if need be."""
+        known = self._numbers.get(value)
+        if known is None:
+            known = self._numbers[value] = len(self.values)
+            self.values.append(value)
+        return known
+
+    def __contains__(self, value: T) -> bool:
+        return value in self._numbers
+
+    def __getitem__(self, number: int) -> T:
+        return self.values[number]
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def __repr__(self) -> str:
+        return f"Interned({len(self)})"
+
+
+class _OpenTable:
+    """Keys in open addressing; 0 is no key."""
+
+    def __init__(self) -> None:
+        self._keys: Keys = np.zeros(_FIRST_CAPACITY, np.uint64)
+        self._used = 0
+
+    def __len__(self) -> int:
+        return self._used
+
+    @property
+    def nbytes(self) -> int:
+        """Memory of the table."""
+        return self._keys.nbytes
+
+    def _places(self, keys: Keys) -> npt.NDArray[np.int64]:
+        """Where each key is, or else the free place at which it would be put."""
+        mask = np.uint64(len(self._keys) - 1)
+        at = (mixed(keys) & mask).astype(np.int64)
+        found = self._keys[at]
+        left = np.flatnonzero((found != keys) & (found != _FREE))
+        while len(left):
+            at[left] = (at[left] + 1) & int(mask)
+            found = self._keys[at[left]]
+            left = left[(found != keys[left]) & (found != _FREE)]
+        return at
+
+    def _put(self, keys: Keys) -> None:
+        """Add keys that are all different and not there yet."""
+        while len(keys):
+            at = self._places(keys)
+            self._keys[at] = keys
+            lost = self._keys[at] != keys
+            self._used += int(len(keys) - np.count_nonzero(lost))
+            keys = keys[lost]
+
+
+class RowSet(_OpenTable):
+    """Which rows were seen before, by 64 bits of each."""
+
+    def add(self, keys: Keys) -> npt.NDArray[np.bool_]:
+        """Add keys, all different; says of each whether it is new."""
+        if (self._used + len(keys)) * 10 > len(self._keys) * 6:
+            self._grow(self._used + len(keys))
+        new: npt.NDArray[np.bool_] = self._keys[self._places(keys)] == _FREE
+        self._put(keys[new])
+        return new
+
+    def _grow(self, wanted: int) -> None:
+        old = self._keys[self._keys != _FREE]
+        capacity = len(self._keys)
+        while wanted * 10 > capacity * 6:
+            capacity *= 2
+        self._keys, self._used = np.zeros(capacity, np.uint64), 0
+        self._put(old)
+
+    def __repr__(self) -> str:
+        return f"RowSet({self._used} rows)"
+
+
+class Function(_OpenTable):
+    """A function of two numbers that gives one, worked out once for each pair: `of` for arrays of them."""
+
+    def __init__(self, work_out: Callable[[int, int], int]) -> None:
+        super().__init__()
+        self._work_out = work_out
+        self._results: Ids = np.zeros(_FIRST_CAPACITY, np.int32)
+
+    def of(self, first: Ids, second: Ids) -> Ids:
+        """The results for pairs of numbers."""
+        keys = pair_keys(first, second)
+        at = self._places(keys)
+        missing = self._keys[at] == _FREE
+        if missing.any():
+            for key in np.unique(keys[missing]).tolist():
+                result = self._work_out((key >> 32) - 1, key & 0xFFFFFFFF)
+                self._add(key, result)
+            at = self._places(keys)
+        results: Ids = self._results[at]
+        return results
+
+    def arguments(self) -> list[tuple[int, int]]:
+        """The pairs for which it was worked out."""
+        return [((key >> 32) - 1, key & 0xFFFFFFFF) for key in self._keys[self._keys != _FREE].tolist()]
+
+    def _add(self, key: int, result: int) -> None:
+        if self._used * 2 > len(self._keys):
+            kept = self._keys != _FREE
+            keys, results = self._keys[kept], self._results[kept]
+            capacity = 4 * len(self._keys)
+            self._keys, self._results, self._used = np.zeros(capacity, np.uint64), np.zeros(capacity, np.int32), 0
+            self._put(keys)
+            self._results[self._places(keys)] = results
+        one = np.array([key], np.uint64)
+        place = self._places(one)
+        self._used += int(self._keys[place[0]] == _FREE)
+        self._keys[place] = one
+        self._results[place] = result
+
+    def __repr__(self) -> str:
+        return f"Function({self._used} pairs)"
+
+
+def pair_keys(first: Ids, second: Ids) -> Keys:
+    """Two numbers as one key, never 0."""
+    return ((first.astype(np.uint64) + np.uint64(1)) << np.uint64(32)) | second.astype(np.uint64)
+
+
+class Column:
+    """A list of numbers by number that grows and can be asked for an array of numbers at once."""
+
+    def __init__(self, kind: Any = np.int32, width: int = 0) -> None:
+        self._rows = np.zeros((_FIRST_CAPACITY, width) if width else _FIRST_CAPACITY, kind)
+        self._used = 0
+
+    def append(self, row: Any) -> None:
+        """One more."""
+        if self._used == len(self._rows):
+            self._rows = np.concatenate([self._rows, np.zeros_like(self._rows)])
+        self._rows[self._used] = row
+        self._used += 1
+
+    def set(self, number: int, row: Any) -> None:
+        """Replace one."""
+        self._rows[number] = row
+
+    def of(self, numbers: Any) -> Any:
+        """Those with these numbers."""
+        return self._rows[numbers]
+
+    def __len__(self) -> int:
+        return self._used
+
+
+__all__ = ["Column", "Function", "Ids", "Interned", "Keys", "RowSet", "Rows", "mixed", "pair_keys"]

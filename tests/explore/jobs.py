@@ -1,0 +1,27 @@
+"""Jobs small enough that all their schedules can be tried."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kit.api.environment import StreamEnvironment
+from kit.connectors import CollectionSource, CollectSink
+from kit.graph.settings import CheckpointConfig, FixedDelay
+from kit.operators import count
+
+
+def counts(*, rows: int = 1, sources: int = 1, keyed: int = 1, sinks: int | None = None, **checkpoint: Any) -> Any:
+    """Rows with keys a and b in turn, from `sources` subtasks, are counted by `keyed`, and collected by `sinks`."""
+    settings: dict[str, Any] = {"interval_ms": None, "memory_threshold_bytes": 0, "max_concurrent": 2} | checkpoint
+    env = StreamEnvironment(
+        "counts",
+        parallelism=sources,
+        max_parallelism=2,
+        checkpoint=CheckpointConfig(**settings),
+        restart=FixedDelay(3, 1_000),
+    )
+    records = [{"n": number, "k": "ab"[number % 2]} for number in range(rows)]
+    stream = env.from_source(CollectionSource(records, batch_rows=1), uid="rows")
+    counted = stream.key_by("k").aggregate(rows=count()).set_parallelism(keyed)
+    counted.sink_to(CollectSink("counts"), uid="out").set_parallelism(sinks or keyed)
+    return env

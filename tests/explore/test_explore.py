@@ -1,0 +1,130 @@
+"""Every schedule of small jobs: what exactly once promises holds in all of them, and what is wrong is found."""
+
+from __future__ import annotations
+
+import pytest
+
+from kit.explore import (
+    Property,
+    always,
+    comes_to_an_end,
+    eventually,
+    exactly_once,
+    expected_output,
+    explore,
+    sometimes,
+)
+from kit.explore.properties import LabSituation, Situation
+from kit.lab.errors import LabError
+from kit.lab.lab import Lab
+from tests.explore.jobs import counts
+
+
+def _seen(visible: set[object]) -> list[Property]:
+    """Properties that hold everywhere, and note what they are shown."""
+
+    def note(now: Situation) -> bool:
+        visible.add((now.status, now.completed, tuple(now.output()), bool(now.master.checkpoints.pending)))
+        return True
+
+    def note_end(now: Situation) -> bool:
+        visible.add(("end", now.status, now.completed, tuple(now.output()), tuple(now.files())))
+        return True
+
+    return [always("noted", note), eventually("noted at the end", note_end)]
+
+
+def test_two_sources_one_checkpoint_whatever_the_order() -> None:
+    env = counts(rows=2, sources=2)
+    wanted = [*exactly_once(expected_output(env)), sometimes("it completes", lambda now: now.completed == (1, 2))]
+    found = explore(env, wanted, faults=0, checkpoints=1)
+    assert found.holds, found
+    assert found.states > 1_000
+    assert len(found.witnesses["it completes"]) > 30
+    assert set(found.to_pandas().columns) >= {"states", "transitions", "depth", "seconds"}
+    assert next(iter(found.machines["machine"])) == "job"
+    assert "complete" in repr(found)
+    assert "<table" in found._repr_html_()
+
+
+def test_a_worker_dies_at_every_moment() -> None:
+    env = counts(rows=2, sources=2)
+    found = explore(env, exactly_once(expected_output(env)), faults=1, checkpoints=0)
+    assert found.holds, found
+
+
+def test_steps_that_are_left_out_lead_to_nothing_new() -> None:
+    all_of_them: set[object] = set()
+    reduced: set[object] = set()
+    exact = explore(counts(), _seen(all_of_them), faults=0, checkpoints=1, exact=True)
+    fewer = explore(counts(), _seen(reduced), faults=0, checkpoints=1)
+    assert exact.complete
+    assert fewer.complete
+    assert fewer.states * 10 < exact.states
+    assert {each for each in all_of_them if each[0] == "end"} == {each for each in reduced if each[0] == "end"}
+    assert all_of_them == reduced
+
+
+def test_a_counterexample_is_shown_in_a_lab() -> None:
+    nothing_completes = always("nothing completes", lambda now: not now.completed)
+    found = explore(counts(), [nothing_completes], faults=0, checkpoints=1)
+    example = found.counterexample
+    assert example is not None
+    assert not found.holds
+    assert example.actions[-1] == "carry out StoreCheckpoint of chk-1 for job"
+    lab = example.lab()
+    assert not example.holds_in(lab)
+    assert LabSituation(lab).completed == (1,)
+    assert len(example.to_pandas()) == len(example)
+    assert "StoreCheckpoint" in example.text
+
+
+def test_it_stops_where_there_is_no_more_room() -> None:
+    found = explore(counts(rows=2, sources=2), [], faults=0, checkpoints=1, most_states=100)
+    assert not found.complete
+    assert "most_states=100" in repr(found)
+
+
+def test_at_rest_before_the_end_is_found() -> None:
+    """A lost acknowledgement of the last checkpoint, and no timeout fires: the job waits forever."""
+    found = explore(counts(), [comes_to_an_end()], faults=1, checkpoints=0, kinds=["lose"])
+    assert found.counterexample is not None
+    assert found.counterexample.property == "the job comes to an end"
+    assert not found.counterexample.holds_in(found.counterexample.lab())
+
+
+@pytest.mark.parametrize(("kind", "reason"), [("fail", "EXCEPTION"), ("expire", "CHECKPOINT_EXPIRED")])
+def test_an_aborted_checkpoint_is_shown_in_a_lab(kind: str, reason: str) -> None:
+    """The shortest way to one that ended so."""
+
+    def none_ended_so(now: Situation) -> bool:
+        return not any(reason in each for each in now.master.checkpoints.ledger.ended.values())
+
+    found = explore(counts(), [always("none ended so", none_ended_so)], faults=1, checkpoints=1, kinds=[kind])
+    assert found.counterexample is not None
+    assert [each.step.kind for each in found.counterexample.moves].count(kind) == 1
+    assert not found.counterexample.holds_in(found.counterexample.lab())
+
+
+@pytest.mark.parametrize(
+    ("job", "said"),
+    [
+        (lambda: counts(interval_ms=1_000), "every 1000 ms"),
+        (lambda: counts(local_recovery=True), "local_recovery"),
+    ],
+)
+def test_what_cannot_be_explored_is_refused(job: object, said: str) -> None:
+    assert callable(job)
+    with pytest.raises(LabError, match=said):
+        explore(job())
+
+
+def test_kinds_of_faults_have_names() -> None:
+    with pytest.raises(LabError, match="no kind of fault is 'storm'"):
+        explore(counts(), kinds=["storm"])
+
+
+def test_what_is_expected_is_what_a_lab_publishes() -> None:
+    lab = Lab(counts(rows=2))
+    lab.run()
+    assert len(expected_output(counts(rows=2))) == len(lab.output()) == 2

@@ -1,0 +1,90 @@
+"""A path through the states is a run of the lab: whatever is done by number ends as it does when machines do it."""
+
+from __future__ import annotations
+
+from random import Random
+
+import numpy as np
+import pytest
+
+from kit.explore.exploration import explorable
+from kit.explore.machines import Broken
+from kit.explore.properties import LabSituation
+from kit.explore.replay import moves, replay
+from kit.explore.situation import RowSituation
+from kit.explore.space import FAULTS, Space, Step
+from kit.lab.lab import Lab
+from kit.task.stream_task import StreamTask
+from tests.explore.jobs import counts
+
+
+def _walk(space: Space, random: Random, *, most: int = 400) -> list[Step]:
+    """Random steps until nothing can happen; timers only then, as in a lab."""
+    row, path = space.first(), []
+    while len(path) < most:
+        able = [step for step in space.steps if len(space.successors(row, step)[0])]
+        calm = [step for step in able if step.kind not in ("timer", *FAULTS)]
+        rare = [step for step in able if step.kind in FAULTS and random.random() < 0.03]
+        chosen = rare or calm or [step for step in able if step.kind == "timer"]
+        if not chosen:
+            break
+        path.append(random.choice(chosen))
+        row = space.successors(row, path[-1])[1]
+    return path
+
+
+@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("kind", FAULTS)
+def test_a_path_ends_as_it_does_in_a_lab(kind: str, seed: int) -> None:
+    job = explorable(counts(rows=2, sources=2))
+    space = Space(job, requests=2, faults=1, kinds=[kind])
+    path, row = moves(space, _walk(space, Random(seed)))
+    lab = replay(Lab(job), path)
+    ours, labs = RowSituation(space, row[0], set()), LabSituation(lab)
+    assert ours.status == labs.status
+    assert ours.completed == labs.completed
+    assert ours.output() == labs.output()
+    assert ours.files() == labs.files()
+    for name in space.machine_names[1:]:
+        one, other = ours.machine(name), labs.machine(name)
+        assert (one is None) == (other is None)
+        if isinstance(one, StreamTask) and isinstance(other, StreamTask):
+            assert one.state is other.state
+            assert repr(one.checkpoints) == repr(other.checkpoints)
+            assert [repr(channel) for channel in one.inputs] == [repr(channel) for channel in other.inputs]
+
+
+def test_states_with_equal_digests_do_the_same() -> None:
+    """A machine that came to its state on another way asks for the same, whatever it is told."""
+    job = explorable(counts(rows=2, sources=2))
+    space = Space(job, requests=1, faults=1)
+    random = Random(1)
+    kept: dict[tuple[int, int], object] = {}
+    compared = 0
+    number_of = type(space.machines[0]).number
+    for states in space.machines:
+
+        def noted(machine: object, states=states) -> int:  # type: ignore[no-untyped-def]
+            number = number_of(states, machine)  # type: ignore[arg-type]
+            kept[space.machines.index(states), number] = machine
+            return number
+
+        states.number = noted  # type: ignore[method-assign]
+    for _ in range(3):
+        _walk(space, random)
+    for (place, state), other in list(kept.items()):
+        states = space.machines[place]
+        first = states.machines[state]
+        if other is first or isinstance(first, Broken) or isinstance(other, Broken):
+            continue
+        for word in states.words_taken()[:30]:
+            one = states.step(np.array([state], np.int32), np.array([word], np.int32))[0]
+            states.machines[state] = other  # type: ignore[assignment]
+            again = space.states.work_out(states, state, word)
+            states.machines[state] = first
+            state_after, changes, handed = states.outcome(int(one))
+            assert (changes, handed) == (tuple(sorted(again.changes.items())), again.handed)
+            after, also_after = (states.machines[number] for number in (state_after, again.state))
+            assert space.digester.digest(after) == space.digester.digest(also_after)
+            compared += 1
+    assert compared > 200

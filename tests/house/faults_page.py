@@ -1,0 +1,94 @@
+"""`docs/FAULTS.md`, made from the tables that the lab goes by.
+
+    python -m tests.house.faults_page        writes it
+
+A test compares the file with what the tables give now.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from kit.lab import faults
+from kit.lab.actions import Fault
+from kit.lab.message_rules import MESSAGE_RULES
+from kit.protocol.vocabulary import COMMANDS
+from tests.house.files import ROOT
+
+PAGE = ROOT / "docs" / "FAULTS.md"
+DOORS: Mapping[type[Fault], str] = {
+    faults.DropMessage: 'lab.lose("ack of sums/1")',
+    faults.DuplicateMessage: 'lab.duplicate("ack of sums/1")',
+    faults.DelayMessage: 'lab.delay("ack of sums/1", by_ms=500)',
+    faults.FailCommand: 'lab.fail("StoreCheckpoint of chk-2", "PossibleInconsistentState")',
+    faults.NeverAnswer: 'lab.never("WriteSnapshot of sums/1")',
+    faults.LoseAnswer: 'lab.lose("answer of StoreCheckpoint")',
+    faults.FailNextRead: 'lab.fail("read of rows/0")',
+    faults.KillWorker: "lab.kill(1)",
+    faults.FreezeWorker: "lab.freeze(1)",
+    faults.ThawWorker: "lab.thaw(1)",
+    faults.MissHeartbeat: "lab.miss_heartbeat(1)",
+    faults.KillDriver: "lab.kill_driver()",
+    faults.LoseFile: 'lab.lose("metadata of chk-3")',
+    faults.TruncateFile: 'lab.truncate("keyed state of sums/0 in chk-3")',
+    faults.CorruptFile: 'lab.corrupt("metadata of chk-3")',
+    faults.TurnClock: 'lab.turn_clock("job", -500)',
+}
+"""How a user brings each fault about."""
+INTRODUCTION = """# Faults in the lab
+
+Whatever may go wrong around a job can be made to in the lab, by name, at any step. Every fault is a step: it is among
+`lab.actions`, undone by `lab.back()`, done again by `lab.replay()`, and leaves a record in the trace (the machine is
+`lab`, the role `fault`; of a worker that is killed `SlotLost` tells). `lab.faults()` lists what may be made to fail
+now, and what may not and why; `lab.step(fault)` takes one from the list.
+
+What is meant may be said in a few words, as below, or be an action of `lab.enabled()` or `lab.faults()`, its key, or a
+record of the trace or its id. Words that fit several things, or none, are refused with the nearest there are.
+
+`python -m tests.house.faults_page` writes this page from the tables that the lab goes by.
+"""
+
+
+def page() -> str:
+    """The page as the tables are now."""
+    return INTRODUCTION + "\n".join((*_faults(), *_failures(), *_messages())) + "\n"
+
+
+def _faults() -> Iterator[str]:
+    yield "\n## What can be done\n"
+    yield "| fault | brought about by | what happens |\n|---|---|---|"
+    for fault, door in DOORS.items():
+        yield f"| `{fault.__name__}` | `{door}` | {_in_one_line(fault.__doc__)} |"
+
+
+def _failures() -> Iterator[str]:
+    yield "\n## How commands fail\n"
+    yield "Each command declares it (`Command.failures`), and the lab lets it fail as a host does: with what the"
+    yield "command makes of the error. A failure after the deed leaves what was done.\n"
+    yield "| command | failure | error | answered with |\n|---|---|---|---|"
+    for command in COMMANDS:
+        for failure in command.failures:
+            told = f"{failure.text}{', after the deed' if failure.done else ''}"
+            answers = " or ".join(f"`{each.__name__}`" for each in command.answers if "Failed" in each.__name__)
+            with_error = " or ".join(f"`{each.__name__}` with an error" for each in command.answers[-1:])
+            yield f"| `{command.__name__}` | `{failure.name}` | {told} | {answers or with_error} |"
+
+
+def _messages() -> Iterator[str]:
+    yield "\n## Which messages may be lost or doubled\n"
+    yield "Two processes hear each other in order and nothing twice, and when something is lost the connection is over."
+    yield "The lab lets happen to one message what the protocol has an answer to, and refuses the rest. An element of a"
+    yield "channel can be neither lost nor doubled; any message can be held back, and holds back what is behind it.\n"
+    yield "| message | lost | doubled |\n|---|---|---|"
+    for message, rule in MESSAGE_RULES.items():
+        lost = rule.lost or f"no: {rule.why_not_lost}"
+        yield f"| `{message.__name__}` | {lost} | {rule.doubled or f'no: {rule.why_not_doubled}'} |"
+
+
+def _in_one_line(text: str | None) -> str:
+    return " ".join((text or "").split())
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page())
+    print(PAGE)

@@ -1,0 +1,40 @@
+"""In the hard cases of the plays every question has an answer, at each step, and none ends where nothing is told."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kit.lab import Lab
+from kit.lab.play import all_plays, open_play
+from kit.why.fact import NOT_TOLD
+
+
+@pytest.mark.parametrize("name", sorted(all_plays())[::12])
+def test_every_question_has_an_answer(name: str) -> None:
+    play = open_play(name)
+    while not play.done:
+        play.next()
+        for question in questions(play.lab):
+            why = play.lab.why(**question)
+            assert why.roots
+            dead_ends = [fact.says for fact in why.facts if NOT_TOLD in fact.says or "in a circle" in fact.says]
+            assert dead_ends == [], f"{name}, step {play.lab.position}, {question}:\n{why}"
+
+
+def questions(lab: Lab) -> list[dict[str, Any]]:
+    """Some of what there is to ask at this moment."""
+    moment = lab.moment()
+    asked = [record for record in lab.trace if record.kind.startswith("Request") and record.role == "event"]
+    refused = [record for record in lab.trace if record.kind in ("RequestRefused", "TriggeringFailed")]
+    return [
+        {},
+        {"about": "no checkpoint"},
+        {"about": "restart"},
+        *({"task": task} for task in list(moment.tasks)[:4]),
+        *({"channel": number} for number in list(moment.channels)[:4]),
+        *({"checkpoint": checkpoint_id} for checkpoint_id in list(moment.checkpoints)[-2:]),
+        *({"request": record.data["request_id"]} for record in asked[-2:] if "request_id" in record.data),
+        *({"about": record} for record in refused[-1:]),
+    ]
