@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
+from kit.draw import meanings
 from kit.draw.checkpoint_path import Path
 from kit.draw.job_state import ChannelMoment, Item, Moment, is_of_the_job_master, only_last, task_of
 from kit.draw.kinds import kind_of
@@ -187,9 +188,11 @@ class _Follower:
             self._moved(number, before or ChannelMoment(), moment.channels[number], now)
         self._letters(moment, record, now)
         self._cut(record, now)
-        if record.kind == "SlotLost":
+        side = kind_of(record).side(record.role)
+        means = None if side is None else side.means
+        if means is meanings.slot_lost:
             self.found.losses += [(name, now) for name, task in moment.tasks.items() if task.lost]
-        elif record.kind == "EpochEnded":
+        elif means is meanings.epoch_ended:
             self._lose(now)
 
     def _lose(self, now: Instant) -> None:

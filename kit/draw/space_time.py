@@ -61,7 +61,7 @@ def space_time(
     begin, end = float(last.began_ms), float(last.at_ms)
     since = begin if since_ms is None else begin + since_ms
     until = end if until_ms is None else min(end, begin + until_ms)
-    if since >= until:
+    if since >= until and (since_ms, until_ms) != (None, None):
         raise ValueError(f"nothing happens from {since - begin:g} ms on: the run lasts {end - begin:g} ms")
     return SpaceTime(found, checkpoint, machines, since, until)
 

@@ -106,7 +106,7 @@ class Lab(FaultDoors, PlayDoors, LabAsking):
         scheduler: Scheduler | None = None,
     ) -> None:
         start = StartJob(
-            restore_path=None if restore_path is None else os.fspath(restore_path),
+            restore_path=os.fspath(restore_path) if isinstance(restore_path, os.PathLike) else restore_path,
             allow_non_restored_state=allow_non_restored_state,
             claim_mode=claim_mode_of(claim_mode),
             recover=recover,

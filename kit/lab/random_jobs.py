@@ -96,7 +96,7 @@ class RandomJob:
         stages.sort(key=lambda stage: stage.startswith(("tally", "rules")))  # these say at the end what they counted
         settings = {
             "interval_ms": chance.choice([None, 20, 20, 20, 40, 80]),
-            "timeout_ms": chance.choice([2_000, 600_000]),
+            "timeout_ms": chance.choice([2_000, 10_000]),
             "min_pause_ms": chance.choice([0, 0, 0, 20]),
             "max_retained": chance.choice([1, 1, 2, 3]),
             "max_subtasks_per_channel_state_file": chance.randint(1, 5),

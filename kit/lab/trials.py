@@ -18,8 +18,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from random import Random
 from typing import Any, Protocol
 
@@ -28,14 +28,24 @@ import pandas as pd
 from kit.api.environment import StreamEnvironment
 from kit.graph.job_graph import JobGraph
 from kit.job.status import JobStatus
-from kit.lab.actions import Action, LetTimePass, TakeTurn
+from kit.lab.actions import Action, Fault, LetTimePass, TakeTurn
+from kit.lab.faults import (
+    DelayMessage,
+    DropMessage,
+    DuplicateMessage,
+    FailCommand,
+    FreezeWorker,
+    MissHeartbeat,
+    ThawWorker,
+)
 from kit.lab.lab import SAVEPOINTS, Lab
+from kit.lab.possible_faults import failing_commands, failing_reads, message_faults, workers
 from kit.lab.step import Step
 from kit.metadata import read_metadata
 from kit.protocol.commands import CompleteRequest
 from kit.protocol.properties import RetentionPolicy
 
-MOST_STEPS = 5_000
+MOST_STEPS = 3_000
 """A life that has not ended after so many steps in peace will not."""
 GO_ON = re.compile(r"go on from this savepoint, restore_path='([^']+)', and from no older checkpoint")
 MOMENTS = ("", "", "CheckpointPending", "TaskAcknowledged", "CheckpointFinalizing", *["CheckpointCompleted"] * 3)
@@ -119,7 +129,7 @@ class Trial:
             Deed(
                 int(chance.expovariate(1 / pace)),
                 chance.choices(some, weights)[0],
-                chance.randrange(12),
+                chance.randrange(36),
                 chance.choice(MOMENTS),
             )
             for _ in range(number)
@@ -186,10 +196,12 @@ class Telling:
                 self._await(deed.awaits)
                 self._steps(deed.after)
                 if not self.lab.finished:
+                    self.thaw()
                     DEEDS[deed.what].do(self, deed.argument)
                     self._look()
             else:
                 self.in_peace = True
+                self.thaw()
                 self._steps_in_peace()
             if self.lab.finished:
                 over = self._end_of_life()
@@ -263,6 +275,27 @@ class Telling:
     def _answer(self, request: int) -> CompleteRequest | None:
         return self.lab._world.answers.get(request)
 
+    # --- faults ---------------------------------------------------------------------------------------------------
+
+    def inflict(self, faults: Sequence[Fault], argument: int) -> bool:
+        """Let one of these faults happen, if any may."""
+        possible = [fault for fault in faults if self.lab.refusal(fault) is None]
+        if not possible:
+            return False
+        fault = possible[argument % len(possible)]
+        self.lab.step(fault)
+        if isinstance(fault, FailCommand):
+            self.happened[f"{fault.command} fails ({fault.failure})"] += 1
+        else:
+            self.happened[type(fault).__name__] += 1
+        return True
+
+    def thaw(self) -> bool:
+        """Whoever stands still goes on, or is taken for dead; whether there was anybody."""
+        ends = MissHeartbeat if self.trial.choose(self.steps, 2) else ThawWorker
+        ended = [self.inflict([ends(worker)], 0) for worker in workers(self.lab._world)]
+        return any(ended)
+
     # --- steps ----------------------------------------------------------------------------------------------------
 
     def _steps(self, number: int) -> None:
@@ -278,13 +311,20 @@ class Telling:
 
     def _steps_in_peace(self) -> None:
         """To the end of this life, in which a checkpoint must complete."""
-        end = self.steps + MOST_STEPS
+        most = self._most_steps
+        end = self.steps + most
         while not self.lab.finished:
             if self.steps > end:
-                raise Violation("ends", f"left in peace for {MOST_STEPS} steps, the job has not ended: {self.lab!r}")
+                raise Violation("ends", f"left in peace for {most} steps, the job has not ended: {self.lab!r}")
             self._step()
         if self.lab.master.status is JobStatus.FINISHED and not self._completed:
             raise Violation("ends", "left in peace, the job has ended without a checkpoint")
+
+    @property
+    def _most_steps(self) -> int:
+        """More than a job may take: while something lost is waited for, its timers go on."""
+        checkpoint = self.lab.job.settings.coordinator
+        return MOST_STEPS + 4 * (checkpoint.timeout_ms // max(1, checkpoint.interval_ms))
 
     @property
     def _completed(self) -> int:
@@ -297,6 +337,8 @@ class Telling:
             step = lab._do(self._chosen(agenda))
         elif agenda.wait is not None:
             step = lab._do(agenda.wait)
+        elif self.thaw():
+            return self._step()
         else:
             raise Violation("ends", f"nothing can happen any more, and the job has not ended: {lab!r}")
         self._look()
@@ -342,8 +384,8 @@ class Telling:
             raise Violation("files", f"the job has ended, but {sorted(world.tasks)} are still there")
         if world.agenda.pending_io:
             raise Violation("files", f"the job has ended, but there is still to be done: {world.agenda.pending_io}")
-        if self.happened["driver dies"]:
-            return  # what its last moment left behind goes in the course of the next driver's life, or the next start
+        if self.happened["driver dies"] or any("PossibleInconsistentState" in what for what in self.happened):
+            return  # what a driver's last moment left goes at the next start; what may be in the store has to stay
         left = sorted(_state_files(self.lab) - _referenced_files(self.lab))
         if left:
             raise Violation("files", f"nothing refers to {left}")
@@ -403,6 +445,56 @@ def _cancel(telling: Telling, argument: int) -> None:
         telling.happened["cancel"] += 1
 
 
+FAILING = (
+    "AllocateCheckpointId",
+    "InitializeLocation",
+    "ScheduleCoordinatorCheckpoint",
+    "WriteSnapshot",
+    "WriteChannelStateFile",
+    "WriteMetadata",
+    "StoreCheckpoint",
+    "CommitEffects",
+    "ReadState",
+    "ReadSplit",
+)
+"""The commands that may fail without failing the job for good. A deletion that fails leaves something behind."""
+LOST = ("TriggerTaskCheckpoint", "AcknowledgeCheckpoint", "DeclineCheckpoint")
+"""The messages that may be lost: what waits for them expires."""
+
+
+def _fail(telling: Telling, argument: int) -> None:
+    """The next command of one of these kinds fails, in one of its ways."""
+    kind = FAILING[argument % len(FAILING)]
+    for _ in range(MOST_AWAITED):
+        world = telling.lab._world
+        reads = (fault for fault in failing_reads(world) if kind == "ReadSplit" and fault.failure == "io")
+        found = [*(fault for fault in failing_commands(world) if fault.command == kind), *reads]
+        begins = telling.lab.status == "CREATED"
+        if telling.lab.finished or (not begins and telling.inflict(found, argument // len(FAILING))):
+            return
+        telling._step()
+
+
+def _lose(telling: Telling, argument: int) -> None:
+    found = [fault for fault in message_faults(telling.lab._world, DropMessage) if fault.message in LOST]
+    telling.inflict(found, argument)
+
+
+def _duplicate(telling: Telling, argument: int) -> None:
+    telling.inflict([*message_faults(telling.lab._world, DuplicateMessage)], argument)
+
+
+def _delay(telling: Telling, argument: int) -> None:
+    until_ms = telling.lab.at_ms + 10 * (1 + argument % 7)
+    found = message_faults(telling.lab._world, DelayMessage)
+    held = [replace(fault, until_ms=until_ms) for fault in found if isinstance(fault, DelayMessage)]
+    telling.inflict(held, argument)
+
+
+def _freeze(telling: Telling, argument: int) -> None:
+    telling.inflict([FreezeWorker(worker) for worker in workers(telling.lab._world)], argument)
+
+
 DEEDS: dict[str, DeedKind] = {
     "checkpoint": DeedKind(_trigger, "a checkpoint is asked for"),
     "savepoint": DeedKind(_savepoint, "a savepoint is asked for"),
@@ -411,6 +503,11 @@ DEEDS: dict[str, DeedKind] = {
     "stop": DeedKind(_stop, "the job is stopped with a savepoint, to go on from there ({})", 2),
     "cancel": DeedKind(_cancel, "the job is cancelled, to go on from its newest snapshot ({})", 2),
     "driver": DeedKind(lambda telling, _: telling.driver_dies(), "the driver dies, and another one takes over", 2),
+    "fail": DeedKind(_fail, "the next command of a kind fails ({})", 6),
+    "lose": DeedKind(_lose, "a message is lost ({})", 2),
+    "duplicate": DeedKind(_duplicate, "a message comes twice ({})"),
+    "delay": DeedKind(_delay, "a message is held back ({})"),
+    "freeze": DeedKind(_freeze, "a worker stands still until the next deed ({})"),
 }
 """What may be done to a job, by the name of its kind."""
 

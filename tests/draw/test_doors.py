@@ -21,6 +21,7 @@ from kit.draw import (
     film,
     frames,
     gantt,
+    journeys,
     last_frame,
     moment_at,
     moment_svg,
@@ -29,6 +30,7 @@ from kit.draw import (
     redistribution,
     redistribution_svg,
     restores_of,
+    space_time,
 )
 from kit.lab import Lab
 from kit.protocol.trace import Trace
@@ -42,6 +44,7 @@ DOORS: dict[str, Callable[[Any], Any]] = {
     "film": film,
     "frames": frames,
     "gantt": gantt,
+    "journeys": lambda run: journeys(run).to_pandas(1),
     "last_frame": last_frame,
     "moment_at": moment_at,
     "moment_svg": moment_svg,
@@ -50,8 +53,9 @@ DOORS: dict[str, Callable[[Any], Any]] = {
     "redistribution": redistribution,
     "redistribution_svg": redistribution_svg,
     "restores_of": restores_of,
+    "space_time": space_time,
 }
-PICTURES = ("chains_svg", "last_frame", "moment_svg", "gantt", "redistribution_svg")
+PICTURES = ("chains_svg", "last_frame", "moment_svg", "gantt", "redistribution_svg", "space_time")
 
 
 @pytest.fixture(scope="module")
@@ -71,7 +75,8 @@ def saved(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Trace:
 
 
 def test_no_door_is_left_out() -> None:
-    no_run = {"Chart", "Frame", "Moment", "Stage", "Svg", "advance", "export_html"}
+    values = {"Chart", "Crossing", "Frame", "Journeys", "Moment", "RescalePlan", "SpaceTime", "Stage", "Svg"}
+    no_run = {*values, "advance", "export_html", "rescale_plan"}
     assert set(DOORS) == set(kit.draw.__all__) - no_run
 
 
@@ -140,7 +145,7 @@ def test_a_picture_shows_itself_once_and_saves_itself(door: str, lab: Lab, tmp_p
     assert len(data["text/plain"]) < 140
     assert "0x" not in data["text/plain"]
     assert plt.get_fignums() == []
-    picture = made.svg() if door == "last_frame" else made
+    picture = made.svg() if hasattr(made, "svg") else made
     assert "<svg" in picture.save(tmp_path / "deep" / "picture.svg").read_text(encoding="utf-8")
 
 

@@ -27,7 +27,7 @@ def test_whatever_happens_all_holds() -> None:
     assert len(frame) == 120
     assert (frame["violation"] == "").all()
     assert frame["lives"].max() > 2
-    for what in ("kill", "checkpoint", "savepoint", "stop", "cancel", "time", "driver dies"):
+    for what in ("kill", "savepoint", "stop", "cancel", "time", "driver dies", "FreezeWorker", "DelayMessage"):
         assert result.happened[what] > 0, f"nothing was found out about {what}: {result!r}"
 
 
@@ -79,7 +79,7 @@ def own_job(parallelism: int) -> StreamEnvironment:
         "own",
         parallelism=parallelism,
         max_parallelism=8,
-        checkpoint=CheckpointConfig(interval_ms=30, tolerable_failures=100),
+        checkpoint=CheckpointConfig(interval_ms=30, timeout_ms=2_000, tolerable_failures=100),
         restart=FixedDelay(100, 10),
     )
     rows = env.from_source(CollectionSource(ROWS, splits=2, batch_rows=1), uid="rows")

@@ -26,14 +26,17 @@ def main(names: Sequence[str]) -> int:
         return 2
     mutants = [MUTANTS[name] for name in names] if names else list(MUTANTS.values())
     began = time.monotonic()
+    survivors = []
+    print(_row("area", "mutant", "steps", "found by", "what it breaks"))
     with ThreadPoolExecutor(AT_ONCE) as pool:
         sound = pool.submit(_finds_nothing, mutants)
-        found = dict(zip(mutants, pool.map(_look, mutants), strict=True))
-    for row in _table(found):
-        print(row)
-    survivors = [mutant.name for mutant, what in found.items() if not what.found]
+        for mutant, found in zip(mutants, pool.map(_look, mutants), strict=True):
+            by = str(mutant.found_by) if found.found else "NOBODY"
+            steps = "" if found.steps is None else str(found.steps)
+            print(_row(mutant.area, mutant.name, steps, by, mutant.breaks), flush=True)
+            survivors += [] if found.found else [mutant.name]
     print(
-        f"{len(found) - len(survivors)} of {len(found)} mutants found, {time.monotonic() - began:.0f} s"
+        f"{len(mutants) - len(survivors)} of {len(mutants)} mutants found, {time.monotonic() - began:.0f} s"
         + (f"; survivors: {', '.join(survivors)}" if survivors else "")
     )
     if sound.result():
@@ -54,13 +57,9 @@ def _finds_nothing(mutants: Sequence[Mutant]) -> str:
     return failed + (swarm.how if swarm.found else "")
 
 
-def _table(found: dict[Mutant, Found]) -> list[str]:
-    rows = [("area", "mutant", "breaks", "found by", "steps")]
-    for mutant, what in found.items():
-        by = str(mutant.found_by) if what.found else "nobody"
-        rows.append((mutant.area, mutant.name, mutant.breaks, by, "" if what.steps is None else str(what.steps)))
-    widths = [max(len(row[column]) for row in rows) for column in range(5)]
-    return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip() for row in rows]
+def _row(area: str, name: str, steps: str, found_by: str, breaks: str) -> str:
+    test, _, function = found_by.partition("::")
+    return f"{area:<12} {name:<32} {steps:>5}  {function or test:<60} {breaks}"
 
 
 if __name__ == "__main__":

@@ -502,12 +502,12 @@ SPARK: tuple[Row, ...] = (
         ByTest("spark/test_channels.py::test_a_priority_event_overtakes_what_is_not_yet_written_and_says_what"),
     ),
     (
-        "credits-granted-twice",
-        "each credit that comes over the wire counts twice",
-        "kit.spark.working_slot:WorkingSlot._credit_arrived",
-        "self._host.credit(item.channel, item.credits)",
-        "self._host.credit(item.channel, 2 * item.credits)",
-        ByTest("spark/test_word_count.py"),
+        "clock-follows-the-wall",
+        "a slot's clock goes back when the machine's wall clock is set back",
+        "kit.spark.background:HostClock.__call__",
+        "self._start_s + time.monotonic()",
+        "time.time()",
+        ByTest("spark/test_slot.py::test_the_clock_does_not_go_back"),
     ),
 )
 
