@@ -50,7 +50,7 @@ def run(lab: Lab) -> list[Any]:
     return list(lab.actions)
 
 
-@pytest.mark.parametrize("scheduler", SCHEDULERS, ids=repr)
+@pytest.mark.parametrize("scheduler", SCHEDULERS, ids=lambda each: getattr(each, "__name__", repr(each)))
 def test_a_run_is_the_same_every_time_and_after_going_back(scheduler: Any) -> None:
     lab = a_lab(scheduler)
     way = run(lab)
