@@ -114,6 +114,7 @@ def test_what_is_no_choice_is_refused() -> None:
     for wrong_one in (Fair, "fair", 3):
         with pytest.raises(LabError, match="must be Random"):
             a_lab(wrong_one)
-    assert repr(Adversarial("ack", Fair())) == (
-        "Adversarial(hold_back='ack', otherwise=Fair(), waits=False, until_ms=None)"
+    assert repr(Adversarial("ack", Fair())) == "Adversarial('ack', otherwise=Fair())"
+    assert repr(Adversarial(tasks_first, waits=True, until_ms=5)) == (  # type: ignore[arg-type]
+        "Adversarial(tasks_first, otherwise=Random(seed=None), waits=True, until_ms=5)"
     )
