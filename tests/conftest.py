@@ -26,9 +26,16 @@ settings.register_profile("soak", **COMMON, max_examples=5_000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "kit"))
 
 
-LONGEST_FIRST = ("tests/widgets/", "tests/spark/test_two_drivers", "tests/unaligned/", "tests/spark/", "tests/lab/")
+LONGEST_FIRST = (
+    "tests/widgets/test_jupyterlab",
+    "tests/spark/test_two_drivers",
+    "tests/unaligned/",
+    "tests/lab/",
+    "tests/widgets/",
+    "tests/spark/",
+)
 """Where the longest files are. Workers take whole files, so that a JupyterLab is started once for its tests; with those
-first no worker is left with the longest at the end.
+first no worker is left with the longest at the end. The first two mostly wait, so others have the processor meanwhile.
 """
 
 
