@@ -11,13 +11,22 @@ from tests.unaligned.jobs import MODES
 from tests.unaligned.matrix import MATRIX, Rescale
 from tests.unaligned.spark_runner import rescale_on_spark, spark_job
 
-LIGHT = {"unaligned": 30, "unaligned_after_timeout": 9, "at_least_once": 9, "exactly_once": 9}
+LIGHT = {"unaligned": 12, "unaligned_after_timeout": 9, "at_least_once": 9, "exactly_once": 9}
 """The weight up to which `make test` plays a row; all 196 plays take half an hour, and only the `soak` has them."""
-OF_OTHER_TOPOLOGIES = ["BROADCAST-2-5", "KEYED_BROADCAST-3-5-slow", "KEYED_DIFFERENT_PARALLELISM-3-5-slow"]
+BESIDES = [
+    "PIPELINE-3-2",
+    "UNION-2-1",
+    "MULTI_INPUT-1-2",
+    "CUSTOM_PARTITIONER-3-2",
+    "BROADCAST-2-5",
+    "KEYED_BROADCAST-3-5-slow",
+    "KEYED_DIFFERENT_PARALLELISM-3-5-slow",
+]
+"""Heavier rows that `make test` plays unaligned: with them each topology is rescaled."""
 
 
 def is_light(row: Rescale, mode: str) -> bool:
-    return row.weight <= LIGHT[mode] or (mode == "unaligned" and str(row) in OF_OTHER_TOPOLOGIES)
+    return row.weight <= LIGHT[mode] or (mode == "unaligned" and str(row) in BESIDES)
 
 
 PLAYS = [
