@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 from kit.graph.chaining import chaining_reason
 from kit.graph.hashing import operator_ids
 from kit.graph.partitioners import PartitionerKind, PartitionFunction
+from kit.graph.parts import Parts
 from kit.graph.settings import JobSettings
 from kit.graph.stream_graph import StreamEdge, StreamGraph, StreamNode
 from kit.state.key_groups import default_max_parallelism
@@ -151,12 +152,13 @@ class JobVertex:
 
 @dataclass(frozen=True)
 class JobGraph:
-    """The vertices of a job, each after those that send to it, and the job's settings."""
+    """The vertices of a job, each after those that send to it, the job's settings, and parts of the user's own."""
 
     job_id: str
     name: str
     vertices: tuple[JobVertex, ...]
     settings: JobSettings = field(default_factory=JobSettings)
+    parts: Parts = field(default_factory=Parts)
 
     @cached_property
     def _by_name(self) -> dict[str, JobVertex]:
