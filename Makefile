@@ -28,7 +28,7 @@ plays:  ## play every play of the lab and say what it showed; REWRITE=1 writes w
 test:  ## everything that must pass: style, types, tests, notebooks
 	@scripts/setup.sh java browser zookeeper
 	@$(MAKE) --no-print-directory lint
-	HYPOTHESIS_PROFILE=ci $(PYTHON) -m pytest -q -n 3 --dist worksteal -m "not spark and not soak"
+	HYPOTHESIS_PROFILE=ci $(PYTHON) -m pytest -q -n 4 --dist loadfile --no-loadscope-reorder -m "not spark and not soak"
 	SPARK_SUBMIT_OPTS="$(QUICK_JVM)" HYPOTHESIS_PROFILE=ci $(PYTHON) -m pytest -q -m "spark and not soak"
 ifneq ($(wildcard notebooks/*.ipynb),)
 	TQDM_DISABLE=1 $(PYTHON) -m pytest -q -n 2 --dist loadfile --nbval-lax --nbval-sanitize-with notebooks/sanitize.cfg notebooks

@@ -26,6 +26,28 @@ settings.register_profile("soak", **COMMON, max_examples=5_000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "kit"))
 
 
+LONGEST_FIRST = (
+    "tests/widgets/test_jupyterlab",
+    "tests/spark/test_two_drivers",
+    "tests/unaligned/",
+    "tests/lab/",
+    "tests/widgets/",
+    "tests/spark/",
+)
+"""Where the longest files are. Workers take whole files, so that a JupyterLab is started once for its tests; with those
+first no worker is left with the longest at the end. The first two mostly wait, so others have the processor meanwhile.
+"""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Longest first; otherwise the order stays."""
+
+    def place(item: pytest.Item) -> int:
+        return next((place for place, path in enumerate(LONGEST_FIRST) if item.nodeid.startswith(path)), 99)
+
+    items.sort(key=place)
+
+
 @pytest.fixture(scope="session")
 def zookeeper(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ZooKeeper]:
     """A ZooKeeper that runs while tests do; there is one clear error when it is not installed."""

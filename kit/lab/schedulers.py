@@ -141,11 +141,21 @@ class Adversarial:
         choice = self.otherwise(free or actions, lab)
         return (free or actions)[choice] if isinstance(choice, int) else choice
 
+    def __repr__(self) -> str:
+        held, otherwise = map(_named, (self.hold_back, self.otherwise))
+        until = "" if self.until_ms is None else f", until_ms={self.until_ms}"
+        return f"Adversarial({held}, otherwise={otherwise}{', waits=True' if self.waits else ''}{until})"
+
     def _held(self, actions: list[Action]) -> list[Action]:
         if callable(self.hold_back):
             return [action for action in actions if self.hold_back(action)]
         several = [self.hold_back] if isinstance(self.hold_back, str) else self.hold_back
         return [action for words in several for action in matching(words, actions)]
+
+
+def _named(part: object) -> str:
+    """A function by its name, which is the same in every process; anything else as it shows itself."""
+    return str(getattr(part, "__name__", None) or repr(part))
 
 
 def checked_scheduler(scheduler: object) -> Scheduler:

@@ -50,7 +50,7 @@ def run(lab: Lab) -> list[Any]:
     return list(lab.actions)
 
 
-@pytest.mark.parametrize("scheduler", SCHEDULERS, ids=repr)
+@pytest.mark.parametrize("scheduler", SCHEDULERS, ids=lambda each: getattr(each, "__name__", repr(each)))
 def test_a_run_is_the_same_every_time_and_after_going_back(scheduler: Any) -> None:
     lab = a_lab(scheduler)
     way = run(lab)
@@ -114,6 +114,7 @@ def test_what_is_no_choice_is_refused() -> None:
     for wrong_one in (Fair, "fair", 3):
         with pytest.raises(LabError, match="must be Random"):
             a_lab(wrong_one)
-    assert repr(Adversarial("ack", Fair())) == (
-        "Adversarial(hold_back='ack', otherwise=Fair(), waits=False, until_ms=None)"
+    assert repr(Adversarial("ack", Fair())) == "Adversarial('ack', otherwise=Fair())"
+    assert repr(Adversarial(tasks_first, waits=True, until_ms=5)) == (  # type: ignore[arg-type]
+        "Adversarial(tasks_first, otherwise=Random(seed=None), waits=True, until_ms=5)"
     )

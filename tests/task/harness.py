@@ -109,8 +109,8 @@ class TaskHarness:
         self.emitted: list[Word] = []
         job = self.graph.job_graph
         self.output = MemoryOutput()
-        self.disk = MemoryFiles()
-        storage = CheckpointStorage("/checkpoints", job.job_id, None, 0, self.disk.filesystem)
+        self.memory = MemoryFiles()
+        storage = CheckpointStorage("/checkpoints", job.job_id, None, 0, self.memory.filesystem)
         self.files = TaskFiles(job, storage, self.output)
         self._buffers = {channel.number: 0 for channel in self.machine.inputs}
         if deploy:

@@ -186,11 +186,11 @@ def test_when_one_operators_state_cannot_be_written_nothing_of_the_others_is_lef
     monkeypatch.setattr(CheckpointStorage, "to_handle", to_handle)
     task.write(1)
     assert len(tried) == failing_part + 1
-    assert task.disk.paths() == []
+    assert task.memory.paths() == []
     assert task.declined() == [(1, ASYNC)]
     task.barrier(2, 0)
     task.write(2)
-    assert len(task.disk.paths()) == 4
+    assert len(task.memory.paths()) == 4
     assert [ack.checkpoint_id for ack in task.acknowledged()] == [2]
 
 
