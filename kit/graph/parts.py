@@ -4,6 +4,7 @@
 
     lab = Lab(env, parts=Parts(barrier_handler=Mine))
     explore(env, exactly_once(rows), parts=Parts(barrier_handler=Mine))
+    swarm(range(100), job=env.job_graph().with_parts(Parts(barrier_handler=Mine)), faults=["kill"])
 
 Parts belong to the job's graph, so whoever runs that runs them. Each is held to its contract (`OwnPart`): whatever it
 raises, and whatever it gives back that is of another type than it should be, ends in a `PartError` with its name.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from kit.api.environment import StreamEnvironment
 from kit.coordinator.master_hooks import MasterHook, MasterHooks
@@ -18,7 +17,7 @@ from kit.protocol.properties import RecoveryClaimMode
 
 
 def job_graph(job: object, parts: Parts | None = None) -> JobGraph:
-    """The job to run, with these parts if any are given. Raises LabError for what is none, GraphError for one that is
+    """The job to run, with parts of the user's own if any. Raises LabError for what is none, GraphError for one that is
     not complete.
     """
     if isinstance(job, StreamEnvironment):
@@ -26,11 +25,7 @@ def job_graph(job: object, parts: Parts | None = None) -> JobGraph:
     if not isinstance(job, JobGraph):
         hint = ": give the environment that it was made from" if hasattr(job, "environment") else ""
         raise LabError(f"a lab runs a StreamEnvironment or a JobGraph, not a {type(job).__name__}{hint}")
-    if parts is None:
-        return job
-    if not isinstance(parts, Parts):
-        raise LabError(f"parts is {parts!r}, but must be kit.Parts(...)")
-    return replace(job, parts=parts)
+    return job.with_parts(parts)
 
 
 def open_edge(

@@ -14,7 +14,6 @@ from kit.explore import exactly_once, expected_output, explore
 from kit.graph import CheckpointConfig, FixedDelay, JobGraph, PartError
 from kit.lab.errors import LabError
 from kit.lab.lab import Lab
-from kit.lab.opening import job_graph
 from kit.lab.swarm import swarm
 from kit.operators import sum_
 from tests.explore.jobs import counts
@@ -38,7 +37,7 @@ def job(parallelism: int = 2) -> StreamEnvironment:
 
 def with_parts(**parts: Any) -> Any:
     def make(parallelism: int) -> JobGraph:
-        return job_graph(job(parallelism), kit.Parts(**parts))
+        return job(parallelism).job_graph().with_parts(kit.Parts(**parts))
 
     return make
 
@@ -126,6 +125,16 @@ def test_a_part_that_breaks_its_contract_is_named(parts: dict[str, Any], error: 
         Lab(job(), parts=kit.Parts(**parts)).run()
 
 
+def test_one_goes_back_from_where_a_part_broke() -> None:
+    lab = Lab(job(), parts=kit.Parts(barrier_handler=own.Raises))
+    with pytest.raises(PartError):
+        lab.run()
+    broke = lab.position
+    with pytest.raises(PartError):
+        lab.back(20).run()
+    assert lab.position == broke
+
+
 def test_a_repartitioner_that_breaks_its_contract_is_named() -> None:
     lab = Lab(job(), parts=kit.Parts(operator_state_repartitioner=own.OneTooFew))
     lab.run_until(checkpoint=1)
@@ -137,7 +146,7 @@ def test_a_repartitioner_that_breaks_its_contract_is_named() -> None:
 def test_what_is_no_part_is_refused() -> None:
     with pytest.raises(PartError, match=r"Parts\(barrier_handler=3\): expected a class"):
         kit.Parts(barrier_handler=3)
-    with pytest.raises(LabError, match=r"parts is 3, but must be kit.Parts"):
+    with pytest.raises(PartError, match=r"parts is 3, but must be kit.Parts"):
         Lab(job(), parts=3)
     assert repr(kit.Parts(barrier_handler=own.Aligner)) == "Parts(barrier_handler=Aligner)"
 
