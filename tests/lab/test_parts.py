@@ -82,7 +82,7 @@ def test_a_repartitioner_that_forgets_old_subtasks_loses_rows() -> None:
 
 
 def test_explore_sees_that_a_right_handler_holds_and_where_a_wrong_one_stands_still() -> None:
-    env = counts(rows=2, sources=2)
+    env = counts(rows=1, sources=2)
     wanted = exactly_once(expected_output(env))
     right = explore(env, wanted, faults=0, checkpoints=1, parts=kit.Parts(barrier_handler=own.Aligner))
     assert right.holds, right
