@@ -29,7 +29,7 @@ from kit.connectors import (
     ParquetSource,
     TextSource,
 )
-from kit.graph import CheckpointConfig, CheckpointingMode, ExponentialDelay, FailureRate, FixedDelay, NoRestart
+from kit.graph import CheckpointConfig, CheckpointingMode, ExponentialDelay, FailureRate, FixedDelay, NoRestart, Parts
 from kit.operators import (
     BatchContext,
     BatchState,
@@ -169,6 +169,7 @@ __all__ = [
     "OutputTag",
     "ParquetSink",
     "ParquetSource",
+    "Parts",
     "ProcessFunction",
     "ProcessFunctionContext",
     "ReadOnlyBroadcastState",

@@ -50,10 +50,16 @@ class Sink:
     `mode` is what a run that starts from scratch does about rows that another run has published there, in Spark's
     words: "error" refuses to begin, "overwrite" deletes them first, "append" adds to them. A run that goes on from a
     savepoint or checkpoint always adds.
+
+    For a sink of your own derive from one, and let `create_operator` make a `SinkOperator` of your own.
     """
 
     path: str
     mode: str = "error"
+
+    def create_operator(self, spec: SinkSpec) -> SinkOperator:
+        """What one subtask does with the rows."""
+        return SinkOperator(spec)
 
     def __deepcopy__(self, memo: dict[int, object]) -> Sink:
         """Itself: it never changes."""
@@ -150,7 +156,7 @@ class SinkSpec(ResolvedSpec):
 
     def create(self) -> SinkOperator:
         """One subtask's operator."""
-        return SinkOperator(self)
+        return self.sink.create_operator(self)
 
 
 class SinkOperator(Operator):

@@ -30,7 +30,7 @@ from kit.coordinator.context import CoordinatorContext
 from kit.coordinator.ledger import CheckpointLedger, timeout_timer
 from kit.coordinator.pending_checkpoint import PendingCheckpoint, TaskAcknowledgeResult
 from kit.coordinator.periodic import PERIODIC_TIMER, PeriodicTrigger
-from kit.coordinator.request_decider import CheckpointRequestDecider, CheckpointTriggerRequest
+from kit.coordinator.request_decider import CheckpointTriggerRequest, create_request_decider
 from kit.coordinator.restoring import CheckpointRestore
 from kit.coordinator.statistics import CheckpointStatsTracker
 from kit.coordinator.store import CompletedCheckpointStore
@@ -78,8 +78,12 @@ class CheckpointCoordinator:
         statistics = statistics or CheckpointStatsTracker()
         self.ledger = CheckpointLedger(context, store, statistics, tolerable=config.tolerable_failures)
         self.periodic = PeriodicTrigger(config, context, self._request_periodic)
-        self.decider = CheckpointRequestDecider(
-            config.max_concurrent, config.min_pause_ms, self.ledger.refuse, self.periodic.reschedule
+        self.decider = create_request_decider(
+            config.max_concurrent,
+            config.min_pause_ms,
+            self.ledger.refuse,
+            self.periodic.reschedule,
+            graph.job_graph.parts.request_decider,
         )
         self.completion = CheckpointCompletion(self.job, context, self.ledger)
         self.acknowledgement = CheckpointAcknowledgement(self.job, context, self.ledger, self.completion)

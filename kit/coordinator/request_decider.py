@@ -13,7 +13,10 @@ from __future__ import annotations
 from bisect import insort
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from types import NoneType
+from typing import Protocol, runtime_checkable
 
+from kit.graph.parts import Factory, OwnPart, made
 from kit.protocol.properties import CheckpointProperties
 from kit.protocol.reasons import CheckpointException, CheckpointFailureReason
 
@@ -51,6 +54,49 @@ class CheckpointTriggerRequest:
 
 Refuse = Callable[[CheckpointTriggerRequest, CheckpointException], None]
 Reschedule = Callable[[int, int], None]
+
+
+@runtime_checkable
+class RequestDecider(Protocol):
+    """What a coordinator asks of a decider, one of the user's own among them (`kit.graph.parts.Parts`).
+
+    It is made with the limits, and with two functions: `refuse(request, why)` answers a request that will never be
+    carried out, `reschedule(now_ms, delay_ms)` sets the periodic timer anew.
+    """
+
+    queue: list[CheckpointTriggerRequest]
+    """The requests that wait."""
+
+    def add(self, request: CheckpointTriggerRequest) -> bool:
+        """Take in a request; False: none is to be chosen now."""
+
+    def choose(
+        self, *, now_ms: int, pending: int, is_triggering: bool, last_completion_ms: int, cleaning: int = 0
+    ) -> CheckpointTriggerRequest | None:
+        """Take the request that may start now out of the queue; None when none may."""
+
+    def abort_all(self, why: CheckpointException) -> None:
+        """Refuse everything that is queued."""
+
+    def validate(self) -> None:
+        """Check the invariants; raises AssertionError."""
+
+
+class OwnRequestDecider(OwnPart):
+    """A decider of the user's own."""
+
+    RETURNS = {"add": (bool,), "choose": (CheckpointTriggerRequest, NoneType), "queue": (list,)}
+    __slots__ = ()
+
+
+def create_request_decider(
+    max_concurrent: int, min_pause_ms: int, refuse: Refuse, reschedule: Reschedule, own: Factory | None = None
+) -> RequestDecider:
+    """The decider of a job; `own` makes the user's."""
+    if own is None:
+        return CheckpointRequestDecider(max_concurrent, min_pause_ms, refuse, reschedule)
+    given = (max_concurrent, min_pause_ms, refuse, reschedule)
+    return made("request_decider", own, RequestDecider, OwnRequestDecider, *given)  # type: ignore[type-abstract]
 
 
 @dataclass(slots=True)

@@ -72,7 +72,8 @@ Mask = npt.NDArray[np.bool_]
 _MARKS = (Watermark, WatermarkStatus, EndOfData)
 _MARKS_OF_EXACTLY_ONCE = (*_MARKS, CheckpointBarrier, EndOfPartition)
 """The last barrier of a checkpoint comes when all other inputs are blocked, so there is no choice; where barriers are
-only counted, whether a record comes before the last one is what at least once means.
+only counted, whether a record comes before the last one is what at least once means. What a handler of the user's own
+makes of a barrier is not known.
 """
 
 
@@ -83,7 +84,7 @@ class Reduction:
         self._space = space
         self._exact = exact
         self._eager = not space.job.settings.checkpoint.unaligned
-        exactly_once = space.job.settings.checkpoint.is_exactly_once
+        exactly_once = space.job.settings.checkpoint.is_exactly_once and space.job.parts.barrier_handler is None
         self._marks = _MARKS_OF_EXACTLY_ONCE if exactly_once else _MARKS
         graph = space.graph
         self._inputs: dict[int, list[tuple[int, int]]] = {task: [] for task in space.tasks}

@@ -23,6 +23,7 @@ from kit.graph.partitioners import (
     Partitioner,
     PartitionerKind,
 )
+from kit.graph.parts import PartError, Parts
 from kit.graph.settings import (
     CheckpointConfig,
     CheckpointCoordinatorConfiguration,
@@ -62,8 +63,10 @@ __all__ = [
     "JobVertex",
     "NoRestart",
     "ParallelismError",
+    "PartError",
     "Partitioner",
     "PartitionerKind",
+    "Parts",
     "RestartStrategy",
     "SettingError",
     "StreamEdge",

@@ -12,13 +12,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from kit.graph.chaining import chaining_reason
 from kit.graph.hashing import operator_ids
 from kit.graph.partitioners import PartitionerKind, PartitionFunction
+from kit.graph.parts import PartError, Parts
 from kit.graph.settings import JobSettings
 from kit.graph.stream_graph import StreamEdge, StreamGraph, StreamNode
 from kit.state.key_groups import default_max_parallelism
@@ -151,12 +152,13 @@ class JobVertex:
 
 @dataclass(frozen=True)
 class JobGraph:
-    """The vertices of a job, each after those that send to it, and the job's settings."""
+    """The vertices of a job, each after those that send to it, the job's settings, and parts of the user's own."""
 
     job_id: str
     name: str
     vertices: tuple[JobVertex, ...]
     settings: JobSettings = field(default_factory=JobSettings)
+    parts: Parts = field(default_factory=Parts)
 
     @cached_property
     def _by_name(self) -> dict[str, JobVertex]:
@@ -179,6 +181,14 @@ class JobGraph:
     def operator(self, operator_id: str) -> ChainedOperator:
         """The operator of this id; KeyError for an unknown id."""
         return self._by_operator[operator_id][1]
+
+    def with_parts(self, parts: Parts | None) -> JobGraph:
+        """The job with parts of the user's own; None: as it is. Raises PartError for what is no `Parts`."""
+        if parts is None:
+            return self
+        if not isinstance(parts, Parts):
+            raise PartError(f"parts is {parts!r}, but must be kit.Parts(...)")
+        return replace(self, parts=parts)
 
     @property
     def sources(self) -> tuple[JobVertex, ...]:

@@ -20,6 +20,7 @@ from kit.protocol.commands import Note
 from kit.protocol.tasks import TaskRestore, task_name
 from kit.restore.channels import ChannelsHandle, unmerged
 from kit.restore.operator_id_pair import OperatorIDPair
+from kit.restore.own_repartitioner import repartition_with
 from kit.restore.shared_handles import SharedHandles
 from kit.restore.state_assignment import assign_states
 from kit.restore.topology import AssignmentEdge, AssignmentVertex
@@ -72,6 +73,7 @@ def restore_job(
         operator_states,
         checkpoint_id,
         allow_non_restored_state=allow_non_restored_state,
+        repartition=repartition_with(job.parts.operator_state_repartitioner),
     )
     adopted = {
         vertex.name: settled.max_parallelism for vertex, settled in zip(job.vertices, assigned.vertices, strict=True)

@@ -31,6 +31,7 @@ from kit.draw.run import run_of
 from kit.draw.stage import Stage
 from kit.draw.statistics import CheckpointStatistics
 from kit.graph.job_graph import JobGraph
+from kit.graph.parts import Parts
 from kit.host.memory import MemoryFiles
 from kit.job.job_master import JobMaster
 from kit.job.status import JobStatus
@@ -84,7 +85,8 @@ class Lab(FaultDoors, PlayDoors, LabAsking):
     from now on: NO_CLAIM (the user's; the first checkpoint is a full one), CLAIM (the job's) or LEGACY.
 
     `hooks` are master hooks. `scheduler` chooses what happens next when `step` is not told: by default `Random()`,
-    by the seed; see `kit.lab.schedulers`.
+    by the seed; see `kit.lab.schedulers`. `parts` are parts of the protocol of your own; a PartError names one that
+    breaks its contract.
 
     A job whose environment was given no `restart` is restarted ten times at most, a second after each failure, if it
     takes periodic checkpoints, and not at all otherwise; Flink goes on forever.
@@ -104,6 +106,7 @@ class Lab(FaultDoors, PlayDoors, LabAsking):
         recover: bool = False,
         hooks: Sequence[MasterHook] = (),
         scheduler: Scheduler | None = None,
+        parts: Parts | None = None,
     ) -> None:
         start = StartJob(
             restore_path=os.fspath(restore_path) if isinstance(restore_path, os.PathLike) else restore_path,
@@ -111,7 +114,7 @@ class Lab(FaultDoors, PlayDoors, LabAsking):
             claim_mode=claim_mode_of(claim_mode),
             recover=recover,
         )
-        graph = for_the_lab(job_graph(job))
+        graph = for_the_lab(job_graph(job, parts))
         self._open(World(graph, open_edge(graph, start, hooks, _edge_of(after))), seed, scheduler)
         self._do(start)
 

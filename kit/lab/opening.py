@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from kit.api.environment import StreamEnvironment
 from kit.coordinator.master_hooks import MasterHook, MasterHooks
 from kit.graph.job_graph import JobGraph
+from kit.graph.parts import Parts
 from kit.host.memory import MemoryFiles
 from kit.host.output import MemoryOutput, begin_new_output, check_new_output
 from kit.lab.edge import LabEdge
@@ -15,14 +16,16 @@ from kit.protocol.events import StartJob
 from kit.protocol.properties import RecoveryClaimMode
 
 
-def job_graph(job: object) -> JobGraph:
-    """The job to run. Raises LabError for what is none, GraphError for one that is not complete."""
+def job_graph(job: object, parts: Parts | None = None) -> JobGraph:
+    """The job to run, with parts of the user's own if any. Raises LabError for what is none, GraphError for one that is
+    not complete.
+    """
     if isinstance(job, StreamEnvironment):
         job = job.job_graph()
     if not isinstance(job, JobGraph):
         hint = ": give the environment that it was made from" if hasattr(job, "environment") else ""
         raise LabError(f"a lab runs a StreamEnvironment or a JobGraph, not a {type(job).__name__}{hint}")
-    return job
+    return job.with_parts(parts)
 
 
 def open_edge(

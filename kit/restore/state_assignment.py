@@ -30,6 +30,7 @@ from kit.restore.java_hashmap_order import capacity_for, operator_id_hash, put_o
 from kit.restore.keyed import redistribute_keyed
 from kit.restore.operator_id_pair import OperatorIDPair
 from kit.restore.output_recovery import Recovered, recover_downstream
+from kit.restore.own_repartitioner import Repartition
 from kit.restore.repartition import Handles, repartition_state
 from kit.restore.restored import StateAssignment, VertexParallelism
 from kit.restore.task_state_assignment import AssignedOperator, TaskStateAssignment
@@ -48,10 +49,12 @@ def assign_states(
     *,
     allow_non_restored_state: bool = False,
     recover_output_on_downstream: bool = False,
+    repartition: Repartition = repartition_state,
 ) -> StateAssignment:
     """Assign `operator_states`, by operator id, to the subtasks of `vertices`.
 
     `recover_output_on_downstream`: in-flight data of outputs is read by the subtasks it was meant for (2.3).
+    `repartition` deals operator state out.
     Raises a RestoreError: state of unknown operators (unless allowed), a maximum parallelism that changed or is
     exceeded, in-flight data that cannot be redistributed, operators of one vertex of which only some had finished.
 
@@ -62,7 +65,7 @@ def assign_states(
     assignments = _find_states(vertices, edges, operator_states)
     for assignment in assignments:
         if assignment.is_affected:
-            _deal_out(assignment)
+            _deal_out(assignment, repartition)
     recovered = _recovered_downstream(assignments) if recover_output_on_downstream else None
     restores = [_restores(assignment, checkpoint_id, recovered) for assignment in assignments]
     settled = tuple(VertexParallelism(a.vertex.parallelism, a.max_parallelism) for a in assignments)
@@ -117,14 +120,14 @@ def _take_state(left: dict[str, OperatorState], pair: OperatorIDPair, vertex: As
 # ---- second pass: deal out ------------------------------------------------------------------------------------------
 
 
-def _deal_out(assignment: TaskStateAssignment) -> None:
+def _deal_out(assignment: TaskStateAssignment, repartition: Repartition) -> None:
     _settle_max_parallelism(assignment)
     new = assignment.vertex.parallelism
     for operator_id, state in assignment.states.items():
         try:
             assignment.assigned[operator_id] = AssignedOperator(
-                managed_operator=_repartitioned(state, "managed_operator_state", new),
-                raw_operator=_repartitioned(state, "raw_operator_state", new),
+                managed_operator=_repartitioned(state, "managed_operator_state", new, repartition),
+                raw_operator=_repartitioned(state, "raw_operator_state", new, repartition),
             )
         except RepartitionError as error:
             raise error.about(described(state, assignment.operator(operator_id))) from None
@@ -135,9 +138,11 @@ def _deal_out(assignment: TaskStateAssignment) -> None:
     _deal_out_keyed(assignment)
 
 
-def _repartitioned(state: OperatorState, kind: str, parallelism: int) -> Sequence[Handles] | None:
+def _repartitioned(
+    state: OperatorState, kind: str, parallelism: int, repartition: Repartition
+) -> Sequence[Handles] | None:
     handles = handles_by_subtask(state, kind)
-    return repartition_state(handles, state.parallelism, parallelism) if any(handles) else None
+    return repartition(handles, state.parallelism, parallelism) if any(handles) else None
 
 
 def _deal_out_keyed(assignment: TaskStateAssignment) -> None:

@@ -35,6 +35,7 @@ from kit.draw.redistribution import restores_table
 from kit.draw.stage import Stage
 from kit.draw.statistics import CheckpointStatistics
 from kit.graph.job_graph import JobGraph
+from kit.graph.parts import Parts
 from kit.host.job_failed import JobFailedError
 from kit.host.output import begin_new_output, check_new_output
 from kit.operators.spec import shorten
@@ -95,6 +96,8 @@ class SparkJob(Asking):
     `Lab.follow(env, path)`. The path of a directory instead of True keeps there what the workers write down meanwhile:
     where they are on several machines, one that all of them reach.
 
+    `parts` are parts of the protocol of your own, as for a `Lab`; one that breaks its contract ends the job.
+
     Ctrl-C while a script waits for the job cancels it, and leaves at once when it comes again. A notebook's cell that
     is interrupted only stops waiting: the job goes on, and a line says so; a `with` block ends it there too.
     """
@@ -112,8 +115,9 @@ class SparkJob(Asking):
         settings: DriverSettings | None = None,
         launch: Launch | None = None,
         record: bool | str | os.PathLike[str] = False,
+        parts: Parts | None = None,
     ) -> None:
-        self.job = _job_graph(job)
+        self.job = _job_graph(job).with_parts(parts)
         self.spark = spark
         self._start = StartJob(
             restore_path=None if restore_path is None else os.fspath(restore_path),

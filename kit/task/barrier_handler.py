@@ -63,6 +63,12 @@ class CheckpointBarrierHandler(ABC):
 
     Without `checkpoints_after_tasks_finish` the end of a channel gives up whatever is waited for.
 
+    One of your own (`kit.graph.parts.Parts`) derives from this class. It must say what a barrier, a cancel marker and
+    the end of a channel lead to, and what it waits for; for aligned checkpoints that is all. An aligned barrier closes
+    its channel: what follows it is held back until the handler calls `channel.resume()`, also when the barrier is of no
+    use any more, and `channel.block()` shows that it waits. An alignment is measured between `_mark_alignment_start`
+    and `_mark_alignment_end`; the latter comes before `_notify_checkpoint`, which takes the checkpoint.
+
     Follows Flink's `CheckpointBarrierHandler`.
     """
 
@@ -83,11 +89,10 @@ class CheckpointBarrierHandler(ABC):
     def process_barrier(self, barrier: CheckpointBarrier, channel: InputChannel, *, is_rpc: bool = False) -> None:
         """The channel delivered a barrier, or (`is_rpc`) the JobMaster triggered what the channel will not bring."""
 
-    @abstractmethod
-    def process_barrier_announcement(
+    def process_barrier_announcement(  # noqa: B027
         self, barrier: CheckpointBarrier, sequence_number: int, channel: InputChannel
     ) -> None:
-        """The barrier is in the channel's queue, with this number, and may be fetched forward."""
+        """The barrier is in the channel's queue, with this number, and may be fetched forward; here it is not."""
 
     @abstractmethod
     def process_cancellation(self, marker: CancelCheckpointMarker, channel: InputChannel) -> None:
@@ -97,8 +102,7 @@ class CheckpointBarrierHandler(ABC):
     def process_end_of_partition(self, channel: InputChannel) -> None:
         """The channel has ended."""
 
-    @abstractmethod
-    def on_alignment_timeout(self) -> None:
+    def on_alignment_timeout(self) -> None:  # noqa: B027
         """The time asked for with `schedule_alignment_timeout` has come; one that comes too late is ignored."""
 
     def add_processed_bytes(self, size_bytes: int) -> None:
@@ -106,8 +110,7 @@ class CheckpointBarrierHandler(ABC):
         if self.is_during_alignment:
             self._bytes_processed += size_bytes
 
-    @abstractmethod
-    def close(self) -> None:
+    def close(self) -> None:  # noqa: B027  not every handler has something to do
         """The task leaves: nothing is waited for any more."""
 
     # --- where it stands --------------------------------------------------------------------------------------------
@@ -138,8 +141,7 @@ class CheckpointBarrierHandler(ABC):
             return self._actions.at - self._alignment_started_ms
         return self._metrics.alignment_ms or 0
 
-    @abstractmethod
-    def validate(self) -> None:
+    def validate(self) -> None:  # noqa: B027
         """Check the invariants."""
 
     # --- for the handlers -----------------------------------------------------------------------------------------

@@ -135,7 +135,8 @@ class StreamTask(Machine):
         self.outputs = TaskOutputs(graph, vertex, self._send, self._note_waiting, self.channel_state)
         unaligned = job.settings.checkpoint.unaligned
         self.checkpoints = SubtaskCheckpointCoordinator(self, may_hold_channel_state=unaligned)
-        self.barriers = self.input.barriers = create_barrier_handler(job.settings.checkpoint, self.inputs, self)
+        own = job.parts.barrier_handler
+        self.barriers = self.input.barriers = create_barrier_handler(job.settings.checkpoint, self.inputs, self, own)
         self.chain = OperatorChain(vertex.vertex, self)
         self._source = self._create_source_loop()
         self._timer = ProcessingTimer(self)

@@ -1,0 +1,183 @@
+"""Parts of the protocol of the user's own: right ones work like the kit's, wrong ones are found, broken ones named."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import kit
+from kit.api.environment import StreamEnvironment
+from kit.connectors import CollectionSource, CollectSink
+from kit.connectors.sink import Sink
+from kit.explore import exactly_once, expected_output, explore
+from kit.graph import CheckpointConfig, FixedDelay, JobGraph, PartError
+from kit.lab.errors import LabError
+from kit.lab.lab import Lab
+from kit.lab.swarm import swarm
+from kit.operators import sum_
+from tests.explore.jobs import counts
+from tests.lab import own_parts as own
+
+ROWS = [{"k": "abc"[n % 3], "n": n} for n in range(30)]
+
+
+def job(parallelism: int = 2) -> StreamEnvironment:
+    env = StreamEnvironment(
+        "parts",
+        parallelism=parallelism,
+        max_parallelism=4,
+        checkpoint=CheckpointConfig(interval_ms=30, timeout_ms=2_000, tolerable_failures=100),
+        restart=FixedDelay(100, 10),
+    )
+    rows = env.from_source(CollectionSource(ROWS, splits=3, batch_rows=1), uid="rows")
+    rows.key_by("k").aggregate(total=sum_("n")).uid("totals").sink_to(CollectSink("totals"), uid="out")
+    return env
+
+
+def with_parts(**parts: Any) -> Any:
+    def make(parallelism: int) -> JobGraph:
+        return job(parallelism).job_graph().with_parts(kit.Parts(**parts))
+
+    return make
+
+
+RIGHT = {
+    "barrier_handler": own.Aligner,
+    "request_decider": own.FirstComeFirstServed,
+    "operator_state_repartitioner": own.OneByOne,
+}
+
+
+def test_right_parts_give_exactly_once_in_any_order_whatever_fails() -> None:
+    found = swarm(range(12), job=with_parts(**RIGHT), shrink=0)
+    assert not found.failures, str(found.failures[0])
+
+
+def test_a_handler_that_forgets_to_block_a_channel_is_found_by_a_swarm() -> None:
+    found = swarm(range(60), job=with_parts(barrier_handler=own.LetsGoOn), faults=["kill"], shrink=0)
+    assert "rows too many" in found.failures[0].error
+
+
+def test_a_decider_that_forgets_its_limit_is_found_by_a_swarm() -> None:
+    found = swarm(range(5), job=with_parts(request_decider=own.NoLimit), check=lambda output: [], shrink=0)
+    assert "2 checkpoints pending at once, at most 1 may be" in found.failures[0].error
+
+
+def _rescaled(repartitioner: type, seed: int) -> dict[str, int]:
+    """The totals of a job that is stopped at parallelism 3, and goes on at 1."""
+    before = Lab(job(3), seed=seed)
+    before.run_until(until=lambda lab: lab.position >= 80)
+    path = before.stop(wait=True)
+    parts = kit.Parts(operator_state_repartitioner=repartitioner)
+    after = Lab(job(1), restore_path=path, after=before, parts=parts)
+    after.run()
+    return dict(after.output().groupby("k")["total"].max())
+
+
+def test_a_repartitioner_that_forgets_old_subtasks_loses_rows() -> None:
+    wanted = {key: sum(row["n"] for row in ROWS if row["k"] == key) for key in "abc"}
+    assert [_rescaled(own.OneByOne, seed) for seed in range(4)] == [wanted] * 4
+    assert any(_rescaled(own.OldSubtaskToNew, seed) != wanted for seed in range(4))
+
+
+def test_explore_sees_that_a_right_handler_holds_and_where_a_wrong_one_stands_still() -> None:
+    env = counts(rows=1, sources=2)
+    wanted = exactly_once(expected_output(env))
+    right = explore(env, wanted, faults=0, checkpoints=1, parts=kit.Parts(barrier_handler=own.Aligner))
+    assert right.holds, right
+    wrong = explore(env, wanted, faults=0, checkpoints=1, parts=kit.Parts(barrier_handler=own.StaysBlocked))
+    example = wrong.counterexample
+    assert example is not None
+    assert not example.holds_in(example.lab())
+
+
+def test_a_part_goes_back_and_forks_with_the_lab() -> None:
+    lab = Lab(job(), parts=kit.Parts(**RIGHT))
+    lab.run_until(until=lambda lab: any(_arrived(each) for each in lab._world.tasks.values()))
+    before = lab.position
+    fork = lab.fork()
+    lab.run()
+    assert [_arrived(each) for each in fork._world.tasks.values()].count(True)
+    fork.run()
+    assert fork.trace.to_pandas().equals(lab.trace.to_pandas())
+    assert sorted(fork.output()["total"]) == sorted(Lab(job()).run() and lab.output()["total"])
+    lab.goto(before)
+    assert any(_arrived(each) for each in lab._world.tasks.values())
+
+
+def _arrived(task: Any) -> bool:
+    return task.barriers.pending_checkpoint_id is not None
+
+
+@pytest.mark.parametrize(
+    ("parts", "error"),
+    [
+        ({"barrier_handler": own.Raises}, "barrier_handler of your own, Raises: KeyError in process_barrier: "),
+        ({"barrier_handler": lambda *gates, **settings: {}}, "made a dict, which has no .*CheckpointBarrierHandler"),
+        ({"barrier_handler": lambda: own.Aligner}, "barrier_handler=.*TypeError when it was made: "),
+        ({"request_decider": own.ChoosesANumber}, "ChoosesANumber: choose returned 7, expected CheckpointTriggerReque"),
+        ({"request_decider": lambda *limits: object()}, "which has no abort_all, add, choose, queue, validate"),
+    ],
+)
+def test_a_part_that_breaks_its_contract_is_named(parts: dict[str, Any], error: str) -> None:
+    with pytest.raises(PartError, match=error):
+        Lab(job(), parts=kit.Parts(**parts)).run()
+
+
+def test_one_goes_back_from_where_a_part_broke() -> None:
+    lab = Lab(job(), parts=kit.Parts(barrier_handler=own.Raises))
+    with pytest.raises(PartError):
+        lab.run()
+    broke = lab.position
+    with pytest.raises(PartError):
+        lab.back(20).run()
+    assert lab.position == broke
+
+
+def test_a_repartitioner_that_breaks_its_contract_is_named() -> None:
+    lab = Lab(job(), parts=kit.Parts(operator_state_repartitioner=own.OneTooFew))
+    lab.run_until(checkpoint=1)
+    lab.kill(0)
+    with pytest.raises(PartError, match=r"operator_state_repartitioner of your own, .* dealt out to 1 of 2 subtasks"):
+        lab.run()
+
+
+def test_what_is_no_part_is_refused() -> None:
+    with pytest.raises(PartError, match=r"Parts\(barrier_handler=3\): expected a class"):
+        kit.Parts(barrier_handler=3)
+    with pytest.raises(PartError, match=r"parts is 3, but must be kit.Parts"):
+        Lab(job(), parts=3)
+    assert repr(kit.Parts(barrier_handler=own.Aligner)) == "Parts(barrier_handler=Aligner)"
+
+
+def test_a_handler_that_raises_is_a_machine_that_breaks() -> None:
+    found = explore(counts(rows=2, sources=2), faults=0, checkpoints=1, parts=kit.Parts(barrier_handler=own.Raises))
+    assert found.counterexample is not None
+    assert "barrier_handler of your own, Raises: KeyError" in found.counterexample.property
+    with pytest.raises(LabError, match="unaligned=True cannot be explored yet"):
+        explore(counts(unaligned=True, max_concurrent=1))
+
+
+def with_sink(sink: type[Sink]) -> StreamEnvironment:
+    env = StreamEnvironment(
+        "sink",
+        parallelism=2,
+        max_parallelism=4,
+        checkpoint=CheckpointConfig(interval_ms=30, timeout_ms=2_000, tolerable_failures=100),
+        restart=FixedDelay(2, 10),
+    )
+    rows = env.from_source(CollectionSource(ROWS, splits=3, batch_rows=1), uid="rows").rebalance().map(dict)
+    rows.sink_to(sink("own"), uid="out")
+    return env
+
+
+def test_an_error_of_an_operator_is_not_the_handlers() -> None:
+    with pytest.raises(LabError, match="no room is left") as failed:
+        Lab(with_sink(own.Full), parts=kit.Parts(barrier_handler=own.Aligner)).run()
+    assert "of your own" not in str(failed.value)
+
+
+def test_a_sink_of_ones_own_is_an_operator() -> None:
+    with pytest.raises(LabError, match="cannot be published: it is not there, and was never staged"):
+        Lab(with_sink(own.Hasty)).run()
