@@ -151,5 +151,5 @@ def test_arguments_have_the_same_names_and_kinds(name: str) -> None:
 def test_what_both_are_made_with_has_the_same_names_and_defaults() -> None:
     lab, spark = (inspect.signature(host).parameters for host in (Lab, SparkJob))
     both = lab.keys() & spark.keys()
-    assert both == {"job", "restore_path", "allow_non_restored_state", "claim_mode", "recover", "hooks"}
+    assert both == {"job", "restore_path", "allow_non_restored_state", "claim_mode", "recover", "hooks", "parts"}
     assert {name: lab[name].default for name in both} == {name: spark[name].default for name in both}
