@@ -213,7 +213,7 @@ def _under(plan: RescalePlan) -> str:
     return "; ".join(parts)
 
 
-def _span(plan: RescalePlan, subtask: int, first: int, last: int) -> tuple[float, float]:
+def _span(plan: RescalePlan, first: int, last: int) -> tuple[float, float]:
     """Where key groups are drawn: in order, as wide as each other."""
     room = LEAST_WIDTH - LEFT - RIGHT
     return LEFT + room * first / plan.max_parallelism, room * (last - first + 1) / plan.max_parallelism
@@ -225,7 +225,7 @@ def _bars(plan: RescalePlan) -> Iterable[str]:
     most = max(int(table["keys"].max()), 1)
     base = TOP + CHART
     for row in table.itertuples():
-        x, width = _span(plan, row.subtask, row.first_group, row.last_group)
+        x, width = _span(plan, row.first_group, row.last_group)
         height = CHART * row.keys / most
         moved = CHART * getattr(row, "moved_in", 0) / most
         gap = min(1.5, width / 6)
@@ -252,13 +252,13 @@ def _groups(plan: RescalePlan) -> Iterable[str]:
     most = max(int(plan.counts.max(initial=0)), 1)
     y = TOP + CHART + 6
     for group, keys in enumerate(plan.counts.tolist()):
-        x, width = _span(plan, 0, group, group)
+        x, width = _span(plan, group, group)
         yield (
             f'<rect x="{x:.2f}" y="{y:g}" width="{width:.2f}" height="{STRIP:g}" fill="#0072b2" '
             f'fill-opacity="{0.06 + 0.84 * keys / most:.2f}"><title>key group {group}: {keys:,} keys</title></rect>'
         )
     for subtask, owned in enumerate(key_group_partitions(plan.max_parallelism, plan.parallelism)):
-        x, width = _span(plan, subtask, owned.start, owned.end)
+        x, width = _span(plan, owned.start, owned.end)
         yield f'<rect class="owner" x="{x:.1f}" y="{y:g}" width="{width:.1f}" height="{STRIP:g}"/>'
         if plan.parallelism <= NAMED:
             label = f"subtask {subtask}" if width > 62 else str(subtask)
