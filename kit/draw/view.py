@@ -26,7 +26,7 @@ class Drawn(Protocol):
     """What a view gives: a fragment of HTML in the theme's colours, and its numbers."""
 
     def _repr_html_(self) -> str:
-        """The picture, with its heading, inside one element of the class `kit-picture`. Asks the network for nothing."""
+        """The picture and its heading, inside one element of the class `kit-picture`; asks the network for nothing."""
         ...
 
     def to_pandas(self) -> pd.DataFrame:

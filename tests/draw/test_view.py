@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from kit.draw.moment import moment_at
+from kit.draw.stage import Stage
 from kit.draw.view import Subject
 from tests.draw.labs import lab_of
 
@@ -14,7 +15,7 @@ def test_a_subject_is_the_run_as_it_was_then() -> None:
     assert len(subject.trace) == subject.moment.n == 100
     assert subject.moment == moment_at(lab, 100)
     assert not subject.is_present
-    assert subject.stage.tasks() == lab.stages()[0].tasks()
+    assert subject.stage.tasks() == Stage.of(lab.trace.stages[0]).tasks()
 
 
 def test_a_subject_without_a_number_is_the_present() -> None:
