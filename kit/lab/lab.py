@@ -383,6 +383,8 @@ class Lab(FaultDoors, PlayDoors, LabAsking):
             if -len(enabled) <= choice < len(enabled):
                 return enabled[choice]
             raise LabError(f"{self.scheduler!r} chose number {choice} of {len(enabled)}, counted from 0")
+        if isinstance(choice, LetTimePass):
+            return choice
         return self._possible(choice) if isinstance(choice, Fault) else chosen(choice, self._world.enabled())
 
     # --- what the user does ---------------------------------------------------------------------------------------
