@@ -39,7 +39,7 @@ class ActionList(anywidget.AnyWidget):
     _esm = (Path(__file__).parent / "action_list.js").read_text(encoding="utf-8")
     _css = asset("theme.css") + (Path(__file__).parent / "explorer.css").read_text(encoding="utf-8")
     name = traitlets.Unicode("Actions").tag(sync=True)
-    groups = traitlets.List().tag(sync=True)
+    groups: Any = traitlets.List().tag(sync=True)
     more = traitlets.Unicode("").tag(sync=True)
     """What is not drawn, in words."""
     note = traitlets.Unicode("").tag(sync=True)

@@ -32,8 +32,7 @@ class Branch:
     @property
     def n(self) -> int:
         """How many records had come at the cursor."""
-        shown: int = self.stepper.film["frames"][self.stepper.value]["n"]
-        return shown
+        return int(self.stepper.n)
 
     @property
     def is_present(self) -> bool:

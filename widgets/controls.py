@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any, Protocol
 
 import ipywidgets
@@ -26,6 +27,9 @@ class App(Protocol):
 
     def do(self, act: Callable[[Lab], object], code: str) -> None:
         """Do something to the lab, and say it in code; what goes wrong is said in the app."""
+
+    def save(self, path: str) -> Path:
+        """Write the run to a file."""
 
     def guarded(self, act: Callable[[], object]) -> None:
         """Do something; what goes wrong is said in the app."""
@@ -58,7 +62,9 @@ class Controls:
     def __init__(self, app: App) -> None:
         self._app = app
         self._ticker = Ticker(self._tick, SPEEDS["normal"])
-        self.step = button("Step", "let one thing happen, chosen by the scheduler", self._step, "step-forward", "primary")
+        self.step = button(
+            "Step", "let one thing happen, chosen by the scheduler", self._step, "step-forward", "primary"
+        )
         self.run = button("Run", "one step after another; press again to pause", self.toggle, "play")
         self.speed = dropdown("", "how fast it runs", [*SPEEDS], value="normal")
         self.until = dropdown("until", "let things happen until this is so", [])
@@ -180,7 +186,10 @@ def targets(lab: Lab) -> dict[str, tuple[Callable[[Lab], object], str]]:
         ),
         "a checkpoint begins": _record("CheckpointTriggered"),
         "a checkpoint ends badly": _record("CheckpointAborted"),
-        "something fails": (lambda lab: lab.run_until(lambda lab: lab.error != ""), "lab.run_until(lambda lab: lab.error != '')"),
+        "something fails": (
+            lambda lab: lab.run_until(lambda lab: lab.error != ""),
+            "lab.run_until(lambda lab: lab.error != '')",
+        ),
         "all tasks run again": _record("AllTasksRunning"),
         "the job has ended": (lambda lab: lab.run_until(finished=True), "lab.run_until(finished=True)"),
     }
@@ -200,7 +209,9 @@ def _barrier(task: str, lab: Lab) -> tuple[Callable[[Lab], object], str]:
     newest = max((each for each, phase in met(lab).items() if phase != WAITING), default=0)
     phases = f"getattr(lab.moment().tasks.get({task!r}), 'phases', {{}}).items()"
     code = f"lab.run_until(lambda lab: any(cp > {newest} and phase != {WAITING!r} for cp, phase in {phases}))"
-    return (lambda lab: lab.run_until(lambda lab: any(cp > newest and now != WAITING for cp, now in met(lab).items()))), code
+    return (
+        lambda lab: lab.run_until(lambda lab: any(cp > newest and now != WAITING for cp, now in met(lab).items()))
+    ), code
 
 
 def _name(text: str) -> ipywidgets.HTML:

@@ -13,7 +13,16 @@ from dataclasses import dataclass, fields
 
 from kit.lab import Lab
 from kit.lab.actions import Action, Fault, LetTimePass
-from kit.lab.faults import DropMessage, FreezeWorker, KillDriver, KillWorker, LoseFile, MissHeartbeat, ThawWorker
+from kit.lab.faults import (
+    DropMessage,
+    FreezeWorker,
+    KillDriver,
+    KillWorker,
+    LoseFile,
+    MissHeartbeat,
+    ThawWorker,
+    WorkerFault,
+)
 from kit.lab.schedulers import Random
 from kit.protocol.events import RequestCancel, RequestCheckpoint, RequestSavepoint, RequestStop, StartJob
 from kit.protocol.words import Word
@@ -134,8 +143,8 @@ def line_of(action: Action | Word) -> str:
         return f"lab.wait_until({action.until_ms})"
     if isinstance(action, KillDriver):
         return "lab.kill_driver()"
-    if type(action) in _WORKER_DOORS:
-        return f"lab.{_WORKER_DOORS[type(action)]}({action.worker})"  # type: ignore[union-attr]
+    if isinstance(action, WorkerFault):
+        return f"lab.{_WORKER_DOORS[type(action)]}({action.worker})"
     if isinstance(action, LoseFile) or (isinstance(action, DropMessage) and action.place == 0):
         return f"lab.lose({action.text!r})"
     if isinstance(action, Fault):

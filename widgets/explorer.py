@@ -2,7 +2,7 @@
 
 The stage is what matters; it is large and at the top, and its cursor is everybody's. Below it a bar of controls, where
 the run is a lab that goes on, and panels of which one is seen: what may happen next, what may be made to fail, the
-views, other runs, and all that was done as code. In the past an action begins a fork; nothing that has happened is lost.
+views, and all that was done as code. In the past an action begins a fork: nothing that has happened is lost.
 
 Whatever is pressed goes through `do`, which keeps the code for it, brings the stage up to date, and says what went
 wrong. A part that nobody sees is not drawn.
@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import ipywidgets
+from IPython.display import display
 
 from kit.api.environment import StreamEnvironment
 from kit.draw.page import export_html
@@ -26,7 +27,6 @@ from kit.draw.views import VIEWS
 from kit.graph.job_graph import JobGraph
 from kit.lab import Lab
 from kit.lab.ready_jobs import READY_JOBS, ready_job
-from kit.operators.spec import shorten
 from widgets.branch import Branch
 from widgets.controls import ROW, Controls, button, why_none_can_act
 from widgets.deferred import Deferred
@@ -88,7 +88,9 @@ class Explorer(ipywidgets.VBox):
 
     def _make_past(self) -> ipywidgets.Box:
         """What can be done where the cursor stands in the past."""
-        self.go_on = button("Go on from here", "the lab goes back to this step; what came after it is undone", self.go_on_from_here)
+        self.go_on = button(
+            "Go on from here", "the lab goes back to this step; what came after it is undone", self.go_on_from_here
+        )
         self.fork_here = button("Fork from here", "a second run with the same past, beside this one", self.fork)
         self.to_present = button("To the present", "the cursor goes to the end of the run", self.show_present)
         self._where = ipywidgets.HTML(layout={"margin": "0 10px 0 2px"})
@@ -140,7 +142,7 @@ class Explorer(ipywidgets.VBox):
         return panel
 
     def _watch(self, branch: Branch) -> None:
-        branch.stepper.observe(self._moved, "value")
+        branch.stepper.observe(self._moved, "n")
 
     def _moved(self, _: Any) -> None:
         self.guarded(self._update)
@@ -191,7 +193,7 @@ class Explorer(ipywidgets.VBox):
         try:
             act()
         except Exception as error:
-            self._say(f"{type(error).__name__}: {shorten(str(error), LONGEST_ERROR)}")
+            self._say(f"{type(error).__name__}: {_short(str(error))}")
 
     def _say(self, text: str) -> None:
         self.told = text
@@ -272,6 +274,8 @@ class Explorer(ipywidgets.VBox):
 
     def close(self) -> None:
         """Take the explorer out of the page, and look at the run no more."""
+        if not hasattr(self, "tabs"):  # what it was given was no run
+            return
         self._soon.cancel()
         self.controls.pause()
         for branch in self._branches:
@@ -307,16 +311,15 @@ def show(thing: Any = None, *, tab: bool = False) -> Explorer:
 
 
 def in_a_tab(explorer: Explorer) -> None:
-    """Open the explorer beside the notebook, in a tab of JupyterLab's. Raises ImportError without `sidecar`."""
-    try:
-        from sidecar import Sidecar
-    except ImportError as error:
-        raise ImportError(
-            "a tab of its own needs the package sidecar (pip install sidecar, then reload JupyterLab); without it, "
-            "right-click the explorer in its cell and choose Create New View for Cell Output"
-        ) from error
-    side = Sidecar(title=repr(explorer).partition(":")[0].removeprefix("Explorer("), anchor="split-right")
-    with side:
-        from IPython.display import display
+    """Open the explorer beside the notebook, in a tab of JupyterLab's."""
+    from sidecar import Sidecar
 
+    job, _ = explorer.branch.headline
+    with Sidecar(title=job, anchor="split-right"):
         display(explorer)
+
+
+def _short(text: str) -> str:
+    """One line of an error, cut where it is very long."""
+    line = " ".join(text.split())
+    return line if len(line) <= LONGEST_ERROR else f"{line[:LONGEST_ERROR]}…"

@@ -73,7 +73,11 @@ class ViewPanel:
         self.question = ipywidgets.HTML()
         self.shown = ipywidgets.HTML(layout={"overflow": "auto"})
         self.widget = ipywidgets.VBox(
-            [self.choice, ipywidgets.HBox([self.question, self.as_table], layout=ROW | {"grid_gap": "0 18px"}), self.shown]
+            [
+                self.choice,
+                ipywidgets.HBox([self.question, self.as_table], layout=ROW | {"grid_gap": "0 18px"}),
+                self.shown,
+            ]
         )
         for each in (self.choice, self.as_table):
             each.observe(lambda _: app.guarded(self.update), "value")
@@ -112,7 +116,7 @@ class CodePanel:
         )
         self.save = button("Save", "write the file", lambda: app.guarded(self._save), "save")
         self.said = ipywidgets.HTML()
-        hint = "<p><b>.html</b>: a page to step through, offline; <b>.play</b>: to do it again; <b>.jsonl</b>: the trace</p>"
+        hint = "<p>.html: a page to step through, offline; .play: to do it again; .jsonl: the trace</p>"
         row = ipywidgets.HBox([self.path, self.save, self.said], layout=ROW)
         self.widget = ipywidgets.VBox([self.code, row, ipywidgets.HTML(hint)])
 
