@@ -52,6 +52,7 @@ from kit.lab.progress import Progress
 from kit.lab.record_kinds import record_kinds
 from kit.lab.recording import Agreement
 from kit.lab.schedulers import Enabled, Scheduler, checked_scheduler
+from kit.lab.state_doors import StateDoors
 from kit.lab.step import Step
 from kit.lab.summary import LARGE, summary_html
 from kit.lab.world import World
@@ -75,7 +76,7 @@ Target = str | os.PathLike[str] | None
 """A directory for a savepoint, None for the configured one."""
 
 
-class Lab(FaultDoors, PlayDoors, LabAsking):
+class Lab(FaultDoors, PlayDoors, StateDoors, LabAsking):
     """A job in one process. `job` is a StreamEnvironment or a JobGraph; `seed` decides between equals.
 
     `restore_path` begins from a savepoint or retained checkpoint. Files that the job reads are real ones; what it
@@ -386,6 +387,8 @@ class Lab(FaultDoors, PlayDoors, LabAsking):
             if -len(enabled) <= choice < len(enabled):
                 return enabled[choice]
             raise LabError(f"{self.scheduler!r} chose number {choice} of {len(enabled)}, counted from 0")
+        if isinstance(choice, LetTimePass):
+            return choice
         return self._possible(choice) if isinstance(choice, Fault) else chosen(choice, self._world.enabled())
 
     # --- what the user does ---------------------------------------------------------------------------------------

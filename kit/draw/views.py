@@ -1,0 +1,7 @@
+"""The views that there are, in the order of the explorer's tabs: each answers one question about a run."""
+
+from __future__ import annotations
+
+from kit.draw.view import View
+
+VIEWS: tuple[View, ...] = ()
