@@ -17,7 +17,6 @@ from __future__ import annotations
 import copy
 import os
 import warnings
-from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
 from typing import Literal, overload
 
@@ -129,7 +128,6 @@ class Lab(FaultDoors, PlayDoors, StateDoors, LabAsking):
         self._world = world
         world.check_every = CHECK_EVERY
         self._done: list[Action | Word] = []
-        self._ends: list[int] = []
         self._undone: list[Action | Word] = []
         self._keyframes = Keyframes()
         self._latest = Latest()
@@ -193,7 +191,7 @@ class Lab(FaultDoors, PlayDoors, StateDoors, LabAsking):
 
     def position_of(self, records: int) -> int:
         """The step after which the trace had so many records: the one in which the last of them came."""
-        return min(bisect_left(self._ends, records, hi=self.position) + 1, self.position)
+        return self._keyframes.position_of(records, self.position)
 
     @property
     def actions(self) -> tuple[Action | Word, ...]:
@@ -504,7 +502,6 @@ class Lab(FaultDoors, PlayDoors, StateDoors, LabAsking):
         other.seed = self.seed if seed is None else checked_seed(seed)
         other._world = copy.deepcopy(self._world)
         other._done, other._undone = list(self._done), list(self._undone)
-        other._ends = list(self._ends)
         other._keyframes = self._keyframes.copy()
         other._latest = Latest()
         return other
@@ -530,7 +527,6 @@ class Lab(FaultDoors, PlayDoors, StateDoors, LabAsking):
         try:
             self._perform(action)
             self._done.append(action)
-            self._ends[self.position - 1 :] = [len(self.trace)]
             if self._keyframes.take(self.position, self._world):
                 self._latest.keep_up(self.trace)
         except AssertionError:
