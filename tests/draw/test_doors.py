@@ -17,12 +17,14 @@ import kit.draw
 from kit.draw import (
     chains,
     chains_svg,
+    compare,
     export_html,
     film,
     frames,
     gantt,
     journeys,
     last_frame,
+    list_growth,
     moment_at,
     moment_svg,
     moments,
@@ -41,11 +43,13 @@ from tests.draw.labs import lab_of, letters
 DOORS: dict[str, Callable[[Any], Any]] = {
     "chains": chains,
     "chains_svg": chains_svg,
+    "compare": lambda run: compare({"a run": run}),
     "film": film,
     "frames": frames,
     "gantt": gantt,
     "journeys": lambda run: journeys(run).to_pandas(1),
     "last_frame": last_frame,
+    "list_growth": lambda run: list_growth({"a run": run}),
     "moment_at": moment_at,
     "moment_svg": moment_svg,
     "moments": lambda run: list(moments(run)),
@@ -75,7 +79,7 @@ def saved(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Trace:
 
 
 def test_no_door_is_left_out() -> None:
-    values = {"Chart", "Crossing", "Frame", "Journeys", "Moment", "RescalePlan", "SpaceTime", "Stage", "Svg"}
+    values = {name for name in kit.draw.__all__ if name[0].isupper()}
     no_run = {*values, "advance", "export_html", "rescale_plan"}
     assert set(DOORS) == set(kit.draw.__all__) - no_run
 
@@ -89,7 +93,10 @@ def test_a_lab_its_trace_and_a_saved_trace_are_the_same_to_a_door(door: str, lab
 def as_data(made: Any) -> Any:
     if isinstance(made, pd.DataFrame):
         return made.to_json()
-    return made._repr_svg_() if hasattr(made, "_repr_svg_") else made
+    for form in ("_repr_svg_", "_repr_html_"):
+        if hasattr(made, form):
+            return getattr(made, form)()
+    return made
 
 
 def test_in_another_process_a_saved_trace_is_all_that_is_needed(lab: Lab, tmp_path: Path) -> None:
