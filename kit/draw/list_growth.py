@@ -27,8 +27,8 @@ COLUMNS = ["run", "checkpoint", "restores", "state", "mode", "entries"]
 
 
 def list_growth(runs: Mapping[str, Any], states: Collection[str] | None = None) -> ListGrowth:
-    """The list state of all checkpoints of runs by name: Labs, SparkJobs or Traces. `states` are the names of those that
-    count, by default all, those of sources and sinks as well.
+    """The list state of all checkpoints of runs by name: Labs, SparkJobs or Traces. `states` are the names of those
+    that count, by default all, those of sources and sinks as well.
     """
     rows = [row for name, run in runs.items() for row in _rows(name, run)]
     frame = pd.DataFrame([row for row in rows if states is None or row[3] in states], columns=COLUMNS)
