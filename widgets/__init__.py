@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from widgets.monitor import Monitor
 from widgets.stepper import Stepper
 
-__all__ = ["Stepper"]
+__all__ = ["Monitor", "Stepper"]
 
 
 def __dir__() -> list[str]:
