@@ -30,7 +30,8 @@ class Monitor(ui.VBox):
     def __init__(self, *jobs: Any, every_s: float = EVERY_S) -> None:
         self._given = list(jobs)
         self._begun: list[Any] = []
-        """Jobs that a rescale here began."""
+        """Jobs that a rescale here began; the newest is watched as soon as it is seen."""
+        self._seen = 0
         self._asked: list[tuple[str, Callable[[], str | None]]] = []
         """What was asked for, and what says where it is: None as long as it is not there."""
         self._threads = ThreadPoolExecutor(1, thread_name_prefix="kit-monitor")
@@ -69,15 +70,16 @@ class Monitor(ui.VBox):
 
     def refresh(self) -> Monitor:
         """Take a look at the job now."""
-        jobs = self._jobs()
-        chosen = self.job if self.job in jobs else jobs[-1] if jobs else None
+        self._hear()
+        jobs, begun = self._jobs(), len(self._begun)
+        chosen = self.job if self.job in jobs and begun == self._seen else jobs[-1] if jobs else None
+        self._seen = begun
         self._fill(self._job, [(f"{job.job.name}, {job.status.lower()}", job) for job in jobs], chosen)
         if self.job is None:
             self._shown.value = page_part('<p class="quiet">no job runs: SparkJob(env).start() begins one</p>')
         else:
             self._look(self.job)
         self._enable()
-        self._hear()
         return self
 
     def _jobs(self) -> list[Any]:

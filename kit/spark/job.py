@@ -121,6 +121,7 @@ class SparkJob(Asking):
     ) -> None:
         self.job = _job_graph(job).with_parts(parts)
         self.spark = spark
+        self._made_with = {"hooks": hooks, "settings": settings, "launch": launch, "record": record}
         self._start = StartJob(
             restore_path=None if restore_path is None else os.fspath(restore_path),
             allow_non_restored_state=allow_non_restored_state,
@@ -401,7 +402,8 @@ class SparkJob(Asking):
         graph = at_parallelism(self.job, parallelism)
         if target is None and self.job.settings.checkpoint.savepoint_directory is None:
             target = temporary_directory("savepoint-")
-        return SparkJob(graph, self.spark, restore_path=self.stop(target)).start()
+        made_with: dict[str, Any] = self._made_with
+        return SparkJob(graph, self.spark, restore_path=self.stop(target), **made_with).start()
 
     def answer(self, request: int) -> str | None:
         """Where the snapshot of a request is, or None as long as it is not done; JobFailedError when it failed."""
