@@ -7,9 +7,11 @@ takes a Lab, a SparkJob or a Trace, whole or cut or read back from a file.
 from __future__ import annotations
 
 import kit.draw.space_time_svg  # noqa: F401  (draws what `space_time` gives)
-from kit.draw.chains import chains, chains_svg
+from kit.draw.chains import Chains, chains, chains_svg
+from kit.draw.execution_graph import ExecutionGraphPicture, execution_graph
 from kit.draw.frames import Frame, film, frames, last_frame, moment_svg
 from kit.draw.gantt import gantt, phases
+from kit.draw.graphviz_objects import Dot
 from kit.draw.job_state import Moment
 from kit.draw.journeys import Crossing, Journeys, journeys
 from kit.draw.moment import advance, moment_at, moments
@@ -21,8 +23,11 @@ from kit.draw.space_time import SpaceTime, space_time
 from kit.draw.stage import Stage
 
 __all__ = [
+    "Chains",
     "Chart",
     "Crossing",
+    "Dot",
+    "ExecutionGraphPicture",
     "Frame",
     "Journeys",
     "Moment",
@@ -33,6 +38,7 @@ __all__ = [
     "advance",
     "chains",
     "chains_svg",
+    "execution_graph",
     "export_html",
     "film",
     "frames",
