@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import kit.draw.space_time_svg  # noqa: F401  (draws what `space_time` gives)
 from kit.draw.chains import Chains, chains, chains_svg
+from kit.draw.comparison import Comparison, compare
 from kit.draw.execution_graph import ExecutionGraphPicture, execution_graph
 from kit.draw.frames import Frame, film, frames, last_frame, moment_svg
 from kit.draw.gantt import gantt, phases
 from kit.draw.graphviz_objects import Dot
 from kit.draw.job_state import Moment
 from kit.draw.journeys import Crossing, Journeys, journeys
+from kit.draw.list_growth import ListGrowth, list_growth
 from kit.draw.moment import advance, moment_at, moments
 from kit.draw.page import export_html
 from kit.draw.picture import Chart, Svg
@@ -25,11 +27,13 @@ from kit.draw.stage import Stage
 __all__ = [
     "Chains",
     "Chart",
+    "Comparison",
     "Crossing",
     "Dot",
     "ExecutionGraphPicture",
     "Frame",
     "Journeys",
+    "ListGrowth",
     "Moment",
     "RescalePlan",
     "SpaceTime",
@@ -38,6 +42,7 @@ __all__ = [
     "advance",
     "chains",
     "chains_svg",
+    "compare",
     "execution_graph",
     "export_html",
     "film",
@@ -45,6 +50,7 @@ __all__ = [
     "gantt",
     "journeys",
     "last_frame",
+    "list_growth",
     "moment_at",
     "moment_svg",
     "moments",

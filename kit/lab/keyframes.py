@@ -34,7 +34,8 @@ class Keyframes:
 
         Raises AssertionError when an invariant is broken.
         """
-        if self._frames and position < self._frames[-1][0] + max(KEYFRAME_EVERY, STEPS_PER_PART * world.size):
+        since = position - self._frames[-1][0] if self._frames else position
+        if self._frames and (since < KEYFRAME_EVERY or since < STEPS_PER_PART * world.size):
             return False
         world.validate()
         self._frames.append((position, len(world.trace), _without_trace(world)))
