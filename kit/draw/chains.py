@@ -20,7 +20,7 @@ from kit.draw.picture import Svg
 from kit.draw.run import shape_of
 from kit.draw.shown import shown
 from kit.draw.stage import Stage
-from kit.draw.view import Subject
+from kit.draw.view import Subject, View
 from kit.draw.view_html import fold, graph_html, legend, view_html
 from kit.protocol.shape import ShapeEdge
 
@@ -138,6 +138,9 @@ def chains_svg(job: Any) -> Svg:
 def draw_chains(subject: Subject) -> Chains:
     """The view: the layers of the epoch that ran then."""
     return Chains(subject.stage)
+
+
+VIEW = View("chains", TITLE, QUESTION, draw_chains)
 
 
 def _why(edge: ShapeEdge) -> tuple[str, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kit.draw import chains
+from kit.draw.chains import VIEW as CHAINS
 from kit.draw.view import View
 
-VIEWS: tuple[View, ...] = (View("chains", chains.TITLE, chains.QUESTION, chains.draw_chains),)
+VIEWS: tuple[View, ...] = (CHAINS,)
