@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import kit.draw.space_time_svg  # noqa: F401  (draws what `space_time` gives)
 from kit.draw.chains import chains, chains_svg
+from kit.draw.comparison import Comparison, compare
 from kit.draw.frames import Frame, film, frames, last_frame, moment_svg
 from kit.draw.gantt import gantt, phases
 from kit.draw.job_state import Moment
 from kit.draw.journeys import Crossing, Journeys, journeys
+from kit.draw.list_growth import ListGrowth, list_growth
 from kit.draw.moment import advance, moment_at, moments
 from kit.draw.page import export_html
 from kit.draw.picture import Chart, Svg
@@ -22,9 +24,11 @@ from kit.draw.stage import Stage
 
 __all__ = [
     "Chart",
+    "Comparison",
     "Crossing",
     "Frame",
     "Journeys",
+    "ListGrowth",
     "Moment",
     "RescalePlan",
     "SpaceTime",
@@ -33,12 +37,14 @@ __all__ = [
     "advance",
     "chains",
     "chains_svg",
+    "compare",
     "export_html",
     "film",
     "frames",
     "gantt",
     "journeys",
     "last_frame",
+    "list_growth",
     "moment_at",
     "moment_svg",
     "moments",
