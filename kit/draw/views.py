@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from kit.draw.snapshot_contents import snapshot_view
 from kit.draw.view import View
 
-VIEWS: tuple[View, ...] = ()
+VIEWS: tuple[View, ...] = (
+    View("snapshot", "Snapshot", "What does a checkpoint hold, and in which bytes of which file?", snapshot_view),
+)
