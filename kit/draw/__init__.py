@@ -21,6 +21,7 @@ from kit.draw.page import export_html
 from kit.draw.picture import Chart, Svg
 from kit.draw.redistribution import redistribution, redistribution_svg, restores_of
 from kit.draw.rescale_plan import RescalePlan, rescale_plan
+from kit.draw.snapshot_contents import SnapshotContents, snapshot_contents
 from kit.draw.space_time import SpaceTime, space_time
 from kit.draw.stage import Stage
 
@@ -36,6 +37,7 @@ __all__ = [
     "ListGrowth",
     "Moment",
     "RescalePlan",
+    "SnapshotContents",
     "SpaceTime",
     "Stage",
     "Svg",
@@ -59,6 +61,7 @@ __all__ = [
     "redistribution_svg",
     "rescale_plan",
     "restores_of",
+    "snapshot_contents",
     "space_time",
 ]
 
