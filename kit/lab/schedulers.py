@@ -16,6 +16,7 @@ it did, and a fork goes on by itself.
 from __future__ import annotations
 
 import random
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, overload
@@ -55,9 +56,10 @@ class Enabled(Sequence[Action]):
     def __init__(self, agenda: Agenda) -> None:
         self._agenda = agenda
         self._count = len(agenda)
-        self._wait = None if self._count else agenda.wait
-        if self._wait is not None:
-            self._count = 1
+        self._wait: LetTimePass | None = None
+        if not self._count:
+            self._wait = agenda.wait
+            self._count = int(self._wait is not None)
 
     def __len__(self) -> int:
         return self._count
@@ -79,6 +81,16 @@ class Enabled(Sequence[Action]):
         return f"Enabled({', '.join(map(str, self))})"
 
 
+class _Generators(threading.local):
+    """A generator for each thread, seeded anew for every choice: to make one would seed it twice."""
+
+    def __init__(self) -> None:
+        self.generator = random.Random(0)
+
+
+_generators = _Generators()
+
+
 @dataclass(frozen=True)
 class Random:
     """Any of them, each as likely as the others: the same ones for the same seed, by default the lab's own."""
@@ -88,7 +100,9 @@ class Random:
     def __call__(self, enabled: Sequence[Action], lab: Scheduled) -> int:
         """Choose by the seed and the number of the step."""
         seed = lab.seed if self.seed is None else self.seed
-        return random.Random((seed << SEED_BITS) + lab.position).choice(range(len(enabled)))
+        generator = _generators.generator
+        generator.seed((seed << SEED_BITS) + lab.position)
+        return generator.choice(range(len(enabled)))
 
 
 @dataclass(frozen=True)
