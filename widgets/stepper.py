@@ -3,6 +3,10 @@
 All frames travel to the browser once; stepping then needs no kernel. The controls are in the module itself, so they
 also work where no kernel runs. `value`, the number of the frame shown, is kept the same on both sides.
 
+Others build on it: `n` is the cursor in records of the run, `picked` the thing that was clicked, `told` what the kernel
+adds to its details, `offers` what may be done with it, and `on_act` hears what was chosen. The page shows them and
+knows no more of it.
+
 After each cell the stepper looks whether the run has gone on, and if so says it to the page (`news`). A page that shows
 the stepper then asks for the new frames; one that was closed costs nothing.
 """
@@ -10,6 +14,7 @@ the stepper then asks for the new frames; one that was closed costs nothing.
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Callable
 from typing import Any
 
 import anywidget
@@ -38,16 +43,48 @@ class Stepper(anywidget.AnyWidget):
     value = traitlets.Int(0).tag(sync=True)
     news = traitlets.Int(0).tag(sync=True)
     """Counts how often the run was found to have gone on."""
+    n = traitlets.Int(0).tag(sync=True)
+    """How many records had happened at the moment shown: the cursor that pictures of the same run share."""
+    picked = traitlets.Unicode("").tag(sync=True)
+    """What was clicked: `task:<vertex>/<subtask>`, `vertex:<name>`, `channel:<number>`, `lane:<name>`,
+    `checkpoint:<id>`, `message:<record id>`, `job`, or nothing."""
+    told = traitlets.Dict().tag(sync=True)
+    """What the kernel has to say of it: `{"picked", "n", "html"}`; shown while both are what is looked at."""
+    offers: Any = traitlets.List().tag(sync=True)
+    """What may be done: each `{"key", "label", "on", "hint", "why_not"}`, shown on the thing named `on`."""
 
     def __init__(self, run: Any, **traits: Any) -> None:
         self._run = run
         self._shown = self._look()
         made = film(self._shown) | {"edition": 0}
+        self._acts: list[Callable[[str], object]] = []
         super().__init__(film=made, **{"value": len(made["frames"]) - 1, **traits})
-        self.on_msg(self._asked)
+        self.n = self._records_at(self.value)
+        self.on_msg(self._heard)
         shell = get_ipython()
         if shell is not None:
             shell.events.register(AFTER_EACH_CELL, self._cell_ran)
+
+    def on_act(self, act: Callable[[str], object]) -> None:
+        """Have `act` called with the key of an offer whenever somebody chooses one."""
+        self._acts.append(act)
+
+    def _records_at(self, value: int) -> int:
+        return int(self.film["frames"][value]["n"])
+
+    @traitlets.observe("value")
+    def _value_changed(self, change: Any) -> None:
+        """The cursor follows the frame, unless it lies between this one and the next."""
+        if self._frame_at(self.n) != change["new"]:
+            self.n = self._records_at(change["new"])
+
+    @traitlets.observe("n")
+    def _n_changed(self, change: Any) -> None:
+        self.value = self._frame_at(change["new"])
+
+    def _frame_at(self, n: int) -> int:
+        """The last frame with at most `n` records."""
+        return max(0, bisect_right(self.film["frames"], n, key=lambda frame: frame["n"]) - 1)
 
     def _look(self) -> Run:
         """The run as it is now: a lab's own trace goes on."""
@@ -79,6 +116,7 @@ class Stepper(anywidget.AnyWidget):
         with self.hold_sync():
             self.film = made
             self.value = len(numbers) - 1 if follow else max(0, bisect_right(numbers, shown) - 1)
+            self.n = numbers[self.value]
         return self
 
     @property
@@ -96,7 +134,15 @@ class Stepper(anywidget.AnyWidget):
         if self._is_stale:
             self.news += 1
 
-    def _asked(self, _: Any, content: Any, __: Any) -> None:
+    def _heard(self, _: Any, content: Any, __: Any) -> None:
+        """The page sends what somebody chose, or asks for what is new."""
+        if "do" in content:
+            for act in self._acts:
+                act(content["do"])
+        else:
+            self._asked(content)
+
+    def _asked(self, content: Any) -> None:
         """The page asks for what is new: because it was told (`news`), or because somebody wants to see the present.
 
         It says which frame of which edition of the film it shows; where that is an old one the answer is under way.

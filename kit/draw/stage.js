@@ -128,7 +128,10 @@ class Player {
     this.root.tabIndex = 0;
     this.note = document.createElement("p");
     this.note.className = "kit-note";
-    this.root.append(this.controls(), this.ticks(), this.note, this.picture.svg, this.help());
+    this.told = document.createElement("div");
+    this.told.className = "kit-told kit-picture";
+    this.root.append(this.controls(), this.ticks(), this.note, this.picture.svg, this.told, this.help());
+    this.root.addEventListener("click", (event) => this.pick(event));
     el.replaceChildren(this.root);
     this.root.addEventListener("keydown", (event) => this.key(event));
     this.choose(false);
@@ -262,8 +265,34 @@ class Player {
     this.present.classList.toggle("kit-more", more > 0);
     if (tell && this.model.get("value") !== this.now) {
       this.model.set("value", this.now);
+      this.model.set("n", n);
       this.model.save_changes();
     }
+    this.details();
+  }
+
+  pick(event) {
+    const name = event.target.dataset?.name;
+    if (name === undefined) return;
+    this.model.set("picked", pickOf(name));
+    this.model.save_changes();
+    this.details();
+  }
+
+  // What the kernel says of the thing that was clicked, and what it offers to do with it.
+  details() {
+    const picked = this.model.get("picked") ?? "";
+    const told = this.model.get("told") ?? {};
+    const said = document.createElement("div");
+    if (told.picked === picked && told.n === this.model.get("n")) said.innerHTML = told.html;
+    const offers = (this.model.get("offers") ?? []).filter(({ on }) => on === picked);
+    const acts = offers.map(({ key, label, hint, why_not }) => {
+      const act = button(label, why_not || hint, () => this.model.send({ do: key }));
+      act.disabled = Boolean(why_not);
+      return act;
+    });
+    this.told.replaceChildren(picked, ...acts, said);
+    this.told.hidden = !picked;
   }
 
   toggle(on = this.timer === null) {
@@ -306,11 +335,23 @@ class Player {
   }
 }
 
+// The thing that a sprite belongs to.
+function pickOf(sprite) {
+  const [kind, ...rest] = sprite.split(":");
+  if (kind === "t") return `${rest[0].includes("/") ? "task" : "vertex"}:${rest[0]}`;
+  if (kind === "m") return `task:${rest[0]}`;
+  if (kind.startsWith("l")) return `lane:${kind.split(".")[0]}`;
+  return "job";
+}
+
 function render({ model, el }) {
   const player = new Player(model, el);
   const follow = () => player.go(model.get("value"), false);
   const take = () => player.take(model.get("film"), model.get("value"));
   const ask = () => player.ask("news");
+  const details = () => player.details();
+  const about = ["change:picked", "change:told", "change:offers"];
+  about.forEach((name) => model.on(name, details));
   model.on("change:value", follow);
   model.on("change:film", take);
   model.on("change:news", ask);
@@ -319,6 +360,7 @@ function render({ model, el }) {
     model.off("change:value", follow);
     model.off("change:film", take);
     model.off("change:news", ask);
+    about.forEach((name) => model.off(name, details));
   };
 }
 

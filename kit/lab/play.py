@@ -29,6 +29,7 @@ from kit.lab.play_commands import Job, Scene, carry_out
 from kit.lab.play_outcome import NOTHING, ROWS_ONLY, outcome
 from kit.lab.play_text import Block, PlayError, PlayText, parse
 from kit.lab.play_writing import play_of
+from kit.protocol.showing import Showing
 from kit.protocol.trace import Trace
 
 SUFFIX = ".play"
@@ -65,7 +66,7 @@ class Played:
         return f"<p>{escape(self.block.prose)}</p><pre><b>{escape(commands)}</b>\n{escape(came)}</pre>"
 
 
-class Play:
+class Play(Showing):
     """A play in progress. `played` are its blocks so far, `lab` is the lab where they have led; whatever shows a run
     shows a play as well.
     """

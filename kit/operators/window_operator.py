@@ -72,6 +72,17 @@ class WindowOperatorBase(Operator):
         self._table = backend.table(self._contents.descriptor, pa.int64())
         self._timers = backend.timer_service("window-timers", pa.int64())
 
+    def windows(self) -> tuple[pa.Array, Times, Times, pa.Array]:
+        """The windows that are open: of each its key, start, end and contents."""
+        slots = self._table.entries()
+        windows: Any = self._table.namespaces(slots)
+        starts, ends = self._bounds_in_ms(self._table.keys(slots), windows.to_numpy())
+        return self._table.keys(slots), starts, ends, self._table.get(slots)
+
+    def _bounds_in_ms(self, keys: pa.Array, windows: Times) -> tuple[Times, Times]:
+        assigner = self._spec.assigner
+        return assigner.starts(windows), assigner.ends(windows)
+
     def _clears_at(self, last_ms: Times) -> Times:
         """When windows are cleared that fire at `last_ms`."""
         lateness: int = self._spec.allowed_lateness_ms

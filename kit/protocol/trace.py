@@ -26,6 +26,7 @@ from kit.protocol.json_lines import read_lines, write_lines
 from kit.protocol.loggable import PLAIN, field_names, field_values, loggable
 from kit.protocol.schedule import Handled, Schedule, kept_by_name
 from kit.protocol.shape import EpochShape
+from kit.protocol.showing import Showing
 from kit.protocol.vocabulary import COMMANDS
 from kit.protocol.words import Machine, Word
 
@@ -71,7 +72,7 @@ class TraceRecord:
         return cls(**data)
 
 
-class Trace(Sequence[TraceRecord]):
+class Trace(Showing, Sequence[TraceRecord]):
     """The records of one run, oldest first.
 
     `stages` are the shapes of the run's epochs, which the host adds: with them a trace stands alone, and whatever is
@@ -320,14 +321,17 @@ def _said_of(word: Word) -> tuple[Any, ...]:
 
 def _said_once(value: Any) -> Any:
     """What is said of a value; of one that never changes once, however many words it goes through."""
-    if not _never_changes(type(value)):
-        return loggable(value)
+    if type(value) is tuple:
+        return [each if type(each) in PLAIN else _said_once(each) for each in value]
     known = _SAID.get(id(value))
-    if known is None:
+    if known is not None:
+        return known[1]
+    said = loggable(value)
+    if _never_changes(type(value)):
         if len(_SAID) >= MOST_SAID:
             _SAID.clear()  # at once: another thread may be looking
-        known = _SAID[id(value)] = value, loggable(value)
-    return known[1]
+        _SAID[id(value)] = value, said
+    return said
 
 
 def _never_changes(kind: type[Any]) -> bool:
