@@ -33,6 +33,7 @@ from kit.draw import (
     redistribution,
     redistribution_svg,
     restores_of,
+    snapshot_contents,
     space_time,
 )
 from kit.lab import Lab
@@ -59,6 +60,7 @@ DOORS: dict[str, Callable[[Any], Any]] = {
     "redistribution": redistribution,
     "redistribution_svg": redistribution_svg,
     "restores_of": restores_of,
+    "snapshot_contents": lambda run: snapshot_contents(run).to_pandas(),
     "space_time": space_time,
 }
 PICTURES = ("chains_svg", "last_frame", "moment_svg", "gantt", "redistribution_svg", "space_time")
