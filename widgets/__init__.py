@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from widgets.explorer import Explorer, show
 from widgets.stepper import Stepper
 
-__all__ = ["Stepper"]
+__all__ = ["Explorer", "Stepper", "show"]
 
 
 def __dir__() -> list[str]:

@@ -177,6 +177,10 @@ class Agenda:
         _, known = self._timers.get((machine, timer), (0, None))
         return known
 
+    def timers(self) -> list[Way]:
+        """The timers that are set, due or not."""
+        return list(self._timers)
+
     def due_ms(self, machine: str, timer: str) -> int | None:
         """When a timer is due; None when it is not set."""
         known = self._timers.get((machine, timer))

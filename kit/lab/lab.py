@@ -190,6 +190,10 @@ class Lab(FaultDoors, PlayDoors, StateDoors, LabAsking):
         """The number of steps taken so far."""
         return len(self._done)
 
+    def position_of(self, records: int) -> int:
+        """The step after which the trace had so many records: the one in which the last of them came."""
+        return self._keyframes.position_of(records, self.position)
+
     @property
     def actions(self) -> tuple[Action | Word, ...]:
         """What was done, step by step; `replay` does it again in another lab of the same job and seed."""

@@ -27,6 +27,7 @@ from kit.protocol.json_lines import read_lines, write_lines
 from kit.protocol.loggable import PLAIN, field_names, field_values, loggable
 from kit.protocol.schedule import Handled, Schedule, kept_by_name
 from kit.protocol.shape import EpochShape
+from kit.protocol.showing import Showing
 from kit.protocol.vocabulary import COMMANDS
 from kit.protocol.words import Machine, Word
 
@@ -73,7 +74,7 @@ class TraceRecord:
         return cls(**data)
 
 
-class Trace(Sequence[TraceRecord]):
+class Trace(Showing, Sequence[TraceRecord]):
     """The records of one run, oldest first.
 
     `stages` are the shapes of the run's epochs, which the host adds: with them a trace stands alone, and whatever is
