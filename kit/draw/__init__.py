@@ -19,6 +19,7 @@ from kit.draw.page import export_html
 from kit.draw.picture import Chart, Svg
 from kit.draw.redistribution import redistribution, redistribution_svg, restores_of
 from kit.draw.rescale_plan import RescalePlan, rescale_plan
+from kit.draw.rescaling import KeyMove, Rescaling, rescaling
 from kit.draw.snapshot_contents import SnapshotContents, snapshot_contents
 from kit.draw.space_time import SpaceTime, space_time
 from kit.draw.stage import Stage
@@ -29,9 +30,11 @@ __all__ = [
     "Crossing",
     "Frame",
     "Journeys",
+    "KeyMove",
     "ListGrowth",
     "Moment",
     "RescalePlan",
+    "Rescaling",
     "SnapshotContents",
     "SpaceTime",
     "Stage",
@@ -54,6 +57,7 @@ __all__ = [
     "redistribution",
     "redistribution_svg",
     "rescale_plan",
+    "rescaling",
     "restores_of",
     "snapshot_contents",
     "space_time",
