@@ -7,10 +7,12 @@ takes a Lab, a SparkJob or a Trace, whole or cut or read back from a file.
 from __future__ import annotations
 
 import kit.draw.space_time_svg  # noqa: F401  (draws what `space_time` gives)
-from kit.draw.chains import chains, chains_svg
+from kit.draw.chains import Chains, chains, chains_svg
 from kit.draw.comparison import Comparison, compare
+from kit.draw.execution_graph import ExecutionGraphPicture, execution_graph
 from kit.draw.frames import Frame, film, frames, last_frame, moment_svg
 from kit.draw.gantt import gantt, phases
+from kit.draw.graphviz_objects import Dot
 from kit.draw.job_state import Moment
 from kit.draw.journeys import Crossing, Journeys, journeys
 from kit.draw.list_growth import ListGrowth, list_growth
@@ -25,9 +27,12 @@ from kit.draw.space_time import SpaceTime, space_time
 from kit.draw.stage import Stage
 
 __all__ = [
+    "Chains",
     "Chart",
     "Comparison",
     "Crossing",
+    "Dot",
+    "ExecutionGraphPicture",
     "Frame",
     "Journeys",
     "KeyMove",
@@ -43,6 +48,7 @@ __all__ = [
     "chains",
     "chains_svg",
     "compare",
+    "execution_graph",
     "export_html",
     "film",
     "frames",

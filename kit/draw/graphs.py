@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from html import escape
+from itertools import pairwise
 from typing import Any
 
 import graphviz
@@ -97,6 +98,8 @@ class Graph:
     nodes: tuple[Node, ...]
     edges: tuple[Edge, ...] = ()
     groups: tuple[Group, ...] = ()
+    rows: tuple[tuple[str, ...], ...] = ()
+    """Boxes that stand beside each other across the direction, in this order; Graphviz keeps it outside of groups."""
     direction: str = "LR"
     rank_gap: float = 46.0
     node_gap: float = 22.0
@@ -114,6 +117,10 @@ class Graph:
             f'aria-label="{escape(self.caption)}" width="{placed.width:g}" height="{placed.height:g}" '
             f'viewBox="0 0 {placed.width:g} {placed.height:g}">{self._inside()}</svg></div>'
         )
+
+    def turned(self) -> Graph:
+        """The same graph from top to bottom."""
+        return replace(self, direction="TB", rank_gap=self.rank_gap * 0.7)
 
     def svg(self) -> Svg:
         """The picture alone, in light colours."""
@@ -199,6 +206,10 @@ def _agraph(graph: Graph) -> Any:
             label=_empty(width, 14),
             labeljust="l",
         )
+    for row in graph.rows:
+        beside = picture.add_subgraph([keys[name] for name in row], rank="same")
+        for one, other in pairwise(row):
+            beside.add_edge(keys[one], keys[other], key=f"{one}|{other}", style="invis")
     return picture
 
 
@@ -331,6 +342,10 @@ def _dot(graph: Graph) -> Dot:
             inside.attr(fillcolor=colours["card"], color=colours["line-2"], fontsize="11")
             for name in group.members:
                 inside.node(_key(name))
+    for row in graph.rows:
+        with made.subgraph(graph_attr={"rank": "same"}) as beside:
+            for one, other in pairwise(row):
+                beside.edge(_key(one), _key(other), style="invis")
     for node in graph.nodes:
         fill, line, ink = (colours[name] for name in _NODE_COLOURS[node.meaning.split()[0] if node.meaning else ""])
         heavy = {"penwidth": "2.2"} if node.meaning in _HEAVY else {}

@@ -30,7 +30,7 @@ from kit.draw.scene import size_text
 from kit.draw.snapshot_values import values_of
 from kit.draw.themed import light_svg
 from kit.draw.transfers import BY_GROUP, IN_FLIGHT, Deal, Restore, Transfer, restore_of
-from kit.draw.view import Subject
+from kit.draw.view import Subject, View
 from kit.state.key_groups import key_group_range_for_operator_index, operator_index_for_key_group
 
 STYLE = "rescaling.css"
@@ -316,7 +316,7 @@ def _keyed(deal: Deal, y: float, moves: Sequence[KeyMove]) -> tuple[float, str]:
             sizes[each.key_group] += each.size
     for old, new, first, last in _runs(deal):
         x, width = LEFT + first * scale, (last - first + 1) * scale
-        held = sum(sizes[group] for group in range(first, last + 1))
+        held = sum(sizes.get(group, 0) for group in range(first, last + 1))
         hint = f"key groups {first} to {last}: {deal.vertex}/{old} to {deal.vertex}/{new}, {size_text(held)}"
         shade = f"rs-ribbon rs-f{old % 4}" + ("" if old != new else " rs-tint")
         parts.append(_rect(shade, x + 0.5, above + BAR, max(width - 1, 0.6), BETWEEN, hint))
@@ -572,3 +572,6 @@ def _rect(look: str, x: float, y: float, width: float, height: float, hint: str)
 def _text(x: float, y: float, look: str, text: str, anchor: str = "") -> str:
     where = f' text-anchor="{anchor}"' if anchor else ""
     return f'<text class="{look}" x="{x:.1f}" y="{y:.1f}"{where}>{escape(text)}</text>'
+
+
+VIEW = View("rescaling", "Redistribution", "Who was given which piece of state at the last restore?", rescaling_view)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from kit.draw.rescaling import rescaling_view
-from kit.draw.snapshot_contents import snapshot_view
+from kit.draw.chains import VIEW as CHAINS
+from kit.draw.rescaling import VIEW as RESCALING
+from kit.draw.snapshot_contents import VIEW as SNAPSHOT
 from kit.draw.view import View
 
 VIEWS: tuple[View, ...] = (
-    View("snapshot", "Snapshot", "What does a checkpoint hold, and in which bytes of which file?", snapshot_view),
-    View("rescaling", "Redistribution", "Who was given which piece of state at the last restore?", rescaling_view),
+    CHAINS,
+    SNAPSHOT,
+    RESCALING,
 )

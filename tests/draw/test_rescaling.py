@@ -29,6 +29,10 @@ def _restored(name: str, before: int, after: int, **settings: Any) -> Lab:
     return other
 
 
+KEPT = ("Buffer", "Watermark")
+"""What an unaligned checkpoint takes along here."""
+
+
 def _rows(lab: Lab, kind: str, task: str | None = None) -> list[dict[str, Any]]:
     return [row for table in lab.state(task).of(kind) for row in table.rows.to_pylist()]
 
@@ -57,7 +61,7 @@ def test_buffers_in_flight_are_recovered_where_it_is_said(before: int, after: in
     assert arrived.filtered.tolist() == (readers > 1).tolist(), "what several are given each must filter"
     assert arrived.filtered.any()
     waiting = Counter(
-        row["task"] for row in _rows(lab, IN_FLIGHT) if row["place"].startswith("recovered") and row["kind"] == "Buffer"
+        row["task"] for row in _rows(lab, IN_FLIGHT) if row["place"].startswith("recovered") and row["kind"] in KEPT
     )
     assert Counter(f"sums/{new}" for new in arrived.to) == waiting
     assert "each keeps the records of its own keys" in rescaling(lab)._repr_html_()
