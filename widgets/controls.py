@@ -25,6 +25,10 @@ class App(Protocol):
     def branch(self) -> Branch:
         """The run that is shown."""
 
+    @property
+    def branches(self) -> tuple[Branch, ...]:
+        """All runs, the first one first."""
+
     def do(self, act: Callable[[Lab], object], code: str) -> None:
         """Do something to the lab, and say it in code; what goes wrong is said in the app."""
 

@@ -28,6 +28,7 @@ from kit.graph.job_graph import JobGraph
 from kit.lab import Lab
 from kit.lab.ready_jobs import READY_JOBS, ready_job
 from widgets.branch import Branch
+from widgets.compare_panel import ComparePanel
 from widgets.controls import ROW, Controls, button, why_none_can_act
 from widgets.deferred import Deferred
 from widgets.panels import ActionPanel, CodePanel, Panel, ViewPanel
@@ -84,7 +85,7 @@ class Explorer(ipywidgets.VBox):
         if self._branch.lab is not None:
             panels.append(ActionPanel(self, "What may happen next", "what may happen next"))
             panels.append(ActionPanel(self, "Make something fail", "what may be made to fail", faults=True))
-        return [*panels, ViewPanel(self, VIEWS), CodePanel(self)]
+        return [*panels, ViewPanel(self, VIEWS), ComparePanel(self), CodePanel(self)]
 
     def _make_past(self) -> ipywidgets.Box:
         """What can be done where the cursor stands in the past."""

@@ -7,6 +7,7 @@ takes a Lab, a SparkJob or a Trace, whole or cut or read back from a file.
 from __future__ import annotations
 
 import kit.draw.space_time_svg  # noqa: F401  (draws what `space_time` gives)
+from kit.draw.barriers import Barriers, barriers
 from kit.draw.chains import Chains, chains, chains_svg
 from kit.draw.comparison import Comparison, compare
 from kit.draw.execution_graph import ExecutionGraphPicture, execution_graph
@@ -27,6 +28,7 @@ from kit.draw.space_time import SpaceTime, space_time
 from kit.draw.stage import Stage
 
 __all__ = [
+    "Barriers",
     "Chains",
     "Chart",
     "Comparison",
@@ -45,6 +47,7 @@ __all__ = [
     "Stage",
     "Svg",
     "advance",
+    "barriers",
     "chains",
     "chains_svg",
     "compare",

@@ -15,6 +15,7 @@ from IPython.core.formatters import DisplayFormatter
 
 import kit.draw
 from kit.draw import (
+    barriers,
     chains,
     chains_svg,
     compare,
@@ -43,6 +44,7 @@ from tests.draw.elsewhere import shown, shown_elsewhere
 from tests.draw.labs import lab_of, letters
 
 DOORS: dict[str, Callable[[Any], Any]] = {
+    "barriers": lambda run: barriers(run).to_pandas(),
     "chains": lambda run: chains(run).to_pandas(),
     "chains_svg": chains_svg,
     "compare": lambda run: compare({"a run": run}),
