@@ -22,6 +22,7 @@ from kit.draw.page import export_html
 from kit.draw.picture import Chart, Svg
 from kit.draw.redistribution import redistribution, redistribution_svg, restores_of
 from kit.draw.rescale_plan import RescalePlan, rescale_plan
+from kit.draw.rescaling import KeyMove, Rescaling, rescaling
 from kit.draw.snapshot_contents import SnapshotContents, snapshot_contents
 from kit.draw.space_time import SpaceTime, space_time
 from kit.draw.stage import Stage
@@ -36,9 +37,11 @@ __all__ = [
     "ExecutionGraphPicture",
     "Frame",
     "Journeys",
+    "KeyMove",
     "ListGrowth",
     "Moment",
     "RescalePlan",
+    "Rescaling",
     "SnapshotContents",
     "SpaceTime",
     "Stage",
@@ -63,6 +66,7 @@ __all__ = [
     "redistribution",
     "redistribution_svg",
     "rescale_plan",
+    "rescaling",
     "restores_of",
     "snapshot_contents",
     "space_time",
