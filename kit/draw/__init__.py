@@ -20,6 +20,7 @@ from kit.draw.picture import Chart, Svg
 from kit.draw.redistribution import redistribution, redistribution_svg, restores_of
 from kit.draw.rescale_plan import RescalePlan, rescale_plan
 from kit.draw.space_time import SpaceTime, space_time
+from kit.draw.space_time_data import space_time_data
 from kit.draw.stage import Stage
 
 __all__ = [
@@ -54,6 +55,7 @@ __all__ = [
     "rescale_plan",
     "restores_of",
     "space_time",
+    "space_time_data",
 ]
 
 

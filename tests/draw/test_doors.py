@@ -31,6 +31,7 @@ from kit.draw import (
     redistribution_svg,
     restores_of,
     space_time,
+    space_time_data,
 )
 from kit.lab import Lab
 from kit.protocol.trace import Trace
@@ -54,6 +55,7 @@ DOORS: dict[str, Callable[[Any], Any]] = {
     "redistribution_svg": redistribution_svg,
     "restores_of": restores_of,
     "space_time": space_time,
+    "space_time_data": space_time_data,
 }
 PICTURES = ("chains_svg", "last_frame", "moment_svg", "gantt", "redistribution_svg", "space_time")
 
