@@ -6,30 +6,23 @@ which the rest is counted, not left out in silence.
 
 from __future__ import annotations
 
-from functools import cache
 from html import escape
 from typing import Any
 
 import pandas as pd
 
-from kit.draw.svg import asset
+from kit.draw.themed import themed
 
 ROWS = 20
 FITS, LONGEST = 30, 300
 """Values longer than this may be cut to the column's width, and are told on pointing at them, up to so many letters."""
 
 
-@cache
-def styles() -> str:
-    """The theme and the look of panels, as one style sheet."""
-    return asset("theme.css") + asset("panel.css")
-
-
-def panel(title: str, *parts: str, under: str = "", css: str = "", dark: bool = False) -> str:
-    """One complete fragment: `title` and `under` are text, `parts` HTML; `dark` as where a page says so of itself."""
+def panel(title: str, *parts: str, under: str = "", styles: tuple[str, ...] = ()) -> str:
+    """One complete fragment: `title` and `under` are text, `parts` HTML, `styles` files beside this one."""
     told = f"<p>{escape(under)}</p>" if under else ""
-    look = "kit-picture kit-panel" + (" kit-dark" if dark else "")
-    return f'<div class="{look}"><style>{styles()}{css}</style><h3>{escape(title)}</h3>{told}{"".join(parts)}</div>'
+    body = f'<div class="kit-panel"><h3>{escape(title)}</h3>{told}{"".join(parts)}</div>'
+    return themed(body, "panel.css", *styles, label=title)
 
 
 def frame_html(frame: pd.DataFrame, most: int = ROWS, lit: Any = None) -> str:
