@@ -25,6 +25,7 @@ from kit.draw.rescale_plan import RescalePlan, rescale_plan
 from kit.draw.rescaling import KeyMove, Rescaling, rescaling
 from kit.draw.snapshot_contents import SnapshotContents, snapshot_contents
 from kit.draw.space_time import SpaceTime, space_time
+from kit.draw.space_time_data import space_time_data
 from kit.draw.stage import Stage
 
 __all__ = [
@@ -70,6 +71,7 @@ __all__ = [
     "restores_of",
     "snapshot_contents",
     "space_time",
+    "space_time_data",
 ]
 
 

@@ -20,6 +20,7 @@ from kit.draw.job_state import (
     RestoreMoment,
     TaskMoment,
     changed,
+    drop,
     like,
     task_of,
     with_checkpoint,
@@ -115,7 +116,7 @@ def _lost(moment: Moment, name: str, error: str) -> Moment:
 
 def message_lost(moment: Moment, record: TraceRecord) -> Moment:
     """A message, whose command is the record's cause, will not arrive."""
-    return changed(moment, messages={sent: each for sent, each in moment.messages.items() if sent != record.cause})
+    return changed(moment, messages=drop(moment.messages, record.cause)) if record.cause in moment.messages else moment
 
 
 def task_gone(moment: Moment, record: TraceRecord) -> Moment:
@@ -128,7 +129,7 @@ def task_gone(moment: Moment, record: TraceRecord) -> Moment:
 
 def epoch_ended(moment: Moment, record: TraceRecord) -> Moment:
     """All workers have left, and with them whatever was on its way between them."""
-    return changed(moment, channels={}) if record.data["epoch"] == moment.epoch else moment
+    return changed(moment, channels=like(moment.channels, {})) if record.data["epoch"] == moment.epoch else moment
 
 
 # --- checkpoints ------------------------------------------------------------------------------------------------------

@@ -36,6 +36,7 @@ from kit.draw import (
     restores_of,
     snapshot_contents,
     space_time,
+    space_time_data,
 )
 from kit.lab import Lab
 from kit.protocol.trace import Trace
@@ -64,6 +65,7 @@ DOORS: dict[str, Callable[[Any], Any]] = {
     "restores_of": restores_of,
     "snapshot_contents": lambda run: snapshot_contents(run).to_pandas(),
     "space_time": space_time,
+    "space_time_data": space_time_data,
 }
 PICTURES = ("chains_svg", "last_frame", "moment_svg", "gantt", "redistribution_svg", "space_time")
 
