@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import kit.draw.space_time_svg  # noqa: F401  (draws what `space_time` gives)
 from kit.draw.chains import chains, chains_svg
-from kit.draw.frames import Frame, film, frames, last_frame, moment_svg
+from kit.draw.film import film
+from kit.draw.frames import Frame, frames, last_frame, moment_svg
 from kit.draw.gantt import gantt, phases
 from kit.draw.job_state import Moment
 from kit.draw.journeys import Crossing, Journeys, journeys

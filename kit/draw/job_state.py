@@ -281,10 +281,13 @@ class Watched(Own[K, V]):
         super().__delitem__(key)
         self.touched.add(key)
 
-    def take(self) -> set[K]:
-        """The keys of what changed since this was last asked."""
-        touched, self.touched = self.touched, set()
-        return touched
+
+def taken(mapping: Mapping[K, V]) -> set[K]:
+    """The keys of what changed in a watched mapping since this was last asked."""
+    if not isinstance(mapping, Watched):
+        raise TypeError("a meaning has put another mapping in place of a watched one: expected put, drop or like")
+    touched, mapping.touched = mapping.touched, set()
+    return touched
 
 
 def only_last() -> Moment:

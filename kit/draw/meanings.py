@@ -172,7 +172,11 @@ def acknowledged(moment: Moment, record: TraceRecord) -> Moment:
     if known is None or task in known.acked or known.status != PENDING:
         return moment
     return with_checkpoint(
-        moment, record.checkpoint_id, acked=(*known.acked, task), acked_ms=(*known.acked_ms, record.at_ms), step="waiting for acknowledgements"
+        moment,
+        record.checkpoint_id,
+        acked=(*known.acked, task),
+        acked_ms=(*known.acked_ms, record.at_ms),
+        step="waiting for acknowledgements",
     )
 
 
