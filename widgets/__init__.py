@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from widgets.explorer import Explorer, show
+from widgets.monitor import Monitor
 from widgets.stepper import Stepper
 
-__all__ = ["Stepper"]
+__all__ = ["Explorer", "Monitor", "Stepper", "show"]
 
 
 def __dir__() -> list[str]:

@@ -13,15 +13,15 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Hashable
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from kit.backend.key_columns import Codes, Column, as_codes, checked, is_text, is_text_or_bytes, one
-from kit.backend.key_store import KeyStore, Rows, hash_of_text, hashes, key_store
-from kit.backend.slot_index import ABSENT, SlotIndex
+from kit.backend.key_store import KeyStore, Rows, TextStore, hash_of_text, hashes, key_store
+from kit.backend.slot_index import ABSENT, FEW_ROWS, SlotIndex
 from kit.backend.sorting import distinct
 
 UNKNOWN = ABSENT
@@ -43,6 +43,12 @@ class FrozenKeys:
     def decode(self, codes: Codes) -> pa.Array:
         """The keys, in their Arrow type."""
         return self._store.take(self._rows.take(codes))
+
+    def decode_one(self, code: int) -> Any:
+        """The key of one code, as Python has it."""
+        if is_text_or_bytes(self._type):
+            return cast(TextStore, self._store).one(self._rows.item(code))
+        return self.decode(np.array([code]))[0].as_py()
 
     def ranks(self, codes: Codes) -> Codes:
         """Numbers that order the keys: strings by their UTF-8 bytes, structs field by field with nulls last."""
@@ -192,7 +198,11 @@ class InternedCodec(FrozenKeys):
 
     def retain(self, codes: Codes) -> None:
         """Count one use more of each code."""
-        np.add.at(self._uses, codes, 1)
+        if len(codes) <= FEW_ROWS:
+            for code in codes.tolist():
+                self._uses[code] += 1
+        else:
+            np.add.at(self._uses, codes, 1)
 
     def release(self, codes: Codes) -> None:
         """Count one use less of each code; what nobody uses is forgotten."""

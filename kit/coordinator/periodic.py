@@ -69,9 +69,14 @@ class PeriodicTrigger:
         self._schedule(now_ms + delay_ms)
 
     def on_timer(self) -> None:
-        """The timer fired; one that was set before the present one is ignored."""
+        """The timer fired. One that was set before the present one, or by a clock that was turned back since, is early:
+        the trigger stays set.
+        """
         due_ms = self._due_ms
-        if due_ms is None or self._context.at < due_ms:
+        if due_ms is None:
+            return
+        if self._context.at < due_ms:
+            self._context.emit(ScheduleTimer(timer=PERIODIC_TIMER, due_ms=due_ms))
             return
         if self._is_disabled:
             self._due_ms = None

@@ -7,39 +7,53 @@ takes a Lab, a SparkJob or a Trace, whole or cut or read back from a file.
 from __future__ import annotations
 
 import kit.draw.space_time_svg  # noqa: F401  (draws what `space_time` gives)
-from kit.draw.chains import chains, chains_svg
+from kit.draw.chains import Chains, chains, chains_svg
+from kit.draw.comparison import Comparison, compare
+from kit.draw.execution_graph import ExecutionGraphPicture, execution_graph
 from kit.draw.film import film
 from kit.draw.frames import Frame, frames, last_frame, moment_svg
 from kit.draw.gantt import gantt, phases
+from kit.draw.graphviz_objects import Dot
 from kit.draw.job_state import Moment
 from kit.draw.journeys import Crossing, Journeys, journeys
+from kit.draw.list_growth import ListGrowth, list_growth
 from kit.draw.moment import advance, moment_at, moments
 from kit.draw.page import export_html
 from kit.draw.picture import Chart, Svg
 from kit.draw.redistribution import redistribution, redistribution_svg, restores_of
 from kit.draw.rescale_plan import RescalePlan, rescale_plan
+from kit.draw.snapshot_contents import SnapshotContents, snapshot_contents
 from kit.draw.space_time import SpaceTime, space_time
 from kit.draw.stage import Stage
 
 __all__ = [
+    "Chains",
     "Chart",
+    "Comparison",
     "Crossing",
+    "Dot",
+    "ExecutionGraphPicture",
     "Frame",
     "Journeys",
+    "ListGrowth",
     "Moment",
     "RescalePlan",
+    "SnapshotContents",
     "SpaceTime",
     "Stage",
     "Svg",
     "advance",
     "chains",
     "chains_svg",
+    "compare",
+    "execution_graph",
     "export_html",
     "film",
     "frames",
     "gantt",
     "journeys",
     "last_frame",
+    "list_growth",
     "moment_at",
     "moment_svg",
     "moments",
@@ -48,6 +62,7 @@ __all__ = [
     "redistribution_svg",
     "rescale_plan",
     "restores_of",
+    "snapshot_contents",
     "space_time",
 ]
 

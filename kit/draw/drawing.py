@@ -110,7 +110,7 @@ class Drawing:
     def _lanes(self, moment: Moment, channels: Iterable[int], whole: bool, changes: Changes) -> None:
         """The lanes of these channels, and all single ones, whose records are before or after pending barriers."""
         lanes: dict[str, Lane] = {}
-        for number in channels:
+        for number in sorted(channels):
             lane = self._lane_of.get(number)
             if lane is None:
                 continue

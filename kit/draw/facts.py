@@ -22,19 +22,19 @@ LAST_PHASES = 3
 def facts_of(moment: Moment, touched: Touched) -> Facts:
     """What is known of these things now, and of the job."""
     facts: Facts = {"job": _job(moment)}
-    for task in touched.tasks:
+    for task in sorted(touched.tasks):
         known = moment.tasks.get(task)
         facts[f"task:{task}"] = None if known is None else _task(known, moment)
-    for number in touched.channels:
+    for number in sorted(touched.channels):
         channel = moment.channels.get(number)
         facts[f"channel:{number}"] = None if channel is None else _channel(channel)
-    for number in touched.checkpoints:
+    for number in sorted(touched.checkpoints):
         checkpoint = moment.checkpoints.get(number)
         if checkpoint is not None:
             facts[f"checkpoint:{number}"] = _checkpoint(checkpoint, moment)
             for task, at_ms in zip(checkpoint.acked, checkpoint.acked_ms):
                 facts[f"ack:{number}/{task}"] = at_ms - moment.began_ms
-    for sent in touched.messages:
+    for sent in sorted(touched.messages):
         message = moment.messages.get(sent)
         facts[f"message:{sent}"] = None if message is None else _message(message, moment)
     return facts

@@ -22,11 +22,12 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Any
 
+from kit.draw import meanings
 from kit.draw.drawing import Changes, Drawing, Touched
 from kit.draw.facts import facts_of
 from kit.draw.frames import Frame, Told, is_minor, story_of
 from kit.draw.job_state import Moment, Running, is_of_the_job_master, task_of
-from kit.draw.kinds import BULK, DETAIL, MAIN, MILESTONE, level_of
+from kit.draw.kinds import BULK, DETAIL, MAIN, MILESTONE, kind_of, level_of
 from kit.draw.layout import Layout, lay_out
 from kit.draw.legend import legend_data
 from kit.draw.moment import advance
@@ -338,11 +339,15 @@ def _alike(groups: Sequence[Step]) -> set[int | None]:
     alike: set[int | None] = set()
     told = False
     for record in chain.from_iterable(groups):
-        if record.kind == "StartEpoch":
+        if level_of(record) < MILESTONE:
+            continue
+        side = kind_of(record).side(record.role)
+        means = None if side is None else side.means
+        if means is meanings.start_epoch:
             told = False
-        elif record.kind == "CheckpointCompleted" and told:
-            alike.add(record.checkpoint_id)
-        elif record.kind == "CheckpointCompleted":
+        elif means is meanings.completed:
+            if told:
+                alike.add(record.checkpoint_id)
             told = True
     return alike
 

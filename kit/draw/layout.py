@@ -96,6 +96,12 @@ class Layout:
     incoming: Mapping[str, tuple[ShapeChannel, ...]]
 
 
+def place_of(stage: Stage, task: str) -> str:
+    """The place where a task is drawn at first: its own, or its vertex' when that is closed."""
+    vertex = stage.vertex_of(task).name
+    return vertex if vertex in stage.closed_at_first() else task
+
+
 @lru_cache(maxsize=64)
 def lay_out(
     stage: Stage,

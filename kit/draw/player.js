@@ -209,6 +209,7 @@ class Player {
     this.model.set("value", this.now);
     this.model.set("n", frame.n);
     this.unsaved = true;
+    if (!this.alive) this.save();
   }
 
   afterwards(frame) {

@@ -36,7 +36,9 @@ def still(stage: Stage, moment: Moment, words: Words | None = None) -> Svg:
 
 
 def document(width: float, height: float, drawn: str, title: str) -> Svg:
-    """A picture on its light card, light in a dark page as well, as wide as there is room; JupyterLab would cut what has a width of its own."""
+    """A picture on its light card, light in a dark page as well, and as wide as there is room: JupyterLab would cut
+    what has a width of its own.
+    """
     width = max(width, LEAST_WIDTH)
     return Svg.of(
         f'<svg xmlns="http://www.w3.org/2000/svg" class="kit-stage kit-still" viewBox="0 0 {width:g} {height:g}" '

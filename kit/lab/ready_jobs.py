@@ -24,6 +24,8 @@ from kit.backend.operator_store import OperatorListState
 from kit.connectors import CollectionSource, CollectSink
 from kit.graph.settings import CheckpointConfig, FixedDelay
 from kit.lab.errors import LabError, enumerated, nearest
+from kit.lab.random_jobs import NAME as RANDOM
+from kit.lab.random_jobs import RandomJob
 from kit.operators import TumblingEventTimeWindows, count, sum_
 from kit.operators.broadcast import BroadcastContext, BroadcastProcessFunction, ReadOnlyContext
 from kit.operators.checkpointed import CheckpointedFunction, FunctionInitializationContext, FunctionSnapshotContext
@@ -324,7 +326,11 @@ _OF_ENVIRONMENT = set(signature(StreamEnvironment).parameters) - {"name", "check
 def ready_job(name: str, **settings: Any) -> StreamEnvironment:
     """The ready job of this name, with these settings. Raises LabError with the nearest names for what there is not,
     SettingError for a value that is not allowed.
+
+    "random" is one of the jobs of a swarm (`kit.lab.random_jobs`).
     """
+    if name == RANDOM:
+        return random_job(settings).environment()
     job = READY_JOBS.get(name)
     if job is None:
         raise ReadyJobError(f"no ready job is called {name!r}; there are {enumerated(nearest(name, [*READY_JOBS]))}")
@@ -342,6 +348,16 @@ def ready_job(name: str, **settings: Any) -> StreamEnvironment:
     )
     job.build(env, Rows(**_of(settings, _OF_ROWS)))
     return env
+
+
+def random_job(settings: Mapping[str, Any]) -> RandomJob:
+    """The job of a swarm with these settings. Raises ReadyJobError for one that there is not."""
+    known = {each.name for each in fields(RandomJob)} | _OF_CHECKPOINTS
+    for wrong in settings.keys() - known:
+        raise ReadyJobError(
+            f"the job of a swarm has no setting {wrong!r}; {enumerated(nearest(wrong, sorted(known)))}?"
+        )
+    return RandomJob.of(settings)
 
 
 def job_of(text: str) -> tuple[str, dict[str, Any]]:
