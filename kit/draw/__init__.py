@@ -7,6 +7,7 @@ takes a Lab, a SparkJob or a Trace, whole or cut or read back from a file.
 from __future__ import annotations
 
 import kit.draw.space_time_svg  # noqa: F401  (draws what `space_time` gives)
+from kit.draw.barriers import Barriers, barriers
 from kit.draw.chains import Chains, chains, chains_svg
 from kit.draw.comparison import Comparison, compare
 from kit.draw.execution_graph import ExecutionGraphPicture, execution_graph
@@ -22,11 +23,14 @@ from kit.draw.page import export_html
 from kit.draw.picture import Chart, Svg
 from kit.draw.redistribution import redistribution, redistribution_svg, restores_of
 from kit.draw.rescale_plan import RescalePlan, rescale_plan
+from kit.draw.rescaling import KeyMove, Rescaling, rescaling
 from kit.draw.snapshot_contents import SnapshotContents, snapshot_contents
 from kit.draw.space_time import SpaceTime, space_time
+from kit.draw.space_time_data import space_time_data
 from kit.draw.stage import Stage
 
 __all__ = [
+    "Barriers",
     "Chains",
     "Chart",
     "Comparison",
@@ -35,14 +39,17 @@ __all__ = [
     "ExecutionGraphPicture",
     "Frame",
     "Journeys",
+    "KeyMove",
     "ListGrowth",
     "Moment",
     "RescalePlan",
+    "Rescaling",
     "SnapshotContents",
     "SpaceTime",
     "Stage",
     "Svg",
     "advance",
+    "barriers",
     "chains",
     "chains_svg",
     "compare",
@@ -61,9 +68,11 @@ __all__ = [
     "redistribution",
     "redistribution_svg",
     "rescale_plan",
+    "rescaling",
     "restores_of",
     "snapshot_contents",
     "space_time",
+    "space_time_data",
 ]
 
 

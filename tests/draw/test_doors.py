@@ -15,6 +15,7 @@ from IPython.core.formatters import DisplayFormatter
 
 import kit.draw
 from kit.draw import (
+    barriers,
     chains,
     chains_svg,
     compare,
@@ -35,6 +36,7 @@ from kit.draw import (
     restores_of,
     snapshot_contents,
     space_time,
+    space_time_data,
 )
 from kit.lab import Lab
 from kit.protocol.trace import Trace
@@ -43,6 +45,7 @@ from tests.draw.elsewhere import shown, shown_elsewhere
 from tests.draw.labs import lab_of, letters
 
 DOORS: dict[str, Callable[[Any], Any]] = {
+    "barriers": lambda run: barriers(run).to_pandas(),
     "chains": lambda run: chains(run).to_pandas(),
     "chains_svg": chains_svg,
     "compare": lambda run: compare({"a run": run}),
@@ -62,6 +65,7 @@ DOORS: dict[str, Callable[[Any], Any]] = {
     "restores_of": restores_of,
     "snapshot_contents": lambda run: snapshot_contents(run).to_pandas(),
     "space_time": space_time,
+    "space_time_data": space_time_data,
 }
 PICTURES = ("chains_svg", "last_frame", "moment_svg", "gantt", "redistribution_svg", "space_time")
 
