@@ -11,7 +11,8 @@ from kit.draw.barriers import Barriers, barriers
 from kit.draw.chains import Chains, chains, chains_svg
 from kit.draw.comparison import Comparison, compare
 from kit.draw.execution_graph import ExecutionGraphPicture, execution_graph
-from kit.draw.frames import Frame, film, frames, last_frame, moment_svg
+from kit.draw.film import film
+from kit.draw.frames import Frame, frames, last_frame, moment_svg
 from kit.draw.gantt import gantt, phases
 from kit.draw.graphviz_objects import Dot
 from kit.draw.job_state import Moment

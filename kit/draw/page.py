@@ -14,7 +14,9 @@ from typing import Any
 
 import pandas as pd
 
-from kit.draw.frames import film, last_frame
+from kit.draw.assets import asset, stage_css, stage_js
+from kit.draw.film import film
+from kit.draw.frames import last_frame
 from kit.draw.job_state import Moment
 from kit.draw.moment import moment_at
 from kit.draw.page_panels import PagePanel, milestones, panels_html, view_panel
@@ -22,7 +24,6 @@ from kit.draw.redistribution import redistribution, redistribution_svg
 from kit.draw.run import Run, run_of
 from kit.draw.space_time_data import space_time_data
 from kit.draw.space_time_page import space_time_script, space_time_styles
-from kit.draw.svg import asset
 from kit.draw.view import View
 from kit.draw.views import VIEWS
 
@@ -42,7 +43,7 @@ th { background: var(--kit-card); } td.text, th.text { text-align: left; }
 .kit-tabs button, #theme { font: inherit; font-size: 13.5px; padding: 5px 12px; cursor: pointer; color: var(--kit-ink);
   background: var(--kit-card); border: 1px solid var(--kit-line-2); border-radius: 6px; }
 .kit-tabs button { border-bottom: 0; border-radius: 6px 6px 0 0; }
-.kit-tabs button[aria-selected="true"] { background: var(--kit-accent-fill); border-color: var(--kit-accent); font-weight: 600; }
+.kit-tabs button[aria-selected="true"] { background: var(--kit-accent-fill); border-color: var(--kit-accent); }
 .kit-tabs :focus-visible, #theme:focus-visible { outline: 2px solid var(--kit-accent); outline-offset: 1px; }
 .kit-question { font-size: 15px; font-weight: 600; margin: 6px 0; }
 .kit-piece { overflow-x: auto; }
@@ -96,17 +97,17 @@ def page_html(
     last = moment_at(run)
     made = film(run)
     styles: set[str] = set()
-    below, data = "", [_data("film", made)]
+    below, data = "", [_data("film", made | {"edition": 0})]
     if views is not None:
         at = milestones(made)
         panels = [SPACE_TIME, *(view_panel(view, thing, at) for view in views)]
         below = panels_html(panels, styles)
         data.append(_data("space-time", space_time_data(run)))
-    stage = asset("stage.js").replace("export default { render };", "const stage = { render };")
-    scripts = [f"{stage}{asset('page.js')}"]
+    stage = stage_js().replace("export default {", "const stage = {")
+    scripts = [f"{stage}\n{{\n{asset('page.js')}}}"]
     if views is not None:
         styles.add(space_time_styles())
-        scripts.append(f"{space_time_script()}{_SPACE_TIME_JS}".replace("export class", "class"))
+        scripts.append(f"{space_time_script()}{_SPACE_TIME_JS}")
     still = last_frame(run).svg()
     sheets = "".join(sorted(styles))
     modules = "".join(f'<script type="module">{script}</script>' for script in scripts)
@@ -114,12 +115,12 @@ def page_html(
         f'<!doctype html><html lang="en"><head><meta charset="utf-8">'
         f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">'
         f'<meta name="viewport" content="width=device-width"><title>{escape(title)}</title>'
-        f"<style>{asset('theme.css')}{asset('stage.css')}{asset('player.css')}{sheets}{_PAGE_CSS}</style></head>"
+        f"<style>{stage_css()}{sheets}{_PAGE_CSS}</style></head>"
         f'<body class="kit-picture"><div class="kit-page-head"><h1>{escape(title)}</h1>'
         f'<button type="button" id="theme" title="light or dark"></button></div>'
         f"{f'<p>{escape(intro)}</p>' if intro else ''}"
         f'<div id="stage"><noscript>{still}</noscript></div>{below}'
-        f"{_tables(run, last, tables or {})}{''.join(data)}"
+        f"{_tables(run, last, tables or {}, pictures=views is None)}{''.join(data)}"
         f"{modules}</body></html>"
     )
 
@@ -149,9 +150,9 @@ def checkpoints_table(last: Moment) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=columns).astype({"duration_ms": "Int64", "size_bytes": "Int64"})
 
 
-def _tables(run: Run, last: Moment, tables: Mapping[str, pd.DataFrame]) -> str:
+def _tables(run: Run, last: Moment, tables: Mapping[str, pd.DataFrame], *, pictures: bool) -> str:
     parts = ["<h2>Checkpoints</h2>", table_html(checkpoints_table(last))]
-    for restore in last.restores:
+    for restore in last.restores if pictures else ():
         parts.append(f"<h2>Restore in epoch {restore.epoch}, from checkpoint {restore.checkpoint_id}</h2>")
         parts.append(f'<div class="picture">{redistribution_svg(restore)}</div>')
     given = redistribution(run)

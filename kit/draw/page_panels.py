@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
+from itertools import pairwise
 from typing import Any
 
 from kit.draw.view import Subject, View
@@ -45,7 +46,7 @@ def milestones(film: Mapping[str, Any]) -> list[int]:
 def view_panel(view: View, thing: Any, at: Sequence[int]) -> PagePanel:
     """The view at these numbers of records."""
     drawn = [(n, _drawn(view, thing, n)) for n in (at if view.follows else at[-1:])]
-    pieces = [drawn[0], *((n, html) for (_, before), (n, html) in zip(drawn, drawn[1:]) if html != before)]
+    pieces = [drawn[0], *((n, html) for (_, before), (n, html) in pairwise(drawn) if html != before)]
     while len(pieces) > 1 and sum(len(html) for _, html in pieces) > MOST_BYTES:
         pieces = [*pieces[:-1:2], pieces[-1]] if len(pieces) > 2 else pieces[-1:]
     first = (0, pieces[0][1])
