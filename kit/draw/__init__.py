@@ -12,7 +12,8 @@ from kit.draw.barriers import Barriers, barriers
 from kit.draw.chains import Chains, chains, chains_svg
 from kit.draw.comparison import Comparison, compare
 from kit.draw.execution_graph import ExecutionGraphPicture, execution_graph
-from kit.draw.frames import Frame, film, frames, last_frame, moment_svg
+from kit.draw.film import film
+from kit.draw.frames import Frame, frames, last_frame, moment_svg
 from kit.draw.gantt import gantt, phases
 from kit.draw.graphviz_objects import Dot
 from kit.draw.job_state import Moment
@@ -27,6 +28,7 @@ from kit.draw.rescaling import KeyMove, Rescaling, rescaling
 from kit.draw.shared_state import SharedState, shared_state
 from kit.draw.snapshot_contents import SnapshotContents, snapshot_contents
 from kit.draw.space_time import SpaceTime, space_time
+from kit.draw.space_time_data import space_time_data
 from kit.draw.stage import Stage
 
 __all__ = [
@@ -76,6 +78,7 @@ __all__ = [
     "shared_state",
     "snapshot_contents",
     "space_time",
+    "space_time_data",
 ]
 
 

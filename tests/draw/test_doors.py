@@ -39,6 +39,7 @@ from kit.draw import (
     shared_state,
     snapshot_contents,
     space_time,
+    space_time_data,
 )
 from kit.lab import Lab
 from kit.protocol.trace import Trace
@@ -70,6 +71,7 @@ DOORS: dict[str, Callable[[Any], Any]] = {
     "shared_state": lambda run: shared_state(run).to_pandas(),
     "snapshot_contents": lambda run: snapshot_contents(run).to_pandas(),
     "space_time": space_time,
+    "space_time_data": space_time_data,
 }
 PICTURES = ("chains_svg", "last_frame", "moment_svg", "gantt", "redistribution_svg", "space_time")
 
