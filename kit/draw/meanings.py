@@ -22,6 +22,7 @@ from kit.draw.job_state import (
     changed,
     drop,
     like,
+    put_all,
     task_of,
     with_checkpoint,
     with_phase,
@@ -105,13 +106,13 @@ def _lost(moment: Moment, name: str, error: str) -> Moment:
     """A task is gone, with what was under way from it and to it."""
     moment = with_task(moment, name, state="FAILED", lost=True, error=error)
     messages = {sent: message for sent, message in moment.messages.items() if message.task != name}
-    channels = like(moment.channels, moment.channels)
+    cut = {}
     for number, channel in moment.channels.items():
         if name == channel.receiver:
-            channels[number] = changed(channel, queued=(), wire=(), arrived=(), held=None, awaited=None)
+            cut[number] = changed(channel, queued=(), wire=(), arrived=(), held=None, awaited=None)
         elif name == channel.sender:
-            channels[number] = changed(channel, queued=(), wire=())
-    return changed(moment, messages=like(moment.messages, messages), channels=channels)
+            cut[number] = changed(channel, queued=(), wire=())
+    return changed(moment, messages=like(moment.messages, messages), channels=put_all(moment.channels, cut))
 
 
 def message_lost(moment: Moment, record: TraceRecord) -> Moment:
@@ -171,7 +172,11 @@ def acknowledged(moment: Moment, record: TraceRecord) -> Moment:
     if known is None or task in known.acked or known.status != PENDING:
         return moment
     return with_checkpoint(
-        moment, record.checkpoint_id, acked=(*known.acked, task), step="waiting for acknowledgements"
+        moment,
+        record.checkpoint_id,
+        acked=(*known.acked, task),
+        acked_ms=(*known.acked_ms, record.at_ms),
+        step="waiting for acknowledgements",
     )
 
 
