@@ -99,7 +99,7 @@ export class SpaceTimePane {
     const { root } = this;
     this.stop = new AbortController();
     const on = (target, type, act, options = {}) => target.addEventListener(type, act, { signal: this.stop.signal, ...options });
-    on(this.select, "change", () => this.choose(this.select.value));
+    on(this.select, "change", () => { this.choose(this.select.value); this.fitTo(this.chosen); });
     on(root.querySelector(".kit-st-axis"), "click", (event) => {
       if (event.target.dataset.order !== undefined) this.measure(event.target.dataset.order === "1");
     });

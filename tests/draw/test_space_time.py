@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from typing import Any
 from xml.etree import ElementTree
 
@@ -11,6 +12,9 @@ import pytest
 
 from kit import CheckpointConfig, CollectionSource, CollectSink, FixedDelay, Lab, StreamEnvironment, count
 from kit.draw import journeys, space_time
+from kit.draw.snapshot_contents import snapshot_contents
+from kit.draw.snapshot_values import rows_in_flight
+from kit.lab.ready_jobs import ready_job
 from tests.draw.labs import lab_of
 
 ROWS = 60
@@ -56,6 +60,21 @@ def test_what_crosses_an_unaligned_cut_is_what_the_checkpoint_keeps() -> None:
         persisted = int(lab.statistics.subtasks(1)["persisted_bytes"].sum())
         assert round(persisted / ROW_BYTES) == sides.get("IN_FLIGHT", 0)
         kept += sides.get("IN_FLIGHT", 0)
+    assert kept > 10
+
+
+def test_what_is_drawn_in_flight_is_what_the_files_hold() -> None:
+    kept = 0
+    for seed in range(4):
+        lab = Lab(ready_job("keyed-sum", interval_ms=20, rows=60, unaligned=True), seed=seed)
+        for checkpoint in (1, 2):  # an earlier one is discarded when the next is complete
+            lab.run_until(checkpoint=checkpoint)
+            contents = rows_in_flight(snapshot_contents(lab, checkpoint).values)
+            held = Counter(row["channel"] for row in contents if row["record"].startswith("{"))
+            table = journeys(lab).to_pandas(checkpoint)
+            drawn = table[(table["kind"] == "buffer") & (table["crossing"] == "IN_FLIGHT")]
+            assert Counter(drawn["channel"]) == held
+            kept += held.total()
     assert kept > 10
 
 
