@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 from kit import CheckpointConfig, CollectionSource, CollectSink, FixedDelay, Lab, StreamEnvironment, count
-from kit.draw import journeys, space_time
+from kit.draw import Crossing, journeys, space_time
 from kit.draw.snapshot_contents import snapshot_contents
 from kit.draw.snapshot_values import rows_in_flight
 from kit.lab.ready_jobs import ready_job
@@ -70,10 +70,17 @@ def test_what_is_drawn_in_flight_is_what_the_files_hold() -> None:
         for checkpoint in (1, 2):  # an earlier one is discarded when the next is complete
             lab.run_until(checkpoint=checkpoint)
             contents = rows_in_flight(snapshot_contents(lab, checkpoint).values)
-            held = Counter(row["channel"] for row in contents if row["record"].startswith("{"))
-            table = journeys(lab).to_pandas(checkpoint)
-            drawn = table[(table["kind"] == "buffer") & (table["crossing"] == "IN_FLIGHT")]
-            assert Counter(drawn["channel"]) == held
+            held = Counter(row["task"] for row in contents if row["record"].startswith("{"))
+            found = journeys(lab)
+            cut = found.cuts[checkpoint]
+            crosses = [
+                each for each in found.elements if each.kind == "buffer" and each.crossing(cut) is Crossing.IN_FLIGHT
+            ]
+            kept_by = Counter(
+                each.sender if each.sent is None or each.sent > cut.instants[each.sender] else each.receiver
+                for each in crosses
+            )
+            assert kept_by == held, "the sender keeps what it had not sent, the receiver what had come or was coming"
             kept += held.total()
     assert kept > 10
 
