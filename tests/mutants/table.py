@@ -105,6 +105,14 @@ COORDINATOR: tuple[Row, ...] = (
         SWARM,
     ),
     (
+        "sweep-forgets-aborted",
+        "what a task had written for an aborted checkpoint stays when its worker dies during the next one",
+        "kit.job.leftovers:Leftovers.begin",
+        "self._begun[checkpoint_id] = location",
+        "self._begun = {checkpoint_id: location}",
+        ByTest("lab/test_plays.py::test_a_play_comes_out_as_it_says[what-a-dead-worker-wrote]"),
+    ),
+    (
         "recovers-behind-the-savepoint",
         "a job whose savepoint to stop with stands goes back to an older checkpoint when a worker dies",
         "kit.job.job_master:JobMaster._on_failure",
@@ -356,6 +364,14 @@ RESTORE: tuple[Row, ...] = (
 )
 
 STATE: tuple[Row, ...] = (
+    (
+        "copy-of-another-checkpoint",
+        "local recovery looks among the copies of whatever checkpoint the slot has first",
+        "kit.host.local_state:LocalState._copies",
+        'directory = f"{self._directory}/{slot}/{CHECKPOINT}{checkpoint_id}"',
+        "directory = f\"{self._directory}/{slot}/{self._names(f'{self._directory}/{slot}')[0]}\"",
+        ByTest("host/test_local_state.py::test_copies_come_first_and_the_truth_last"),
+    ),
     (
         "snapshot-shares-arrays",
         "a snapshot of a small state looks at the living arrays, which go on changing",
