@@ -525,6 +525,30 @@ SPARK: tuple[Row, ...] = (
         "time.time()",
         ByTest("spark/test_slot.py::test_the_clock_does_not_go_back"),
     ),
+    (
+        "survivors-not-heard-out",
+        "what workers still did after one of them was lost is not in the trace",
+        "kit.spark.driver:JobDriver._said_too_late",
+        "item.epoch == self._epoch.number and",
+        "item.epoch != self._epoch.number and",
+        ByTest("spark/test_recorded.py::test_a_worker_killed_in_the_middle_of_a_checkpoint_dies_so_in_the_lab"),
+    ),
+    (
+        "acknowledged-before-staged",
+        "a slot acknowledges before what its sinks staged is on the disk",
+        "kit.host.task_files:TaskFiles._write_snapshot",
+        "self._output.stage(effect)",
+        "__import__('threading').Timer(2, self._output.stage, (effect,)).start()",
+        ByTest("spark/test_spark_job.py::test_a_killed_worker_costs_no_row_and_repeats_none"),
+    ),
+    (
+        "credit-given-twice",
+        "a task gives the senders in other slots a credit more than it has room for",
+        "kit.spark.task_host:TaskHost._grant",
+        "self._wires.grant(command.channel, command.credits)",
+        "self._wires.grant(command.channel, command.credits + 1)",
+        ByTest("spark/test_spark_job.py::test_a_job_publishes_each_row_once"),
+    ),
 )
 
 AREAS: dict[str, tuple[Row, ...]] = {
