@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import wraps
 from inspect import Parameter, signature
-from typing import Any, TypedDict, TypeVar, Unpack
+from typing import Any, TypedDict, TypeVar, Unpack, cast
 
 from kit.protocol.showing import Showing
 from kit.why.answer import Why
@@ -36,8 +37,15 @@ def named_by(names: type) -> Callable[[F], F]:
         kept = [each for each in own.parameters.values() if each.kind is not Parameter.VAR_KEYWORD]
         types: dict[str, Any] = {name: getattr(of, "__forward_arg__", of) for name, of in names.__annotations__.items()}
         shown = [Parameter(name, Parameter.KEYWORD_ONLY, default=None, annotation=of) for name, of in types.items()]
-        function.__signature__ = own.replace(parameters=[*kept, *shown])  # type: ignore[attr-defined]
-        return function
+        whole = own.replace(parameters=[*kept, *shown])
+
+        @wraps(function)
+        def asked(*arguments: Any, **named: Any) -> Why:
+            whole.bind(*arguments, **named)  # a TypeError names what is none of them
+            return function(*arguments, **named)
+
+        asked.__signature__ = whole  # type: ignore[attr-defined]
+        return cast(F, asked)
 
     return show
 
