@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from widgets.explorer import Explorer, show
+from widgets.monitor import Monitor
 from widgets.stepper import Stepper
 
-__all__ = ["Explorer", "Stepper", "show"]
+__all__ = ["Explorer", "Monitor", "Stepper", "show"]
 
 
 def __dir__() -> list[str]:

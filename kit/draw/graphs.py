@@ -15,6 +15,7 @@ from itertools import pairwise
 from typing import Any
 
 import graphviz
+import numpy as np
 import pygraphviz
 
 from kit.draw.graphviz_objects import Dot, without_font_noise
@@ -27,6 +28,9 @@ TITLE_SIZE, LINE_SIZE, GROUP_SIZE = 12.5, 11.0, 11.5
 LINE_HEIGHT, PAD_X, PAD_Y, EDGE_PAD = 15.0, 10.0, 7.0, 5.0
 MARGIN = 14.0
 GROUP_MARGIN = 12.0
+ROOM = (1.4, 1.9, 2.6)
+"""How much more room between boxes is tried where an arrow lies on a label."""
+MOST_PAIRS, SAMPLES = 4000, 120
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,8 +158,51 @@ def text_width(text: str, size: float, *, bold: bool = False) -> float:
 
 
 def _place(graph: Graph) -> Placed:
+    """Graphviz leaves a label its room, yet another arrow may cross it: then all is placed with more room between."""
+    best = _placed(graph, 1.0)
+    crossed = _crossed_labels(graph, best)
+    for room in ROOM:
+        if not crossed:
+            break
+        other = _placed(graph, room)
+        fewer = _crossed_labels(graph, other)
+        if fewer < crossed:
+            best, crossed = other, fewer
+    return best
+
+
+def _crossed_labels(graph: Graph, placed: Placed) -> int:
+    """How many times an arrow lies on another one's label, or on its own."""
+    labels = [box for box in placed.labels if box is not None]
+    if not labels or len(labels) * len(graph.edges) > MOST_PAIRS:
+        return 0
+    along = np.array([list(points_of(way)) for way in placed.ways])
+    count = 0
+    for box in labels:
+        x, y = along[..., 0], along[..., 1]
+        inside = (x > box.x + 1) & (x < box.x + box.width - 1) & (y > box.y + 1) & (y < box.y + box.height - 1)
+        count += int(inside.any(axis=1).sum())
+    return count
+
+
+def points_of(way: Sequence[Point]) -> list[Point]:
+    """Points along an arrow, equally many for every one."""
+    *points, tip = way
+    curves = [points[at : at + 4] for at in range(0, len(points) - 3, 3)]
+    found = [tip]
+    for step in range(SAMPLES):
+        at = step / SAMPLES * len(curves)
+        t = at - int(at)
+        u = 1 - t
+        weights = u * u * u, 3 * u * u * t, 3 * u * t * t, t * t * t
+        x, y = (sum(w * p[axis] for w, p in zip(weights, curves[int(at)])) for axis in (0, 1))
+        found.append((x, y))
+    return found
+
+
+def _placed(graph: Graph, room: float) -> Placed:
     with without_font_noise():
-        picture = _agraph(graph)
+        picture = _agraph(graph, room)
         picture.layout(prog="dot")
     keys = {node.name: f"n{number}" for number, node in enumerate(graph.nodes)}
     low_x, low_y, high_x, high_y = _numbers(picture.graph_attr["bb"])
@@ -182,11 +229,13 @@ def _place(graph: Graph) -> Placed:
     return Placed(round(width), round(height), nodes, tuple(groups), tuple(ways), tuple(labels))
 
 
-def _agraph(graph: Graph) -> Any:
+def _agraph(graph: Graph, room: float) -> Any:
     """The graph as Graphviz places it: boxes without texts, labels as empty tables of the texts' sizes."""
     picture = pygraphviz.AGraph(directed=True, strict=False)
     picture.graph_attr.update(
-        rankdir=graph.direction, ranksep=f"{graph.rank_gap / 72:.3f}", nodesep=f"{graph.node_gap / 72:.3f}"
+        rankdir=graph.direction,
+        ranksep=f"{graph.rank_gap * room / 72:.3f}",
+        nodesep=f"{graph.node_gap * room / 72:.3f}",
     )
     picture.node_attr.update(shape="box", fixedsize="true", label="")
     keys = {}
@@ -195,8 +244,8 @@ def _agraph(graph: Graph) -> Any:
         width, height = node.size
         picture.add_node(f"n{number}", width=f"{width / 72:.3f}", height=f"{height / 72:.3f}")
     for number, edge in enumerate(graph.edges):
-        room = {"label": _empty(*edge.size)} if edge.lines else {}
-        picture.add_edge(keys[edge.source], keys[edge.target], key=f"e{number}", **room)
+        label = {"label": _empty(*edge.size)} if edge.lines else {}
+        picture.add_edge(keys[edge.source], keys[edge.target], key=f"e{number}", **label)
     for number, group in enumerate(graph.groups):
         width = text_width(group.title, GROUP_SIZE, bold=True) + 8
         picture.add_subgraph(

@@ -26,12 +26,11 @@ MODES = {"SPLIT_DISTRIBUTE": "split", "UNION": "union", "BROADCAST": "broadcast"
 COLUMNS = ["run", "checkpoint", "restores", "state", "mode", "entries"]
 
 
-def list_growth(runs: Mapping[str, Any] | Any, states: Collection[str] | None = None) -> ListGrowth:
-    """The list state of all checkpoints of a run, or of several by name: Labs, SparkJobs or Traces. `states` are the
-    names of those that count, by default all, those of sources and sinks as well.
+def list_growth(runs: Mapping[str, Any], states: Collection[str] | None = None) -> ListGrowth:
+    """The list state of all checkpoints of runs by name: Labs, SparkJobs or Traces. `states` are the names of those
+    that count, by default all, those of sources and sinks as well.
     """
-    named = runs if isinstance(runs, Mapping) else {"": runs}
-    rows = [row for name, run in named.items() for row in _rows(name, run)]
+    rows = [row for name, run in runs.items() for row in _rows(name, run)]
     frame = pd.DataFrame([row for row in rows if states is None or row[3] in states], columns=COLUMNS)
     grouped = frame.groupby(["run", "checkpoint", "restores", "state", "mode"], as_index=False, sort=False)
     return ListGrowth(grouped["entries"].sum())

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+from kit.draw.at_risk import VIEW as AT_RISK
+from kit.draw.barriers import VIEW as BARRIERS
 from kit.draw.chains import VIEW as CHAINS
-from kit.draw.snapshot_contents import snapshot_view
+from kit.draw.rescaling import VIEW as RESCALING
+from kit.draw.shared_state import VIEW as SHARED_STATE
+from kit.draw.snapshot_contents import VIEW as SNAPSHOT
 from kit.draw.view import View
 
 VIEWS: tuple[View, ...] = (
     CHAINS,
-    View("snapshot", "Snapshot", "What does a checkpoint hold, and in which bytes of which file?", snapshot_view),
+    BARRIERS,
+    SNAPSHOT,
+    AT_RISK,
+    RESCALING,
+    SHARED_STATE,
 )

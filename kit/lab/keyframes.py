@@ -10,9 +10,9 @@ length is enough.
 from __future__ import annotations
 
 import copy
-import gc
 from bisect import bisect_left
 
+from kit.lab.garbage import no_garbage_looked_for
 from kit.lab.world import World
 from kit.protocol.trace import Trace
 
@@ -88,10 +88,5 @@ def _without_trace(world: World) -> World:
     would take as long as the copying.
     """
     trace = world.trace
-    looks_for_garbage = gc.isenabled()
-    gc.disable()
-    try:
+    with no_garbage_looked_for():
         return copy.deepcopy(world, {id(trace): Trace(detailed=trace.detailed, stages=trace.stages)})
-    finally:
-        if looks_for_garbage:
-            gc.enable()

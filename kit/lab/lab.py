@@ -44,6 +44,7 @@ from kit.lab.errors import LabError, LabJobFailedError, LabWarning, enumerated, 
 from kit.lab.failures import for_the_lab, is_left_to_count, job_failed, job_repeats, repeated
 from kit.lab.fault_doors import FaultDoors
 from kit.lab.following import LEAVE, Follow, FollowingWorld, LeaveRecording, follow, world_of_recording
+from kit.lab.garbage import garbage_among_new_objects_only
 from kit.lab.keyframes import Keyframes
 from kit.lab.opening import checked_seed, claim_mode_of, job_graph, open_edge
 from kit.lab.play_doors import PlayDoors
@@ -310,7 +311,7 @@ class Lab(FaultDoors, PlayDoors, StateDoors, LabAsking):
     def _step_until(self, condition: Condition) -> Step | None:
         """Step until it is so; None when nothing can happen any more before."""
         epoch = self.master.epoch if self.master.status is JobStatus.RESTARTING else 0
-        with Progress(self._world, self.position) as progress:
+        with Progress(self._world, self.position) as progress, garbage_among_new_objects_only():
             for _ in range(MOST_STEPS):
                 if self._world.is_at_rest:
                     self.validate()

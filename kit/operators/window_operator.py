@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from kit.backend.slot_index import FEW_ROWS
 from kit.operators.aggregates import FirstRows, as_tuple
 from kit.operators.base import Operator
 from kit.operators.side_output import OutputTag
@@ -138,8 +139,10 @@ class WindowOperator(WindowOperatorBase):
         keys = keys_of(batch, spec.keys)
         slots = self._table.slots(keys, windows)
         self._contents.add(self._table, slots, batch)
-        first = self._first_rows.of(slots)
-        keys, windows, last_ms = keys.take(pa.array(first)), windows[first], last_ms[first]
+        if len(slots) > FEW_ROWS or (last_ms <= self.context.current_watermark_ms).any():
+            # Of few rows all are registered: a timer that is there stays one, and finding the first rows takes longer.
+            first = self._first_rows.of(slots)
+            keys, windows, last_ms = keys.take(pa.array(first)), windows[first], last_ms[first]
         overdue = self._register(keys, last_ms, windows)
         if overdue.any():
             self._fire(*where(overdue, keys, windows, spec.assigner.starts(windows), last_ms + 1))
