@@ -9,6 +9,7 @@ from __future__ import annotations
 import kit.draw.space_time_svg  # noqa: F401  (draws what `space_time` gives)
 from kit.draw.barriers import Barriers, barriers
 from kit.draw.chains import Chains, chains, chains_svg
+from kit.draw.checkpoint_life import LifeOfCheckpoint, checkpoint_life
 from kit.draw.comparison import Comparison, compare
 from kit.draw.execution_graph import ExecutionGraphPicture, execution_graph
 from kit.draw.frames import Frame, film, frames, last_frame, moment_svg
@@ -25,6 +26,7 @@ from kit.draw.rescale_plan import RescalePlan, rescale_plan
 from kit.draw.snapshot_contents import SnapshotContents, snapshot_contents
 from kit.draw.space_time import SpaceTime, space_time
 from kit.draw.stage import Stage
+from kit.draw.state_machines import StateMachine, StateMachines, state_machines
 
 __all__ = [
     "Barriers",
@@ -36,17 +38,21 @@ __all__ = [
     "ExecutionGraphPicture",
     "Frame",
     "Journeys",
+    "LifeOfCheckpoint",
     "ListGrowth",
     "Moment",
     "RescalePlan",
     "SnapshotContents",
     "SpaceTime",
     "Stage",
+    "StateMachine",
+    "StateMachines",
     "Svg",
     "advance",
     "barriers",
     "chains",
     "chains_svg",
+    "checkpoint_life",
     "compare",
     "execution_graph",
     "export_html",
@@ -66,6 +72,7 @@ __all__ = [
     "restores_of",
     "snapshot_contents",
     "space_time",
+    "state_machines",
 ]
 
 

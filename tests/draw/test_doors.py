@@ -18,6 +18,7 @@ from kit.draw import (
     barriers,
     chains,
     chains_svg,
+    checkpoint_life,
     compare,
     execution_graph,
     export_html,
@@ -36,6 +37,7 @@ from kit.draw import (
     restores_of,
     snapshot_contents,
     space_time,
+    state_machines,
 )
 from kit.lab import Lab
 from kit.protocol.trace import Trace
@@ -47,6 +49,7 @@ DOORS: dict[str, Callable[[Any], Any]] = {
     "barriers": lambda run: barriers(run).to_pandas(),
     "chains": lambda run: chains(run).to_pandas(),
     "chains_svg": chains_svg,
+    "checkpoint_life": lambda run: checkpoint_life(run, checkpoint=1).to_pandas(),
     "compare": lambda run: compare({"a run": run}),
     "execution_graph": lambda run: execution_graph(run).to_pandas(),
     "film": film,
@@ -64,6 +67,7 @@ DOORS: dict[str, Callable[[Any], Any]] = {
     "restores_of": restores_of,
     "snapshot_contents": lambda run: snapshot_contents(run).to_pandas(),
     "space_time": space_time,
+    "state_machines": lambda run: state_machines(run).to_pandas(),
 }
 PICTURES = ("chains_svg", "last_frame", "moment_svg", "gantt", "redistribution_svg", "space_time")
 
