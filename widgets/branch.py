@@ -62,6 +62,12 @@ class Branch:
         """The run as it is looked at, for views."""
         return Subject(self.thing, None if self.is_present else self.n)
 
+    @property
+    def job_code(self) -> list[str]:
+        """Lines that make the job, where it was made here; [] where the reader has it as `env`."""
+        lines = [] if self.deeds is None else self.deeds.made.splitlines()
+        return [line for line in lines if line.startswith(("env = ", "from "))]
+
     def fork(self, name: str) -> Branch:
         """A run of its own that begins with what had happened at the cursor."""
         lab = self.there

@@ -25,8 +25,15 @@ class App(Protocol):
     def branch(self) -> Branch:
         """The run that is shown."""
 
+    @property
+    def branches(self) -> tuple[Branch, ...]:
+        """All runs, the first one first."""
+
     def do(self, act: Callable[[Lab], object], code: str) -> None:
         """Do something to the lab, and say it in code; what goes wrong is said in the app."""
+
+    def begin(self, name: str, lab: Lab, made: str) -> None:
+        """Show another run, which has just begun; `made` is the code that makes its lab."""
 
     def save(self, path: str) -> Path:
         """Write the run to a file."""

@@ -7,6 +7,7 @@ job, takes the very same steps.
 
 from __future__ import annotations
 
+import re
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields
@@ -29,6 +30,7 @@ from kit.protocol.words import Word
 
 LINE_LENGTH = 100
 STEP, RUN = "lab.step()", "lab.run_until("
+OF_THE_LAB = ("Adversarial", "Fair", "First", "Random", "faults", "ready_job")
 _WORKER_DOORS = {KillWorker: "kill", FreezeWorker: "freeze", ThawWorker: "thaw", MissHeartbeat: "miss_heartbeat"}
 
 
@@ -51,7 +53,8 @@ class Deeds:
 
     def __init__(self, lab: Lab, made: str = "") -> None:
         self._lab = lab
-        self._made = made or made_by(lab)
+        self.made = made or made_by(lab)
+        self._scheduler = lab.scheduler
         self._deeds: list[Deed] = []
 
     def add(self, code: str, before: int) -> None:
@@ -60,19 +63,33 @@ class Deeds:
 
     def again(self, lab: Lab) -> Deeds:
         """The same past, for a lab that goes its own way from here."""
-        other = Deeds(lab, self._made)
+        other = Deeds(lab, self.made)
+        other._scheduler = self._scheduler
         other._deeds = list(self._deeds)
+        other.cut()
         return other
+
+    def cut(self) -> None:
+        """The lab goes another way from where it stands: what was done later is forgotten, and its choices are made by
+        the scheduler that it has now.
+        """
+        position = self._lab.position
+        self._deeds = [deed for deed in self._deeds if deed.before < position]
+        if self._lab.scheduler != self._scheduler:
+            self._deeds.append(Deed(f"lab.scheduler = {self._lab.scheduler!r}", position, ()))
+
+    @property
+    def body(self) -> str:
+        """Python that makes the lab and does all that, without imports."""
+        return "\n".join([self.made, *self._lines()])
 
     @property
     def code(self) -> str:
         """Python that makes the lab and does all that."""
-        body = list(self._lines())
-        imports = ["from kit import Lab"]
-        imports += ["from kit.lab import faults"] if any("(faults." in line for line in body) else []
-        ready = "ready_job(" in self._made
-        imports += ["from kit.lab import ready_job"] if ready else []
-        return "\n".join([*sorted(imports, key=lambda line: line.split()[1]), "", self._made, *body]) + "\n"
+        imports, text = ["from kit import Lab"], self.body
+        needed = [name for name in OF_THE_LAB if re.search(rf"\b{name}[.(]", text)]
+        imports += [f"from kit.lab import {', '.join(needed)}"] if needed else []
+        return "\n".join([*imports, "", text]) + "\n"
 
     def _lines(self) -> Iterator[str]:
         actions = self._lab.actions
@@ -80,9 +97,9 @@ class Deeds:
         for deed in self._deeds:
             is_cut = deed.after > len(actions)
             done = actions[deed.before : deed.after]
-            if deed.before < at or not done or done != deed.actions[: len(done)]:
+            if deed.before < at or deed.before > len(actions) or done != deed.actions[: len(done)]:
                 continue
-            if is_cut and not deed.code.startswith(RUN):
+            if is_cut and not (done and deed.code.startswith(RUN)):
                 continue
             if (steps and deed.code != STEP) or deed.before > at:
                 yield from _steps(steps)

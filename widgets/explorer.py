@@ -28,9 +28,12 @@ from kit.graph.job_graph import JobGraph
 from kit.lab import Lab
 from kit.lab.ready_jobs import READY_JOBS, ready_job
 from widgets.branch import Branch
+from widgets.compare_panel import ComparePanel
 from widgets.controls import ROW, Controls, button, why_none_can_act
 from widgets.deferred import Deferred
+from widgets.details import Details
 from widgets.panels import ActionPanel, CodePanel, Panel, ViewPanel
+from widgets.run_settings import RunSettings
 from widgets.stepper import Stepper
 
 SOON_S = 0.06
@@ -48,6 +51,7 @@ class Explorer(ipywidgets.VBox):
     def __init__(self, thing: Any, made: str = "") -> None:
         self._branches = [Branch("the run", thing, made)]
         self._branch = self._branches[0]
+        self._details: dict[str, Details] = {}
         self.told = ""
         """What went wrong with what was done last; "" when all went well."""
         self._soon = Deferred(lambda: self.guarded(self._update_panel), SOON_S)
@@ -84,7 +88,7 @@ class Explorer(ipywidgets.VBox):
         if self._branch.lab is not None:
             panels.append(ActionPanel(self, "What may happen next", "what may happen next"))
             panels.append(ActionPanel(self, "Make something fail", "what may be made to fail", faults=True))
-        return [*panels, ViewPanel(self, VIEWS), CodePanel(self)]
+        return [*panels, ViewPanel(self, VIEWS), ComparePanel(self), RunSettings(self), CodePanel(self)]
 
     def _make_past(self) -> ipywidgets.Box:
         """What can be done where the cursor stands in the past."""
@@ -143,6 +147,11 @@ class Explorer(ipywidgets.VBox):
 
     def _watch(self, branch: Branch) -> None:
         branch.stepper.observe(self._moved, "n")
+        branch.stepper.observe(self._picked, "picked")
+        self._details[branch.name] = Details(branch, self.do, self.guarded)
+
+    def _picked(self, _: Any) -> None:
+        self._soon.ask()
 
     def _moved(self, _: Any) -> None:
         self.guarded(self._update)
@@ -159,6 +168,7 @@ class Explorer(ipywidgets.VBox):
         self._soon.ask()
 
     def _update_panel(self) -> None:
+        self._details[self._branch.name].update()
         self.panels[self.tabs.selected_index or 0].update()
 
     # --- what is done ---------------------------------------------------------------------------------------------
@@ -211,7 +221,9 @@ class Explorer(ipywidgets.VBox):
         self._say("")
         if self.lab is None:
             raise ValueError(why_none_can_act(self._branch))
+        assert self._branch.deeds is not None
         self.lab.goto(self._branch.position)
+        self._branch.deeds.cut()
         self.show_present()
         self.stepper.refresh()
         self._update()
@@ -221,6 +233,11 @@ class Explorer(ipywidgets.VBox):
     def fork(self) -> None:
         """A second run with the same past as the cursor's, shown from now on."""
         self.guarded(lambda: self._show(self._add(self._branch.fork(self._fork_name()))))
+
+    def begin(self, name: str, lab: Lab, made: str) -> None:
+        """Show another run, which has just begun, beside those there are."""
+        names = [each.name for each in self._branches]
+        self._show(self._add(Branch(name if name not in names else f"{name} ({len(names)})", lab, made)))
 
     def _fork_name(self) -> str:
         return f"fork {len(self._branches)} at step {self._branch.position}"

@@ -44,6 +44,13 @@ def faults_on(lab: Lab, machine: str) -> Iterator[tuple[Fault, str]]:
             yield fault, why_not  # type: ignore[misc]
 
 
+def next_on(lab: Lab, machine: str, channel: int | None = None) -> Iterator[tuple[Action, str]]:
+    """What may happen next to a machine, or only what is under way to it in a channel."""
+    for action in _enabled(lab):
+        if action.subject == machine and (channel is None or getattr(action, "channel", None) == channel):
+            yield action, ""
+
+
 def _enabled(lab: Lab) -> list[Action]:
     enabled = list(lab.enabled())
     return enabled if enabled or lab.wait is None else [lab.wait]

@@ -30,6 +30,7 @@ UNKNOWN = ABSENT
 _FEW_ROWS = 16
 """So many strings are looked up one by one: that is quicker than to begin with all the passes."""
 _MIN_GARBAGE = 1 << 16
+_DENSE = pc.RankOptions(sort_keys="ascending", tiebreaker="dense")
 
 
 class FrozenKeys:
@@ -50,8 +51,10 @@ class FrozenKeys:
             return cast(TextStore, self._store).one(self._rows.item(code))
         return self.decode(np.array([code]))[0].as_py()
 
-    def ranks(self, codes: Codes) -> Codes:
+    def ranks(self, codes: Codes, keys: pa.Array | None = None) -> Codes:
         """Numbers that order the keys: strings by their UTF-8 bytes, structs field by field with nulls last."""
+        if keys is not None and is_text_or_bytes(self._type):
+            return cast(Codes, pc.rank(keys, options=_DENSE).to_numpy().view(np.int64))
         distinct, inverse = np.unique(codes, return_inverse=True)
         columns = _flat_columns(self.decode(distinct))
         table = pa.table(columns, names=[str(number) for number in range(len(columns))])

@@ -44,8 +44,8 @@ class Decoder(Protocol):
     def decode_one(self, code: int) -> Any:
         """The key of one code, as Python has it."""
 
-    def ranks(self, codes: Codes) -> Codes:
-        """Numbers that order the keys as a checkpoint does."""
+    def ranks(self, codes: Codes, keys: pa.Array | None = None) -> Codes:
+        """Numbers that order the keys as a checkpoint does; `keys` are those of the codes, if decoded already."""
 
 
 class KeyCodec(Decoder, Protocol):
@@ -111,7 +111,7 @@ class _DirectCodec:
     def decode_one(self, code: int) -> Any:
         return code if self._is_int64 else self.decode(np.array([code]))[0].as_py()
 
-    def ranks(self, codes: Codes) -> Codes:
+    def ranks(self, codes: Codes, keys: pa.Array | None = None) -> Codes:
         return codes
 
     def retain(self, codes: Codes) -> None:

@@ -14,12 +14,13 @@ from typing import Any
 
 import pandas as pd
 
-from kit.draw.frames import film, last_frame
+from kit.draw.assets import stage_css, stage_js
+from kit.draw.film import film
+from kit.draw.frames import last_frame
 from kit.draw.job_state import Moment
 from kit.draw.moment import moment_at
 from kit.draw.redistribution import redistribution, redistribution_svg
 from kit.draw.run import Run, run_of
-from kit.draw.svg import asset
 
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
 
@@ -76,14 +77,14 @@ def page_html(
     """The page that `export_html` writes."""
     run = run_of(run)
     last = moment_at(run)
-    script = asset("stage.js").replace("export default { render };", "const stage = { render };")
-    data = json.dumps(film(run), separators=(",", ":"), ensure_ascii=False).replace("</", "<\\/")
+    script = stage_js().replace("export default {", "const stage = {")
+    data = json.dumps(film(run) | {"edition": 0}, separators=(",", ":"), ensure_ascii=False).replace("</", "<\\/")
     still = last_frame(run).svg()
     return (
         f'<!doctype html><html lang="en"><head><meta charset="utf-8">'
         f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">'
         f'<meta name="viewport" content="width=device-width"><title>{escape(title)}</title>'
-        f"<style>{_PAGE_CSS}{asset('stage.css')}{asset('player.css')}</style></head><body>"
+        f"<style>{_PAGE_CSS}{stage_css()}</style></head><body>"
         f"<h1>{escape(title)}</h1>{f'<p>{escape(intro)}</p>' if intro else ''}"
         f'<div id="stage"><noscript>{still}</noscript></div>'
         f"{_tables(run, last, tables or {})}"

@@ -19,7 +19,7 @@ import pandas as pd
 
 from kit.draw import state_tables
 from kit.draw.graphs import text_width
-from kit.draw.job_state import COMPLETED, PENDING
+from kit.draw.job_state import PENDING
 from kit.draw.panel import frame_html, panel
 from kit.draw.picture import Svg
 from kit.draw.scene import size_text
@@ -43,7 +43,7 @@ from kit.draw.snapshot_source import Snapshot, TaskPart, snapshot_at, snapshot_o
 from kit.draw.snapshot_values import positions, rows_in_flight, values_of
 from kit.draw.state_tables import StateTables
 from kit.draw.themed import light_svg
-from kit.draw.view import Subject
+from kit.draw.view import Subject, View
 from kit.metadata.sections import OPERATOR
 
 STYLE = "snapshot.css"
@@ -452,4 +452,4 @@ def _text(x: float, y: float, look: str, text: str, anchor: str = "") -> str:
     return f'<text class="{look}" x="{x:.1f}" y="{y:.1f}"{where}>{escape(text)}</text>'
 
 
-__all__ = ["COMPLETED", "SnapshotContents", "snapshot_contents", "snapshot_view"]
+VIEW = View("snapshot", "Snapshot", "What does a checkpoint hold, and in which bytes of which file?", snapshot_view)

@@ -184,7 +184,8 @@ def _output(piece: Piece, told: Told) -> Iterator[Piece]:
 
 
 def _channel(piece: Piece, told: Told, part: Told, kind: str, name: str) -> Iterator[Piece]:
-    stream = stream_of(told)
+    stream, writer = stream_of(told), told.get("subtask_index", -1)
+    piece = replace(piece, subtask=piece.subtask if writer < 0 else writer)
     for entry, offset in enumerate(part["offsets"]):
         yield _at(piece, stream, offset, kind=kind, name=name.format(**part["info"]), entry=entry)
 
@@ -196,4 +197,5 @@ _FIELDS = {
     "raw_operator_state": _raw_operator,
     "input_channel_state": _input,
     "result_subpartition_state": _output,
+    "upstream_output_buffer_state": _input,
 }

@@ -17,7 +17,7 @@ from tests.backend.conftest import written
 
 LARGEST, SMALLEST = (1 << 63) - 1, -(1 << 63)
 NUMBERS = st.none() | st.integers(-5, 5) | st.sampled_from([LARGEST, SMALLEST, 1 << 62])
-FLOATS = st.none() | st.floats(allow_nan=False)
+FLOATS = st.none() | st.floats(-1e9, 1e9) | st.sampled_from([float("inf"), -float("inf")])
 WORDS = {"rows": "count", "sum": "sum", "min": "min", "max": "max", "float": "sum", "least": "min", "narrow": "sum"}
 TYPES = {"rows": pa.int64(), "float": pa.float64(), "least": pa.float64(), "narrow": pa.int32()}
 VALUE = pa.struct([(name, TYPES.get(name, pa.int64())) for name in WORDS])

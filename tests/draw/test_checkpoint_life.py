@@ -198,6 +198,6 @@ def test_every_step_of_the_table_is_told() -> None:
 
 
 def test_barriers_that_are_counted_have_no_such_machine() -> None:
-    lab = lab_of(3, mode="AT_LEAST_ONCE")
+    lab = lab_of(3, mode="at_least_once")
     lab.run_until(checkpoint=1)
     assert "barrier handler" not in state_machines(lab)

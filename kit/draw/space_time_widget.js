@@ -1,0 +1,43 @@
+// The space-time diagram as a widget: the run's data come once whole, in `data`, then piece by piece in `more`. The pieces
+// are put together beside the model, so each view of it has all.
+
+function initialize({ model }) {
+  const parts = [model.get("data")];
+  model.spaceTime = { parts, panes: new Set() };
+  const whole = () => {
+    parts.splice(0, parts.length, model.get("data"));
+    for (const pane of model.spaceTime.panes) { pane.forget(); pane.take(parts[0]); }
+  };
+  const more = () => {
+    const piece = model.get("more");
+    if (piece.clock === undefined) return;
+    if (piece.part !== parts.length) { model.send({ wanted: "all" }); return; }
+    parts.push(piece);
+    for (const pane of model.spaceTime.panes) pane.take(piece);
+  };
+  model.on("change:data", whole);
+  model.on("change:more", more);
+  if (model.get("more").part !== undefined) model.send({ wanted: "all" });
+  return () => { model.off("change:data", whole); model.off("change:more", more); };
+}
+
+function render({ model, el }) {
+  const box = document.createElement("div");
+  el.append(box);
+  const { parts, panes } = model.spaceTime;
+  const pane = new SpaceTimePane(box, parts[0], {
+    go: (n) => { model.set("n", n); model.save_changes(); },
+    pick: (name) => { model.set("picked", name); model.save_changes(); },
+  });
+  for (const piece of parts.slice(1)) pane.take(piece);
+  panes.add(pane);
+  const moved = () => pane.show(model.get("n"));
+  const chosen = () => { const id = model.get("checkpoint"); pane.choose(id === 0 ? "auto" : id); };
+  pane.show(model.get("n"));
+  if (model.get("checkpoint")) { chosen(); pane.fitTo(pane.chosen); }
+  model.on("change:n", moved);
+  model.on("change:checkpoint", chosen);
+  return () => { panes.delete(pane); model.off("change:n", moved); model.off("change:checkpoint", chosen); pane.close(); };
+}
+
+export default { initialize, render };
