@@ -11,6 +11,7 @@ from typing import Any
 import anywidget
 import traitlets
 from IPython.core.getipython import get_ipython
+from ipywidgets import widget_serialization
 
 from kit.draw.picture import Svg
 from kit.draw.run import run_of
@@ -38,6 +39,8 @@ class SpaceTimeWidget(anywidget.AnyWidget):
     n = traitlets.Int(0).tag(sync=True)
     picked = traitlets.Unicode("").tag(sync=True)
     checkpoint = traitlets.Int(0).tag(sync=True)
+    stage: Any = traitlets.Any(None).tag(sync=True, **widget_serialization)
+    """A stepper of the same run whose cursor this one follows in the browser."""
 
     def __init__(self, run: Any, **traits: Any) -> None:
         self._run = run

@@ -17,6 +17,10 @@ function initialize({ model }) {
   };
   model.on("change:data", whole);
   model.on("change:more", more);
+  // A stage that leads is followed in the browser: the kernel hears of its cursor only when it rests.
+  const lead = model.get("stage")?.replace("IPY_MODEL_", "");
+  const follow = (stage) => stage.on("change:n", () => model.set("n", stage.get("n")));
+  if (lead) model.widget_manager?.get_model(lead).then(follow);
   if (model.get("more").part !== undefined) model.send({ wanted: "all" });
   return () => { model.off("change:data", whole); model.off("change:more", more); };
 }

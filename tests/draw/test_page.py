@@ -14,6 +14,7 @@ from kit import Lab
 from kit.draw.frames import Frame, frames
 from kit.draw.page import export_html, page_html, table_html
 from kit.draw.scene import Scene
+from kit.draw.views import VIEWS
 from tests.draw.labs import lab_of
 from tests.draw.script import story
 from tests.draw.unpacked import drawn
@@ -184,3 +185,41 @@ def test_a_play_says_at_each_step_what_it_is_about(page: Page, tmp_path: Path) -
     player.wait_for_selector(".kit-note")
     player.press(".kit-player", "ArrowRight")
     assert player.inner_text(".kit-note") == prose[0]
+
+
+def test_tabs_follow_the_cursor_at_milestones(page: Page, tmp_path: Path) -> None:
+    lab = lab_of(seed=2)
+    lab.run_until(checkpoint=1)
+    lab.kill(1)
+    lab.run_until(checkpoint=2)
+    page.goto(export_html(lab, tmp_path / "run.html").as_uri())
+    assert (tmp_path / "run.html").stat().st_size < 4_000_000
+    tabs = page.get_by_role("tab")
+    assert tabs.all_inner_texts() == ["Space-time", *(view.title for view in VIEWS)]
+    assert page.locator("#panel-space-time canvas").count() == 2
+    for view in VIEWS:
+        page.get_by_role("tab", name=view.title, exact=True).click()
+        panel = page.get_by_role("tabpanel", name=view.title, exact=True)
+        assert panel.locator(".kit-question").inner_text() == view.question
+        assert panel.locator(".kit-piece > *").first.is_visible()
+    page.get_by_role("tab", name="Barriers").click()
+    seen = set()
+    page.locator(".kit-player").focus()
+    page.keyboard.press("Home")
+    for _ in range(4):
+        seen.add(page.locator("#panel-barriers .kit-piece").inner_html())
+        page.keyboard.press("c")
+    assert len(seen) > 1
+
+
+def test_a_page_is_light_or_dark_as_its_reader_likes(page: Page, exported: Path) -> None:
+    page.emulate_media(color_scheme="dark")
+    page.goto(exported.as_uri())
+    ground = "() => getComputedStyle(document.body).backgroundColor"
+    assert page.evaluate(ground) == "rgb(20, 24, 31)"
+    page.emulate_media(color_scheme="light")
+    assert page.evaluate(ground) == "rgb(255, 255, 255)"
+    page.get_by_role("button", name="Dark", exact=True).click()
+    page.emulate_media(color_scheme="dark")
+    page.emulate_media(color_scheme="light")
+    assert page.evaluate(ground) == "rgb(20, 24, 31)"
