@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from functools import cache
 from itertools import pairwise
 from typing import Any
@@ -18,6 +19,7 @@ from kit.draw.film import MOST_FRAMES, Reel, film, film_layout
 from kit.draw.frames import Frame, frame_at, frames
 from kit.draw.run import run_of
 from kit.draw.stage import Stage
+from kit.lab.errors import LabError
 from kit.protocol.shape import ShapeChannel, ShapeVertex
 from tests.draw.labs import lab_of, letters
 from tests.draw.script import stage
@@ -53,7 +55,7 @@ def test_each_frame_shows_and_knows_what_drawing_it_anew_does(unaligned: bool) -
         assert facts == json.loads(json.dumps(told_anew(frame)))
 
 
-@settings(max_examples=12)
+@settings(max_examples=8)
 @given(st.lists(st.sampled_from([-60, -9, -1, 1, 8, 50]), min_size=3, max_size=6), st.integers(0, 3))
 def test_whatever_way_a_run_took_its_film_is_that_of_the_run(ways: list[int], seed: int) -> None:
     lab = lab_of(seed=seed, rows=12)
@@ -63,8 +65,9 @@ def test_whatever_way_a_run_took_its_film_is_that_of_the_run(ways: list[int], se
         if way < 0:
             lab.goto(max(1, lab.position + way))
         else:
-            for _ in range(way):
-                lab.step()
+            with suppress(LabError):  # it has come to its end
+                for _ in range(way):
+                    lab.step()
         copy.take(reel.take(run_of(lab)))
     made = frames(lab)
     assert unpacked(reel.film) == [drawn(frame) for frame in made]
