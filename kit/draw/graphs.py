@@ -107,6 +107,8 @@ class Graph:
     direction: str = "LR"
     rank_gap: float = 46.0
     node_gap: float = 22.0
+    from_sides: bool = False
+    """Whether every arrow leaves a box on the far side and comes in on the near one: for graphs that only go ahead."""
     plain_labels: bool = False
     """Whether the first line of a label is no heavier than the others."""
 
@@ -252,7 +254,7 @@ def _agraph(graph: Graph, room: float) -> Any:
         picture.add_node(f"n{number}", width=f"{width / 72:.3f}", height=f"{height / 72:.3f}")
     for number, edge in enumerate(graph.edges):
         label = {"label": _empty(*edge.size)} if edge.lines else {}
-        picture.add_edge(keys[edge.source], keys[edge.target], key=f"e{number}", **label)
+        picture.add_edge(keys[edge.source], keys[edge.target], key=f"e{number}", **label, **_sides(graph))
     for number, group in enumerate(graph.groups):
         width = text_width(group.title, GROUP_SIZE, bold=True) + 8
         if graph.direction != "LR":  # arrows come from above: the title stands beside them
@@ -269,6 +271,14 @@ def _agraph(graph: Graph, room: float) -> Any:
         for one, other in pairwise(row):
             beside.add_edge(keys[one], keys[other], key=f"{one}|{other}", style="invis")
     return picture
+
+
+def _sides(graph: Graph) -> dict[str, str]:
+    """Where arrows leave a box and come in, as Graphviz names it."""
+    if not graph.from_sides:
+        return {}
+    tail, head = ("e", "w") if graph.direction == "LR" else ("s", "n")
+    return {"tailport": tail, "headport": head}
 
 
 def _empty(width: float, height: float) -> str:
@@ -426,14 +436,21 @@ def _dot(graph: Graph) -> Dot:
         meaning, _, dashed = edge.meaning.partition(" ")
         style = {"style": "dashed"} if "dashed" in (meaning, dashed) else {}
         colour = colours[_EDGE_COLOURS.get(meaning, "line")]
-        label = {"label": _label(edge.lines)} if edge.lines else {}
-        made.edge(_key(edge.source), _key(edge.target), color=colour, **label, **style)
+        label = {"label": _roomy(edge.lines)} if edge.lines else {}
+        made.edge(_key(edge.source), _key(edge.target), color=colour, **label, **style, **_sides(graph))
     return made
 
 
 def _key(name: str) -> str:
     """A node's name in Graphviz' language, where a colon would begin a port."""
     return name.replace(":", ".")
+
+
+def _roomy(lines: Sequence[str]) -> str:
+    """A label with room around it, so that it does not touch its arrow."""
+    text = "<BR/>".join(map(escape, lines))
+    table = f'<TABLE BORDER="0" CELLBORDER="0" CELLPADDING="{EDGE_PAD:.0f}" CELLSPACING="0">'
+    return f"<{table}<TR><TD>{text}</TD></TR></TABLE>>"
 
 
 def _label(lines: Sequence[str]) -> str:
