@@ -9,16 +9,17 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from html import escape
 from itertools import pairwise
 from typing import Any
 
 import graphviz
 import numpy as np
+import numpy.typing as npt
 import pygraphviz
 
-from kit.draw.graphviz_objects import Dot, without_font_noise
+from kit.draw.graphviz_objects import Dot
 from kit.draw.layout import Box, Point
 from kit.draw.picture import Svg
 from kit.draw.themed import light_colours, light_svg
@@ -166,6 +167,7 @@ def text_width(text: str, size: float, *, bold: bool = False) -> float:
 # --- placing --------------------------------------------------------------------------------------------------------
 
 
+@lru_cache(maxsize=512)
 def _place(graph: Graph) -> Placed:
     """Graphviz leaves a label its room, yet another arrow may cross it: then all is placed with more room between."""
     best = _placed(graph, 1.0)
@@ -185,7 +187,7 @@ def _crossed_labels(graph: Graph, placed: Placed) -> int:
     labels = [box for box in placed.labels if box is not None]
     if not labels or len(labels) * len(graph.edges) > MOST_PAIRS:
         return 0
-    along = np.array([list(points_of(way)) for way in placed.ways])
+    along = np.array([points_of(way) for way in placed.ways])
     count = 0
     for box in labels:
         x, y = along[..., 0], along[..., 1]
@@ -194,25 +196,20 @@ def _crossed_labels(graph: Graph, placed: Placed) -> int:
     return count
 
 
-def points_of(way: Sequence[Point]) -> list[Point]:
-    """Points along an arrow, equally many for every one."""
-    *points, tip = way
-    curves = [points[at : at + 4] for at in range(0, len(points) - 3, 3)]
-    found = [tip]
-    for step in range(SAMPLES):
-        at = step / SAMPLES * len(curves)
-        t = at - int(at)
-        u = 1 - t
-        weights = u * u * u, 3 * u * u * t, 3 * u * t * t, t * t * t
-        x, y = (sum(w * p[axis] for w, p in zip(weights, curves[int(at)])) for axis in (0, 1))
-        found.append((x, y))
-    return found
+def points_of(way: Sequence[Point]) -> npt.NDArray[np.float64]:
+    """Points along an arrow, equally many for every one, its tip the last; shape (SAMPLES + 1, 2)."""
+    points = np.array(way)
+    at = np.linspace(0, (len(way) - 2) // 3, SAMPLES, endpoint=False)
+    curve = at.astype(int)
+    t = (at - curve)[:, None]
+    weights = np.hstack([(1 - t) ** 3, 3 * (1 - t) ** 2 * t, 3 * (1 - t) * t**2, t**3])
+    along = np.einsum("sk,skx->sx", weights, points[3 * curve[:, None] + np.arange(4)])
+    return np.vstack([along, points[-1]])
 
 
 def _placed(graph: Graph, room: float) -> Placed:
-    with without_font_noise():
-        picture = _agraph(graph, room)
-        picture.layout(prog="dot")
+    picture = _agraph(graph, room)
+    picture.layout(prog="dot")
     keys = {node.name: f"n{number}" for number, node in enumerate(graph.nodes)}
     low_x, low_y, high_x, high_y = _numbers(picture.graph_attr["bb"])
 
