@@ -52,7 +52,7 @@ from kit.lab.possible_faults import DRIVER_IS_DEAD, stands_still
 from kit.lab.progress import Progress
 from kit.lab.record_kinds import record_kinds
 from kit.lab.recording import Agreement
-from kit.lab.schedulers import Enabled, Scheduler, checked_scheduler
+from kit.lab.schedulers import Enabled, Random, Scheduler, checked_scheduler
 from kit.lab.state_doors import StateDoors
 from kit.lab.step import Step
 from kit.lab.summary import LARGE, summary_html
@@ -289,7 +289,8 @@ class Lab(FaultDoors, PlayDoors, StateDoors, LabAsking):
         where that was noticed, and goes on if asked again.
         """
         conditions = self._conditions(until, checkpoint, record, at_ms, finished)
-        step = self._step_until(lambda before: any(condition(before) for condition in conditions))
+        is_so = conditions[0] if len(conditions) == 1 else lambda before: any(each(before) for each in conditions)
+        step = self._step_until(is_so)
         if step is None:
             raise self._came_to_rest(checkpoint, record)
         if finished and self.master.status is JobStatus.FAILED:
@@ -383,7 +384,10 @@ class Lab(FaultDoors, PlayDoors, StateDoors, LabAsking):
         """Whichever the scheduler says; time is among the rest only when nothing else can happen."""
         if self._world.follows:
             return LEAVE
-        enabled = Enabled(self._world.agenda)
+        agenda = self._world.agenda
+        if type(self.scheduler) is Random and agenda:
+            return agenda[self.scheduler(agenda, self)]  # only how many there are is looked at
+        enabled = Enabled(agenda)
         if not enabled:
             what = f"nothing can happen: the job is {self.master.status.name}"
             raise LabError(said(what, *stands_still(self._world)))
