@@ -34,6 +34,7 @@ from widgets.deferred import Deferred
 from widgets.details import Details
 from widgets.panels import ActionPanel, CodePanel, Panel, ViewPanel
 from widgets.run_settings import RunSettings
+from widgets.space_time_panel import SpaceTimePanel
 from widgets.stepper import Stepper
 
 SOON_S = 0.06
@@ -88,7 +89,14 @@ class Explorer(ipywidgets.VBox):
         if self._branch.lab is not None:
             panels.append(ActionPanel(self, "What may happen next", "what may happen next"))
             panels.append(ActionPanel(self, "Make something fail", "what may be made to fail", faults=True))
-        return [*panels, ViewPanel(self, VIEWS), ComparePanel(self), RunSettings(self), CodePanel(self)]
+        return [
+            *panels,
+            SpaceTimePanel(self),
+            ViewPanel(self, VIEWS),
+            ComparePanel(self),
+            RunSettings(self),
+            CodePanel(self),
+        ]
 
     def _make_past(self) -> ipywidgets.Box:
         """What can be done where the cursor stands in the past."""

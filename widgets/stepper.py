@@ -1,7 +1,8 @@
 """The stepper: a run in the notebook, forward and back, with everything that the page's export can do.
 
-All frames travel to the browser once; stepping then needs no kernel. The controls are in the module itself, so they
-also work where no kernel runs. `value`, the number of the frame shown, is kept the same on both sides.
+All frames travel to the browser once, and what a run adds later is appended; stepping then needs no kernel. The
+controls are in the module itself, so they also work where no kernel runs. `value`, the number of the frame shown, is
+kept the same on both sides: the kernel hears it when the page has come to rest.
 
 Others build on it: `n` is the cursor in records of the run, `picked` the thing that was clicked, `told` what the kernel
 adds to its details, `offers` what may be done with it, and `on_act` hears what was chosen. The page shows them and
@@ -21,11 +22,12 @@ import anywidget
 import traitlets
 from IPython.core.getipython import get_ipython
 
-from kit.draw.frames import Frame, film, frames
+from kit.draw.assets import stage_css, stage_js
+from kit.draw.film import Reel
+from kit.draw.frames import Frame, frame_at
 from kit.draw.job_state import Moment
 from kit.draw.picture import Svg
 from kit.draw.run import Run, run_of
-from kit.draw.svg import asset
 
 AFTER_EACH_CELL = "post_run_cell"
 
@@ -37,8 +39,8 @@ class Stepper(anywidget.AnyWidget):
     taken in after each cell, and by `refresh()`. Raises TypeError for what is no run.
     """
 
-    _esm = asset("stage.js")
-    _css = asset("stage.css") + asset("player.css")
+    _esm = stage_js()
+    _css = stage_css()
     film = traitlets.Dict().tag(sync=True)
     value = traitlets.Int(0).tag(sync=True)
     news = traitlets.Int(0).tag(sync=True)
@@ -56,9 +58,11 @@ class Stepper(anywidget.AnyWidget):
     def __init__(self, run: Any, **traits: Any) -> None:
         self._run = run
         self._shown = self._look()
-        made = film(self._shown) | {"edition": 0}
+        self._reel = Reel()
+        self._reel.take(self._shown)
         self._acts: list[Callable[[str], object]] = []
-        super().__init__(film=made, **{"value": len(made["frames"]) - 1, **traits})
+        last = len(self._reel.film["frames"]) - 1
+        super().__init__(film=self._reel.film | {"edition": 0}, **{"value": last, **traits})
         self.n = self._records_at(self.value)
         self.on_msg(self._heard)
         shell = get_ipython()
@@ -94,8 +98,7 @@ class Stepper(anywidget.AnyWidget):
     @property
     def frame(self) -> Frame:
         """The frame shown."""
-        shown = self.film["frames"][self.value]["n"]
-        return next(frame for frame in frames(self._shown) if frame.moment.n == shown)
+        return frame_at(self._shown, self._records_at(self.value))
 
     @property
     def moment(self) -> Moment:
@@ -109,14 +112,37 @@ class Stepper(anywidget.AnyWidget):
         return self._refresh(self._is_last)
 
     def _refresh(self, follow: bool) -> Stepper:
-        shown = self.film["frames"][self.value]["n"]
+        shown = self._records_at(self.value)
         self._shown = self._look()
-        made = film(self._shown) | {"edition": self.film["edition"] + 1}
-        numbers = [frame["n"] for frame in made["frames"]]
+        news = self._reel.take(self._shown)
+        self._extend(news)
         with self.hold_sync():
-            self.film = made
-            self.value = len(numbers) - 1 if follow else max(0, bisect_right(numbers, shown) - 1)
-            self.n = numbers[self.value]
+            self.value = len(self.film["frames"]) - 1 if follow else self._frame_at(shown)
+            self.n = self._records_at(self.value)
+        return self
+
+    def _extend(self, news: dict[str, Any]) -> None:
+        """Have the page take in what is new. The whole film is kept up to date for pages opened later, and not sent."""
+        edition = self.film["edition"]
+        if self._reel.film["frames"] is not self.film["frames"]:
+            self.film = self._reel.film | {"edition": edition + 1}
+            return
+        self.film.update({"edition": edition + 1, "notes": news["notes"]})
+        self.send({"film": news | {"base": edition, "edition": edition + 1}})
+
+    def turn(self, vertex: str) -> Stepper:
+        """Draw each subtask of a vertex, or when it is open already, one box for all. Raises ValueError for a vertex
+        that there is not.
+        """
+        names = [each.name for stage in self._shown.stages for each in stage.vertices]
+        if vertex not in names:
+            raise ValueError(f"there is no vertex {vertex!r}: expected one of {', '.join(dict.fromkeys(names))}")
+        shown = self.n
+        self._reel = Reel([*self._reel.turned, vertex])
+        self._reel.take(self._shown)
+        with self.hold_sync():
+            self.film = self._reel.film | {"edition": self.film["edition"] + 1}
+            self.value = self._frame_at(shown)
         return self
 
     @property
@@ -135,10 +161,14 @@ class Stepper(anywidget.AnyWidget):
             self.news += 1
 
     def _heard(self, _: Any, content: Any, __: Any) -> None:
-        """The page sends what somebody chose, or asks for what is new."""
+        """The page sends what somebody chose, opens or closes a vertex, or asks for what is new."""
         if "do" in content:
             for act in self._acts:
                 act(content["do"])
+        elif "open" in content:
+            self.turn(content["open"])
+        elif content["wanted"] == "film":
+            self.send_state("film")
         else:
             self._asked(content)
 

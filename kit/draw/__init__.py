@@ -7,11 +7,14 @@ takes a Lab, a SparkJob or a Trace, whole or cut or read back from a file.
 from __future__ import annotations
 
 import kit.draw.space_time_svg  # noqa: F401  (draws what `space_time` gives)
+from kit.draw.at_risk import AtRisk, at_risk
 from kit.draw.barriers import Barriers, barriers
 from kit.draw.chains import Chains, chains, chains_svg
+from kit.draw.checkpoint_life import LifeOfCheckpoint, checkpoint_life
 from kit.draw.comparison import Comparison, compare
 from kit.draw.execution_graph import ExecutionGraphPicture, execution_graph
-from kit.draw.frames import Frame, film, frames, last_frame, moment_svg
+from kit.draw.film import film
+from kit.draw.frames import Frame, frames, last_frame, moment_svg
 from kit.draw.gantt import gantt, phases
 from kit.draw.graphviz_objects import Dot
 from kit.draw.job_state import Moment
@@ -23,11 +26,15 @@ from kit.draw.picture import Chart, Svg
 from kit.draw.redistribution import redistribution, redistribution_svg, restores_of
 from kit.draw.rescale_plan import RescalePlan, rescale_plan
 from kit.draw.rescaling import KeyMove, Rescaling, rescaling
+from kit.draw.shared_state import SharedState, shared_state
 from kit.draw.snapshot_contents import SnapshotContents, snapshot_contents
 from kit.draw.space_time import SpaceTime, space_time
+from kit.draw.space_time_data import space_time_data
 from kit.draw.stage import Stage
+from kit.draw.state_machines import StateMachine, StateMachines, state_machines
 
 __all__ = [
+    "AtRisk",
     "Barriers",
     "Chains",
     "Chart",
@@ -38,18 +45,24 @@ __all__ = [
     "Frame",
     "Journeys",
     "KeyMove",
+    "LifeOfCheckpoint",
     "ListGrowth",
     "Moment",
     "RescalePlan",
     "Rescaling",
+    "SharedState",
     "SnapshotContents",
     "SpaceTime",
     "Stage",
+    "StateMachine",
+    "StateMachines",
     "Svg",
     "advance",
+    "at_risk",
     "barriers",
     "chains",
     "chains_svg",
+    "checkpoint_life",
     "compare",
     "execution_graph",
     "export_html",
@@ -68,8 +81,11 @@ __all__ = [
     "rescale_plan",
     "rescaling",
     "restores_of",
+    "shared_state",
     "snapshot_contents",
     "space_time",
+    "space_time_data",
+    "state_machines",
 ]
 
 

@@ -20,7 +20,7 @@ from kit.draw.graphviz_objects import Dot
 from kit.draw.layout import place_of
 from kit.draw.picture import Svg
 from kit.draw.run import shape_of
-from kit.draw.stage import Stage, is_crowd
+from kit.draw.stage import Stage
 from kit.draw.view_html import graph_html, table, view_html
 from kit.protocol.shape import ShapeVertex
 from kit.protocol.tasks import split_task_name
@@ -118,7 +118,7 @@ class ExecutionGraphPicture:
 
     def _nodes(self, vertex: ShapeVertex) -> Iterator[Node]:
         ranges = self.key_groups.get(vertex.name, [])
-        if is_crowd(vertex):
+        if vertex.name in self.stage.closed_at_first():
             lines = [f"{vertex.name} x {vertex.parallelism}"]
             if ranges:
                 lines.append(f"{_sizes(ranges)} of {vertex.max_parallelism} key groups each")

@@ -57,13 +57,15 @@ def rescaling(run: Any, epoch: int | None = None, *, key: Any = None) -> Rescali
     """What a restore gave to whom, of a Lab, a SparkJob or a Trace: of the one that `epoch` began with, by default
     the last. `key` is followed from its old owner to its new one.
 
-    Raises ValueError when there was no such restore.
+    Raises ValueError when epoch `epoch` began with no restore.
     """
-    found = [each for each in restores_of(run) if epoch in (None, each.epoch)]
+    restores = restores_of(run)
+    found = [each for each in restores if epoch in (None, each.epoch)]
+    if epoch is not None and not found:
+        there = ", ".join(str(each.epoch) for each in restores) or "none"
+        raise ValueError(f"epoch {epoch} began with no restore; epochs that did: {there}")
     if not found:
-        there = ", ".join(str(each.epoch) for each in restores_of(run)) or "none"
-        asked = "nothing has been restored in this run" if epoch is None else f"epoch {epoch} began with no restore"
-        raise ValueError(f"{asked}; epochs that did: {there}")
+        return Rescaling(None, None)
     subject = Subject(run)
     return Rescaling(restore_of(subject, found[-1]), key, _key_types(run))
 

@@ -15,9 +15,11 @@ from IPython.core.formatters import DisplayFormatter
 
 import kit.draw
 from kit.draw import (
+    at_risk,
     barriers,
     chains,
     chains_svg,
+    checkpoint_life,
     compare,
     execution_graph,
     export_html,
@@ -33,9 +35,13 @@ from kit.draw import (
     phases,
     redistribution,
     redistribution_svg,
+    rescaling,
     restores_of,
+    shared_state,
     snapshot_contents,
     space_time,
+    space_time_data,
+    state_machines,
 )
 from kit.lab import Lab
 from kit.protocol.trace import Trace
@@ -44,9 +50,11 @@ from tests.draw.elsewhere import shown, shown_elsewhere
 from tests.draw.labs import lab_of, letters
 
 DOORS: dict[str, Callable[[Any], Any]] = {
+    "at_risk": lambda run: at_risk(run).to_pandas(),
     "barriers": lambda run: barriers(run).to_pandas(),
     "chains": lambda run: chains(run).to_pandas(),
     "chains_svg": chains_svg,
+    "checkpoint_life": lambda run: checkpoint_life(run).to_pandas(),
     "compare": lambda run: compare({"a run": run}),
     "execution_graph": lambda run: execution_graph(run).to_pandas(),
     "film": film,
@@ -61,9 +69,13 @@ DOORS: dict[str, Callable[[Any], Any]] = {
     "phases": phases,
     "redistribution": redistribution,
     "redistribution_svg": redistribution_svg,
+    "rescaling": lambda run: rescaling(run).to_pandas(),
     "restores_of": restores_of,
+    "shared_state": lambda run: shared_state(run).to_pandas(),
     "snapshot_contents": lambda run: snapshot_contents(run).to_pandas(),
     "space_time": space_time,
+    "space_time_data": space_time_data,
+    "state_machines": lambda run: state_machines(run).to_pandas(),
 }
 PICTURES = ("chains_svg", "last_frame", "moment_svg", "gantt", "redistribution_svg", "space_time")
 

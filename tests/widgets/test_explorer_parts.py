@@ -236,3 +236,26 @@ def test_a_slow_sink_fills_its_channels() -> None:
     held = [len(explorer.lab.queue(number)) for number in explorer.lab.stages[-1].ends()]
     assert max(held) == 3
     assert run(explorer.code).actions == explorer.lab.actions
+
+
+# --- the space-time diagram -------------------------------------------------------------------------------------------
+
+
+def test_the_diagram_has_the_stages_cursor_and_each_run_its_own() -> None:
+    explorer = kit.show("keyed-sum")
+    for _ in range(20):
+        explorer.controls.step.click()
+    panel = explorer.turn_to("Space-time")
+    first = panel.diagram
+    assert first.n == explorer.stepper.n == len(explorer.lab.trace)
+    explorer.stepper.n = 30
+    assert first.n == 30
+    first.n = 12
+    assert explorer.stepper.n == 12
+    first.picked = "task:sums/0"
+    assert explorer.stepper.told["picked"] == "task:sums/0"
+    explorer.fork_here.click()
+    assert panel.diagram is not first
+    assert panel.widget.children == (panel.diagram,)
+    explorer.controls.step.click()
+    assert panel.diagram.n == len(explorer.lab.trace)
