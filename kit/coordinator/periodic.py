@@ -101,7 +101,8 @@ class PeriodicTrigger:
         """Set the timer. Flink: `scheduleTriggerWithDelay`, at a fixed rate."""
         self._due_ms = due_ms
         self._context.emit(ScheduleTimer(timer=PERIODIC_TIMER, due_ms=max(due_ms, self._context.at)))
-        self._context.emit(Note(kind="PeriodicTriggerScheduled", data={"due_ms": due_ms}))
+        rules = {"interval_ms": self.interval_ms, "min_pause_ms": self._config.min_pause_ms}
+        self._context.emit(Note(kind="PeriodicTriggerScheduled", data={"due_ms": due_ms, **rules}))
 
     def __repr__(self) -> str:
         backlog = f", backlog of {len(self._backlogs)} sources" * bool(self._backlogs)

@@ -10,6 +10,7 @@ import kit.draw.space_time_svg  # noqa: F401  (draws what `space_time` gives)
 from kit.draw.at_risk import AtRisk, at_risk
 from kit.draw.barriers import Barriers, barriers
 from kit.draw.chains import Chains, chains, chains_svg
+from kit.draw.checkpoint_life import LifeOfCheckpoint, checkpoint_life
 from kit.draw.comparison import Comparison, compare
 from kit.draw.execution_graph import ExecutionGraphPicture, execution_graph
 from kit.draw.film import film
@@ -30,6 +31,7 @@ from kit.draw.snapshot_contents import SnapshotContents, snapshot_contents
 from kit.draw.space_time import SpaceTime, space_time
 from kit.draw.space_time_data import space_time_data
 from kit.draw.stage import Stage
+from kit.draw.state_machines import StateMachine, StateMachines, state_machines
 
 __all__ = [
     "AtRisk",
@@ -43,6 +45,7 @@ __all__ = [
     "Frame",
     "Journeys",
     "KeyMove",
+    "LifeOfCheckpoint",
     "ListGrowth",
     "Moment",
     "RescalePlan",
@@ -51,12 +54,15 @@ __all__ = [
     "SnapshotContents",
     "SpaceTime",
     "Stage",
+    "StateMachine",
+    "StateMachines",
     "Svg",
     "advance",
     "at_risk",
     "barriers",
     "chains",
     "chains_svg",
+    "checkpoint_life",
     "compare",
     "execution_graph",
     "export_html",
@@ -79,6 +85,7 @@ __all__ = [
     "snapshot_contents",
     "space_time",
     "space_time_data",
+    "state_machines",
 ]
 
 

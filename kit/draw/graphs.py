@@ -107,6 +107,8 @@ class Graph:
     direction: str = "LR"
     rank_gap: float = 46.0
     node_gap: float = 22.0
+    plain_labels: bool = False
+    """Whether the first line of a label is no heavier than the others."""
 
     @cached_property
     def placed(self) -> Placed:
@@ -138,7 +140,10 @@ class Graph:
     def _inside(self) -> str:
         placed = self.placed
         parts = [part for group, box in zip(self.groups, placed.groups) for part in _frame(group, box)]
-        parts += [_arrow(edge, way, label) for edge, way, label in zip(self.edges, placed.ways, placed.labels)]
+        parts += [
+            _arrow(edge, way, label, plain=self.plain_labels)
+            for edge, way, label in zip(self.edges, placed.ways, placed.labels)
+        ]
         parts += [_box(node, box) for node, box in zip(self.nodes, placed.nodes)]
         return "".join(parts)
 
@@ -315,7 +320,7 @@ def _box(node: Node, box: Box) -> str:
     return "".join([*parts, "</g>"])
 
 
-def _arrow(edge: Edge, way: Sequence[Point], label: Box | None) -> str:
+def _arrow(edge: Edge, way: Sequence[Point], label: Box | None, *, plain: bool) -> str:
     *points, tip = way
     (x, y), *rest = points
     curves = "".join(
@@ -327,7 +332,7 @@ def _arrow(edge: Edge, way: Sequence[Point], label: Box | None) -> str:
     ]
     if label is not None:
         for number, line in enumerate(edge.lines):
-            first = " first" if number == 0 else ""
+            first = " first" if number == 0 and not plain else ""
             text_y = label.y + EDGE_PAD + LINE_HEIGHT * number + 11.5
             parts.append(
                 f'<text x="{label.x + label.width / 2:g}" y="{text_y:g}" text-anchor="middle" '

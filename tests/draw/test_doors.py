@@ -19,6 +19,7 @@ from kit.draw import (
     barriers,
     chains,
     chains_svg,
+    checkpoint_life,
     compare,
     execution_graph,
     export_html,
@@ -40,6 +41,7 @@ from kit.draw import (
     snapshot_contents,
     space_time,
     space_time_data,
+    state_machines,
 )
 from kit.lab import Lab
 from kit.protocol.trace import Trace
@@ -52,6 +54,7 @@ DOORS: dict[str, Callable[[Any], Any]] = {
     "barriers": lambda run: barriers(run).to_pandas(),
     "chains": lambda run: chains(run).to_pandas(),
     "chains_svg": chains_svg,
+    "checkpoint_life": lambda run: checkpoint_life(run).to_pandas(),
     "compare": lambda run: compare({"a run": run}),
     "execution_graph": lambda run: execution_graph(run).to_pandas(),
     "film": film,
@@ -72,6 +75,7 @@ DOORS: dict[str, Callable[[Any], Any]] = {
     "snapshot_contents": lambda run: snapshot_contents(run).to_pandas(),
     "space_time": space_time,
     "space_time_data": space_time_data,
+    "state_machines": lambda run: state_machines(run).to_pandas(),
 }
 PICTURES = ("chains_svg", "last_frame", "moment_svg", "gantt", "redistribution_svg", "space_time")
 
