@@ -14,6 +14,7 @@ from collections.abc import Callable
 from html import escape
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import ipywidgets
 from IPython.display import display
@@ -39,6 +40,8 @@ from widgets.stepper import Stepper
 
 SOON_S = 0.06
 """Panels follow when the cursor has stood still for so long."""
+LATER_S = 1.0
+"""The picture that stays in the notebook is brought up to date when the app has rested for so long."""
 LONGEST_ERROR = 400
 
 
@@ -56,9 +59,17 @@ class Explorer(ipywidgets.VBox):
         self.told = ""
         """What went wrong with what was done last; "" when all went well."""
         self._soon = Deferred(lambda: self.guarded(self._update_panel), SOON_S)
+        self._later = Deferred(lambda: self.guarded(self._keep_still), LATER_S)
+        self._still: Any = None
+        self._mark = f"kit-still-{uuid4().hex[:12]}"
         self.controls = Controls(self)
         self.panels = self._make_panels()
         self._head = ipywidgets.HTML()
+        hidden = f'img[src*="{self._mark}"]'
+        self._hide = ipywidgets.HTML(
+            f"<style>{hidden}, .jp-OutputArea-child:has({hidden}) {{ display: none !important; }}</style>",
+            layout={"display": "contents"},
+        )
         self._line = ipywidgets.HTML()
         self.runs = ipywidgets.ToggleButtons(style={"button_width": "auto"}, layout={"display": "none"})
         self._past = self._make_past()
@@ -74,6 +85,7 @@ class Explorer(ipywidgets.VBox):
                 self.controls.widget,
                 self._line,
                 self.tabs,
+                self._hide,
             ]
         )
         self.add_class("kit-explorer")
@@ -176,6 +188,7 @@ class Explorer(ipywidgets.VBox):
         self._soon.ask()
 
     def _update_panel(self) -> None:
+        self._later.ask()
         self._details[self._branch.name].update()
         self.panels[self.tabs.selected_index or 0].update()
 
@@ -302,10 +315,28 @@ class Explorer(ipywidgets.VBox):
         if not hasattr(self, "tabs"):  # what it was given was no run
             return
         self._soon.cancel()
+        self._later.cancel()
         self.controls.pause()
         for branch in self._branches:
             branch.close()
         super().close()
+
+    def _ipython_display_(self) -> None:
+        """The picture, which stays in the notebook as it was last seen and is hidden while the app lives, and the app:
+        JupyterLab shows no picture in place of an app whose kernel is gone.
+        """
+        self._still = display(self._still_picture(), display_id=True)
+        bundle, *_ = super()._repr_mimebundle_(), None
+        data = bundle[0] if isinstance(bundle, tuple) else bundle
+        display({**data, "text/plain": repr(self)}, raw=True)
+
+    def _still_picture(self) -> Svg:
+        svg = self.svg()
+        return Svg.of(str(svg).replace("<svg ", f'<svg id="{self._mark}" ', 1), svg.caption)
+
+    def _keep_still(self) -> None:
+        if self._still is not None:
+            self._still.update(self._still_picture())
 
     def _repr_mimebundle_(self, **kwargs: Any) -> Any:
         """The app, and for where no app can be shown the stage's picture and its words."""

@@ -21,8 +21,8 @@ async () => {
 OVERLAPS = """
 (root) => {
   const seen = [...root.querySelectorAll("button, select, input, .kit-head span")]
-    .filter((node) => node.checkVisibility() && !node.closest(".kit-st, .kit-actions-list, [role=tablist], .lm-TabBar"));
-  const boxes = seen.map((node) => [node.textContent.trim() || node.ariaLabel || node.tagName, node.getBoundingClientRect()]);
+    .filter((node) => node.checkVisibility() && !node.closest(".kit-st, .kit-actions-list, .lm-TabBar"));
+  const boxes = seen.map((node) => [node.textContent.trim() || node.tagName, node.getBoundingClientRect()]);
   const room = root.getBoundingClientRect();
   const wrong = boxes.filter(([, box]) => box.left < room.left - 1 || box.right > room.right + 1).map(([name]) => name);
   boxes.forEach(([name, a], i) => boxes.slice(i + 1).forEach(([other, b]) => {
@@ -36,7 +36,7 @@ OVERLAPS = """
 NAMELESS = """
 (root) => [...root.querySelectorAll("button, select, input:not([type=range])")]
   .filter((node) => node.checkVisibility())
-  .filter((node) => !(node.textContent.trim() || node.ariaLabel || node.title || node.labels?.length || node.placeholder))
+  .filter((node) => !(node.textContent.trim() || node.ariaLabel || node.title || node.labels?.length))
   .map((node) => node.outerHTML.slice(0, 120))
 """
 
@@ -78,6 +78,8 @@ def test_from_the_first_look_to_a_notebook_without_a_kernel(address: str, browse
     expect(where).to_have_text("step 1, 0 ms, CREATED")
     press(app, "Step")
     expect(where).to_have_text(re.compile("^step 2,"))
+    app.get_by_label("until").select_option("all tasks are running")
+    press(app, "Go")
     press(app, "Checkpoint")
     app.get_by_label("until").select_option("totals/1 has its barrier")
     press(app, "Go")
@@ -86,7 +88,7 @@ def test_from_the_first_look_to_a_notebook_without_a_kernel(address: str, browse
     assert app.evaluate(NAMELESS) == []
 
     # a click on a thing tells of it and offers what may befall it
-    app.locator('svg [data-name="task:totals/1"]').first.click(position={"x": 20, "y": 40})
+    app.locator('svg [data-name="t:totals/1:name"]').first.click()
     expect(app.get_by_text("What it holds")).to_be_visible()
     app.locator(".kit-player").get_by_role("button", name="Freeze worker 1").click()
     expect(app.locator(".kit-player").get_by_role("button", name="Freeze worker 1")).to_be_disabled()
@@ -104,8 +106,10 @@ def test_from_the_first_look_to_a_notebook_without_a_kernel(address: str, browse
         page.keyboard.press("ArrowRight")
     expect(app.get_by_text("You look at step")).to_be_visible()
     tab(app, "What may happen next")
+    expect(app.get_by_text("in the past: what is done here begins a fork")).to_be_visible()
     app.locator(".kit-action:enabled").first.click()
     expect(app.get_by_role("button", name=re.compile("^fork 1"))).to_be_visible()
+    assert says(notebook, "explorer.told") == ""
     tab(app, "Compare")
     app.get_by_role("button", name="the runs above").click()
 

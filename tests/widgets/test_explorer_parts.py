@@ -115,7 +115,7 @@ def test_a_message_is_lost_where_it_flies() -> None:
 
 def test_a_channel_is_held_back_and_let_go() -> None:
     explorer = Explorer(lab_of(seed=1))
-    until(explorer, "all tasks run again")
+    until(explorer, "all tasks are running")
     pick(explorer, "channel:1")
     choose(explorer, "Hold it back")
     until(explorer, "the next checkpoint is complete")
@@ -187,7 +187,7 @@ def test_a_run_goes_on_from_a_savepoint_with_another_parallelism() -> None:
     panel.begin.value = "from a savepoint of the run that is shown"
     panel.fields["parallelism"].value = "3"
     panel.start.click()
-    until(explorer, "all tasks run again")
+    until(explorer, "all tasks are running")
     assert explorer.told == ""
     restored = explorer.lab.restores()
     assert set(restored.query("operator == 'totals'")["task"]) == {"totals/0", "totals/1", "totals/2"}
