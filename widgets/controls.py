@@ -50,7 +50,11 @@ class App(Protocol):
 def button(label: str, hint: str, act: Callable[[], object], icon: str = "", style: str = "") -> ipywidgets.Button:
     """A button with a name, as wide as its text."""
     made = ipywidgets.Button(
-        description=label, tooltip=hint, icon=icon, button_style=style, layout={"width": "auto", "min_width": "34px"}
+        description=label,
+        tooltip=hint,
+        icon=icon,
+        button_style=style,
+        layout={"width": "auto", "min_width": "34px", "align_self": "flex-start"},
     )
     made.on_click(lambda _: act())
     return made

@@ -31,9 +31,9 @@ from kit.lab.ready_jobs import READY_JOBS, ready_job
 from widgets.branch import Branch
 from widgets.compare_panel import ComparePanel
 from widgets.controls import ROW, Controls, button, why_none_can_act
-from widgets.deferred import Deferred
+from widgets.deferred import Deferred, Ticker
 from widgets.details import Details
-from widgets.panels import ActionPanel, CodePanel, Panel, ViewPanel
+from widgets.panels import ActionPanel, CodePanel, MonitorPanel, Panel, ViewPanel
 from widgets.run_settings import RunSettings
 from widgets.space_time_panel import SpaceTimePanel
 from widgets.stepper import Stepper
@@ -42,6 +42,8 @@ SOON_S = 0.06
 """Panels follow when the cursor has stood still for so long."""
 LATER_S = 1.0
 """The picture that stays in the notebook is brought up to date when the app has rested for so long."""
+LOOK_EVERY_S = 1.0
+"""A job on Spark is looked at so often while it runs."""
 LONGEST_ERROR = 400
 
 
@@ -77,7 +79,7 @@ class Explorer(ipywidgets.VBox):
         self.tabs = ipywidgets.Tab(
             [panel.widget for panel in self.panels], titles=[panel.title for panel in self.panels], selected_index=0
         )
-        super().__init__(
+        inside = ipywidgets.VBox(
             [
                 ipywidgets.HBox([self._head, self.runs], layout=ROW),
                 self._stage,
@@ -88,12 +90,17 @@ class Explorer(ipywidgets.VBox):
                 self._hide,
             ]
         )
+        inside.add_class("kit-explorer-inside")
+        super().__init__([inside])
         self.add_class("kit-explorer")
         self._watch(self._branch)
         self.tabs.observe(lambda _: self.guarded(self._update_panel), "selected_index")
         self.runs.observe(self._run_chosen, "value")
         if self.lab is None:
             self.controls.widget.layout.display = "none"
+        self._live = Ticker(self._look_again, LOOK_EVERY_S)
+        if _is_on_spark(thing) and not thing.ended:
+            self._live.start()
         self.guarded(self._update)
 
     def _make_panels(self) -> list[Panel]:
@@ -101,6 +108,8 @@ class Explorer(ipywidgets.VBox):
         if self._branch.lab is not None:
             panels.append(ActionPanel(self, "What may happen next", "what may happen next"))
             panels.append(ActionPanel(self, "Make something fail", "what may be made to fail", faults=True))
+        if _is_on_spark(self._branch.thing):
+            panels.append(MonitorPanel(self._branch.thing))
         return [
             *panels,
             SpaceTimePanel(self),
@@ -186,6 +195,12 @@ class Explorer(ipywidgets.VBox):
         if self.lab is not None:
             self.controls.update()
         self._soon.ask()
+
+    def _look_again(self) -> bool:
+        """Take in what a job on Spark has done; whether there may be more."""
+        more = not self._branches[0].thing.ended
+        self.guarded(self._branches[0].stepper.refresh)
+        return more
 
     def _update_panel(self) -> None:
         self._later.ask()
@@ -316,6 +331,10 @@ class Explorer(ipywidgets.VBox):
             return
         self._soon.cancel()
         self._later.cancel()
+        self._live.stop()
+        for panel in self.panels:
+            if isinstance(panel, MonitorPanel | SpaceTimePanel):
+                panel.close()
         self.controls.pause()
         for branch in self._branches:
             branch.close()
@@ -364,6 +383,11 @@ def show(thing: Any = None, *, tab: bool = False) -> Explorer:
     if tab:
         in_a_tab(explorer)
     return explorer
+
+
+def _is_on_spark(thing: Any) -> bool:
+    """Whether it is a SparkJob: asked by its name, so that nobody needs Spark who has none."""
+    return type(thing).__name__ == "SparkJob"
 
 
 def in_a_tab(explorer: Explorer) -> None:

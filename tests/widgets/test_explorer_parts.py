@@ -11,6 +11,7 @@ from kit import CheckpointConfig
 from kit.draw.state_tables import KEYED
 from kit.lab import Lab, ready_job
 from kit.lab.faults import FreezeWorker
+from kit.spark import SparkJob
 from tests.draw.labs import lab_of, letters
 from tests.widgets.test_explorer import run, until
 from widgets import Explorer
@@ -259,3 +260,14 @@ def test_the_diagram_has_the_stages_cursor_and_each_run_its_own() -> None:
     assert panel.widget.children == (panel.diagram,)
     explorer.controls.step.click()
     assert panel.diagram.n == len(explorer.lab.trace)
+
+
+def test_a_job_on_spark_is_watched_and_its_stage_follows() -> None:
+    job = SparkJob(letters())
+    explorer = job.show()
+    assert explorer.lab is None
+    panel = explorer.panel("The job on Spark")
+    assert panel.widget.job is job
+    assert explorer.tabs.selected_index == explorer.panels.index(panel) == 0
+    assert "What may happen next" not in [each.title for each in explorer.panels]
+    explorer.close()
