@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from statistics import median
 from typing import NamedTuple
 
-from kit.draw.checkpoint_path import Path
-from kit.draw.gantt import Span, spans_of
+from kit.draw.checkpoint_path import PHASES, Path, Span, spans_of
 from kit.draw.job_state import ABORTED, PENDING, CheckpointMoment, Moment
 from kit.draw.journeys import Journeys
 
 OUTLIER = 2.0
 """What lasts so many times as long as the median of the operator's subtasks, and `OUTLIER_MS` more, is marked."""
 OUTLIER_MS = 5
+SHARE = 0.1
+"""A phase that took less than this part of its checkpoint's time made nothing slow."""
 
 DOING = {
     "start_delay": "went by before the first barrier was there",
@@ -34,11 +35,17 @@ class Crossed(NamedTuple):
     records_against: int = 0
 
 
-def what_crossed(known: CheckpointMoment, crossed: Crossed, is_cut: bool, is_detailed: bool) -> str:
-    """What the picture of a checkpoint's cut shows, in a line. `is_detailed` says whether the run tells of buffers."""
+def what_crossed(known: CheckpointMoment, crossed: Crossed, copied: Container[str], is_detailed: bool) -> str:
+    """What the picture of a checkpoint's cut shows, in a line. `copied` are the tasks that copied their state;
+    `is_detailed` says whether the run tells of buffers.
+    """
     what = f"{'Savepoint' if known.savepoint else 'Checkpoint'} {known.checkpoint_id}"
-    if not is_cut:
+    there = [task for task in known.expected if task in copied]
+    if not there:
         return f"{what}: no task has copied its state for it yet"
+    if len(there) < len(known.expected):
+        so_far = "had copied their state when it ended" if known.status == ABORTED else "have copied their state"
+        return f"{what}: {len(there)} of {len(known.expected)} tasks {so_far}"
     if crossed.buffers_against:
         told = _counted(crossed.buffers_against, crossed.records_against)
         return f"{what}: {told} crossed its cut backwards; a restore would repeat them"
@@ -61,20 +68,20 @@ def how_it_went(found: Journeys, known: CheckpointMoment) -> str:
         missing = len(known.missing)
         return f"under way: {missing} of {len(known.expected)} acknowledgements are still to come"
     if known.status == ABORTED:
-        return f"aborted after {known.duration_ms} ms: {known.reason.replace('_', ' ').lower()}"
+        return f"aborted after {known.duration_ms:,} ms: {known.reason.replace('_', ' ').lower()}"
     took = took_ms(found, known)
     last = max(took, key=lambda task: took[task], default="")
     if not last:
-        return f"complete after {known.duration_ms} ms"
+        return f"complete after {known.duration_ms:,} ms"
     spans = spans_of_task(found, known, last)
     longest = max(spans, key=lambda span: span.end_ms - span.start_ms, default=None)
     phase = "" if longest is None else _longest(longest, took[last])
-    return f"complete after {known.duration_ms} ms; {last} was the last to acknowledge{phase}"
+    return f"complete after {known.duration_ms:,} ms; {last} was the last to acknowledge{phase}"
 
 
 def _longest(span: Span, took: float) -> str:
     length = span.end_ms - span.start_ms
-    return f": {length:g} of its {took:g} ms {DOING[span.phase]}" if length > 0 else ""
+    return f": {length:,g} of its {took:,g} ms {DOING[span.phase]}" if length > 0 else ""
 
 
 def took_ms(found: Journeys, known: CheckpointMoment) -> dict[str, float]:
@@ -105,6 +112,19 @@ def outliers(took: Mapping[str, float]) -> dict[str, tuple[float, float]]:
         for task, length in took.items()
         if length > max(OUTLIER * usual[_vertex(task)], usual[_vertex(task)] + OUTLIER_MS)
     }
+
+
+def slow_phases(found: Journeys, known: CheckpointMoment) -> dict[tuple[str, str], tuple[float, float]]:
+    """The phases that took a task much longer than the others of its operator, and a good part of the checkpoint's
+    time: by task and phase, how long it took and how long those, in ms.
+    """
+    spans = [(task, span) for task in known.expected for span in spans_of_task(found, known, task)]
+    least = SHARE * max((span.end_ms - known.triggered_ms for _, span in spans), default=0)
+    slow: dict[tuple[str, str], tuple[float, float]] = {}
+    for phase in PHASES:
+        lengths = {task: float(span.end_ms - span.start_ms) for task, span in spans if span.phase == phase}
+        slow |= {(task, phase): told for task, told in outliers(lengths).items() if told[0] >= least}
+    return slow
 
 
 def _vertex(task: str) -> str:

@@ -8,6 +8,7 @@ from kit.draw.checkpoint_life import checkpoint_life
 from kit.draw.checkpoint_log import CheckpointLog
 from kit.draw.state_machines import handlers_of, phase_of, state_machines
 from kit.draw.view import Subject
+from kit.draw.views import VIEWS
 from kit.lab import Lab
 from tests.draw.geometry import crossings
 from tests.draw.labs import lab_of
@@ -201,3 +202,17 @@ def test_barriers_that_are_counted_have_no_such_machine() -> None:
     lab = lab_of(3, mode="at_least_once")
     lab.run_until(checkpoint=1)
     assert "barrier handler" not in state_machines(lab)
+
+
+@pytest.mark.parametrize("kind", ["CheckpointIdAllocated", "LocationInitialized", "CheckpointCompleted", "SlotLost"])
+def test_a_moment_in_the_middle_of_an_event_can_be_drawn(kind: str) -> None:
+    """The records of one event come one by one, and any of them may be the last that is looked at."""
+    lab = lab_of(2, rows=20)
+    lab.run_until(checkpoint=1)
+    lab.kill(1)
+    lab.run_until(record="AllTasksRunning")
+    (first, *_) = (number for number, record in enumerate(lab.trace) if record.kind == kind)
+    for n in range(first, first + 5):
+        for view in VIEWS:
+            if view.name in ("barriers", "life"):
+                assert view.draw(Subject(lab, n))._repr_html_()
