@@ -106,8 +106,8 @@ class Explorer(ipywidgets.VBox):
     def _make_panels(self) -> list[Panel]:
         panels: list[Panel] = []
         if self._branch.lab is not None:
-            panels.append(ActionPanel(self, "What may happen next", "what may happen next"))
-            panels.append(ActionPanel(self, "Make something fail", "what may be made to fail", faults=True))
+            panels.append(ActionPanel(self, "Next", "what may happen next"))
+            panels.append(ActionPanel(self, "Faults", "what may be made to fail", faults=True))
         if _is_on_spark(self._branch.thing):
             panels.append(MonitorPanel(self._branch.thing))
         return [
@@ -401,5 +401,5 @@ def in_a_tab(explorer: Explorer) -> None:
 
 def _short(text: str) -> str:
     """One line of an error, cut where it is very long."""
-    line = " ".join(text.split())
+    line = "; ".join(" ".join(each.split()) for each in text.splitlines() if each.strip())
     return line if len(line) <= LONGEST_ERROR else f"{line[:LONGEST_ERROR]}…"
