@@ -33,6 +33,7 @@ from widgets.compare_panel import ComparePanel
 from widgets.controls import ROW, Controls, button, why_none_can_act
 from widgets.deferred import Deferred, Ticker
 from widgets.details import Details
+from widgets.key_finder import KeyFinder
 from widgets.panels import ActionPanel, CodePanel, MonitorPanel, Panel, ViewPanel
 from widgets.run_settings import RunSettings
 from widgets.space_time_panel import SpaceTimePanel
@@ -115,6 +116,7 @@ class Explorer(ipywidgets.VBox):
             SpaceTimePanel(self),
             ViewPanel(self, VIEWS),
             ComparePanel(self),
+            KeyFinder(self),
             RunSettings(self),
             CodePanel(self),
         ]
