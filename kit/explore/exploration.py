@@ -168,9 +168,9 @@ def explore(
     progress: bool | None = None,
     parts: Parts | None = None,
 ) -> Exploration:
-    """Try every schedule of a job in which at most `checkpoints` checkpoints are asked for, whenever all tasks run, and
-    at most `faults` things fail, of these `kinds`: "kill", "expire", "fail", "lose", "repeat" (`FAULTS` says what each
-    is).
+    """Try every schedule of a job in which at most `checkpoints` checkpoints are asked for, whenever all tasks run and
+    none is about to finish, and at most `faults` things fail, of these `kinds`: "kill", "expire", "fail", "lose",
+    "repeat" (`FAULTS` says what each is). The last checkpoint of a job that ends comes on top of those.
 
     Stops at the first state that violates a property, when there are more than `most_states`, or when the states seen
     take more than `memory_mb`. With `exact` steps are tried in every order, also where that makes no difference.
@@ -186,7 +186,7 @@ def explore(
         raise LabError(f"no kind of fault is {unknown[0]!r}; there are {', '.join(map(repr, FAULTS))}")
     exploration = Exploration(graph, tuple(properties))
     for kind in kinds if faults else (NOTHING_FAILS,):
-        space = Space(graph, requests=checkpoints, faults=faults, kinds=[kind] if faults else ())
+        space = Space(graph, requests=checkpoints, faults=faults, kinds=[kind] if faults else (), exact=exact)
         show = _Progress(kind, enabled=somebody_looks() if progress is None else progress)
         search = Search(
             space,
