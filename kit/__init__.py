@@ -67,6 +67,7 @@ from kit.operators import (
     sum_,
 )
 from kit.protocol.properties import RetentionPolicy
+from kit.protocol.showing import show_with as _show_with
 from kit.protocol.trace import explain_with as _explain_with
 
 if TYPE_CHECKING:
@@ -108,6 +109,20 @@ def _explain(trace: Trace, about: object = None, **named: Any) -> Why:
 
 
 _explain_with(_explain)
+
+
+def show(thing: Any = None, *, tab: bool = False) -> Any:
+    """Open the explorer: on a Lab, a SparkJob, a Trace, a play, or a job that is then stepped through in a lab. The job
+    is a StreamEnvironment, a JobGraph, or the name of a ready one (`kit.lab.ready_jobs()`, the default is the first).
+
+    With `tab` the explorer gets a tab of its own in JupyterLab. Raises TypeError for what is none of these.
+    """
+    from importlib import import_module
+
+    return import_module("widgets.explorer").show(thing, tab=tab)
+
+
+_show_with(show)
 
 
 def __getattr__(name: str) -> Any:
@@ -194,6 +209,7 @@ __all__ = [
     "max_",
     "min_",
     "running",
+    "show",
     "sum_",
     "where",
 ]

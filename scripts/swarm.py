@@ -10,11 +10,14 @@ import sys
 import time
 from collections import Counter
 from multiprocessing import get_context
+from pathlib import Path
 
 from kit.lab.swarm import swarm
 
 SEEDS = 3_000
 AT_ONCE = 2
+DIRECTORY = Path("build/swarm")
+"""Here is the play of each seed that failed."""
 PART = 50
 """So many seeds are one process's share at a time."""
 
@@ -33,16 +36,20 @@ def main() -> int:
         for done, part_steps, part_happened, failures in pool.imap_unordered(_run, parts):
             trials, steps, happened = trials + done, steps + part_steps, happened + part_happened
             failed += len(failures)
-            print(*failures, sep="\n\n", end="\n\n" if failures else "")
+            for text, path in failures:
+                print(f"\n{text}\n{path} has it: make plays ARGS={path} plays it; Lab.play({path!r}) opens it\n")
             print(f"\r{trials} trials, {steps} steps", end="", file=sys.stderr, flush=True)
     print(f"\n{trials} trials, {steps} steps, {time.monotonic() - began:.0f} s; {failed} failed")
     print(", ".join(f"{count} {what}" for what, count in happened.most_common()))
     return min(failed, 1)
 
 
-def _run(seeds: range) -> tuple[int, int, Counter[str], list[str]]:
+def _run(seeds: range) -> tuple[int, int, Counter[str], list[tuple[str, str]]]:
     result = swarm(seeds, most_failures=len(seeds))
-    return result.trials, result.steps, result.happened, [str(failure) for failure in result.failures]
+    failures = [
+        (str(failure), str(failure.save_play(DIRECTORY / f"{failure.play.name}.play"))) for failure in result.failures
+    ]
+    return result.trials, result.steps, result.happened, failures
 
 
 if __name__ == "__main__":

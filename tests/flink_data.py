@@ -1,9 +1,10 @@
 """What Apache Flink itself answers: the vectors and the real checkpoints in tests/data/flink.
 
 `vectors(name)` walks the rows of one vector file, `checkpoints(version)` unpacks the checkpoints one Flink version
-wrote, and `checkpoint_cases()` names them all, ready for `pytest.mark.parametrize`. Set KIT_FLINK_DATA to read another
-folder of the same layout (vectors/*.jsonl.gz, checkpoints/VERSION.tar.gz). A test about one checkpoint in particular
-reads it in the repository all the same (`data=HERE`).
+wrote, `values(version)` those of which every value is known, and `checkpoint_cases()` names the former, ready for
+`pytest.mark.parametrize`. Set KIT_FLINK_DATA to read another folder of the same layout (vectors/*.jsonl.gz,
+checkpoints/VERSION.tar.gz, values/VERSION.tar.gz). A test about one checkpoint in particular reads it in the repository
+all the same (`data=HERE`).
 """
 
 from __future__ import annotations
@@ -83,6 +84,16 @@ def checkpoints(version: str, data: Path | None = None) -> Path:
             archive.extractall(folder)
         else:
             archive.extractall(folder, filter="data")
+    return folder / version
+
+
+@cache
+def values(version: str) -> Path:
+    """Unpack snapshots of one version of which every value is known (`truth-values.json`), once a session."""
+    folder = Path(tempfile.mkdtemp(prefix=f"flink-values-{version}-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    with tarfile.open(data_dir() / "values" / f"{version}.tar.gz") as archive:
+        archive.extractall(folder, filter="data")
     return folder / version
 
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from widgets.explorer import Explorer, show
+from widgets.monitor import Monitor
+from widgets.rescale_planner import RescalePlanner
 from widgets.stepper import Stepper
 
-__all__ = ["Stepper"]
+__all__ = ["Explorer", "Monitor", "RescalePlanner", "Stepper", "show"]
 
 
 def __dir__() -> list[str]:

@@ -1,7 +1,12 @@
 """The stepper: a run in the notebook, forward and back, with everything that the page's export can do.
 
-All frames travel to the browser once; stepping then needs no kernel. The controls are in the module itself, so they
-also work where no kernel runs. `value`, the number of the frame shown, is kept the same on both sides.
+All frames travel to the browser once, and what a run adds later is appended; stepping then needs no kernel. The
+controls are in the module itself, so they also work where no kernel runs. `value`, the number of the frame shown, is
+kept the same on both sides: the kernel hears it when the page has come to rest.
+
+Others build on it: `n` is the cursor in records of the run, `picked` the thing that was clicked, `told` what the kernel
+adds to its details, `offers` what may be done with it, and `on_act` hears what was chosen. The page shows them and
+knows no more of it.
 
 After each cell the stepper looks whether the run has gone on, and if so says it to the page (`news`). A page that shows
 the stepper then asks for the new frames; one that was closed costs nothing.
@@ -10,17 +15,19 @@ the stepper then asks for the new frames; one that was closed costs nothing.
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Callable
 from typing import Any
 
 import anywidget
 import traitlets
 from IPython.core.getipython import get_ipython
 
-from kit.draw.frames import Frame, film, frames
+from kit.draw.assets import stage_css, stage_js
+from kit.draw.film import Reel
+from kit.draw.frames import Frame, frame_at
 from kit.draw.job_state import Moment
 from kit.draw.picture import Svg
 from kit.draw.run import Run, run_of
-from kit.draw.svg import asset
 
 AFTER_EACH_CELL = "post_run_cell"
 
@@ -32,22 +39,56 @@ class Stepper(anywidget.AnyWidget):
     taken in after each cell, and by `refresh()`. Raises TypeError for what is no run.
     """
 
-    _esm = asset("stage.js")
-    _css = asset("stage.css") + asset("player.css")
+    _esm = stage_js()
+    _css = stage_css()
     film = traitlets.Dict().tag(sync=True)
     value = traitlets.Int(0).tag(sync=True)
     news = traitlets.Int(0).tag(sync=True)
     """Counts how often the run was found to have gone on."""
+    n = traitlets.Int(0).tag(sync=True)
+    """How many records had happened at the moment shown: the cursor that pictures of the same run share."""
+    picked = traitlets.Unicode("").tag(sync=True)
+    """What was clicked: `task:<vertex>/<subtask>`, `vertex:<name>`, `channel:<number>`, `lane:<name>`,
+    `checkpoint:<id>`, `message:<record id>`, `job`, or nothing."""
+    told = traitlets.Dict().tag(sync=True)
+    """What the kernel has to say of it: `{"picked", "n", "html"}`; shown while both are what is looked at."""
+    offers: Any = traitlets.List().tag(sync=True)
+    """What may be done: each `{"key", "label", "on", "hint", "why_not"}`, shown on the thing named `on`."""
 
     def __init__(self, run: Any, **traits: Any) -> None:
         self._run = run
         self._shown = self._look()
-        made = film(self._shown) | {"edition": 0}
-        super().__init__(film=made, **{"value": len(made["frames"]) - 1, **traits})
-        self.on_msg(self._asked)
+        self._reel = Reel()
+        self._reel.take(self._shown)
+        self._acts: list[Callable[[str], object]] = []
+        last = len(self._reel.film["frames"]) - 1
+        super().__init__(film=self._reel.film | {"edition": 0}, **{"value": last, **traits})
+        self.n = self._records_at(self.value)
+        self.on_msg(self._heard)
         shell = get_ipython()
         if shell is not None:
             shell.events.register(AFTER_EACH_CELL, self._cell_ran)
+
+    def on_act(self, act: Callable[[str], object]) -> None:
+        """Have `act` called with the key of an offer whenever somebody chooses one."""
+        self._acts.append(act)
+
+    def _records_at(self, value: int) -> int:
+        return int(self.film["frames"][value]["n"])
+
+    @traitlets.observe("value")
+    def _value_changed(self, change: Any) -> None:
+        """The cursor follows the frame, unless it lies between this one and the next."""
+        if self._frame_at(self.n) != change["new"]:
+            self.n = self._records_at(change["new"])
+
+    @traitlets.observe("n")
+    def _n_changed(self, change: Any) -> None:
+        self.value = self._frame_at(change["new"])
+
+    def _frame_at(self, n: int) -> int:
+        """The last frame with at most `n` records."""
+        return max(0, bisect_right(self.film["frames"], n, key=lambda frame: frame["n"]) - 1)
 
     def _look(self) -> Run:
         """The run as it is now: a lab's own trace goes on."""
@@ -57,8 +98,7 @@ class Stepper(anywidget.AnyWidget):
     @property
     def frame(self) -> Frame:
         """The frame shown."""
-        shown = self.film["frames"][self.value]["n"]
-        return next(frame for frame in frames(self._shown) if frame.moment.n == shown)
+        return frame_at(self._shown, self._records_at(self.value))
 
     @property
     def moment(self) -> Moment:
@@ -72,13 +112,37 @@ class Stepper(anywidget.AnyWidget):
         return self._refresh(self._is_last)
 
     def _refresh(self, follow: bool) -> Stepper:
-        shown = self.film["frames"][self.value]["n"]
+        shown = self._records_at(self.value)
         self._shown = self._look()
-        made = film(self._shown) | {"edition": self.film["edition"] + 1}
-        numbers = [frame["n"] for frame in made["frames"]]
+        news = self._reel.take(self._shown)
+        self._extend(news)
         with self.hold_sync():
-            self.film = made
-            self.value = len(numbers) - 1 if follow else max(0, bisect_right(numbers, shown) - 1)
+            self.value = len(self.film["frames"]) - 1 if follow else self._frame_at(shown)
+            self.n = self._records_at(self.value)
+        return self
+
+    def _extend(self, news: dict[str, Any]) -> None:
+        """Have the page take in what is new. The whole film is kept up to date for pages opened later, and not sent."""
+        edition = self.film["edition"]
+        if self._reel.film["frames"] is not self.film["frames"]:
+            self.film = self._reel.film | {"edition": edition + 1}
+            return
+        self.film.update({"edition": edition + 1, "notes": news["notes"]})
+        self.send({"film": news | {"base": edition, "edition": edition + 1}})
+
+    def turn(self, vertex: str) -> Stepper:
+        """Draw each subtask of a vertex, or when it is open already, one box for all. Raises ValueError for a vertex
+        that there is not.
+        """
+        names = [each.name for stage in self._shown.stages for each in stage.vertices]
+        if vertex not in names:
+            raise ValueError(f"there is no vertex {vertex!r}: expected one of {', '.join(dict.fromkeys(names))}")
+        shown = self.n
+        self._reel = Reel([*self._reel.turned, vertex])
+        self._reel.take(self._shown)
+        with self.hold_sync():
+            self.film = self._reel.film | {"edition": self.film["edition"] + 1}
+            self.value = self._frame_at(shown)
         return self
 
     @property
@@ -96,7 +160,19 @@ class Stepper(anywidget.AnyWidget):
         if self._is_stale:
             self.news += 1
 
-    def _asked(self, _: Any, content: Any, __: Any) -> None:
+    def _heard(self, _: Any, content: Any, __: Any) -> None:
+        """The page sends what somebody chose, opens or closes a vertex, or asks for what is new."""
+        if "do" in content:
+            for act in self._acts:
+                act(content["do"])
+        elif "open" in content:
+            self.turn(content["open"])
+        elif content["wanted"] == "film":
+            self.send_state("film")
+        else:
+            self._asked(content)
+
+    def _asked(self, content: Any) -> None:
         """The page asks for what is new: because it was told (`news`), or because somebody wants to see the present.
 
         It says which frame of which edition of the film it shows; where that is an old one the answer is under way.

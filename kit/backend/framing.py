@@ -25,6 +25,7 @@ Piece: TypeAlias = "bytes | pa.Buffer"
 _HEADER = struct.Struct("<8sIQ")
 _SECTION = struct.Struct("<IIIQ")
 _CRC = struct.Struct("<I")
+_SMALL_BYTES = 1 << 16
 PREFIX_BYTES = _SECTION.size + _CRC.size  # before the body of a section, and of the header alike
 
 
@@ -45,7 +46,9 @@ def size_of(pieces: list[Piece]) -> int:
 
 
 def joined(pieces: list[Piece]) -> pa.Buffer:
-    """The pieces as one, copied in a way that lets other threads run."""
+    """The pieces as one; many bytes are copied in a way that lets other threads run."""
+    if size_of(pieces) <= _SMALL_BYTES:
+        return pa.py_buffer(b"".join(pieces))
     whole = pa.allocate_buffer(size_of(pieces))
     with pa.FixedSizeBufferWriter(whole) as writer:
         for piece in pieces:

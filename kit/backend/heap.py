@@ -101,6 +101,11 @@ class HeapKeyedStateBackend:
         """The tables there are, by the name of their state."""
         return self._tables
 
+    @property
+    def timer_services(self) -> Mapping[str, TimerService]:
+        """The timers there are, by the name of their service."""
+        return self._timers
+
     def timer_service(self, name: str, namespace_type: pa.DataType | None = None) -> TimerService:
         """The timers of this name, registered on first use; restored ones are adopted.
 

@@ -13,15 +13,15 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Hashable
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from kit.backend.key_columns import Codes, Column, as_codes, checked, is_text, is_text_or_bytes, one
-from kit.backend.key_store import KeyStore, Rows, hash_of_text, hashes, key_store
-from kit.backend.slot_index import ABSENT, SlotIndex
+from kit.backend.key_store import KeyStore, Rows, TextStore, hash_of_text, hashes, key_store
+from kit.backend.slot_index import ABSENT, FEW_ROWS, SlotIndex
 from kit.backend.sorting import distinct
 
 UNKNOWN = ABSENT
@@ -30,6 +30,7 @@ UNKNOWN = ABSENT
 _FEW_ROWS = 16
 """So many strings are looked up one by one: that is quicker than to begin with all the passes."""
 _MIN_GARBAGE = 1 << 16
+_DENSE = pc.RankOptions(sort_keys="ascending", tiebreaker="dense")
 
 
 class FrozenKeys:
@@ -44,8 +45,16 @@ class FrozenKeys:
         """The keys, in their Arrow type."""
         return self._store.take(self._rows.take(codes))
 
-    def ranks(self, codes: Codes) -> Codes:
+    def decode_one(self, code: int) -> Any:
+        """The key of one code, as Python has it."""
+        if is_text_or_bytes(self._type):
+            return cast(TextStore, self._store).one(self._rows.item(code))
+        return self.decode(np.array([code]))[0].as_py()
+
+    def ranks(self, codes: Codes, keys: pa.Array | None = None) -> Codes:
         """Numbers that order the keys: strings by their UTF-8 bytes, structs field by field with nulls last."""
+        if keys is not None and is_text_or_bytes(self._type):
+            return cast(Codes, pc.rank(keys, options=_DENSE).to_numpy().view(np.int64))
         distinct, inverse = np.unique(codes, return_inverse=True)
         columns = _flat_columns(self.decode(distinct))
         table = pa.table(columns, names=[str(number) for number in range(len(columns))])
@@ -192,7 +201,11 @@ class InternedCodec(FrozenKeys):
 
     def retain(self, codes: Codes) -> None:
         """Count one use more of each code."""
-        np.add.at(self._uses, codes, 1)
+        if len(codes) <= FEW_ROWS:
+            for code in codes.tolist():
+                self._uses[code] += 1
+        else:
+            np.add.at(self._uses, codes, 1)
 
     def release(self, codes: Codes) -> None:
         """Count one use less of each code; what nobody uses is forgotten."""

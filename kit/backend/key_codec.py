@@ -41,8 +41,11 @@ class Decoder(Protocol):
     def decode(self, codes: Codes) -> pa.Array:
         """The keys, in their Arrow type."""
 
-    def ranks(self, codes: Codes) -> Codes:
-        """Numbers that order the keys as a checkpoint does."""
+    def decode_one(self, code: int) -> Any:
+        """The key of one code, as Python has it."""
+
+    def ranks(self, codes: Codes, keys: pa.Array | None = None) -> Codes:
+        """Numbers that order the keys as a checkpoint does; `keys` are those of the codes, if decoded already."""
 
 
 class KeyCodec(Decoder, Protocol):
@@ -88,6 +91,7 @@ class _DirectCodec:
         self.type = arrow_type
         self._what = what
         self._storage = storage_dtype(arrow_type)
+        self._is_int64 = pa.types.is_int64(arrow_type)
 
     def encode(self, keys: Column, create: bool) -> Codes:
         if isinstance(keys, np.ndarray):
@@ -104,7 +108,10 @@ class _DirectCodec:
     def decode(self, codes: Codes) -> pa.Array:
         return from_codes(codes, self.type, self._storage)
 
-    def ranks(self, codes: Codes) -> Codes:
+    def decode_one(self, code: int) -> Any:
+        return code if self._is_int64 else self.decode(np.array([code]))[0].as_py()
+
+    def ranks(self, codes: Codes, keys: pa.Array | None = None) -> Codes:
         return codes
 
     def retain(self, codes: Codes) -> None:

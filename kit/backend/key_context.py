@@ -13,7 +13,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from kit.backend.key_codec import UNKNOWN, Codes, Column, codec_for
-from kit.backend.key_hashing import key_groups
+from kit.backend.key_hashing import assign_to_key_group, key_groups
+from kit.backend.slot_index import FEW_ROWS
 from kit.state.errors import StateError
 from kit.state.handles import KeyGroupRange
 from kit.state.key_groups import check_parallelism
@@ -74,6 +75,8 @@ class KeyContext:
 
     def misplaced(self, codes: Codes) -> str | None:
         """What is wrong with the first code whose key belongs to another subtask; None when there is none."""
+        if len(codes) <= FEW_ROWS and all(map(self._is_placed, codes.tolist())):
+            return None
         groups = self.key_groups(codes)
         start, end = self.key_group_range.start, self.key_group_range.end
         outside = np.flatnonzero((groups < start) | (groups > end))
@@ -84,6 +87,12 @@ class KeyContext:
             f"key {key!r} belongs to key group {groups[outside[0]]}, this subtask holds {start} to {end}: records must "
             "be partitioned by the same key, key type and maximum parallelism as their state"
         )
+
+    def _is_placed(self, code: int) -> bool:
+        """Whether the key of this code belongs to this subtask."""
+        key = self.codec.decode_one(code)
+        group = assign_to_key_group(key, self.max_parallelism, self.codec.type)
+        return self.key_group_range.start <= group <= self.key_group_range.end
 
     def release(self, codes: Codes) -> None:
         """Count one use less of each code; remembered codes may be void after that."""

@@ -183,6 +183,11 @@ class TextStore:
         """A copy of their bytes."""
         return self._taken(stored).cast(self._type)
 
+    def one(self, stored: int) -> str | bytes:
+        """The string, or the bytes, of one row."""
+        data = self._bytes[self._offsets.item(stored) : self._offsets.item(stored + 1)].tobytes()
+        return data.decode() if is_text(self._type) else data
+
     def value(self, parts: pa.Array, row: int) -> Hashable:
         """As Arrow gives it to Python."""
         return parts[row].as_py()

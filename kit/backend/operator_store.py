@@ -231,6 +231,11 @@ class OperatorStateStore:
     def __repr__(self) -> str:
         return f"OperatorStateStore({', '.join(f'{name} {len(s)}' for name, s in sorted(self._states.items()))})"
 
+    @property
+    def states(self) -> Mapping[str, OperatorStateEntry]:
+        """The lists and maps there are, by name."""
+        return self._states
+
     def list_state(self, descriptor: ListStateDescriptor) -> OperatorListState:
         """The list of this name, whose entries are dealt out on a rescale; registered, or adopted if restored."""
         return self._list(descriptor, OperatorStateMode.SPLIT_DISTRIBUTE)

@@ -18,6 +18,7 @@ from kit.backend.arrow_types import as_type
 from kit.backend.decimals import EXACT
 from kit.backend.descriptors import ReducingStateDescriptor, Reduction, StateDescriptor, StateKind
 from kit.backend.folding import FoldOverflowError, fold, may_overflow
+from kit.backend.slot_index import FEW_ROWS
 from kit.backend.tables import KeyedState, Slots, StateTable, Values, one_array
 from kit.backend.value_columns import FieldColumn, NumberColumn, StructColumn, numbers_of
 from kit.state.errors import StateDescriptorError, StateError, StateOverflowError, StateTypeError
@@ -105,8 +106,13 @@ class ReducingTable(StateTable):
     def _reduce_numbers(
         self, column: FieldColumn, word: str, slots: Slots, values: Values, validity: Values, fresh: Slots
     ) -> None:
-        valid = None if validity is None else np.asarray(validity, np.bool_)
         values = one_array(values)
+        if validity is None and len(slots) <= FEW_ROWS and isinstance(column, NumberColumn) and column.folds(word):
+            few = _few_numbers(values, word, column.type, len(slots))
+            if few is not None:
+                column.reduce_few(word, slots.tolist(), few, fresh)
+                return
+        valid = None if validity is None else np.asarray(validity, np.bool_)
         if values is not None:
             if len(values) != len(slots):
                 raise StateError(f"State {self.name!r}: {len(slots)} slots and {len(values)} values")
@@ -161,6 +167,15 @@ class ReducingTable(StateTable):
 def _word(reduce: Any, field: str) -> str:
     """The word by which a field of a struct, or a bare number, is reduced."""
     return str(reduce[field] if isinstance(reduce, Mapping) else reduce)
+
+
+def _few_numbers(values: Values, word: str, wanted: pa.DataType, rows: int) -> list[Any] | None:
+    """What is to be folded in as Python's numbers, None where there is none; nothing where that needs a closer look."""
+    if values is None:
+        return [1] * rows if word == "count" else None
+    if word == "count" or not isinstance(values, pa.Array) or values.type != wanted or len(values) != rows:
+        return None
+    return cast(list[Any], values.to_pylist())
 
 
 def _start_of(word: str, dtype: np.dtype[Any]) -> Any:

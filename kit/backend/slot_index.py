@@ -36,7 +36,8 @@ _DIRECT_SPAN_PER_SLOT = 4
 _MULTIPLIERS = (0x9E3779B97F4A7C15, 0xD6E8FEB86659FD93, 0xA0761D6478BD642F)
 _UINT64 = 0xFFFFFFFFFFFFFFFF
 _REBUILD_ROWS = 1 << 16
-_FEW_ROWS = 8  # so many are looked up one by one: quicker than to begin with all the passes
+FEW_ROWS = 8
+"""So many rows are taken one by one, here and by all that work on slots: quicker than to begin with all the passes."""
 
 
 class FrozenIndex:
@@ -105,20 +106,26 @@ class SlotIndex:
 
     def find_or_add(self, codes: Sequence[Codes]) -> tuple[Slots, Slots]:
         """The slot of each row, and the slots that are new."""
-        if len(codes[0]) <= _FEW_ROWS:
-            found = [self._places.find_one(row) for row in zip(*(column.tolist() for column in codes))]
-            slots = np.array(found, np.int64)
-            if ABSENT not in found:
-                return slots, slots[:0]
-        else:
-            slots = self._places.find(codes)
-            if slots.min() >= 0:
-                return slots, slots[:0]
+        if len(codes[0]) <= FEW_ROWS:
+            return self._find_or_add_few(codes)
+        slots = self._places.find(codes)
+        if slots.min() >= 0:
+            return slots, slots[:0]
         missing = np.flatnonzero(slots < 0)
         missing_codes = [column.take(missing) for column in codes]
         self._make_room(missing_codes)
         slots[missing], added = self._places.add(missing_codes)
         return slots, added
+
+    def _find_or_add_few(self, codes: Sequence[Codes]) -> tuple[Slots, Slots]:
+        slots, added = [], []
+        for row in zip(*(column.tolist() for column in codes)):
+            slot = self._places.find_one(row)
+            if slot == ABSENT:
+                slot = self.add_one(row)
+                added.append(slot)
+            slots.append(slot)
+        return np.array(slots, np.int64), np.array(added, np.int64)
 
     def find_one(self, codes: Sequence[int]) -> int:
         """The slot of one tuple, or `ABSENT`."""
@@ -126,7 +133,9 @@ class SlotIndex:
 
     def add_one(self, codes: Sequence[int]) -> int:
         """The slot of one tuple that has none yet."""
-        return int(self.find_or_add([np.array([code], np.int64) for code in codes])[0][0])
+        if not self._places.has_room_for_one(codes):
+            self._make_room([np.array([code], np.int64) for code in codes])
+        return self._places.add_one(codes)
 
     def remove(self, slots: Slots) -> None:
         """Free distinct slots in use."""
@@ -163,13 +172,34 @@ class SlotIndex:
         if self.size > self.capacity:
             self._grow(max(self.size, self.capacity * 2, 16))
         slots = np.concatenate((reused, fresh)) if len(reused) else fresh
-        if len(reused) and self._frozen_size:
-            self.columns = [column.copy() for column in self.columns]
-            self._frozen_size = 0
+        if len(reused):
+            self._let_readers_be()
         for column, values in zip(self.columns, codes, strict=True):
             column[slots] = values
         self.live[slots] = True
         return slots
+
+    def allocate_one(self, codes: Sequence[int]) -> int:
+        """The same for one row."""
+        if len(self._free):
+            slot = self._free.item(-1)
+            self._free = self._free[:-1]
+            self._let_readers_be()
+        else:
+            slot = self.size
+            self.size += 1
+            if self.size > self.capacity:
+                self._grow(max(self.capacity * 2, 16))
+        for column, code in zip(self.columns, codes):
+            column[slot] = code
+        self.live[slot] = True
+        return slot
+
+    def _let_readers_be(self) -> None:
+        """Slots below are about to be written again, and a reader may still look at them."""
+        if self._frozen_size:
+            self.columns = [column.copy() for column in self.columns]
+            self._frozen_size = 0
 
     def _grow(self, capacity: int) -> None:
         self.columns = [_extended(column, capacity) for column in self.columns]
@@ -239,6 +269,13 @@ class _DirectPlaces:
         self._slot_at[offsets[won]] = added
         return self._slot_at[offsets].astype(np.int64), added
 
+    def has_room_for_one(self, codes: Sequence[int]) -> bool:
+        return 0 <= codes[0] - self._base < len(self._slot_at)
+
+    def add_one(self, codes: Sequence[int]) -> int:
+        slot = self._slot_at[codes[0] - self._base] = self._index.allocate_one(codes)
+        return slot
+
     def remove(self, slots: Slots) -> None:
         self._slot_at[self._index.columns[0][slots] - self._base] = _EMPTY
 
@@ -279,17 +316,32 @@ class _HashedPlaces:
 
     def find_one(self, codes: Sequence[int]) -> int:
         at = self._home_of_one(codes)
-        columns = self._index.columns
+        table, columns = self._table, self._index.columns
         while True:
-            slot = self._table.item(at)
+            slot = table.item(at)
             if slot == _EMPTY:
                 return ABSENT
-            if slot >= 0 and all(column.item(slot) == code for column, code in zip(columns, codes)):
-                return slot
+            if slot >= 0:
+                for column, code in zip(columns, codes):
+                    if column.item(slot) != code:
+                        break
+                else:
+                    return slot
             at = (at + 1) & self._mask
 
     def has_room_for(self, codes: Sequence[Codes]) -> bool:
         return 3 * (self._used + len(codes[0])) <= len(self._table)
+
+    def has_room_for_one(self, codes: Sequence[int]) -> bool:
+        return 3 * (self._used + 1) <= len(self._table)
+
+    def add_one(self, codes: Sequence[int]) -> int:
+        at = self._home_of_one(codes)
+        while self._table.item(at) != _EMPTY:
+            at = (at + 1) & self._mask
+        slot = self._table[at] = self._index.allocate_one(codes)
+        self._used += 1
+        return slot
 
     def add(self, codes: Sequence[Codes]) -> tuple[Slots, Slots]:
         slots = np.empty(len(codes[0]), np.int64)

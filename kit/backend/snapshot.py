@@ -24,13 +24,15 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
 
 from kit.backend.framing import PREFIX_BYTES, FramedFile, Piece, header, joined, section, size_of
 from kit.backend.key_codec import Decoder
-from kit.backend.rows_by_key_group import RowsByKeyGroup
+from kit.backend.key_hashing import key_groups
+from kit.backend.rows_by_key_group import SPAN_ROWS, RowsByKeyGroup
 from kit.backend.slot_index import FrozenIndex
 from kit.backend.sorting import order_of_rows
 from kit.backend.value_columns import FrozenColumn
@@ -62,14 +64,36 @@ class FrozenState:
         metadata = {"state": self.name, "kind": self.kind, "max_parallelism": str(max_parallelism)}
         return pa.schema(self.fields, metadata)
 
-    def messages(self, max_parallelism: int) -> Iterator[tuple[int, pa.Buffer]]:
+    def messages(self, schema: pa.Schema, max_parallelism: int) -> Iterator[tuple[int, pa.Buffer]]:
         """For each key group that has rows, in order, a record batch message with these: by key and namespace, timers
         by timestamp before these.
         """
+        if len(self.index) <= SPAN_ROWS:
+            return self._messages_at_once(schema, max_parallelism)
+        return self._messages_span_by_span(schema, max_parallelism)
+
+    def _messages_at_once(self, schema: pa.Schema, max_parallelism: int) -> Iterator[tuple[int, pa.Buffer]]:
+        """Of few rows: all are decoded once and brought into order together."""
+        slots = self.index.slots
+        codes = [column.take(slots) for column in self.index.columns]
+        columns = [decoder.decode(column) for decoder, column in zip(self.decoders, codes, strict=True)]
+        groups = key_groups(columns[self.key_column], max_parallelism)
+        ranks = [each.ranks(*of) for each, *of in zip(self.decoders, codes, columns, strict=True)]
+        order = order_of_rows([groups.astype(np.int64), *ranks])
+        rows = pa.array(order)
+        columns = [column.take(rows) for column in columns]
+        if self.values is not None:
+            columns.append(self.values.get(slots.take(order)))
+        batch = pa.RecordBatch.from_arrays(columns, schema=schema)
+        groups = groups.take(order)
+        begins = [0, *(np.flatnonzero(groups[1:] != groups[:-1]) + 1).tolist(), len(groups)]
+        for begin, end in pairwise(begins):
+            yield groups.item(begin), batch.slice(begin, end - begin).serialize()
+
+    def _messages_span_by_span(self, schema: pa.Schema, max_parallelism: int) -> Iterator[tuple[int, pa.Buffer]]:
         by_group = RowsByKeyGroup(self.index, self.key_column, self.decoders[self.key_column], max_parallelism)
         codes = [by_group.gathered(column) for column in self.index.columns]
         values = None if self.values is None else self.values.gathered(by_group)
-        schema = self.schema(max_parallelism)
         for first, behind, begin, end in by_group.spans():
             counts = by_group.counts[first:behind]
             span = [column[begin:end] for column in codes]
@@ -107,10 +131,11 @@ class KeyedSnapshot:
             if state.values is not None:
                 state.values.settle()
         frames: dict[int, list[Piece]] = {}
-        for number, state in enumerate(self.states):
-            for key_group, message in state.messages(self.max_parallelism):
+        schemas = [state.schema(self.max_parallelism) for state in self.states]
+        for number, (state, schema) in enumerate(zip(self.states, schemas, strict=True)):
+            for key_group, message in state.messages(schema, self.max_parallelism):
                 frames.setdefault(key_group, []).extend((_FRAME.pack(number, 0), message))
-        pieces = header(MAGIC, [state.schema(self.max_parallelism) for state in self.states])
+        pieces = header(MAGIC, schemas)
         position = size_of(pieces)
         offsets = [NO_OFFSET_SET] * len(self.key_group_range)
         for key_group, body in sorted(frames.items()):

@@ -97,16 +97,23 @@ class TimerQueue:
         if earliest_ms is not None and earliest_ms <= until_ms:
             in_use = self.index.slots_in_use()
             slots = in_use[self.index.columns[0].take(in_use) <= until_ms]
+        due = self._in_order(slots)
+        self._remove(slots)
+        return due
+
+    def entries(self) -> DueTimers:
+        """All timers, in the order they would fire; they stay."""
+        return self._in_order(self.index.slots_in_use())
+
+    def _in_order(self, slots: npt.NDArray[np.int64]) -> DueTimers:
         columns = [column.take(slots) for column in self.index.columns]
         order = self._order(columns)
         timestamps, keys, *namespaces = [column.take(order) for column in columns]
-        due = DueTimers(
+        return DueTimers(
             timestamps,
             self.context.codec.decode(keys),
             None if self.namespace_codec is None else self.namespace_codec.decode(namespaces[0]),
         )
-        self._remove(slots)
-        return due
 
     def decoders(self) -> list[KeyCodec]:
         """The codec of each column of the index."""

@@ -8,7 +8,8 @@ list or dict state is copied when it is next changed (copy on write).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from operator import add
 from typing import Any, Protocol
 
 import numpy as np
@@ -26,6 +27,7 @@ from kit.state.errors import StateTypeError
 
 Slots = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
+Fold = Callable[[Any, Any], Any]
 
 
 class Entries(Protocol):
@@ -163,6 +165,27 @@ class NumberColumn:
         with np.errstate(invalid="ignore"):  # of a NaN, or of infinities of both signs
             fold.at(self.values, slots, numbers)
 
+    def folds(self, word: str) -> bool:
+        """Whether `reduce_few` can do this."""
+        return word in _FOLDS.get(self.type, ())
+
+    def reduce_few(self, word: str, slots: list[int], numbers: Sequence[Any], fresh: Slots) -> None:
+        """What `reduce` does, for a few rows in Python's numbers, None where there is none: quicker than to begin with
+        all the passes.
+        """
+        if self._readers or self._null_readers:
+            self._before_write(np.array(slots))
+        if None in numbers:
+            self._null_mask()[fresh] = True
+        fold, values, nulls = _FOLDS[self.type][word], self.values, self.nulls
+        for slot, number in zip(slots, numbers):
+            if number is None:
+                continue
+            if nulls is not None and nulls.item(slot):
+                nulls[slot] = False
+                values[slot] = self.initial
+            values[slot] = fold(values.item(slot), number)
+
     def freeze(self, size: int) -> FrozenNumbers:
         """What a snapshot sees."""
         nulls = None if self.nulls is None else self._null_readers.freeze(self.nulls, size)
@@ -184,6 +207,18 @@ class NumberColumn:
         if self.nulls is None:
             self.nulls = np.zeros(len(self.values), np.bool_)
         return self.nulls
+
+
+def _wrapping_sum(one: int, other: int) -> int:
+    """As of two longs in Java."""
+    return (one + other + (1 << 63)) % (1 << 64) - (1 << 63)
+
+
+_FOLDS: Mapping[pa.DataType, Mapping[str, Fold]] = {
+    pa.int64(): {"sum": _wrapping_sum, "count": add, "min": min, "max": max},
+    pa.float64(): {"sum": add},
+}
+"""By type and word, what Python's numbers are folded by to what numpy's are; all else is left to numpy."""
 
 
 class FrozenNumbers:

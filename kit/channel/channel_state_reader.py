@@ -126,11 +126,15 @@ class SequentialChannelStateReader:
     def _read(self, kind: str, handler: RecoveredChannelStateHandler[Any]) -> None:
         chunks = ChannelStateChunkReader[Any](self._serializer)
         for data, handles in _by_stream(part for part in self._parts if part.kind == kind):
-            source = pa.BufferReader(data)
-            self._serializer.read_header(source)
-            offsets = [(offset, handle) for handle in handles for offset in handle.offsets]
-            for offset, handle in sorted(offsets, key=_offset):
-                chunks.read_chunk(source, offset, handler, handle.info, handle.subtask_index)
+            try:
+                source = pa.BufferReader(data)
+                self._serializer.read_header(source)
+                offsets = [(offset, handle) for handle in handles for offset in handle.offsets]
+                for offset, handle in sorted(offsets, key=_offset):
+                    chunks.read_chunk(source, offset, handler, handle.info, handle.subtask_index)
+            except StateRestoreError as error:
+                stream = handles[0].delegate
+                raise StateRestoreError(f"in-flight data in {stream.path or stream}: {error}") from error
 
     def __repr__(self) -> str:
         return f"SequentialChannelStateReader({len(self._parts)} parts)"

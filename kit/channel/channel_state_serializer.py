@@ -2,7 +2,7 @@
 
     file    = version: int 0, then chunks
     chunk   = length: int, then this many bytes: zero or more elements
-    element = one Arrow IPC stream of one record batch
+    element = one Arrow IPC stream of one record batch, then the checksum of its bytes: crc32, in 8 bytes
 
 Integers are 4 bytes, big-endian; the file's frame is Flink's (`ChannelStateSerializerImpl`), byte for byte. An element
 describes itself: its stream begins with its schema, so that data of any type, and of several types, comes back as it
@@ -15,6 +15,7 @@ Chunks of one channel may be cut out and merged into one (`extract_and_merge`): 
 from __future__ import annotations
 
 import struct
+import zlib
 from collections.abc import Sequence
 from typing import Any, Protocol
 
@@ -26,6 +27,8 @@ from kit.state.errors import StateRestoreError
 SERIALIZATION_VERSION = 0
 _INT = struct.Struct(">i")
 HEADER_LENGTH = LENGTH_BYTES = _INT.size
+_CHECKSUM = struct.Struct(">Q")
+"""As wide as Arrow aligns what follows."""
 MAX_CHUNK_BYTES = 2**31 - 1
 
 _KIND = b"kit.element"
@@ -66,17 +69,19 @@ class ChannelStateSerializer:
         Raises ValueError for more than 2 GiB.
         """
         batches = [_batch_of(element) for element in elements]
-        size = sum(map(_stream_size, batches))
+        size = sum(map(_element_size, batches))
         if size > MAX_CHUNK_BYTES:
             raise ValueError(f"{len(batches)} buffers of {size} B are too large for a checkpoint: send smaller batches")
         sink.write(_INT.pack(size))
         for batch in batches:
-            write_batch(batch, sink)
+            stream = _stream_of(batch)
+            sink.write(stream)
+            sink.write(_CHECKSUM.pack(zlib.crc32(stream)))
         return LENGTH_BYTES + size
 
     def encode(self, elements: Sequence[DataElement]) -> tuple[pa.Buffer, tuple[int, ...]]:
         """A whole file with a chunk for each element: its bytes, and where each chunk begins, then where it ends."""
-        chunks = sum(LENGTH_BYTES + _stream_size(_batch_of(element)) for element in elements)
+        chunks = sum(LENGTH_BYTES + _element_size(_batch_of(element)) for element in elements)
         data = pa.allocate_buffer(HEADER_LENGTH + chunks)  # memory that grew would be copied
         sink = pa.FixedSizeBufferWriter(data)
         self.write_header(sink)
@@ -101,11 +106,11 @@ class ChannelStateSerializer:
         return length
 
     def read_data(self, source: Source, length: int) -> list[DataElement]:
-        """The elements of the next `length` bytes; raises StateRestoreError when they are none."""
+        """The elements of the next `length` bytes; raises StateRestoreError when they are none, or were changed."""
         data = source.read(length)
         if len(data) < length:
             raise StateRestoreError(f"channel state ends {length - len(data)} bytes early: the file was cut off")
-        return decode_elements(data)
+        return _decoded(data, checked=True)
 
     def extract_and_merge(self, data: bytes, offsets: Sequence[int]) -> bytes:
         """A file of its own for the chunks at `offsets`, merged into one."""
@@ -130,13 +135,22 @@ class ChannelStateSerializer:
 
 
 def decode_elements(data: bytes | pa.Buffer) -> list[DataElement]:
-    """All elements whose bytes these are, in order; raises StateRestoreError for other bytes."""
+    """All elements whose streams these are, in order; raises StateRestoreError for other bytes."""
+    return _decoded(data, checked=False)
+
+
+def _decoded(data: bytes | pa.Buffer, *, checked: bool) -> list[DataElement]:
     reader = pa.BufferReader(data)
     elements: list[DataElement] = []
     try:
         while reader.tell() < reader.size():
+            start = reader.tell()
             with pa.ipc.open_stream(reader) as stream:
                 (batch,) = stream
+            if checked:
+                found = zlib.crc32(memoryview(data)[start : reader.tell()])
+                if reader.read(_CHECKSUM.size) != _CHECKSUM.pack(found):
+                    raise ValueError("its checksum does not match: bytes were changed")
             batch.validate(full=True)  # the bytes may be anybody's
             elements.append(_element_of(batch))
     except (pa.ArrowException, OSError, ValueError) as error:
@@ -148,6 +162,16 @@ def write_batch(batch: pa.RecordBatch, sink: Any) -> None:
     """Write records so that they describe themselves: an Arrow IPC stream of one batch."""
     with pa.ipc.new_stream(sink, batch.schema) as stream:
         stream.write_batch(batch)
+
+
+def _stream_of(batch: pa.RecordBatch) -> pa.Buffer:
+    data = pa.allocate_buffer(_stream_size(batch))  # memory that grew would be copied
+    write_batch(batch, pa.FixedSizeBufferWriter(data))
+    return data
+
+
+def _element_size(batch: pa.RecordBatch) -> int:
+    return _stream_size(batch) + _CHECKSUM.size
 
 
 def _stream_size(batch: pa.RecordBatch) -> int:

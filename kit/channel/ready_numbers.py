@@ -7,59 +7,51 @@ thousands of channels of a large job is a few microseconds, and far less than lo
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 
-class ReadyNumbers:
-    """A set of integers that knows the i-th smallest."""
+class ReadyNumbers(list[int]):
+    """A set of integers that knows the i-th smallest.
 
-    __slots__ = ("_numbers",)
+    It is a list, not only has one: a lab asks for its length and its i-th several times in every step. Change it by
+    `add`, `discard` and `clear` only.
+    """
+
+    __slots__ = ()
 
     def __init__(self, numbers: Iterable[int] = ()) -> None:
-        self._numbers = sorted(set(numbers))
+        super().__init__(sorted(set(numbers)))
 
     def add(self, number: int) -> None:
         """Put a number in; one that is in stays."""
-        numbers = self._numbers
-        if not numbers or number > numbers[-1]:
-            numbers.append(number)
+        if not self or number > self[-1]:
+            self.append(number)
             return
-        at = bisect_left(numbers, number)
-        if numbers[at] != number:
-            numbers.insert(at, number)
+        at = bisect_left(self, number)
+        if self[at] != number:
+            self.insert(at, number)
 
     def discard(self, number: int) -> None:
         """Take a number out, if it is in."""
-        at = bisect_left(self._numbers, number)
-        if at < len(self._numbers) and self._numbers[at] == number:
-            del self._numbers[at]
-
-    def clear(self) -> None:
-        """Take all out."""
-        self._numbers.clear()
+        at = bisect_left(self, number)
+        if at < len(self) and self[at] == number:
+            del self[at]
 
     def next_from(self, number: int) -> int:
         """The smallest that is at least `number`, or else the smallest of all. Raises IndexError when there is none."""
-        at = bisect_left(self._numbers, number)
-        return self._numbers[at if at < len(self._numbers) else 0]
+        at = bisect_left(self, number)
+        return self[at if at < len(self) else 0]
 
-    def __getitem__(self, rank: int) -> int:
-        return self._numbers[rank]
-
-    def __contains__(self, number: int) -> bool:
-        at = bisect_left(self._numbers, number)
-        return at < len(self._numbers) and self._numbers[at] == number
-
-    def __len__(self) -> int:
-        return len(self._numbers)
-
-    def __iter__(self) -> Iterator[int]:
-        return iter(self._numbers)
+    def __contains__(self, number: object) -> bool:
+        if not isinstance(number, int):
+            return False
+        at = bisect_left(self, number)
+        return at < len(self) and self[at] == number
 
     def __deepcopy__(self, memo: dict[int, object]) -> ReadyNumbers:
         other = ReadyNumbers()
-        other._numbers = self._numbers.copy()
+        other.extend(self)
         return other
 
     def __repr__(self) -> str:
-        return f"ReadyNumbers({len(self._numbers)})"
+        return f"ReadyNumbers({len(self)})"

@@ -33,6 +33,7 @@ from kit.protocol.snapshots import Effect
 STAGING = ".staging"
 
 _READ_ROWS = 1 << 16
+"""So many rows are decoded at a time; fewer by one thread, for others would have to be woken first."""
 _MOST_OPEN_SPLITS = 16
 _WILDCARD = re.compile(r"[*?\[]")
 _HIDDEN = re.compile(r"(?:^|/)[._]")
@@ -309,7 +310,8 @@ class ParquetReader(StreamReader):
         file = self._file(split["path"])
         groups, row = _groups_of(file.metadata, start, end)
         stored = [name for name in self._schema.names if name not in keys]
-        for batch in file.iter_batches(_READ_ROWS, row_groups=groups, columns=stored):
+        many = sum(file.metadata.row_group(group).num_rows for group in groups) > _READ_ROWS
+        for batch in file.iter_batches(_READ_ROWS, row_groups=groups, columns=stored, use_threads=many):
             skip, stop = max(start - row, 0), min(end - row, batch.num_rows)
             row += batch.num_rows
             if skip < stop:

@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -159,6 +160,19 @@ class SinkSpec(ResolvedSpec):
         return self.sink.create_operator(self)
 
 
+class HeldOutput(NamedTuple):
+    """Rows that a sink's subtask has not published for good: "collected" since the last barrier, "staged" by the
+    checkpoint `staged_by`, "kept" (no checkpoint is under way that staged them), or "being published". `part` is the
+    checkpoint at whose barrier they ended (None: none has come yet), `final` the file they will be in.
+    """
+
+    state: str
+    part: int | None
+    staged_by: int | None
+    rows: int | None
+    final: str
+
+
 class SinkOperator(Operator):
     """Buffers rows, stages them with each checkpoint, publishes what a complete one covers."""
 
@@ -181,6 +195,22 @@ class SinkOperator(Operator):
         if restored:
             effects = [Effect(self.context.operator_id, entry["staged"], entry["final"]) for entry in restored]
             self._publishing[max(entry["checkpoint_id"] for entry in restored)] = effects
+
+    def held(self) -> list[HeldOutput]:
+        """What it has not published for good, oldest first; `rows` is None for what an earlier attempt staged."""
+        found = [
+            HeldOutput("being published", None, number, None, effect.final)
+            for number, effects in self._publishing.items()
+            for effect in effects
+        ]
+        for part, table in self._parts.items():
+            final = self._spec.sink.final_path(self.context.job_id, self.context.subtask, part)
+            by = [number for number, effects in self._in_flight.items() if any(e.final == final for e in effects)]
+            found += [HeldOutput("staged", part, number, table.num_rows, final) for number in by]
+            if not by:
+                found.append(HeldOutput("kept", part, None, table.num_rows, final))
+        rows = sum(batch.num_rows for batch in self._buffer)
+        return [*found, HeldOutput("collected", None, None, rows, "")] if rows else found
 
     def open(self) -> None:
         """Publish again what was restored: nobody knows whether it was published before the failure."""

@@ -69,9 +69,14 @@ class PeriodicTrigger:
         self._schedule(now_ms + delay_ms)
 
     def on_timer(self) -> None:
-        """The timer fired; one that was set before the present one is ignored."""
+        """The timer fired. One that was set before the present one, or by a clock that was turned back since, is early:
+        the trigger stays set.
+        """
         due_ms = self._due_ms
-        if due_ms is None or self._context.at < due_ms:
+        if due_ms is None:
+            return
+        if self._context.at < due_ms:
+            self._context.emit(ScheduleTimer(timer=PERIODIC_TIMER, due_ms=due_ms))
             return
         if self._is_disabled:
             self._due_ms = None
@@ -96,7 +101,8 @@ class PeriodicTrigger:
         """Set the timer. Flink: `scheduleTriggerWithDelay`, at a fixed rate."""
         self._due_ms = due_ms
         self._context.emit(ScheduleTimer(timer=PERIODIC_TIMER, due_ms=max(due_ms, self._context.at)))
-        self._context.emit(Note(kind="PeriodicTriggerScheduled", data={"due_ms": due_ms}))
+        rules = {"interval_ms": self.interval_ms, "min_pause_ms": self._config.min_pause_ms}
+        self._context.emit(Note(kind="PeriodicTriggerScheduled", data={"due_ms": due_ms, **rules}))
 
     def __repr__(self) -> str:
         backlog = f", backlog of {len(self._backlogs)} sources" * bool(self._backlogs)

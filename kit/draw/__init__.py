@@ -7,38 +7,71 @@ takes a Lab, a SparkJob or a Trace, whole or cut or read back from a file.
 from __future__ import annotations
 
 import kit.draw.space_time_svg  # noqa: F401  (draws what `space_time` gives)
-from kit.draw.chains import chains, chains_svg
-from kit.draw.frames import Frame, film, frames, last_frame, moment_svg
+from kit.draw.at_risk import AtRisk, at_risk
+from kit.draw.barriers import Barriers, barriers
+from kit.draw.chains import Chains, chains, chains_svg
+from kit.draw.checkpoint_life import LifeOfCheckpoint, checkpoint_life
+from kit.draw.comparison import Comparison, compare
+from kit.draw.execution_graph import ExecutionGraphPicture, execution_graph
+from kit.draw.film import film
+from kit.draw.frames import Frame, frames, last_frame, moment_svg
 from kit.draw.gantt import gantt, phases
+from kit.draw.graphviz_objects import Dot
 from kit.draw.job_state import Moment
 from kit.draw.journeys import Crossing, Journeys, journeys
+from kit.draw.list_growth import ListGrowth, list_growth
 from kit.draw.moment import advance, moment_at, moments
 from kit.draw.page import export_html
 from kit.draw.picture import Chart, Svg
 from kit.draw.redistribution import redistribution, redistribution_svg, restores_of
 from kit.draw.rescale_plan import RescalePlan, rescale_plan
+from kit.draw.rescaling import KeyMove, Rescaling, rescaling
+from kit.draw.shared_state import SharedState, shared_state
+from kit.draw.snapshot_contents import SnapshotContents, snapshot_contents
 from kit.draw.space_time import SpaceTime, space_time
+from kit.draw.space_time_data import space_time_data
 from kit.draw.stage import Stage
+from kit.draw.state_machines import StateMachine, StateMachines, state_machines
 
 __all__ = [
+    "AtRisk",
+    "Barriers",
+    "Chains",
     "Chart",
+    "Comparison",
     "Crossing",
+    "Dot",
+    "ExecutionGraphPicture",
     "Frame",
     "Journeys",
+    "KeyMove",
+    "LifeOfCheckpoint",
+    "ListGrowth",
     "Moment",
     "RescalePlan",
+    "Rescaling",
+    "SharedState",
+    "SnapshotContents",
     "SpaceTime",
     "Stage",
+    "StateMachine",
+    "StateMachines",
     "Svg",
     "advance",
+    "at_risk",
+    "barriers",
     "chains",
     "chains_svg",
+    "checkpoint_life",
+    "compare",
+    "execution_graph",
     "export_html",
     "film",
     "frames",
     "gantt",
     "journeys",
     "last_frame",
+    "list_growth",
     "moment_at",
     "moment_svg",
     "moments",
@@ -46,8 +79,13 @@ __all__ = [
     "redistribution",
     "redistribution_svg",
     "rescale_plan",
+    "rescaling",
     "restores_of",
+    "shared_state",
+    "snapshot_contents",
     "space_time",
+    "space_time_data",
+    "state_machines",
 ]
 
 

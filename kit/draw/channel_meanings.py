@@ -6,7 +6,7 @@ trace tells of each buffer, a cluster's trace of barriers only; both go through 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from kit.draw.element_kinds import element_kind
@@ -17,7 +17,7 @@ from kit.draw.job_state import (
     Item,
     Moment,
     changed,
-    like,
+    put_all,
     task_of,
     with_channel,
     with_phase,
@@ -132,8 +132,15 @@ def barrier_aligned(moment: Moment, record: TraceRecord) -> Moment:
     if not awaited:
         return release(moment, checkpoint_id, task)
     moment = with_channel(moment, number, held=checkpoint_id, awaited=None, receiver=task)
-    for other in awaited:
-        moment = with_channel(moment, other, awaited=checkpoint_id, receiver=task)
+    return _awaiting(moment, awaited, checkpoint_id, task)
+
+
+def _awaiting(moment: Moment, numbers: Iterable[int], checkpoint_id: int | None, task: str) -> Moment:
+    """The task waits for the checkpoint's barrier from these channels; most of them it has been waiting for."""
+    for number in numbers:
+        known = moment.channels.get(number)
+        if known is None or known.awaited != checkpoint_id or known.receiver != task:
+            moment = with_channel(moment, number, awaited=checkpoint_id, receiver=task)
     return moment
 
 
@@ -165,9 +172,7 @@ def _await_others(moment: Moment, record: TraceRecord) -> Moment:
     if not record.data["awaited"]:
         return release(moment, checkpoint_id, task)
     moment = with_channel(moment, record.data["channel"], awaited=None)
-    for other in record.data["awaited"]:
-        moment = with_channel(moment, other, awaited=checkpoint_id, receiver=task)
-    return moment
+    return _awaiting(moment, record.data["awaited"], checkpoint_id, task)
 
 
 def barrier_prioritized(moment: Moment, record: TraceRecord) -> Moment:
@@ -188,8 +193,9 @@ def barrier_ignored(moment: Moment, record: TraceRecord) -> Moment:
 
 def release(moment: Moment, checkpoint_id: int | None, task: str) -> Moment:
     """The task is done with the checkpoint's barriers: its channels are neither blocked nor awaited for it."""
-    channels = like(moment.channels, moment.channels)
-    for number, channel in moment.channels.items():
-        if channel.receiver == task and checkpoint_id in (channel.held, channel.awaited):
-            channels[number] = changed(channel, held=None, awaited=None)
-    return changed(moment, channels=channels)
+    freed = {
+        number: changed(channel, held=None, awaited=None)
+        for number, channel in moment.channels.items()
+        if channel.receiver == task and checkpoint_id in (channel.held, channel.awaited)
+    }
+    return changed(moment, channels=put_all(moment.channels, freed)) if freed else moment

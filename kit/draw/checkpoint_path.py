@@ -13,6 +13,8 @@ class Path:
     """When a subtask came to the end of each phase, in ms; phases not ended are missing. See `kit.draw.gantt`."""
 
     ends: dict[str, int] = field(default_factory=dict)
+    instants: dict[str, tuple[int, int]] = field(default_factory=dict)
+    """The records that told so: the number of each among the run's, and its time. See `kit.draw.journeys.Instant`."""
     declined_ms: int | None = None
     bytes_written: int | None = None
 

@@ -2,31 +2,32 @@
 
 Each kind of record has a level, from the turn of a task that moves a buffer up to the completion of a checkpoint
 (`kit.draw.kinds`). A frame's level is the highest of its records'; it speaks of that record first. The *story* is the
-frames that matter, not too many of them. `film` packs the frames as differences between scenes, for `stage.js`.
+frames that matter, not too many of them. `kit.draw.film` packs the frames as differences between scenes.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import compress
 from typing import Any
 
 from kit.draw.captions import Ends, caption_of, lower_first
-from kit.draw.job_state import COMPLETED, Moment, only_last
+from kit.draw.drawing import scene
+from kit.draw.job_master_panel import Words
+from kit.draw.job_state import COMPLETED, CheckpointMoment, Moment, Running, only_last
 from kit.draw.kinds import DETAIL, MAIN, MILESTONE, kind_of, level_of
 from kit.draw.moment import advance
 from kit.draw.picture import Svg
 from kit.draw.run import Run, run_of
-from kit.draw.scene import Scene, Sprite, Words, scene
+from kit.draw.scene import Scene
 from kit.draw.stage import Stage, stage_for
 from kit.draw.steps import steps
-from kit.draw.svg import LEGEND_HEIGHT, backdrop, picture_layout, still
+from kit.draw.svg import picture_layout, still
 from kit.protocol.trace import TraceRecord, led_by
 
-STORY_LENGTH, MOST_FRAMES = 300, 1500
-"""A story has at most about this many frames, a film at most this many."""
+STORY_LENGTH = 300
+"""A story has at most about this many frames."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,118 +116,86 @@ def _frames_from(moment: Moment, run: Run) -> Iterator[Frame]:
         yield Frame(moment, stage_for(run.stages, moment.epoch), tuple(group), cause)
 
 
+def frame_at(run: Any, n: int | None = None) -> Frame:
+    """The frame of a Lab, a SparkJob or a Trace after its first `n` records: the last one with no more, by default the
+    last of all.
+    """
+    run = run_of(run)
+    running = Running.of(Moment())
+    seen: dict[str, TraceRecord] = {}
+    last: Sequence[TraceRecord] = ()
+    for group in steps(run.trace):
+        if n is not None and running.n + len(group) > n:
+            break
+        for record in group:
+            advance(running, record, led_by(record.cause, seen.get))
+            seen[record.id] = record
+        last = group
+    moment = running.now()
+    cause = led_by(last[0].cause, seen.get) if last else None
+    return Frame(moment, stage_for(run.stages, moment.epoch), tuple(last), cause)
+
+
 def moment_svg(run: Any, n: int | None = None) -> Svg:
     """The picture of a Lab, a SparkJob or a Trace after its first `n` records, by default of all."""
-    return next(frame for frame in reversed(frames(run)) if n is None or frame.moment.n <= n).svg()
+    return frame_at(run, n).svg()
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What decides whether a frame is told: how much happened in it, and which checkpoint it is about."""
+
+    level: int
+    checkpoint_id: int | None
+    minor: bool = False
+
+
+def is_minor(group: Sequence[TraceRecord]) -> bool:
+    """Whether all it tells is that one more barrier came, where others are still awaited."""
+    return all(record.data.get("awaited") for record in group if level_of(record) >= MAIN)
 
 
 def story(made: Sequence[Frame], length: int = STORY_LENGTH) -> list[bool]:
     """Which frames tell the story: all that matter, when these are at most `length`; else of the details only what a
-    reader cannot guess. A checkpoint like others before it is then told by its beginning and its end.
+    reader cannot guess. A checkpoint like others before it is then told by its beginning and its end, and in a large
+    job not each barrier that comes.
     """
-    for level in (DETAIL, MAIN):
-        told = [frame.level >= level for frame in made]
-        if sum(told) <= length:
-            return told
-    alike = _alike(made)
-    return [frame.level >= (MILESTONE if frame.checkpoint_id in alike else MAIN) for frame in made]
-
-
-def _alike(made: Sequence[Frame]) -> set[int | None]:
-    """The checkpoints that completed like an earlier one of the same epoch."""
-    last = made[-1].moment.checkpoints
     met: dict[int, int] = {}
     for frame in made:
         for checkpoint_id in frame.moment.checkpoints:
             met.setdefault(checkpoint_id, frame.moment.epoch)
+    return story_of(
+        [Told(f.level, f.checkpoint_id, is_minor(f.records)) for f in made], met, made[-1].moment.checkpoints, length
+    )
+
+
+def story_of(
+    made: Sequence[Told],
+    met: Mapping[int, int],
+    checkpoints: Mapping[int, CheckpointMoment],
+    length: int = STORY_LENGTH,
+) -> list[bool]:
+    """The same, when `met` is the epoch in which each checkpoint was met, and this is what became of them."""
+    for level in (DETAIL, MAIN):
+        told = [frame.level >= level for frame in made]
+        if sum(told) <= length:
+            return told
+    alike = _alike(met, checkpoints)
+    told = [frame.level >= (MILESTONE if frame.checkpoint_id in alike else MAIN) for frame in made]
+    if sum(told) <= 2 * length:
+        return told
+    return [in_story and not (frame.minor and frame.level < MILESTONE) for frame, in_story in zip(made, told)]
+
+
+def _alike(met: Mapping[int, int], checkpoints: Mapping[int, CheckpointMoment]) -> set[int | None]:
+    """The checkpoints that completed like an earlier one of the same epoch."""
     alike: set[int | None] = set()
     shown: set[int] = set()
     for checkpoint_id, epoch in sorted(met.items()):
-        known = last[checkpoint_id]
+        known = checkpoints[checkpoint_id]
         if known.status != COMPLETED or known.savepoint:
             continue
         if epoch in shown:
             alike.add(checkpoint_id)
         shown.add(epoch)
     return alike
-
-
-# --- the film ---------------------------------------------------------------------------------------------------------
-
-
-def film(run: Any) -> dict[str, Any]:
-    """A Lab, a SparkJob or a Trace as JSON-like data for `stage.js`: backdrops, frames as differences, and the notes
-    for the reader, each as `[n, text]`: it is for the frames with more than `n` records.
-
-    A frame is `{"stage", "told", "mark", "at", "n", "set"}`: `told` when it belongs to the story; `set` maps a
-    sprite's name to the attributes that changed, or to None when it is gone. The first frame of a stage sets
-    everything. A new sprite refers to what it has in common with others by `look`, its number in `looks`.
-    """
-    run = run_of(run)
-    made = frames(run)
-    told = story(made)
-    for level in (DETAIL, MAIN):
-        if len(made) > MOST_FRAMES:
-            kept = [frame.level >= level or in_story for frame, in_story in zip(made, told)]
-            made, told = list(compress(made, kept)), list(compress(told, kept))
-    shapes: dict[tuple[Any, ...], int] = {}
-    backdrops, packed = [], []
-    looks = _Looks()
-    before: Scene = {}
-    shown = -1
-    for frame, in_story in zip(made, told):
-        shape = (frame.stage.vertices, frame.stage.channels)
-        if shape not in shapes:
-            shapes[shape] = len(shapes)
-            layout = picture_layout(frame.stage)
-            backdrops.append({"width": layout.width, "height": layout.height + LEGEND_HEIGHT, "svg": backdrop(layout)})
-        now = frame.scene()
-        if shapes[shape] != shown:
-            before = {}
-        changes = looks.shortened(difference(before, now), before)
-        head = {"stage": shapes[shape], "told": int(in_story), "at": frame.moment.elapsed_ms, "n": frame.moment.n}
-        packed.append(head | ({"mark": frame.mark} if frame.mark else {}) | {"set": changes})
-        before, shown = now, shapes[shape]
-    notes = {"notes": [list(note) for note in run.notes]} if run.notes else {}
-    return {"stages": backdrops, "frames": packed, "looks": list(looks.all), **notes}
-
-
-Changes = dict[str, dict[str, str | float | None] | None]
-
-
-class _Looks:
-    """What sprites have in common: all their attributes but the place and the text."""
-
-    def __init__(self) -> None:
-        self._numbers: dict[tuple[tuple[str, str | float | None], ...], int] = {}
-
-    @property
-    def all(self) -> Iterator[dict[str, str | float | None]]:
-        """The looks in order of their numbers."""
-        return (dict(look) for look in self._numbers)
-
-    def shortened(self, changes: Changes, before: Scene) -> Changes:
-        """The same changes, with a `look` for every sprite that was not there before."""
-        return {
-            name: sprite if sprite is None or name in before else self._shortened(sprite)
-            for name, sprite in changes.items()
-        }
-
-    def _shortened(self, sprite: dict[str, str | float | None]) -> dict[str, str | float | None]:
-        own = {"text", "transform"} if "transform" in sprite else {"x", "y", "d", "text"}
-        look = tuple((key, value) for key, value in sprite.items() if key not in own)
-        number = self._numbers.setdefault(look, len(self._numbers))
-        return {"look": number} | {key: value for key, value in sprite.items() if key in own}
-
-
-def difference(before: Scene, now: Scene) -> Changes:
-    """What changes one scene into the other: per sprite the new values (None: attribute gone), or None: sprite gone."""
-    changes: Changes = {name: None for name in before if name not in now}
-    for name, sprite in now.items():
-        old: Sprite = before.get(name, {})
-        if old == sprite:
-            continue
-        changed: dict[str, str | float | None] = {key: None for key in old if key not in sprite}
-        changed |= {key: value for key, value in sprite.items() if old.get(key) != value}
-        changes[name] = changed
-    return changes

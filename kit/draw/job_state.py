@@ -6,7 +6,7 @@ A `Moment` shares what did not change with the one before it, so all moments of 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from html import escape
 from typing import Any, TypeVar
@@ -80,11 +80,12 @@ class ChannelMoment:
 
 @dataclass(frozen=True, slots=True)
 class TaskMoment:
-    """One subtask's attempt: its execution state, and its phase in every checkpoint it met."""
+    """One subtask's attempt: its execution state, its phase in every checkpoint it met, and when each phase began."""
 
     state: str = "CREATED"
     attempt: int = 0
     phases: Mapping[int, str] = field(default_factory=dict)
+    phases_ms: Mapping[int, Mapping[str, int]] = field(default_factory=dict)
     restored: int | None = None
     published: int | None = None
     error: str = ""
@@ -99,7 +100,9 @@ class TaskMoment:
 
 @dataclass(frozen=True, slots=True)
 class CheckpointMoment:
-    """One checkpoint as its coordinator sees it. `expected` are the tasks whose acknowledgement it needs."""
+    """One checkpoint as its coordinator sees it. `expected` are the tasks whose acknowledgement it needs, `acked_ms` is
+    when it heard from each of `acked`.
+    """
 
     checkpoint_id: int
     status: str = PENDING
@@ -108,6 +111,7 @@ class CheckpointMoment:
     finished_ms: int | None = None
     expected: tuple[str, ...] = ()
     acked: tuple[str, ...] = ()
+    acked_ms: tuple[int, ...] = ()
     size_bytes: int | None = None
     reason: str = ""
     savepoint: bool = False
@@ -116,7 +120,8 @@ class CheckpointMoment:
     @property
     def missing(self) -> tuple[str, ...]:
         """The tasks that have not acknowledged, in order."""
-        return tuple(task for task in self.expected if task not in self.acked)
+        acked = set(self.acked)
+        return tuple(task for task in self.expected if task not in acked)
 
     @property
     def duration_ms(self) -> int | None:
@@ -151,6 +156,7 @@ class MessageMoment:
     task: str
     to_task: bool
     checkpoint_id: int | None
+    since_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,15 +231,19 @@ class Running(Moment):
     @classmethod
     def of(cls, moment: Moment) -> Running:
         """The same moment, to go on from; that one stays as it is."""
-        own = {name: Own(getattr(moment, name)) for name in _MAPPINGS}
-        return _with(cls, moment, own)
+        return _with(cls, moment, {name: Own(getattr(moment, name)) for name in MAPPINGS})
+
+    @classmethod
+    def watched(cls, moment: Moment) -> Running:
+        """The same, whose mappings know what changed in them (`Watched`)."""
+        return _with(cls, moment, {name: Watched(getattr(moment, name)) for name in MAPPINGS})
 
     def now(self) -> Moment:
         """The moment as it is, for good."""
-        return _with(Moment, self, {name: dict(getattr(self, name)) for name in _MAPPINGS})
+        return _with(Moment, self, {name: dict(getattr(self, name)) for name in MAPPINGS})
 
 
-_MAPPINGS = ("tasks", "channels", "checkpoints", "messages")
+MAPPINGS = ("tasks", "channels", "checkpoints", "messages")
 
 
 def changed(value: V, **changes: Any) -> V:
@@ -254,6 +264,30 @@ def _with(kind: type[V], value: Any, changes: Mapping[str, Any]) -> V:
 
 class Own(dict[K, V]):
     """A mapping that nobody but the fold holds: it is changed in place, as no earlier moment is looked at again."""
+
+
+class Watched(Own[K, V]):
+    """One that also keeps the keys of what changed in it until somebody takes them."""
+
+    def __init__(self, items: Mapping[K, V] | None = None, touched: Iterable[K] = ()) -> None:
+        super().__init__(items or {})
+        self.touched: set[K] = set(touched)
+
+    def __setitem__(self, key: K, value: V) -> None:
+        super().__setitem__(key, value)
+        self.touched.add(key)
+
+    def __delitem__(self, key: K) -> None:
+        super().__delitem__(key)
+        self.touched.add(key)
+
+
+def taken(mapping: Mapping[K, V]) -> set[K]:
+    """The keys of what changed in a watched mapping since this was last asked."""
+    if not isinstance(mapping, Watched):
+        raise TypeError("a meaning has put another mapping in place of a watched one: expected put, drop or like")
+    touched, mapping.touched = mapping.touched, set()
+    return touched
 
 
 def only_last() -> Moment:
@@ -277,8 +311,19 @@ def drop(mapping: Mapping[K, V], key: K) -> Mapping[K, V]:
     return mapping
 
 
+def put_all(mapping: Mapping[K, V], items: Mapping[K, V]) -> Mapping[K, V]:
+    """The mapping with several more, or other, values."""
+    if not isinstance(mapping, Own):
+        return {**mapping, **items}
+    for key, value in items.items():
+        mapping[key] = value
+    return mapping
+
+
 def like(mapping: Mapping[K, V], items: Mapping[K, V]) -> dict[K, V]:
     """These items instead of a mapping's, in a new one of its kind."""
+    if isinstance(mapping, Watched):
+        return Watched(items, {*mapping.touched, *mapping, *items})
     return Own(items) if isinstance(mapping, Own) else dict(items)
 
 
@@ -292,7 +337,10 @@ def with_phase(moment: Moment, name: str, checkpoint_id: int | None, phase: str)
     """The moment with a task's phase in a checkpoint changed; nothing for a task that is not known."""
     if checkpoint_id is None or name not in moment.tasks:
         return moment
-    return with_task(moment, name, phases={**moment.tasks[name].phases, checkpoint_id: phase})
+    task = moment.tasks[name]
+    began_ms = {**task.phases_ms.get(checkpoint_id, {}), phase: moment.at_ms}
+    phases_ms = {**task.phases_ms, checkpoint_id: began_ms}
+    return with_task(moment, name, phases={**task.phases, checkpoint_id: phase}, phases_ms=phases_ms)
 
 
 def with_channel(moment: Moment, number: int, **changes: Any) -> Moment:

@@ -9,7 +9,7 @@ barriers only, a lab's of every buffer.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from itertools import chain
@@ -18,14 +18,23 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from kit.draw import meanings
-from kit.draw.checkpoint_path import Path
-from kit.draw.job_state import ChannelMoment, Item, Moment, is_of_the_job_master, only_last, task_of
+from kit.draw.captions import caption_of
+from kit.draw.checkpoint_path import Path, PathStep
+from kit.draw.job_state import (
+    PENDING,
+    ChannelMoment,
+    Item,
+    Moment,
+    Running,
+    is_of_the_job_master,
+    task_of,
+)
 from kit.draw.kinds import kind_of
 from kit.draw.moment import advance
-from kit.draw.run import Run, run_of
-from kit.draw.stage import stage_for
+from kit.draw.run import run_of
+from kit.draw.stage import Stage, stage_for
 from kit.draw.steps import steps
-from kit.protocol.trace import TraceRecord, led_by
+from kit.protocol.trace import Trace, TraceRecord
 
 
 class Instant(NamedTuple):
@@ -104,6 +113,8 @@ class Letter:
     sent: Instant
     received: Instant | None = None
     lost: Instant | None = None
+    id: str = ""
+    """Of the record that sent it."""
 
     @property
     def over(self) -> Instant | None:
@@ -112,8 +123,25 @@ class Letter:
 
 
 @dataclass(slots=True)
+class Life:
+    """When a checkpoint was triggered, and when it was complete or aborted."""
+
+    triggered: Instant
+    finished: Instant | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """Something that befell the job: `kind` is "failure", "restore" or "fault", `text` says what in a line."""
+
+    kind: str
+    text: str
+    at: Instant
+
+
+@dataclass(slots=True)
 class Journeys:
-    """All that travelled in a run; `cuts` are by checkpoint."""
+    """All that travelled in a run; `cuts` and `lives` are by checkpoint."""
 
     elements: list[Journey] = field(default_factory=list)
     letters: list[Letter] = field(default_factory=list)
@@ -122,6 +150,12 @@ class Journeys:
     """Each subtask's path through each checkpoint."""
     losses: list[tuple[str, Instant]] = field(default_factory=list)
     """Tasks that were lost or failed, and when."""
+    lives: dict[int, Life] = field(default_factory=dict)
+    marks: list[Mark] = field(default_factory=list)
+    epochs: dict[int, Instant] = field(default_factory=dict)
+    """When each epoch was deployed."""
+    times: list[int] = field(default_factory=list)
+    """When each record was made, in ms, in the order of the run."""
     last: Moment = field(default_factory=Moment)
 
     def to_pandas(self, checkpoint: int | None = None) -> pd.DataFrame:
@@ -149,72 +183,112 @@ class Journeys:
 
 def journeys(run: Any) -> Journeys:
     """What travelled in a Lab, a SparkJob or a Trace, from its beginning on."""
-    return _Follower(run_of(run)).follow()
+    return Follower().follow(run)
 
 
-class _Follower:
-    """Watches the run's moments go by, and notes when an element changes its place."""
+class Follower:
+    """Watches a run's moments go by, and notes when an element changes its place. `follow` again takes in what is new;
+    when the run has gone another way meanwhile, it begins anew and counts that in `edition`.
+    """
 
-    def __init__(self, run: Run) -> None:
+    def __init__(self) -> None:
+        self.edition = 0
+        self._begin()
+
+    def _begin(self) -> None:
         self.found = Journeys()
-        self._run = run
+        self.found.last = Running.of(Moment())
+        self._known: tuple[Stage, ...] = ()
         self._ends: Mapping[int, tuple[str, str]] = {}
         """Sender and receiver of the present epoch's channels, where its shape is known."""
         self._here: dict[tuple[int, int], Journey] = {}
-        """By channel and serial, of the present epoch."""
+        """By channel and serial, of the present epoch; without those that were taken."""
         self._mail: dict[str, Letter] = {}
         self._epoch = 0
 
-    def follow(self) -> Journeys:
-        moment = only_last()
-        seen: dict[str, TraceRecord] = {}
-        for record in chain.from_iterable(steps(self._run.trace)):
-            number = record.data.get("channel")
-            before = moment.channels.get(number) if isinstance(number, int) else None
-            moment = advance(moment, record, led_by(record.cause, seen.get))
-            seen[record.id] = record
-            self._note(moment, record, before)
-        self.found.last = moment
+    def follow(self, thing: Any) -> Journeys:
+        """What travelled in a run up to now."""
+        run = run_of(thing)
+        self._known = run.known
+        records, begin = self._new_records(run.trace)
+        if begin:
+            self.edition += 1
+            self._begin()
+            self._known = run.known
+        for record in records:
+            self._take(record)
         return self.found
 
-    def _note(self, moment: Moment, record: TraceRecord, before: ChannelMoment | None) -> None:
-        now = Instant(moment.n, record.at_ms)
-        if moment.epoch != self._epoch:
-            self._lose(now)
-            self._epoch = moment.epoch
-            self._ends = stage_for(self._run.known, self._epoch).ends() if self._run.known else {}
+    def _new_records(self, trace: Trace) -> tuple[Iterable[TraceRecord], bool]:
+        """What has not been taken in yet, causes before effects; and whether all has to be, once more."""
+        count, last = self.found.last.n, self.found.last.record
+        if trace.detailed:  # a lab's: in order
+            if count and (len(trace) < count or trace[count - 1] != last):
+                return trace, True
+            return trace.since(count), False
+        ordered = list(chain.from_iterable(steps(trace)))
+        if count and (len(ordered) < count or ordered[count - 1] != last):
+            return ordered, True
+        return ordered[count:], False
+
+    def _take(self, record: TraceRecord) -> None:
+        found = self.found
         number = record.data.get("channel")
-        if isinstance(number, int) and number in moment.channels:
+        before = found.last.channels.get(number) if isinstance(number, int) else None
+        checkpoint_id = record.checkpoint_id
+        moment = found.last = advance(found.last, record)
+        now = Instant(moment.n, record.at_ms)
+        found.times.append(record.at_ms)
+        if moment.epoch != self._epoch:
+            self._enter(moment.epoch, now)
+        if number is not None and number in moment.channels:
             self._moved(number, before or ChannelMoment(), moment.channels[number], now)
         self._letters(moment, record, now)
-        self._cut(record, now)
-        side = kind_of(record).side(record.role)
-        means = None if side is None else side.means
-        if means is meanings.slot_lost:
-            self.found.losses += [(name, now) for name, task in moment.tasks.items() if task.lost]
-        elif means is meanings.epoch_ended:
+        if checkpoint_id is not None:
+            self._live(checkpoint_id, now)
+        kind = kind_of(record)
+        side = kind.side(record.role)
+        if side is None:
+            return
+        if side.path is not None and checkpoint_id is not None:
+            self._path(side.path, checkpoint_id, record, now)
+        if side.means is meanings.slot_lost:
+            found.losses += [(name, now) for name, task in moment.tasks.items() if task.lost]
+        elif side.means is meanings.epoch_ended:
             self._lose(now)
+        if record.role == "fault" or kind.mark in ("failure", "restore"):
+            what = "fault" if record.role == "fault" else kind.mark
+            found.marks.append(Mark(what, caption_of(record, self._ends), now))
+
+    def _enter(self, epoch: int, now: Instant) -> None:
+        self._lose(now)
+        self._epoch = epoch
+        self.found.epochs[epoch] = now
+        self._ends = stage_for(self._known, epoch).ends() if self._known else {}
 
     def _lose(self, now: Instant) -> None:
         """The epoch is over: what is still under way will not arrive."""
         for journey in self._here.values():
-            if journey.taken is None:
-                journey.lost = now
+            journey.lost = now
         for letter in self._mail.values():
             letter.lost = now
         self._here.clear()
         self._mail.clear()
 
     def _moved(self, number: int, before: ChannelMoment, after: ChannelMoment, now: Instant) -> None:
-        for item in _new(before.queued, after.queued):
-            self._journey(number, after, item, now)
-        for item in _new(before.wire, after.wire):
-            journey = self._journey(number, after, item, now)
-            journey.sent, journey.unaligned = now, item.unaligned
-        for item in _new(before.arrived, after.arrived):
-            self._journey(number, after, item, now).received = now
-        for item in _new(after.arrived, before.arrived):
-            self._journey(number, after, item, now).taken = now
+        if before.queued is not after.queued:
+            for item in _new(before.queued, after.queued):
+                self._journey(number, after, item, now)
+        if before.wire is not after.wire:
+            for item in _new(before.wire, after.wire):
+                journey = self._journey(number, after, item, now)
+                journey.sent, journey.unaligned = now, item.unaligned
+        if before.arrived is not after.arrived:
+            for item in _new(before.arrived, after.arrived):
+                self._journey(number, after, item, now).received = now
+            for item in _new(after.arrived, before.arrived):
+                self._journey(number, after, item, now).taken = now
+                del self._here[number, item.serial]
 
     def _journey(self, number: int, channel: ChannelMoment, item: Item, now: Instant) -> Journey:
         journey = self._here.get((number, item.serial))
@@ -228,20 +302,31 @@ class _Follower:
     def _letters(self, moment: Moment, record: TraceRecord, now: Instant) -> None:
         sent = moment.messages.get(record.id)
         if sent is not None:
-            letter = Letter(sent.mail, sent.task, sent.to_task, sent.checkpoint_id, now)
+            letter = Letter(sent.mail, sent.task, sent.to_task, sent.checkpoint_id, now, id=record.id)
             self._mail[record.id] = letter
             self.found.letters.append(letter)
-        elif record.role == "event" and record.cause in self._mail:
-            self._mail.pop(record.cause).received = now
+        elif record.cause in self._mail:
+            if record.role == "event":
+                self._mail.pop(record.cause).received = now
+            elif record.role == "fault" and record.cause not in moment.messages:
+                self._mail.pop(record.cause).lost = now
 
-    def _cut(self, record: TraceRecord, now: Instant) -> None:
-        side = kind_of(record).side(record.role)
-        if side is None or side.path is None or record.checkpoint_id is None:
+    def _live(self, checkpoint_id: int, now: Instant) -> None:
+        known = self.found.last.checkpoints.get(checkpoint_id)
+        if known is None:
             return
+        life = self.found.lives.setdefault(checkpoint_id, Life(now))
+        if life.finished is None and known.status != PENDING:
+            life.finished = now
+
+    def _path(self, step: PathStep, checkpoint_id: int, record: TraceRecord, now: Instant) -> None:
         task = record.data["task"] if is_of_the_job_master(record) else task_of(record)
-        side.path(self.found.paths.setdefault((record.checkpoint_id, task), Path()), record)
-        if side.path is Path.copied:
-            self.found.cuts.setdefault(record.checkpoint_id, Cut(self._epoch)).instants.setdefault(task, now)
+        path = self.found.paths.setdefault((checkpoint_id, task), Path())
+        step(path, record)
+        for phase in path.ends:
+            path.instants.setdefault(phase, now)
+        if step is Path.copied:
+            self.found.cuts.setdefault(checkpoint_id, Cut(self._epoch)).instants.setdefault(task, now)
 
 
 def _new(before: tuple[Item, ...], after: tuple[Item, ...]) -> Iterator[Item]:

@@ -3,14 +3,15 @@
 The layout is made once, by Graphviz in this process: vertices become fixed-size nodes in ranks from source to sink,
 dot says where they go, and the subtasks stand inside in order. A moment never moves anything; it only fills places.
 
-A *place* is a subtask's box, or the box of a whole vertex when it has too many subtasks. A *lane* is what is drawn
-between two places: one channel, or a bundle of channels when an end is aggregated. Both ends of a lane are straight:
+A *place* is a subtask's box, or the box of a whole vertex that is closed. A *lane* is what is drawn between two places:
+one channel, or a bundle of channels when an end is closed. Both ends of a lane are straight:
 there the sender's and the receiver's queues are drawn; the wire between them bends.
 """
 
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -18,10 +19,12 @@ from itertools import pairwise
 
 import pygraphviz
 
-from kit.draw.stage import Stage, is_crowd
+from kit.draw.stage import Stage
+from kit.protocol.shape import ShapeChannel
 
 TASK_WIDTH, TASK_HEIGHT, TASK_GAP, HEADER = 168, 58, 20, 46
 PITCH, DENSE_PITCH, CELL, BEND_HEIGHT = 16.0, 13.0, 14, 40
+CELLS_IN_A_ROW = (TASK_WIDTH - 12) // CELL
 OUT_LENGTH, WIRE_LENGTH, IN_LENGTH = 50, 120, 100
 MARGIN = 64
 
@@ -80,7 +83,7 @@ class Lane:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Where everything of a stage stands; `top` is the height kept for the coordinator above the graph."""
+    """Where everything of a stage stands. The vertices in `closed` are one box each; `incoming`: a task's channels."""
 
     stage: Stage
     width: float
@@ -88,29 +91,50 @@ class Layout:
     vertices: Mapping[str, Box]
     places: Mapping[str, Box]
     lanes: tuple[Lane, ...]
+    closed: frozenset[str]
+    margin: float
+    incoming: Mapping[str, tuple[ShapeChannel, ...]]
 
 
 def place_of(stage: Stage, task: str) -> str:
-    """The place where a task is drawn."""
-    vertex = stage.vertex_of(task)
-    return vertex.name if is_crowd(vertex) else task
+    """The place where a task is drawn at first: its own, or its vertex' when that is closed."""
+    vertex = stage.vertex_of(task).name
+    return vertex if vertex in stage.closed_at_first() else task
 
 
 @lru_cache(maxsize=64)
-def lay_out(stage: Stage, top: float = 0.0, least_width: float = 0.0) -> Layout:
-    """Lay a stage out below `top`; the same stage always gets the same layout."""
-    bundles = _bundles(stage)
-    heights = _place_heights(stage, bundles)
-    vertices = _vertex_boxes(stage, heights)
+def lay_out(
+    stage: Stage,
+    top: float = 0.0,
+    least_width: float = 0.0,
+    closed: frozenset[str] | None = None,
+    margin: float = MARGIN,
+) -> Layout:
+    """Lay a stage out below `top`; the same stage always gets the same layout.
+
+    The vertices in `closed` are drawn as one box each, by default those with too many subtasks.
+    """
+    closed = stage.closed_at_first() if closed is None else closed
+    names = {
+        v.name: [v.name] if v.name in closed else [f"{v.name}/{i}" for i in range(v.parallelism)]
+        for v in stage.vertices
+    }
+    bundles = _bundles(stage, closed)
+    heights = _place_heights(stage, names, closed, bundles)
+    vertices = _vertex_boxes(stage, names, heights)
     right = max(box.x + box.width for box in vertices.values())
-    shift = MARGIN + max(0.0, least_width - right - 2 * MARGIN) / 2
+    shift = margin + max(0.0, least_width - right - 2 * margin) / 2
     vertices = {name: Box(box.x + shift, box.y + top, box.width, box.height) for name, box in vertices.items()}
-    places = _place_boxes(stage, vertices, heights)
-    lanes = _lanes(stage, bundles, vertices, places)
-    width = max(least_width, right + 2 * MARGIN)
-    height = max(box.y + box.height for box in vertices.values()) + MARGIN
+    places = _place_boxes(names, vertices, heights)
+    lanes = _lanes(bundles, vertices, places)
+    width = max(least_width, right + 2 * margin)
+    height = max(box.y + box.height for box in vertices.values()) + margin
     real = {name: box for name, box in vertices.items() if not name.startswith("\0")}
-    return Layout(stage, width, height, real, places, lanes)
+    incoming: dict[str, list[ShapeChannel]] = {}
+    for channel in stage.channels:
+        incoming.setdefault(channel.target, []).append(channel)
+    by_target = {task: tuple(channels) for task, channels in incoming.items()}
+    return Layout(stage, width, height, real, places, lanes, closed, margin, by_target)
 
 
 @lru_cache(maxsize=4096)
@@ -137,11 +161,11 @@ def _controls(a: Point, b: Point) -> tuple[Point, Point]:
 Bundles = dict[tuple[str, str], list[int]]
 
 
-def _bundles(stage: Stage) -> Bundles:
+def _bundles(stage: Stage, closed: frozenset[str]) -> Bundles:
+    places = {task: task if (vertex := _vertex_of_place(task)) not in closed else vertex for task in stage.tasks()}
     bundles: Bundles = {}
     for channel in stage.channels:
-        key = (place_of(stage, channel.source), place_of(stage, channel.target))
-        bundles.setdefault(key, []).append(channel.number)
+        bundles.setdefault((places[channel.source], places[channel.target]), []).append(channel.number)
     return bundles
 
 
@@ -149,17 +173,21 @@ def _vertex_of_place(place: str) -> str:
     return place.rpartition("/")[0] or place
 
 
-def _place_heights(stage: Stage, bundles: Bundles) -> dict[str, float]:
+Names = Mapping[str, list[str]]
+"""The places of each vertex."""
+
+
+def _place_heights(stage: Stage, names: Names, closed: frozenset[str], bundles: Bundles) -> dict[str, float]:
     """A box's height: room for its text, and for the lanes on its busier side."""
     heights: dict[str, float] = {}
+    lanes = Counter((side, pair[side]) for pair in bundles for side in (0, 1))
     for vertex in stage.vertices:
-        names = [vertex.name] if is_crowd(vertex) else [f"{vertex.name}/{i}" for i in range(vertex.parallelism)]
         least = TASK_HEIGHT
-        if is_crowd(vertex):
-            least = 58 + math.ceil(vertex.parallelism / (TASK_WIDTH // CELL)) * CELL
-        busiest = max(max(sum(pair[side] == name for pair in bundles) for side in (0, 1)) for name in names)
+        if vertex.name in closed:
+            least = 58 + math.ceil(vertex.parallelism / CELLS_IN_A_ROW) * CELL
+        busiest = max(lanes[side, name] for name in names[vertex.name] for side in (0, 1))
         height = max(least, busiest * _pitch(busiest) + 8)
-        heights.update(dict.fromkeys(names, height))
+        heights.update(dict.fromkeys(names[vertex.name], height))
     return heights
 
 
@@ -177,7 +205,7 @@ def _ranks(stage: Stage) -> dict[str, int]:
     return ranks
 
 
-def _vertex_boxes(stage: Stage, heights: Mapping[str, float]) -> dict[str, Box]:
+def _vertex_boxes(stage: Stage, names: Names, heights: Mapping[str, float]) -> dict[str, Box]:
     """Let dot place the vertices; an edge over several ranks gets a bend in each rank between (see `_bend`)."""
     graph = pygraphviz.AGraph(directed=True, strict=True)
     gap = OUT_LENGTH + WIRE_LENGTH + IN_LENGTH
@@ -185,7 +213,7 @@ def _vertex_boxes(stage: Stage, heights: Mapping[str, float]) -> dict[str, Box]:
     graph.node_attr.update(shape="box", fixedsize="true", label="")
     sizes = {}
     for vertex in stage.vertices:
-        column = [heights[name] for name in heights if _vertex_of_place(name) == vertex.name]
+        column = [heights[name] for name in names[vertex.name]]
         sizes[vertex.name] = (float(TASK_WIDTH), HEADER + sum(column) + TASK_GAP * (len(column) - 1))
     ranks = _ranks(stage)
     pairs = dict.fromkeys((_vertex_of_place(c.source), _vertex_of_place(c.target)) for c in stage.channels)
@@ -217,18 +245,18 @@ def _bend(source: str, target: str, rank: object) -> str:
     return f"\0{source}\0{target}\0{rank}"
 
 
-def _place_boxes(stage: Stage, vertices: Mapping[str, Box], heights: Mapping[str, float]) -> dict[str, Box]:
+def _place_boxes(names: Names, vertices: Mapping[str, Box], heights: Mapping[str, float]) -> dict[str, Box]:
     places = {}
-    for vertex in stage.vertices:
-        box = vertices[vertex.name]
+    for vertex, own in names.items():
+        box = vertices[vertex]
         y = box.y + HEADER
-        for name in (name for name in heights if _vertex_of_place(name) == vertex.name):
+        for name in own:
             places[name] = Box(box.x, y, box.width, heights[name])
             y += heights[name] + TASK_GAP
     return places
 
 
-def _lanes(stage: Stage, bundles: Bundles, vertices: Mapping[str, Box], places: Mapping[str, Box]) -> tuple[Lane, ...]:
+def _lanes(bundles: Bundles, vertices: Mapping[str, Box], places: Mapping[str, Box]) -> tuple[Lane, ...]:
     """One lane a bundle; its port on each box follows the order of the boxes at the other end."""
     order = {name: (box.x, box.y) for name, box in places.items()}
     leaving: dict[str, list[str]] = {}

@@ -20,7 +20,9 @@ from kit.draw.job_state import (
     RestoreMoment,
     TaskMoment,
     changed,
+    drop,
     like,
+    put_all,
     task_of,
     with_checkpoint,
     with_phase,
@@ -104,18 +106,18 @@ def _lost(moment: Moment, name: str, error: str) -> Moment:
     """A task is gone, with what was under way from it and to it."""
     moment = with_task(moment, name, state="FAILED", lost=True, error=error)
     messages = {sent: message for sent, message in moment.messages.items() if message.task != name}
-    channels = like(moment.channels, moment.channels)
+    cut = {}
     for number, channel in moment.channels.items():
         if name == channel.receiver:
-            channels[number] = changed(channel, queued=(), wire=(), arrived=(), held=None, awaited=None)
+            cut[number] = changed(channel, queued=(), wire=(), arrived=(), held=None, awaited=None)
         elif name == channel.sender:
-            channels[number] = changed(channel, queued=(), wire=())
-    return changed(moment, messages=like(moment.messages, messages), channels=channels)
+            cut[number] = changed(channel, queued=(), wire=())
+    return changed(moment, messages=like(moment.messages, messages), channels=put_all(moment.channels, cut))
 
 
 def message_lost(moment: Moment, record: TraceRecord) -> Moment:
     """A message, whose command is the record's cause, will not arrive."""
-    return changed(moment, messages={sent: each for sent, each in moment.messages.items() if sent != record.cause})
+    return changed(moment, messages=drop(moment.messages, record.cause)) if record.cause in moment.messages else moment
 
 
 def task_gone(moment: Moment, record: TraceRecord) -> Moment:
@@ -128,7 +130,7 @@ def task_gone(moment: Moment, record: TraceRecord) -> Moment:
 
 def epoch_ended(moment: Moment, record: TraceRecord) -> Moment:
     """All workers have left, and with them whatever was on its way between them."""
-    return changed(moment, channels={}) if record.data["epoch"] == moment.epoch else moment
+    return changed(moment, channels=like(moment.channels, {})) if record.data["epoch"] == moment.epoch else moment
 
 
 # --- checkpoints ------------------------------------------------------------------------------------------------------
@@ -170,7 +172,11 @@ def acknowledged(moment: Moment, record: TraceRecord) -> Moment:
     if known is None or task in known.acked or known.status != PENDING:
         return moment
     return with_checkpoint(
-        moment, record.checkpoint_id, acked=(*known.acked, task), step="waiting for acknowledgements"
+        moment,
+        record.checkpoint_id,
+        acked=(*known.acked, task),
+        acked_ms=(*known.acked_ms, record.at_ms),
+        step="waiting for acknowledgements",
     )
 
 

@@ -8,10 +8,10 @@ said in `kit.draw.kinds`; a kind without a meaning only moves the clock and the 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import chain
+from itertools import chain, islice
 from typing import Any
 
-from kit.draw.job_state import MessageMoment, Moment, changed, drop, put, task_of
+from kit.draw.job_state import MessageMoment, Moment, Running, changed, drop, put, task_of
 from kit.draw.kinds import kind_of
 from kit.draw.run import run_of
 from kit.draw.steps import steps
@@ -22,13 +22,14 @@ __all__ = ["Moment", "advance", "moment_at", "moments"]
 
 def advance(moment: Moment, record: TraceRecord, cause: TraceRecord | None = None) -> Moment:
     """The moment after one more record; `cause` is the record that led to it, for the caption's "because"."""
+    began_ms = record.at_ms if moment.record is None else moment.began_ms
+    at_ms = max(moment.at_ms, record.at_ms)
+    moment = changed(moment, n=moment.n + 1, at_ms=at_ms, began_ms=began_ms, record=record, cause=cause)
     moment = _delivered(moment, record) if record.role == "event" else _sent(moment, record)
     side = kind_of(record).side(record.role)
     if side is not None and side.means is not None:
         moment = side.means(moment, record)
-    began_ms = record.at_ms if moment.record is None else moment.began_ms
-    at_ms = max(moment.at_ms, record.at_ms)
-    return changed(moment, n=moment.n + 1, at_ms=at_ms, began_ms=began_ms, record=record, cause=cause)
+    return moment
 
 
 def moments(run: Any) -> Iterator[Moment]:
@@ -49,11 +50,13 @@ def moment_at(run: Any, n: int | None = None) -> Moment:
     """The moment after the first `n` records of a Lab, SparkJob or Trace; after all of them when there are fewer or
     `n` is None.
     """
-    moment = Moment()
-    for moment in moments(run):
-        if moment.n == n:
-            break
-    return moment
+    running = Running.of(Moment())
+    seen: dict[str, TraceRecord] = {}
+    for record in islice(chain.from_iterable(steps(run_of(run).trace)), n):
+        advance(running, record)
+        seen[record.id] = record
+    last = running.record
+    return changed(running.now(), cause=None if last is None else led_by(last.cause, seen.get))
 
 
 def _sent(moment: Moment, record: TraceRecord) -> Moment:
@@ -61,7 +64,7 @@ def _sent(moment: Moment, record: TraceRecord) -> Moment:
     if not mail:
         return moment
     task = record.data["task"]
-    message = MessageMoment(mail, task, task != task_of(record), record.checkpoint_id)
+    message = MessageMoment(mail, task, task != task_of(record), record.checkpoint_id, record.at_ms)
     if message.task in moment.tasks and moment.tasks[message.task].lost:
         return moment
     return changed(moment, messages=put(moment.messages, record.id, message))

@@ -7,45 +7,61 @@ the network for nothing, and its content security policy says so to the browser.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from html import escape
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
-from kit.draw.frames import film, last_frame
+from kit.draw.assets import asset, stage_css, stage_js
+from kit.draw.film import film
+from kit.draw.frames import last_frame
 from kit.draw.job_state import Moment
 from kit.draw.moment import moment_at
+from kit.draw.page_panels import PagePanel, milestones, panels_html, view_panel
 from kit.draw.redistribution import redistribution, redistribution_svg
 from kit.draw.run import Run, run_of
-from kit.draw.svg import asset
+from kit.draw.space_time_data import space_time_data
+from kit.draw.space_time_page import space_time_script, space_time_styles
+from kit.draw.view import View
+from kit.draw.views import VIEWS
 
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
 
 _PAGE_CSS = """
-body { margin: 18px auto; max-width: 1240px; padding: 0 14px; background: #ffffff; color: #1b2430;
-  font-family: "DejaVu Sans", Verdana, Helvetica, Arial, sans-serif; }
-h1 { font-size: 21px; } h2 { font-size: 16px; margin: 28px 0 8px; }
+body { margin: 18px auto; max-width: 1640px; padding: 0 14px; background: var(--kit-paper); color: var(--kit-ink); }
+.kit-page-head { display: flex; gap: 14px; align-items: baseline; flex-wrap: wrap; }
+.kit-page-head h1 { flex: 1; }
+h1 { font-size: 21px; margin: 6px 0; } h2 { font-size: 16px; margin: 28px 0 8px; }
 p { font-size: 13.5px; line-height: 1.5; max-width: 70em; }
 table { border-collapse: collapse; font-size: 12.5px; } .table { overflow-x: auto; }
-th, td { padding: 3px 10px; border-bottom: 1px solid #d5dce4; text-align: right; white-space: nowrap; }
-th { background: #f3f6fa; } td.text, th.text { text-align: left; }
+th, td { padding: 3px 10px; border-bottom: 1px solid var(--kit-line-2); text-align: right; white-space: nowrap; }
+th { background: var(--kit-card); } td.text, th.text { text-align: left; }
 .picture svg { max-width: 100%; height: auto; }
+.kit-tabs { display: flex; flex-wrap: wrap; gap: 4px; margin: 22px 0 8px; border-bottom: 1px solid var(--kit-line-2); }
+.kit-tabs button, #theme { font: inherit; font-size: 13.5px; padding: 5px 12px; cursor: pointer; color: var(--kit-ink);
+  background: var(--kit-card); border: 1px solid var(--kit-line-2); border-radius: 6px; }
+.kit-tabs button { border-bottom: 0; border-radius: 6px 6px 0 0; }
+.kit-tabs button[aria-selected="true"] { background: var(--kit-accent-fill); border-color: var(--kit-accent); }
+.kit-tabs :focus-visible, #theme:focus-visible { outline: 2px solid var(--kit-accent); outline-offset: 1px; }
+.kit-question { font-size: 15px; font-weight: 600; margin: 6px 0; }
+.kit-piece { overflow-x: auto; }
 """
 
-_MODEL_JS = """
-const film = JSON.parse(document.getElementById("film").textContent);
-const model = {
-  values: { film, value: Number(location.hash.slice(1)) || 0 },
-  get(name) { return this.values[name]; },
-  set(name, value) { this.values[name] = value; },
-  save_changes() { if (location.protocol !== "about:") history.replaceState(null, "", `#${this.values.value}`); },
-  on() {},
-  off() {},
+SPACE_TIME = PagePanel("space-time", "Space-time", (), "Which record is in which checkpoint, and what was in flight?")
+_SPACE_TIME_JS = """
+const place = document.querySelector("#panel-space-time .kit-piece");
+const model = window.kitModel;
+let pane = null;
+const make = () => {
+  const data = JSON.parse(document.getElementById("space-time").textContent);
+  pane = new SpaceTimePane(place, data, { go: (n) => model.set("n", n), pick: (name) => model.set("picked", name) });
+  pane.show(model.get("n"));
 };
-stage.render({ model, el: document.getElementById("stage") });
-document.querySelector(".kit-player").focus({ preventScroll: true });
+model.on("change:n", () => pane?.show(model.get("n")));
+document.addEventListener("kit-panel", ({ detail }) => { if (detail === "space-time" && !pane) make(); });
+if (!document.getElementById("panel-space-time").hidden) make();
 """
 
 
@@ -55,15 +71,17 @@ def export_html(
     title: str = "A run",
     tables: Mapping[str, pd.DataFrame] | None = None,
     intro: str = "",
+    views: Sequence[View] = VIEWS,
 ) -> Path:
     """Write the run as one HTML file and return its path.
 
     `run` is a Lab, a SparkJob or a Trace; `tables` go below the picture, by heading, after those of checkpoints and
-    restores; `intro` is a sentence or two of plain text above it.
+    restores; `intro` is a sentence or two of plain text above it. `views` are the tabs beside the space-time diagram,
+    drawn at the milestones of the run.
     """
     target = Path(path)
     target.parent.mkdir(parents=True, exist_ok=True)
-    target.write_text(page_html(run, title, tables, intro), encoding="utf-8")
+    target.write_text(page_html(run, title, tables, intro, views), encoding="utf-8")
     return target
 
 
@@ -72,24 +90,45 @@ def page_html(
     title: str = "A run",
     tables: Mapping[str, pd.DataFrame] | None = None,
     intro: str = "",
+    views: Sequence[View] | None = None,
 ) -> str:
-    """The page that `export_html` writes."""
-    run = run_of(run)
+    """The page that `export_html` writes; where `views` is None, the stage and the tables only."""
+    thing, run = run, run_of(run)
     last = moment_at(run)
-    script = asset("stage.js").replace("export default { render };", "const stage = { render };")
-    data = json.dumps(film(run), separators=(",", ":"), ensure_ascii=False).replace("</", "<\\/")
+    made = film(run)
+    styles: set[str] = set()
+    below, data = "", [_data("film", made | {"edition": 0})]
+    if views is not None:
+        at = milestones(made)
+        panels = [SPACE_TIME, *(view_panel(view, thing, at) for view in views)]
+        below = panels_html(panels, styles)
+        data.append(_data("space-time", space_time_data(run)))
+    stage = stage_js().replace("export default {", "const stage = {")
+    scripts = [f"{stage}\n{{\n{asset('page.js')}}}"]
+    if views is not None:
+        styles.add(space_time_styles())
+        scripts.append(f"{space_time_script()}{_SPACE_TIME_JS}")
     still = last_frame(run).svg()
+    sheets = "".join(sorted(styles))
+    modules = "".join(f'<script type="module">{script}</script>' for script in scripts)
     return (
         f'<!doctype html><html lang="en"><head><meta charset="utf-8">'
         f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">'
         f'<meta name="viewport" content="width=device-width"><title>{escape(title)}</title>'
-        f"<style>{_PAGE_CSS}{asset('stage.css')}{asset('player.css')}</style></head><body>"
-        f"<h1>{escape(title)}</h1>{f'<p>{escape(intro)}</p>' if intro else ''}"
-        f'<div id="stage"><noscript>{still}</noscript></div>'
-        f"{_tables(run, last, tables or {})}"
-        f'<script type="application/json" id="film">{data}</script>'
-        f'<script type="module">{script}{_MODEL_JS}</script></body></html>'
+        f"<style>{stage_css()}{sheets}{_PAGE_CSS}</style></head>"
+        f'<body class="kit-picture"><div class="kit-page-head"><h1>{escape(title)}</h1>'
+        f'<button type="button" id="theme" title="light or dark"></button></div>'
+        f"{f'<p>{escape(intro)}</p>' if intro else ''}"
+        f'<div id="stage"><noscript>{still}</noscript></div>{below}'
+        f"{_tables(run, last, tables or {}, pictures=views is None)}{''.join(data)}"
+        f"{modules}</body></html>"
     )
+
+
+def _data(name: str, data: Any) -> str:
+    """Data for the page's scripts."""
+    written = json.dumps(data, separators=(",", ":"), ensure_ascii=False).replace("</", "<\\/")
+    return f'<script type="application/json" id="{name}">{written}</script>'
 
 
 def checkpoints_table(last: Moment) -> pd.DataFrame:
@@ -111,9 +150,9 @@ def checkpoints_table(last: Moment) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=columns).astype({"duration_ms": "Int64", "size_bytes": "Int64"})
 
 
-def _tables(run: Run, last: Moment, tables: Mapping[str, pd.DataFrame]) -> str:
+def _tables(run: Run, last: Moment, tables: Mapping[str, pd.DataFrame], *, pictures: bool) -> str:
     parts = ["<h2>Checkpoints</h2>", table_html(checkpoints_table(last))]
-    for restore in last.restores:
+    for restore in last.restores if pictures else ():
         parts.append(f"<h2>Restore in epoch {restore.epoch}, from checkpoint {restore.checkpoint_id}</h2>")
         parts.append(f'<div class="picture">{redistribution_svg(restore)}</div>')
     given = redistribution(run)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from html import escape
 from typing import Any
 
@@ -19,10 +20,13 @@ import numpy.typing as npt
 import pandas as pd
 import pyarrow as pa
 
-from kit.backend.key_hashing import assign_to_key_group, key_groups
-from kit.draw.picture import CARD, LEAST_WIDTH, Svg
-from kit.draw.scene import fit, short
+from kit.backend.key_hashing import assign_to_key_group, java_hash, key_groups_for_hashes
+from kit.draw.graphs import text_width
+from kit.draw.panel import frame_html, panel
+from kit.draw.picture import Svg
+from kit.draw.scene import short
 from kit.draw.shown import shown
+from kit.draw.themed import light_svg
 from kit.state.key_groups import (
     default_max_parallelism,
     key_group_partitions,
@@ -30,7 +34,8 @@ from kit.state.key_groups import (
     operator_indexes,
 )
 
-LEFT, RIGHT, TOP, CHART = 64.0, 24.0, 78.0, 150.0
+STYLE = "rescale_plan.css"
+WIDTH, LEFT, RIGHT, TOP, CHART = 980.0, 64.0, 24.0, 34.0, 150.0
 STRIP = 26.0
 NAMED = 40
 """Up to so many subtasks have their number, and how many keys they have, on the picture."""
@@ -50,8 +55,13 @@ def rescale_plan(
     for each in filter(None, (parallelism, before)):
         key_group_partitions(most, each)  # raises for what is not possible
     column = _column(keys)
-    counts = np.bincount(key_groups(column, most), minlength=most) if len(column) else np.zeros(most, np.int64)
-    return RescalePlan(parallelism, most, counts.astype(np.int64), column.type, before)
+    hashes = java_hash(column) if len(column) else np.empty(0, np.int32)
+    return RescalePlan(parallelism, most, _counts(hashes, most), column.type, before, hashes)
+
+
+def _counts(hashes: npt.NDArray[np.int32], most: int) -> npt.NDArray[np.int64]:
+    groups = key_groups_for_hashes(hashes, most) if len(hashes) else np.empty(0, np.uint16)
+    return np.bincount(groups, minlength=most).astype(np.int64)
 
 
 def _column(keys: Any) -> pa.Array:
@@ -69,6 +79,36 @@ class RescalePlan:
     counts: npt.NDArray[np.int64]
     key_type: pa.DataType
     before: int | None = None
+    hashes: npt.NDArray[np.int32] | None = None
+    """The keys' Java hash codes, from which they can be dealt out anew."""
+
+    def replaced(
+        self, parallelism: int | None = None, max_parallelism: int | None = None, before: int | None = None
+    ) -> RescalePlan:
+        """The same keys dealt out otherwise; what is left out stays as it is. Raises ValueError as `rescale_plan` does,
+        and for another maximum where the keys are not at hand any more.
+        """
+        most = max_parallelism or self.max_parallelism
+        new, old = parallelism or self.parallelism, before or self.before
+        for each in filter(None, (new, old)):
+            key_group_partitions(most, each)
+        if most == self.max_parallelism:
+            counts = self.counts
+        elif self.hashes is None:
+            raise ValueError("this plan knows its keys by key group only: make it with rescale_plan(keys, ...)")
+        else:
+            counts = _counts(self.hashes, most)
+        return RescalePlan(new, most, counts, self.key_type, old, self.hashes)
+
+    @cached_property
+    def default(self) -> RescalePlan | None:
+        """The same with Flink's default maximum; None where this has it, or it would not do for the parallelism."""
+        if self.flinks_default in (self.max_parallelism,) or self.hashes is None:
+            return None
+        try:
+            return self.replaced(max_parallelism=self.flinks_default)
+        except ValueError:
+            return None
 
     @property
     def keys(self) -> int:
@@ -147,7 +187,9 @@ class RescalePlan:
         """
         rows = []
         for parallelism in parallelisms:
-            other = RescalePlan(parallelism, self.max_parallelism, self.counts, self.key_type, self.parallelism)
+            other = RescalePlan(
+                parallelism, self.max_parallelism, self.counts, self.key_type, self.parallelism, self.hashes
+            )
             idle = int((other._by_subtask(self.counts) == 0).sum())
             rows.append((parallelism, other.group_imbalance, other.imbalance, idle, other.moved))
         return pd.DataFrame(rows, columns=["parallelism", "group_imbalance", "imbalance", "idle", "moved"])
@@ -160,12 +202,29 @@ class RescalePlan:
             f"{self.imbalance:.2f} times its part, key groups alone make it {self.group_imbalance:.2f}"
         )
 
+    def beside(self) -> pd.DataFrame:
+        """This plan and, where it is another, that with Flink's default, one row each: max_parallelism, imbalance,
+        group_imbalance, headroom, idle (subtasks without a key), moved.
+        """
+        rows = []
+        for name, plan in (("chosen", self), ("Flink's default", self.default)):
+            if plan is not None:
+                idle = int((plan._by_subtask(plan.counts) == 0).sum())
+                numbers = (plan.imbalance, plan.group_imbalance, plan.headroom)
+                rows.append((name, plan.max_parallelism, *(round(each, 3) for each in numbers), idle, plan.moved))
+        columns = ["plan", "max_parallelism", "imbalance", "group_imbalance", "headroom", "idle", "moved"]
+        return pd.DataFrame(rows, columns=columns)
+
     def svg(self) -> Svg:
         """The picture: keys by subtask, and below them the key groups that they own."""
-        return Svg.of(shown(self), self.caption)
+        height, drawn = _drawn(self)
+        return light_svg(WIDTH, height, drawn, self.caption, STYLE)
 
-    def _repr_svg_(self) -> str:
-        return shown(self)
+    def _repr_html_(self) -> str:
+        pictures = [_picture(self, "")]
+        if self.default is not None:
+            pictures.append(_picture(self.default, f"Beside it Flink's default, {self.flinks_default} key groups"))
+        return panel(self.caption, *pictures, frame_html(self.beside()), under=_under(self), styles=(STYLE,))
 
     def __repr__(self) -> str:
         return f"RescalePlan({self.caption})"
@@ -173,33 +232,22 @@ class RescalePlan:
 
 @shown.register(RescalePlan)
 def _(plan: RescalePlan) -> str:
-    height = TOP + CHART + STRIP + 92
-    parts = [
-        f'<text x="24" y="28" class="what">{escape(fit(plan.caption, LEAST_WIDTH - 48, 16, bold=True))}</text>',
-        f'<text x="24" y="49" class="because">{escape(_under(plan))}</text>',
-        *_bars(plan),
-        *_groups(plan),
-        *_legend(plan, height - 22),
-    ]
+    return plan.svg()
+
+
+def _picture(plan: RescalePlan, heading: str) -> str:
+    height, drawn = _drawn(plan)
+    head = f"<h4>{escape(heading)}</h4>" if heading else ""
     return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" class="kit-plan" viewBox="0 0 {LEAST_WIDTH} {height:g}" width="100%" '
-        f'style="max-width:{LEAST_WIDTH}px" role="img" aria-label="{escape(plan.caption)}">'
-        f"<style>{_STYLE}</style>{CARD}{''.join(parts)}</svg>"
+        f'{head}<div class="kit-scroll" tabindex="0"><svg xmlns="http://www.w3.org/2000/svg" role="img" '
+        f'aria-label="{escape(plan.caption)}" viewBox="0 0 {WIDTH:g} {height:g}" '
+        f'style="min-width:{WIDTH * 0.93:g}px;max-width:{WIDTH * 1.35:g}px">{drawn}</svg></div>'
     )
 
 
-_STYLE = """
-.kit-plan { font-family: "DejaVu Sans", Verdana, Helvetica, Arial, sans-serif; }
-.kit-plan text { font-size: 11px; fill: #1b2430; }
-.kit-plan text.what { font-size: 16px; font-weight: 600; }
-.kit-plan text.because { font-size: 12.5px; fill: #3d4856; }
-.kit-plan text.small { font-size: 10px; fill: #3d4856; }
-.kit-plan .stayed { fill: #8fb8dc; }
-.kit-plan .moved { fill: #e69f00; }
-.kit-plan .even { stroke: #1b2430; stroke-width: 1.4; stroke-dasharray: 5 4; }
-.kit-plan .axis { stroke: #98a4b3; }
-.kit-plan .owner { fill: none; stroke: #54606f; }
-"""
+def _drawn(plan: RescalePlan) -> tuple[float, str]:
+    height = TOP + CHART + STRIP + 62
+    return height, "".join((*_bars(plan), *_groups(plan), *_legend(plan, height - 16)))
 
 
 def _under(plan: RescalePlan) -> str:
@@ -215,15 +263,18 @@ def _under(plan: RescalePlan) -> str:
 
 def _span(plan: RescalePlan, first: int, last: int) -> tuple[float, float]:
     """Where key groups are drawn: in order, as wide as each other."""
-    room = LEAST_WIDTH - LEFT - RIGHT
+    room = WIDTH - LEFT - RIGHT
     return LEFT + room * first / plan.max_parallelism, room * (last - first + 1) / plan.max_parallelism
 
 
 def _bars(plan: RescalePlan) -> Iterable[str]:
-    """A bar per subtask, as wide as its key groups and as high as its keys."""
+    """A bar per subtask, as wide as its key groups and as high as its keys; the line of an even part lies behind."""
     table = plan.to_pandas()
     most = max(int(table["keys"].max()), 1)
     base = TOP + CHART
+    even = base - CHART * plan.keys / plan.parallelism / most
+    yield f'<path class="rp-even" d="M{LEFT:g} {even:.1f}H{WIDTH - RIGHT:g}"/>'
+    yield _text(LEFT - 8, even + 4, "rp-note", "even", "end")
     for row in table.itertuples():
         x, width = _span(plan, row.first_group, row.last_group)
         height = CHART * row.keys / most
@@ -236,15 +287,22 @@ def _bars(plan: RescalePlan) -> Iterable[str]:
         for look, y, tall in (("stayed", base - height, height - moved), ("moved", base - moved, moved)):
             if tall > 0:
                 yield (
-                    f'<rect class="{look}" x="{x + gap:.1f}" y="{y:.1f}" width="{width - 2 * gap:.1f}" '
+                    f'<rect class="rp-{look}" x="{x + gap:.1f}" y="{y:.1f}" width="{width - 2 * gap:.1f}" '
                     f'height="{tall:.1f}"><title>{escape(told)}</title></rect>'
                 )
         if plan.parallelism <= NAMED:
-            label = short(int(row.keys)) if width < 52 else f"{row.keys:,}"
-            yield _small(x + width / 2, base - height - 4, label)
-    even = base - CHART * plan.keys / plan.parallelism / most
-    yield f'<path class="axis" d="M{LEFT} {base}H{LEAST_WIDTH - RIGHT}"/>'
-    yield f'<path class="even" d="M{LEFT} {even:.1f}H{LEAST_WIDTH - RIGHT}"/>'
+            label = f"{row.keys:,}" if text_width(f"{row.keys:,}", 10.5) < width else short(int(row.keys))
+            if text_width(label, 10.5) < width:
+                yield _text(x + width / 2, number_place(base - height, even), "rp-number", label, "middle")
+    yield f'<path class="rp-axis" d="M{LEFT:g} {base:g}H{WIDTH - RIGHT:g}"/>'
+
+
+def number_place(top: float, even: float) -> float:
+    """Where the number of a bar that ends at `top` stands, in px from above: over the bar, and over the line of an
+    even part where that would cross it.
+    """
+    baseline = top - 4
+    return even - 4 if baseline - 10 < even < baseline + 3 else baseline
 
 
 def _groups(plan: RescalePlan) -> Iterable[str]:
@@ -254,33 +312,35 @@ def _groups(plan: RescalePlan) -> Iterable[str]:
     for group, keys in enumerate(plan.counts.tolist()):
         x, width = _span(plan, group, group)
         yield (
-            f'<rect x="{x:.2f}" y="{y:g}" width="{width:.2f}" height="{STRIP:g}" fill="#0072b2" '
+            f'<rect class="rp-group" x="{x:.2f}" y="{y:g}" width="{width:.2f}" height="{STRIP:g}" '
             f'fill-opacity="{0.06 + 0.84 * keys / most:.2f}"><title>key group {group}: {keys:,} keys</title></rect>'
         )
     for subtask, owned in enumerate(key_group_partitions(plan.max_parallelism, plan.parallelism)):
         x, width = _span(plan, owned.start, owned.end)
-        yield f'<rect class="owner" x="{x:.1f}" y="{y:g}" width="{width:.1f}" height="{STRIP:g}"/>'
+        yield f'<rect class="rp-owner" x="{x:.1f}" y="{y:g}" width="{width:.1f}" height="{STRIP:g}"/>'
         if plan.parallelism <= NAMED:
-            label = f"subtask {subtask}" if width > 62 else str(subtask)
-            yield _small(x + width / 2, y + STRIP + 13, label)
+            label = f"subtask {subtask}" if width > 66 else str(subtask)
+            if text_width(label, 10.5) < width:
+                yield _text(x + width / 2, y + STRIP + 14, "rp-note", label, "middle")
 
 
-def _small(x: float, y: float, text: str) -> str:
-    return f'<text class="small" x="{x:.1f}" y="{y:.1f}" text-anchor="middle">{escape(text)}</text>'
+def _text(x: float, y: float, look: str, text: str, anchor: str = "") -> str:
+    where = f' text-anchor="{anchor}"' if anchor else ""
+    return f'<text class="{look}" x="{x:.1f}" y="{y:.1f}"{where}>{escape(text)}</text>'
 
 
 def _legend(plan: RescalePlan, y: float) -> Iterable[str]:
     entries: Sequence[tuple[str, str]] = [
-        ('<rect class="stayed" y="-8" width="14" height="10"/>', "keys of a subtask"),
+        ('<rect class="rp-stayed" y="-9" width="14" height="10"/>', "keys of a subtask"),
         *(
-            [('<rect class="moved" y="-8" width="14" height="10"/>', "of these, keys that another subtask had")]
+            [('<rect class="rp-moved" y="-9" width="14" height="10"/>', "of these, keys that another subtask had")]
             if plan.moved
             else []
         ),
-        ('<path class="even" d="M-6 -3H18"/>', "an even part"),
-        ('<rect y="-8" width="14" height="10" fill="#0072b2" fill-opacity="0.6"/>', "key group, darker with more keys"),
+        ('<path class="rp-even" d="M-4 -4H18"/>', "an even part"),
+        ('<rect class="rp-group" y="-9" width="14" height="10" fill-opacity="0.6"/>', "key group, stronger: more keys"),
     ]
     x = LEFT
     for sign, text in entries:
-        yield f'<g transform="translate({x:g} {y:g})">{sign}<text x="24">{escape(text)}</text></g>'
-        x += 24 + 6.4 * len(text) + 24
+        yield f'<g transform="translate({x:g} {y:g})">{sign}{_text(24, 0, "rp-note", text)}</g>'
+        x += 24 + text_width(text, 10.5) + 24

@@ -14,14 +14,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
-from statistics import median
 from typing import Any
 
 import pandas as pd
 
-from kit.draw.checkpoint_path import Path
-from kit.draw.gantt import Span, spans_of
-from kit.draw.job_state import ABORTED, PENDING, CheckpointMoment
+from kit.draw.checkpoint_words import Crossed, how_it_went, outliers, spans_of_task, took_ms, what_crossed
+from kit.draw.gantt import Span
+from kit.draw.job_state import CheckpointMoment
 from kit.draw.journeys import Crossing, Cut, Instant, Journey, Journeys, Letter, journeys
 from kit.draw.picture import Svg
 from kit.draw.run import run_of
@@ -34,9 +33,6 @@ MOST_BARRIERS = 40
 """With more of them only the first and the last of each task's are drawn: those between say nothing new."""
 MOST_BUFFERS = 2_500
 """With more of them only those that cross the cut are drawn."""
-OUTLIER = 2.0
-"""A subtask that takes so many times as long as the median of its operator's, and `OUTLIER_MS` more, is marked."""
-OUTLIER_MS = 5
 
 
 def space_time(
@@ -176,66 +172,30 @@ class SpaceTime:
         """The phases of a task on its path through the checkpoint."""
         if self.known is None:
             return []
-        until = self.found.last.at_ms if self.known.finished_ms is None else self.known.finished_ms
-        path = self.found.paths.get((self.known.checkpoint_id, task), Path())
-        return spans_of(path, self.known.triggered_ms, until) if task in self.known.expected else []
+        return spans_of_task(self.found, self.known, task)
 
     # --- what is said ---------------------------------------------------------------------------------------------
 
-    @property
+    @cached_property
     def caption(self) -> str:
         """What the picture shows, in a line."""
         if self.known is None:
             return "no task has copied its state for a checkpoint"
-        what = f"{'Savepoint' if self.known.savepoint else 'Checkpoint'} {self.checkpoint}"
         buffers = [each for each in self.found.elements if each.kind == "buffer"]
-        against = [each for each in buffers if self.crossing(each) is Crossing.AGAINST]
-        in_flight = [each for each in buffers if self.crossing(each) is Crossing.IN_FLIGHT]
-        if against:
-            return f"{what}: {_counted(against)} crossed its cut backwards; a restore would repeat them"
-        if in_flight:
-            kept = "it was aborted, and keeps nothing" if self.known.status == ABORTED else "it keeps them"
-            return f"{what}: {_counted(in_flight)} crossed its cut in flight; {kept}"
-        if buffers and self.cut is not None:
-            return f"{what}: nothing crosses its cut, so the tasks' states alone are consistent"
-        return f"{what}: its cut through the tasks, and the barriers that drew it"
+        crossed = Crossed(
+            *_counted(buffers, self.cut, Crossing.IN_FLIGHT), *_counted(buffers, self.cut, Crossing.AGAINST)
+        )
+        return what_crossed(self.known, crossed, self.cut is not None, bool(buffers))
 
     @property
     def outcome(self) -> str:
         """How the checkpoint went, and who was last."""
-        if self.known is None:
-            return ""
-        if self.known.status == PENDING:
-            missing = len(self.known.missing)
-            return f"under way: {missing} of {len(self.known.expected)} acknowledgements are still to come"
-        if self.known.status == ABORTED:
-            return f"aborted after {self.known.duration_ms} ms: {self.known.reason.replace('_', ' ').lower()}"
-        took = self._took
-        last = max(took, key=lambda task: took[task], default="")
-        return f"complete after {self.known.duration_ms} ms" + (f"; {last} was the last to acknowledge" if last else "")
+        return "" if self.known is None else how_it_went(self.found, self.known)
 
     @property
     def outliers(self) -> dict[str, tuple[float, float]]:
         """Tasks that took much longer than the others of their operator: how long, and how long those, in ms."""
-        took = self._took
-        found = {}
-        for task, took_ms in took.items():
-            of_operator = task.rpartition("/")[0]
-            usual_ms = median(ms for other, ms in took.items() if other.rpartition("/")[0] == of_operator)
-            if took_ms > max(OUTLIER * usual_ms, usual_ms + OUTLIER_MS):
-                found[task] = (took_ms, usual_ms)
-        return found
-
-    @cached_property
-    def _took(self) -> dict[str, float]:
-        """How long each task took to acknowledge, from the trigger on, in ms."""
-        if self.known is None:
-            return {}
-        return {
-            task: path.ends["ack"] - self.known.triggered_ms
-            for (number, task), path in self.found.paths.items()
-            if number == self.known.checkpoint_id and "ack" in path.ends
-        }
+        return {} if self.known is None else outliers(took_ms(self.found, self.known))
 
 
 def _first_and_last(barriers: Iterable[Journey]) -> list[Journey]:
@@ -253,8 +213,7 @@ def _first_and_last(barriers: Iterable[Journey]) -> list[Journey]:
     return found
 
 
-def _counted(elements: list[Journey]) -> str:
-    """Buffers and records in words."""
-    rows = sum(each.rows for each in elements)
-    buffers, records = ("buffer" if len(elements) == 1 else "buffers"), ("record" if rows == 1 else "records")
-    return f"{len(elements):,} {buffers} with {rows:,} {records}"
+def _counted(buffers: list[Journey], cut: Cut | None, crossing: Crossing) -> tuple[int, int]:
+    """How many buffers lie so to the cut, and records in them."""
+    rows = [each.rows for each in buffers if each.crossing(cut) is crossing]
+    return len(rows), sum(rows)

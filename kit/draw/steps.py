@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from kit.protocol.trace import TraceRecord, led_by
+from kit.protocol.trace import Trace, TraceRecord, led_by
 
 Step = list[TraceRecord]
 
@@ -21,6 +21,8 @@ def event_of(record: TraceRecord) -> str:
 
 def steps(trace: Iterable[TraceRecord]) -> list[Step]:
     """The steps of a run: none before what caused it, none before an earlier step of its machine."""
+    if isinstance(trace, Trace) and trace.detailed:
+        return in_order(trace)
     by_event: dict[str, Step] = {}
     event_with: dict[str, str] = {}
     for record in trace:
@@ -40,6 +42,19 @@ def steps(trace: Iterable[TraceRecord]) -> list[Step]:
                 ordered.setdefault(now, by_event[now])
                 waiting.pop()
     return list(ordered.values())
+
+
+def in_order(records: Iterable[TraceRecord]) -> list[Step]:
+    """The steps of records that were told in order, as a lab tells them."""
+    grouped: list[Step] = []
+    last = ""
+    for record in records:
+        event = event_of(record)
+        if event != last:
+            grouped.append([])
+            last = event
+        grouped[-1].append(record)
+    return grouped
 
 
 def _needs(by_event: Mapping[str, Step], event_with: Mapping[str, str]) -> dict[str, list[str]]:

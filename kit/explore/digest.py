@@ -29,6 +29,7 @@ Names = Mapping[int, str]
 """The names of shared objects, by address."""
 
 UNSEEN: dict[str, frozenset[str]] = {
+    "Buffer": frozenset({"size_bytes"}),
     "Machine": frozenset({"at", "cause", "event_id", "events_handled", "_commands"}),
     "CheckpointBarrierHandler": frozenset({"_metrics", "_bytes_processed", "_alignment_started_ms", "start_delay_ms"}),
     "SourceLoop": frozenset({"_woken_by"}),

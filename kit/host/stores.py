@@ -179,18 +179,24 @@ class DurableStore:
         left = [entry.checkpoint_id for entry in self.checkpoints()]
         if left:
             ended = "" if run is None else run.status
+            if run is None and recover:
+                raise StoreError(
+                    f"{self._where(RUN)} is gone, but there are checkpoint(s) {', '.join(map(str, left))}: nobody "
+                    "knows which run they are of; go on from one of them by its path, with restore_path"
+                )
             what = f"ended as {ended}, but was not cleaned up" if ended else "has not ended"
             raise StoreError(
                 f"{self._records!r} holds checkpoint(s) {', '.join(map(str, left))} of a run of this job that {what}: "
                 "start with recover=True to go on with it, or give the new job another id"
             )
         if run is None or run.status:
-            self._write_run(Run(self._counter()))
+            first_id = int(self._records.update(COUNTER, lambda data: str(self._id_or_first(run, data)).encode()))
+            self._write_run(Run(first_id))
         return ""
 
     def next_id(self) -> int:
         """Give out an id; it is counted before anybody has it."""
-        return int(self._records.update(COUNTER, lambda data: str(_id_in(data) + 1).encode())) - 1
+        return int(self._records.update(COUNTER, lambda data: str(self._id_in(data) + 1).encode())) - 1
 
     def raise_counter(self, next_id: int) -> None:
         """Give out no id below this any more; a run that has used none begins with this one."""
@@ -199,7 +205,7 @@ class DurableStore:
         if next_id > counter:
             if run is not None and run.first_id == counter:
                 self._write_run(Run(next_id, run.status))
-            self._records.update(COUNTER, lambda data: str(max(_id_in(data), next_id)).encode())
+            self._records.update(COUNTER, lambda data: str(max(self._id_in(data), next_id)).encode())
 
     def ids(self) -> range:
         run, counter = self._run(), self._counter()
@@ -211,7 +217,7 @@ class DurableStore:
         for name in sorted(self._records.names(CHECKPOINTS)):
             data = self._records.read(f"{CHECKPOINTS}/{name}")
             if data is not None:
-                found.append(_decode(data, f"checkpoint {name} in {self._records!r}"))
+                found.append(_decode(data, f"checkpoint {name.lstrip('0')}, {self._where(f'{CHECKPOINTS}/{name}')},"))
         return found
 
     def add(self, checkpoint: StoredCheckpoint) -> None:
@@ -228,7 +234,21 @@ class DurableStore:
         self._records.close()
 
     def _counter(self) -> int:
-        return _id_in(self._records.read(COUNTER))
+        return self._id_or_first(self._run(), self._records.read(COUNTER))
+
+    def _id_or_first(self, run: Run | None, data: bytes | None) -> int:
+        return FIRST_CHECKPOINT_ID if run is None and data is None else self._id_in(data)
+
+    def _id_in(self, data: bytes | None) -> int:
+        """The counter, which is there as long as a run is: begun anew it would give out ids that are taken."""
+        try:
+            return int(data or b"")
+        except ValueError as error:
+            found = "is gone" if data is None else f"holds {data[:80]!r}, which is no number"
+            raise StoreError(f"the counter of checkpoint ids, {self._where(COUNTER)}, {found}") from error
+
+    def _where(self, name: str) -> str:
+        return f"{name} in {self._records!r}"
 
     def _run(self) -> Run | None:
         data = self._records.read(RUN)
@@ -238,7 +258,7 @@ class DurableStore:
             fields = json.loads(data)
             return Run(int(fields["first_id"]), str(fields["status"]))
         except (ValueError, KeyError, TypeError) as error:
-            raise StoreError(f"{RUN} in {self._records!r} cannot be read ({error}): {data[:80]!r}") from error
+            raise StoreError(f"{self._where(RUN)} cannot be read ({error}): {data[:80]!r}") from error
 
     def _write_run(self, run: Run) -> None:
         self._records.write(RUN, json.dumps({"first_id": run.first_id, "status": run.status}).encode())
@@ -249,15 +269,6 @@ class DurableStore:
 
 def _entry(checkpoint_id: int) -> str:
     return f"{CHECKPOINTS}/{checkpoint_id:0{ID_DIGITS}d}"
-
-
-def _id_in(data: bytes | None) -> int:
-    if data is None:
-        return FIRST_CHECKPOINT_ID
-    try:
-        return int(data)
-    except ValueError as error:
-        raise StoreError(f"the counter of checkpoint ids holds {data[:80]!r}, which is no number") from error
 
 
 def _encode(checkpoint: StoredCheckpoint) -> bytes:

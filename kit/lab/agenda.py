@@ -57,7 +57,8 @@ class Agenda:
         """Machines that stand still: nothing reaches them and nothing is done for them."""
         self._delayed: list[tuple[int, Way, Envelope]] = []
         """Messages that are held back, each with the route and the time until which it is."""
-        self._tasks: list[str] = []
+        self._take_turns: list[TakeTurn] = []
+        """The turn of each task, by its number: a value, and so made once."""
         self._task_numbers: dict[str, int] = {}
         self._due, self._letters, self._asked, self._sent, self._turns = (ReadyNumbers() for _ in range(5))
         self._kinds: tuple[tuple[ReadyNumbers, Callable[[Agenda, int], Action]], ...] = (
@@ -135,7 +136,7 @@ class Agenda:
         return ReceiveElement(number, channel.source_task, channel.target_task, self._wires[number][0].word.element)
 
     def _run_action(self, number: int) -> Action:
-        return TakeTurn(self._tasks[number])
+        return self._take_turns[number]
 
     # --- time and timers ------------------------------------------------------------------------------------------
 
@@ -175,6 +176,10 @@ class Agenda:
         """The `ScheduleTimer` of a timer that is set, due or not; None when it is not."""
         _, known = self._timers.get((machine, timer), (0, None))
         return known
+
+    def timers(self) -> list[Way]:
+        """The timers that are set, due or not."""
+        return list(self._timers)
 
     def due_ms(self, machine: str, timer: str) -> int | None:
         """When a timer is due; None when it is not set."""
@@ -294,8 +299,8 @@ class Agenda:
     def begin_epoch(self, graph: ExecutionGraph) -> None:
         """All tasks are new, and nothing is on the wires."""
         self._graph = graph
-        self._tasks = [task.task for task in graph.tasks]
-        self._task_numbers = {task: number for number, task in enumerate(self._tasks)}
+        self._take_turns = [TakeTurn(task.task) for task in graph.tasks]
+        self._task_numbers = {task.task: number for number, task in enumerate(graph.tasks)}
 
     def end_epoch(self, machines: Collection[str]) -> None:
         """The tasks and slots that were left are gone as well. What was said to one that had been killed before still
@@ -419,7 +424,7 @@ class Agenda:
         other._io = dict(self._io)
         other._held, other._delayed = set(self._held), list(self._delayed)
         other._wires = {channel: queue.copy() for channel, queue in self._wires.items()}
-        other._tasks, other._task_numbers = self._tasks, self._task_numbers
+        other._take_turns, other._task_numbers = self._take_turns, self._task_numbers
         for (mine, _), (others, _) in zip(self._kinds, other._kinds):
             for number in mine:
                 others.add(number)

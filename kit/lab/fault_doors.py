@@ -65,6 +65,12 @@ class FaultDoors:
             refused=((fault, why_not) for fault, why_not in judged if why_not is not None),
         )
 
+    def waiting(self) -> Choices:
+        """What there is and may not happen yet: turns of tasks, timers, messages that are held back, work of frozen
+        workers. `.refused` has each with what it waits for; `lab.why_not` tells more.
+        """
+        return Choices((), what="things may happen at once", refused=possible.waiting(self._world))
+
     def refusal(self, action: Action) -> str | None:
         """Why an action may not happen now, in a sentence; None for one that may."""
         return possible.refusal(self._world, action)

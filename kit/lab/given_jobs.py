@@ -20,6 +20,7 @@ from kit.graph.job_graph import JobGraph
 from kit.host.output import sinks
 from kit.lab.errors import LabError
 from kit.lab.lab import Lab
+from kit.lab.opening import job_graph
 
 REFERENCE_RUNS = 3
 MOST_NAMED = 5
@@ -112,11 +113,20 @@ class GivenJob:
         for path, promise in self._promises.items():
             yield from promise.problems(path, output(path))
 
+    def small(self) -> Iterator[GivenJob]:
+        """Nobody knows how."""
+        yield from ()
+
     def simpler(self) -> Iterator[GivenJob]:
         """The same at a smaller parallelism."""
         if self.rescales:
             for parallelism in range(1, self.parallelism):
                 yield self.at(parallelism)
+
+    @property
+    def text(self) -> str:
+        """Its name; a play of it is opened with the job."""
+        return f"{job_graph(self.environment()).name}, parallelism={self.parallelism}"
 
     def __str__(self) -> str:
         return f"{self.environment()!r}, parallelism {self.parallelism}"

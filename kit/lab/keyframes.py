@@ -10,8 +10,9 @@ length is enough.
 from __future__ import annotations
 
 import copy
-import gc
+from bisect import bisect_left
 
+from kit.lab.garbage import no_garbage_looked_for
 from kit.lab.world import World
 from kit.protocol.trace import Trace
 
@@ -28,13 +29,17 @@ class Keyframes:
     def __init__(self) -> None:
         self._frames: list[tuple[int, int, World]] = []
         """Position, length of the trace, world."""
+        self._ends: list[int] = []
+        """How long the trace was after each step."""
 
     def take(self, position: int, world: World) -> bool:
         """The run has come to this position: check and copy it, if it is time; returns whether it was.
 
         Raises AssertionError when an invariant is broken.
         """
-        if self._frames and position < self._frames[-1][0] + max(KEYFRAME_EVERY, STEPS_PER_PART * world.size):
+        self._ends[position - 1 :] = [len(world.trace)]
+        since = position - self._frames[-1][0] if self._frames else position
+        if self._frames and (since < KEYFRAME_EVERY or since < STEPS_PER_PART * world.size):
             return False
         world.validate()
         self._frames.append((position, len(world.trace), _without_trace(world)))
@@ -61,10 +66,14 @@ class Keyframes:
         world.trace = trace.first(records, stages=world.trace.stages)
         return at, world
 
+    def position_of(self, records: int, most: int) -> int:
+        """The step, at most `most`, in which the record came that made the trace so long."""
+        return min(bisect_left(self._ends, records, hi=min(most, len(self._ends))) + 1, most)
+
     def copy(self) -> Keyframes:
         """The same copies, for a run with the same past."""
         other = Keyframes()
-        other._frames = list(self._frames)
+        other._frames, other._ends = list(self._frames), list(self._ends)
         return other
 
     def __len__(self) -> int:
@@ -79,10 +88,5 @@ def _without_trace(world: World) -> World:
     would take as long as the copying.
     """
     trace = world.trace
-    looks_for_garbage = gc.isenabled()
-    gc.disable()
-    try:
+    with no_garbage_looked_for():
         return copy.deepcopy(world, {id(trace): Trace(detailed=trace.detailed, stages=trace.stages)})
-    finally:
-        if looks_for_garbage:
-            gc.enable()

@@ -44,6 +44,7 @@ from kit.lab.errors import LabError, LabJobFailedError, LabWarning, enumerated, 
 from kit.lab.failures import for_the_lab, is_left_to_count, job_failed, job_repeats, repeated
 from kit.lab.fault_doors import FaultDoors
 from kit.lab.following import LEAVE, Follow, FollowingWorld, LeaveRecording, follow, world_of_recording
+from kit.lab.garbage import garbage_among_new_objects_only
 from kit.lab.keyframes import Keyframes
 from kit.lab.opening import checked_seed, claim_mode_of, job_graph, open_edge
 from kit.lab.play_doors import PlayDoors
@@ -52,6 +53,7 @@ from kit.lab.progress import Progress
 from kit.lab.record_kinds import record_kinds
 from kit.lab.recording import Agreement
 from kit.lab.schedulers import Enabled, Scheduler, checked_scheduler
+from kit.lab.state_doors import StateDoors
 from kit.lab.step import Step
 from kit.lab.summary import LARGE, summary_html
 from kit.lab.world import World
@@ -69,11 +71,13 @@ event, and stands where it broke.
 """
 SAVEPOINTS = "/savepoints"
 """Where savepoints go that are given no directory."""
+Condition = Callable[[int], bool]
+"""Whether it is so, after a step before which the trace had so many records."""
 Target = str | os.PathLike[str] | None
 """A directory for a savepoint, None for the configured one."""
 
 
-class Lab(FaultDoors, PlayDoors, LabAsking):
+class Lab(FaultDoors, PlayDoors, StateDoors, LabAsking):
     """A job in one process. `job` is a StreamEnvironment or a JobGraph; `seed` decides between equals.
 
     `restore_path` begins from a savepoint or retained checkpoint. Files that the job reads are real ones; what it
@@ -186,6 +190,10 @@ class Lab(FaultDoors, PlayDoors, LabAsking):
         """The number of steps taken so far."""
         return len(self._done)
 
+    def position_of(self, records: int) -> int:
+        """The step after which the trace had so many records: the one in which the last of them came."""
+        return self._keyframes.position_of(records, self.position)
+
     @property
     def actions(self) -> tuple[Action | Word, ...]:
         """What was done, step by step; `replay` does it again in another lab of the same job and seed."""
@@ -281,7 +289,7 @@ class Lab(FaultDoors, PlayDoors, LabAsking):
         where that was noticed, and goes on if asked again.
         """
         conditions = self._conditions(until, checkpoint, record, at_ms, finished)
-        step = self._step_until(lambda step: any(condition(step) for condition in conditions))
+        step = self._step_until(lambda before: any(condition(before) for condition in conditions))
         if step is None:
             raise self._came_to_rest(checkpoint, record)
         if finished and self.master.status is JobStatus.FAILED:
@@ -292,25 +300,26 @@ class Lab(FaultDoors, PlayDoors, LabAsking):
         """Step until the job has ended and nothing is left to be done. Raises LabError when it fails, and says why;
         also when it fails for the third time in the same way, as `run_until` does.
         """
-        step = self._step_until(lambda step: self._world.is_at_rest)
+        step = self._step_until(lambda before: self._world.is_at_rest)
         if self.master.status is JobStatus.FAILED:
             raise job_failed(self._world, self.position)
         if not self.finished:
             raise self._came_to_rest()
         return step or Step(self.position, self._done[-1], self.trace, 0, 0)
 
-    def _step_until(self, condition: Callable[[Step], bool]) -> Step | None:
+    def _step_until(self, condition: Condition) -> Step | None:
         """Step until it is so; None when nothing can happen any more before."""
         epoch = self.master.epoch if self.master.status is JobStatus.RESTARTING else 0
-        with Progress(self._world, self.position) as progress:
+        with Progress(self._world, self.position) as progress, garbage_among_new_objects_only():
             for _ in range(MOST_STEPS):
                 if self._world.is_at_rest:
                     self.validate()
                     return None
-                step = self._do(self._choose())
-                if condition(step):
+                action = self._choose()
+                before = self._take(action)
+                if condition(before):
                     self.validate()
-                    return step
+                    return Step(self.position, action, self.trace, before, len(self.trace))
                 if self.master.status is JobStatus.RESTARTING and self.master.epoch != epoch:
                     epoch = self.master.epoch
                     self._stop_at_repeated_failure()
@@ -346,26 +355,26 @@ class Lab(FaultDoors, PlayDoors, LabAsking):
         record: str | None,
         at_ms: int | None,
         finished: bool,
-    ) -> list[Callable[[Step], bool]]:
-        conditions: list[Callable[[Step], bool]] = []
+    ) -> list[Condition]:
+        conditions: list[Condition] = []
         if until is not None:
             if not callable(until):
                 raise LabError(f"until is {until!r}, but must be a function of the lab; checkpoint=3 for checkpoint 3")
-            conditions.append(lambda step: until(self))
+            conditions.append(lambda before: until(self))
         if checkpoint is not None:
             if not isinstance(checkpoint, int) or checkpoint < 0:
                 raise LabError(f"there will be no checkpoint {checkpoint!r}: they are counted from 1 (0: the first)")
-            conditions.append(lambda step: self.master.checkpoints.store.latest_id >= checkpoint)
+            conditions.append(lambda before: self.master.checkpoints.store.latest_id >= checkpoint)
         if record is not None:
             if record not in record_kinds():
                 raise LabError(
                     f"no record is a {record!r}; did you mean {enumerated(nearest(record, record_kinds()))}?"
                 )
-            conditions.append(lambda step: any(each.kind == record for each in step.records))
+            conditions.append(lambda before: any(each.kind == record for each in self.trace.since(before)))
         if at_ms is not None:
-            conditions.append(lambda step: self.at_ms >= at_ms)
+            conditions.append(lambda before: self.at_ms >= at_ms)
         if finished:
-            conditions.append(lambda step: self.finished)
+            conditions.append(lambda before: self.finished)
         if not conditions:
             raise LabError("run_until needs a condition: checkpoint=, record=, at_ms=, finished=True or a function")
         return conditions
@@ -383,6 +392,8 @@ class Lab(FaultDoors, PlayDoors, LabAsking):
             if -len(enabled) <= choice < len(enabled):
                 return enabled[choice]
             raise LabError(f"{self.scheduler!r} chose number {choice} of {len(enabled)}, counted from 0")
+        if isinstance(choice, LetTimePass):
+            return choice
         return self._possible(choice) if isinstance(choice, Fault) else chosen(choice, self._world.enabled())
 
     # --- what the user does ---------------------------------------------------------------------------------------
@@ -451,7 +462,7 @@ class Lab(FaultDoors, PlayDoors, LabAsking):
         self._do(make(number))
         if not wait:
             return number
-        if number not in self._world.answers and self._step_until(lambda step: number in self._world.answers) is None:
+        if number not in self._world.answers and self._step_until(lambda before: number in self._world.answers) is None:
             raise self._came_to_rest()
         return str(self.answer(number))
 
@@ -504,6 +515,11 @@ class Lab(FaultDoors, PlayDoors, LabAsking):
             self._do(action)
 
     def _do(self, action: Action | Word) -> Step:
+        before = self._take(action)
+        return Step(self.position, action, self.trace, before, len(self.trace))
+
+    def _take(self, action: Action | Word) -> int:
+        """Take one step; returns how many records there were before."""
         if self._world.follows and not isinstance(action, Follow | LeaveRecording):
             self._do(LEAVE)
         if self._undone:
@@ -517,7 +533,7 @@ class Lab(FaultDoors, PlayDoors, LabAsking):
         except AssertionError:
             self._find_breach([*self._done[:position], action])
             raise
-        return Step(self.position, action, self.trace, before, len(self.trace))
+        return before
 
     def _perform(self, action: Action | Word) -> None:
         if isinstance(action, Action):

@@ -21,16 +21,15 @@ from pathlib import Path
 
 import pandas as pd
 
-from kit.api.environment import StreamEnvironment
 from kit.draw.page import page_html
 from kit.draw.run import Run, run_of
-from kit.graph.job_graph import JobGraph
 from kit.lab.errors import LabError, enumerated, nearest
 from kit.lab.lab import Lab
-from kit.lab.play_commands import Scene, carry_out
+from kit.lab.play_commands import Job, Scene, carry_out
 from kit.lab.play_outcome import NOTHING, ROWS_ONLY, outcome
 from kit.lab.play_text import Block, PlayError, PlayText, parse
 from kit.lab.play_writing import play_of
+from kit.protocol.showing import Showing
 from kit.protocol.trace import Trace
 
 SUFFIX = ".play"
@@ -67,12 +66,12 @@ class Played:
         return f"<p>{escape(self.block.prose)}</p><pre><b>{escape(commands)}</b>\n{escape(came)}</pre>"
 
 
-class Play:
+class Play(Showing):
     """A play in progress. `played` are its blocks so far, `lab` is the lab where they have led; whatever shows a run
     shows a play as well.
     """
 
-    def __init__(self, text: PlayText, where: str = "", job: StreamEnvironment | JobGraph | None = None) -> None:
+    def __init__(self, text: PlayText, where: str = "", job: Job | None = None) -> None:
         self.text = text
         self._job = job
         self._where = where or f"{text.name}{SUFFIX}"
@@ -233,8 +232,10 @@ def _by_flink_name() -> dict[str, PlayText]:
     return found
 
 
-def open_play(name: str | PathLike[str], job: StreamEnvironment | JobGraph | None = None) -> Play:
-    """The play of this name, or in this file, at its beginning; a play of one's own `job` is given that."""
+def open_play(name: str | PathLike[str], job: Job | None = None) -> Play:
+    """The play of this name, or in this file, at its beginning; a play of one's own `job` is given that, or a function
+    that makes it for a parallelism.
+    """
     if not isinstance(name, str) or name.endswith(SUFFIX):
         return Play(read_play(name), str(name), job)
     return Play(find_play(name), job=job)

@@ -21,17 +21,23 @@ from kit.graph.job_graph import JobGraph
 from kit.lab.actions import Action, LetTimePass
 from kit.lab.by_words import matching
 from kit.lab.errors import MOST_NAMED, LabError, nearest
+from kit.lab.faults import ThawWorker
+from kit.lab.given_jobs import GivenJob
 from kit.lab.lab import Lab
 from kit.lab.play_outcome import in_one_line
 from kit.lab.play_views import file_path, requested, show, snapshot_path
 from kit.lab.play_writing import fault_of
-from kit.lab.ready_jobs import ReadyHook, job_of, ready_job, settings_of
+from kit.lab.random_jobs import NAME as RANDOM
+from kit.lab.ready_jobs import ReadyHook, job_of, random_job, ready_job, settings_of
 from kit.lab.record_kinds import record_kinds
+from kit.lab.safety import REFUSED, DamageTold, Safety, TriedJob, Violation
 from kit.protocol.trace import TraceRecord
 from kit.why import Why
 
 MOST_STEPS = 20_000
 LONGEST_WHY = 200
+Job = StreamEnvironment | JobGraph | Callable[[int], StreamEnvironment | JobGraph]
+"""A job of one's own, or a function that makes it for a parallelism."""
 _OF_THE_LAB = ("allow_non_restored_state", "claim_mode")
 
 
@@ -40,13 +46,17 @@ class Scene:
     back. `said` gathers what `show` has to say, until somebody takes it.
     """
 
-    def __init__(self, job: str, own: StreamEnvironment | JobGraph | None = None) -> None:
+    def __init__(self, job: str, own: Job | None = None) -> None:
         self.name, self.settings = job_of(job)
         self._own = own
         self.hooks = [ReadyHook() for _ in range(self.settings.pop("hooks", 0))]
         self.labs: list[Lab] = []
         self.held: list[str] = []
         self.said: list[str] = []
+        self.safety = Safety()
+        self.is_over = False
+        """Whether the job said that it has come upon a damaged file, so that nothing more can be asked of it."""
+        self._how: dict[str, Any] = {}
         self.begin(restore_path=None)
 
     @property
@@ -56,9 +66,43 @@ class Scene:
 
     def begin(self, **how: Any) -> None:
         """Another lab of the job, behind the present one if there is one; what is held back stays so."""
-        env = ready_job(self.name, **self.settings) if self._own is None else self._own
         after = self.labs[-1] if self.labs else None
-        self.labs.append(Lab(env, after=after, hooks=self.hooks, **how))
+        self.labs.append(Lab(self._job(), after=after, hooks=self.hooks, **how))
+        self._how = how
+        self.safety.begin(self.lab)
+
+    def recover(self) -> None:
+        """Another driver of the same job."""
+        self.begin(**{**self._how, "recover": True})
+
+    def _job(self) -> StreamEnvironment | JobGraph:
+        if self._own is None:
+            return ready_job(self.name, **self.settings)
+        return self._own(self.settings.get("parallelism", 2)) if callable(self._own) else self._own
+
+    def come_to_the_end(self) -> str | None:
+        """Leave the job in peace until it has ended; where the next one begins. Raises Violation, and DamageTold."""
+        self.safety.run_in_peace(self.lab, self.watched_step)
+        while self.lab._world.agenda:
+            self.watched_step()
+        return self.safety.end(self.lab)
+
+    def watched_step(self) -> None:
+        """Do what is next; whoever is frozen goes on when nothing else can happen. Raises Violation, and DamageTold."""
+        action = self.next_action()
+        frozen = sorted(self.lab._world.frozen)
+        if action is None and not frozen:
+            raise Violation("ends", f"nothing can happen any more, and the job has not ended: {self.lab!r}")
+        self.lab.step(ThawWorker(frozen[0]) if action is None else action)
+        self.safety.look(self.lab)
+
+    def check_output(self) -> None:
+        """What was put out is held against what should have been. Raises Violation."""
+        if self._own is None and self.name == RANDOM:
+            job: TriedJob = random_job(self.settings)
+        else:
+            job = GivenJob.of(self._own or self._job(), None)
+        self.safety.check_output(job, self.lab)
 
     # --- choosing ---------------------------------------------------------------------------------------------------
 
@@ -260,7 +304,50 @@ def _turn_clock(scene: Scene, machine: str, by_ms: str) -> None:
 
 
 def _another_driver(scene: Scene) -> None:
-    scene.begin(recover=True)
+    scene.recover()
+
+
+def _take(scene: Scene, steps: str) -> None:
+    for _ in range(int(steps)):
+        if scene.next_action() is None:
+            return
+        scene.watched_step()
+
+
+def _follow(scene: Scene, keys: str) -> None:
+    for key in keys.split():
+        action = next((each for each in scene.lab.enabled() if each.key == key), None)
+        if action is not None:
+            scene.lab.step(action)
+            scene.safety.look(scene.lab)
+
+
+def _go_on(scene: Scene, settings: str | None) -> None:
+    path = scene.come_to_the_end()
+    if path is None:
+        return
+    scene.settings = {**scene.settings, **settings_of(settings or "")}
+    _begin_at(scene, path)
+
+
+def _begin_at(scene: Scene, path: str) -> None:
+    try:
+        scene.begin(restore_path=path)
+    except LabError as error:
+        scene.safety.told(str(error))
+        raise
+
+
+def _take_over(scene: Scene) -> None:
+    if not scene.lab.finished or REFUSED in scene.lab.error:
+        scene.recover()
+
+
+def _check(scene: Scene) -> None:
+    while (path := scene.come_to_the_end()) is not None:
+        _begin_at(scene, path)
+    scene.check_output()
+    scene.said.append("all holds")
 
 
 def _restore(scene: Scene, name: str, job: str | None, settings: str | None) -> None:
@@ -399,19 +486,45 @@ VERBS = (
         r"restore (\S+)(?: into (\S+))?(?: with (.+))?",
         _restore,
     ),
+    Verb("take N steps", "the first of what can happen, as often", r"take (\d+) steps", _take, MILESTONE),
+    Verb("follow KEYS", "actions by their keys, those of them that can happen", r"follow (.+)", _follow, DETAIL),
+    Verb(
+        "go on [with SETTINGS]",
+        "the run comes to its end; if it was stopped or cancelled, another begins where it left off",
+        r"go on(?: with (.+))?",
+        _go_on,
+        MILESTONE,
+    ),
+    Verb(
+        "another driver takes over",
+        "unless the job has ended: this driver dies where it stands, as the workers do",
+        "another driver takes over",
+        _take_over,
+        MILESTONE,
+    ),
+    Verb(
+        "check",
+        "left in peace the job comes to its end, and all holds that must (`kit.lab.safety`)",
+        "check",
+        _check,
+        MILESTONE,
+    ),
     Verb("why chk-N", "why a checkpoint is, or has ended, as it did", r"why chk-(\d+)", _why_checkpoint),
     Verb("why request N", "why there is no answer, or this one", r"why request (\d+)", _why_request),
     Verb("why TASK -> TASK", "why a channel is blocked", r"why (\S+/\d+) -> (\S+/\d+)", _why_channel),
     Verb("why TASK", "why a task is as it is", r"why (\S+/\d+)", _why_task),
     Verb("show WHAT", "status, checkpoints, output...: see `VIEWS`", r"show (.+)", _show),
 )
+_WATCHED = (_take, _follow, _go_on, _take_over, _check)
+"""These look after each step whether all holds that must."""
 _COMPILED = [(re.compile(verb.pattern), verb) for verb in VERBS]
-_CLOSELY, _TRY = "closely ", "try "
+_CLOSELY, _TRY, _PERHAPS = "closely ", "try ", "perhaps "
 
 
 def carry_out(scene: Scene, text: str) -> int:
-    """Do what a line says; returns the least level of record that it tells. After `closely` that is lower, and after
-    `try` an error is what comes of it, and anything else is one. Raises LabError.
+    """Do what a line says; returns the least level of record that it tells. After `closely` that is lower; after `try`
+    an error is what comes of it, and anything else is one; after `perhaps` what cannot be done is passed over. Raises
+    LabError.
     """
     if text.startswith(_TRY):
         try:
@@ -420,14 +533,33 @@ def carry_out(scene: Scene, text: str) -> int:
             scene.said.append(f"refused: {str(error).splitlines()[0]}")
             return PLUMBING
         raise LabError(f"{text!r}: this was expected to be refused, but was done")
+    if text.startswith(_PERHAPS):
+        try:
+            return carry_out(scene, text.removeprefix(_PERHAPS))
+        except Violation:
+            raise
+        except LabError:
+            return PLUMBING
     line = text.removeprefix(_CLOSELY)
     for pattern, verb in _COMPILED:
         found = pattern.fullmatch(line)
         if found is not None:
-            verb.do(scene, *found.groups())
+            _do_verb(scene, verb, found.groups())
             return min(verb.level, DETAIL) if text != line else verb.level
     known = nearest(line, [verb.usage for verb in VERBS])
     raise LabError(f"{text!r} is no command; did you mean: {'; '.join(known)}?")
+
+
+def _do_verb(scene: Scene, verb: Verb, arguments: Sequence[str]) -> None:
+    if scene.is_over and verb.do in _WATCHED:
+        return
+    try:
+        verb.do(scene, *arguments)
+    except DamageTold as told:
+        scene.is_over = True
+        scene.said.append(in_one_line(f"the damage is told: {told}", LONGEST_WHY))
+    except AssertionError as error:
+        raise Violation("invariant", str(error)) from error
 
 
 def play_commands() -> pd.DataFrame:

@@ -9,14 +9,17 @@ from typing import Any
 from kit.api.environment import StreamEnvironment
 from kit.graph.job_graph import JobGraph
 
+Job = StreamEnvironment | JobGraph | Callable[[int], StreamEnvironment | JobGraph]
+
 
 class PlayDoors:
     """The part of a `Lab` that opens and saves plays."""
 
     @staticmethod
-    def play(name: str | os.PathLike[str], job: StreamEnvironment | JobGraph | None = None) -> Any:
+    def play(name: str | os.PathLike[str], job: Job | None = None) -> Any:
         """A play at its beginning (`kit.lab.play.Play`): by its name, by a test of Flink's that it shows, or a file,
-        of a `job` of one's own if it says so. `kit.lab.plays()` lists those there are.
+        of a `job` of one's own if it says so, or a function that makes it for a parallelism. `kit.lab.plays()` lists
+        those there are.
 
         Raises LabError with the nearest names.
         """

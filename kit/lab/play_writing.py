@@ -10,7 +10,7 @@ Actions stand by their keys, faults with all their fields, what the user asked f
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import fields
 
 from kit.lab import faults
@@ -22,6 +22,7 @@ from kit.protocol.words import Word
 
 LINE_LENGTH = 110
 LINES_PER_BLOCK = 10
+MATTERS_OF_COURSE = ("do ", "follow ", "take ")
 
 FAULTS = {kind.__name__: kind for kind in vars(faults).values() if isinstance(kind, type) and issubclass(kind, Fault)}
 """The types of fault by name."""
@@ -32,8 +33,12 @@ def play_of(actions: Sequence[Action | Word], name: str, job: str, title: str, q
 
     Raises LabError for a run that did not begin from scratch.
     """
-    head = {"title": title, "question": question, "job": job}
-    return PlayText(name, head, tuple(_blocks(list(play_lines(actions)))))
+    return play_of_lines(play_lines(actions), name, job, title, question)
+
+
+def play_of_lines(lines: Iterable[str], name: str, job: str, title: str, question: str) -> PlayText:
+    """The play of these commands; outcomes are still to come."""
+    return PlayText(name, {"title": title, "question": question, "job": job}, tuple(_blocks(list(lines))))
 
 
 def play_lines(actions: Sequence[Action | Word]) -> Iterator[str]:
@@ -50,7 +55,7 @@ def play_lines(actions: Sequence[Action | Word]) -> Iterator[str]:
             yield f"do {' '.join(keys)}"
             keys = []
         if not isinstance(action, StartJob):
-            yield _line(action)
+            yield line_of(action)
         elif action.restore_path is not None or action.recover:
             raise LabError(
                 "this run went on from another lab's, so its actions are not all: "
@@ -71,7 +76,8 @@ def fault_of(text: str) -> Fault:
         raise LabError(f"{text!r} is no fault; there are {', '.join(FAULTS)}, each with its fields") from error
 
 
-def _line(action: Action | Word) -> str:
+def line_of(action: Action | Word) -> str:
+    """The command that does a fault, lets time pass, or asks what a user asked. Raises LabError for what has none."""
     if isinstance(action, LetTimePass):
         return f"wait until {action.until_ms} ms"
     if isinstance(action, Fault):
@@ -96,7 +102,7 @@ def _blocks(lines: list[str]) -> Iterator[Block]:
     """Some lines each; one that is not a matter of course begins a block."""
     block: list[str] = []
     for line in lines:
-        if block and (not line.startswith("do ") or len(block) == LINES_PER_BLOCK):
+        if block and (not line.startswith(MATTERS_OF_COURSE) or len(block) == LINES_PER_BLOCK):
             yield _block(block)
             block = []
         block.append(line)

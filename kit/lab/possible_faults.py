@@ -143,6 +143,25 @@ def _named(word: Word) -> tuple[str, int | None]:
     return type(word).__name__, getattr(word, "checkpoint_id", None)
 
 
+def waiting(world: World) -> Iterator[tuple[Action, str]]:
+    """What there is and may not happen yet, each with what it waits for."""
+    for each in _awaited(world):
+        why_not = refusal(world, each)
+        if why_not is not None:
+            yield each, why_not
+
+
+def _awaited(world: World) -> Iterator[Action]:
+    yield from (FireTimer(machine, timer) for machine, timer in world.agenda.timers())
+    for (sender, receiver), place, message in world.agenda.messages():
+        if place == 0:
+            yield DeliverMessage(*_named(message.word), sender, receiver)
+    for number, (machine, asked) in world.agenda.work.items():
+        yield CarryOut(machine, *_named(asked.word), number)
+    for task in world.tasks:
+        yield TakeTurn(task)
+
+
 # --- what may not be ------------------------------------------------------------------------------------------------
 
 

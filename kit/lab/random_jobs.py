@@ -17,9 +17,10 @@ The rows end in the sink `rows`; from the source a branch may go by keyed totals
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, fields, replace
 from random import Random
 from typing import Any
 
@@ -51,7 +52,7 @@ TALLY, RULE = "tally", "rule"
 SCHEMA = pa.schema([("n", pa.int64()), ("k", pa.string()), ("t", pa.int64()), ("number", pa.int64())])
 MODES: dict[str, dict[str, Any]] = {
     "aligned": {},
-    "aligned, two at a time": {"max_concurrent": 2},
+    "aligned two at a time": {"max_concurrent": 2},
     "at least once": {"mode": "at_least_once", "max_concurrent": 2},
     "unaligned": {"unaligned": True, "force_unaligned": True},
     "unaligned after a timeout": {"unaligned": True, "force_unaligned": True, "aligned_timeout_ms": 30},
@@ -85,6 +86,23 @@ class RandomJob:
     branch: str = ""
     mode: str = "aligned"
     settings: dict[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, settings: Mapping[str, Any]) -> RandomJob:
+        """The job that `text` names: `stages` are one string, and what is not a field is of its `CheckpointConfig`."""
+        own = {name: value for name, value in settings.items() if name in _FIELDS}
+        if "stages" in own:
+            own["stages"] = tuple(own["stages"].split(ARROW))
+        return cls(**own, settings={name: value for name, value in settings.items() if name not in own})
+
+    @property
+    def text(self) -> str:
+        """The job as the head of a play names it."""
+        plain = RandomJob()
+        own = {name: getattr(self, name) for name in _FIELDS if getattr(self, name) != getattr(plain, name)}
+        if "stages" in own:
+            own["stages"] = ARROW.join(self.stages)
+        return ", ".join([NAME, *(f"{name}={value}" for name, value in {**own, **self.settings}.items())])
 
     @classmethod
     def drawn(cls, chance: Random) -> RandomJob:
@@ -231,6 +249,12 @@ class RandomJob:
             groups[key(row)] = rows + 1, total + row["n"]
         return groups
 
+    def small(self) -> Iterator[RandomJob]:
+        """The same job with a few rows, the smallest first."""
+        for rows, parallelism in itertools.product((2, 4, 8), (1, 2)):
+            if rows < self.rows and parallelism <= self.parallelism:
+                yield replace(self, rows=rows, parallelism=parallelism, splits=parallelism, batch_rows=1, branch="")
+
     def simpler(self) -> Iterator[RandomJob]:
         """Jobs that are a little simpler, the boldest first."""
         if self.branch:
@@ -258,6 +282,10 @@ class RandomJob:
         shape = f"parallelism {self.parallelism}{'' if self.chaining else ', unchained'}"
         shape += f", {self.credits} credits, buffers of {self.buffer_bytes} B"
         return f"{way}; {flow}; {shape}; {self.mode}{', ' if settings else ''}{settings}"
+
+
+NAME, ARROW = "random", " -> "
+_FIELDS = tuple(each.name for each in fields(RandomJob) if each.name != "settings")
 
 
 # --- the stages -----------------------------------------------------------------------------------------------------

@@ -24,6 +24,9 @@ from kit.backend.operator_store import OperatorListState
 from kit.connectors import CollectionSource, CollectSink
 from kit.graph.settings import CheckpointConfig, FixedDelay
 from kit.lab.errors import LabError, enumerated, nearest
+from kit.lab.random_jobs import NAME as RANDOM
+from kit.lab.random_jobs import RandomJob
+from kit.lab.story_jobs import flights, sessions, slow_sink, word_count
 from kit.operators import TumblingEventTimeWindows, count, sum_
 from kit.operators.broadcast import BroadcastContext, BroadcastProcessFunction, ReadOnlyContext
 from kit.operators.checkpointed import CheckpointedFunction, FunctionInitializationContext, FunctionSnapshotContext
@@ -35,6 +38,7 @@ RESTART_DELAY_MS = 5
 WINDOW_MS = 8
 SCHEMA = pa.schema([("k", pa.string()), ("n", pa.int64())])
 ONE_SPLIT: Mapping[str, Any] = {"splits": 1}
+SLOW: Mapping[str, Any] = {"rows": 40, "channel_credits": 1}
 NUMBERS = pa.schema([("n", pa.int64())])
 
 
@@ -52,6 +56,8 @@ class Rows:
     """Rows of the source that ends early."""
     bad: int = -1
     """The row whose number no function can work with; -1: none is so."""
+    rows_per_second: float | None = None
+    """How fast each subtask of a source reads; None: as fast as it can."""
 
     def source(self, rows: int | None = None, schema: pa.Schema = SCHEMA) -> CollectionSource:
         """The source of that many rows."""
@@ -62,6 +68,7 @@ class Rows:
             splits=self.splits,
             batch_rows=1,
             backlog_splits=self.backlog_splits,
+            rows_per_second=self.rows_per_second,
         )
 
     def work(self, row: Mapping[str, Any]) -> dict[str, Any]:
@@ -311,6 +318,10 @@ READY_JOBS = {
         ReadyJob(
             "union-at-the-source", "the same in the task of a source of one split", _union_at_the_source, ONE_SPLIT
         ),
+        ReadyJob("flights", "flights by carrier to totals, by destination to windows", flights, {"rows": 40}),
+        ReadyJob("word-count", "lines cut into words, and each word counted", word_count),
+        ReadyJob("sessions", "clicks of visitors in sessions that merge", sessions),
+        ReadyJob("slow-sink", "all write to one sink over channels of one credit", slow_sink, SLOW),
         ReadyJob("failing-snapshot", "an operator that cannot snapshot itself twice", _remembering(FailingSnapshot)),
     )
 }
@@ -324,7 +335,11 @@ _OF_ENVIRONMENT = set(signature(StreamEnvironment).parameters) - {"name", "check
 def ready_job(name: str, **settings: Any) -> StreamEnvironment:
     """The ready job of this name, with these settings. Raises LabError with the nearest names for what there is not,
     SettingError for a value that is not allowed.
+
+    "random" is one of the jobs of a swarm (`kit.lab.random_jobs`).
     """
+    if name == RANDOM:
+        return random_job(settings).environment()
     job = READY_JOBS.get(name)
     if job is None:
         raise ReadyJobError(f"no ready job is called {name!r}; there are {enumerated(nearest(name, [*READY_JOBS]))}")
@@ -342,6 +357,23 @@ def ready_job(name: str, **settings: Any) -> StreamEnvironment:
     )
     job.build(env, Rows(**_of(settings, _OF_ROWS)))
     return env
+
+
+def default_settings(name: str) -> dict[str, Any]:
+    """What is set of a ready job unless somebody says otherwise: all its settings. Raises KeyError."""
+    of_classes = {each.name: each.default for kind in (Rows, CheckpointConfig) for each in fields(kind)}
+    of_environment = {each: signature(StreamEnvironment).parameters[each].default for each in _OF_ENVIRONMENT}
+    return {**of_classes, **of_environment, **_DEFAULTS, **READY_JOBS[name].settings}
+
+
+def random_job(settings: Mapping[str, Any]) -> RandomJob:
+    """The job of a swarm with these settings. Raises ReadyJobError for one that there is not."""
+    known = {each.name for each in fields(RandomJob)} | _OF_CHECKPOINTS
+    for wrong in settings.keys() - known:
+        raise ReadyJobError(
+            f"the job of a swarm has no setting {wrong!r}; {enumerated(nearest(wrong, sorted(known)))}?"
+        )
+    return RandomJob.of(settings)
 
 
 def job_of(text: str) -> tuple[str, dict[str, Any]]:

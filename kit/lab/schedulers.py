@@ -2,10 +2,11 @@
 
 A scheduler is anything that can be called with what is enabled and the lab, and gives the one that is to happen: its
 number in the list, the action itself, or a few words. That time passes is in the list only when nothing else can
-happen; a scheduler may give `lab.wait` for it all the same, and any fault that is possible now.
+happen; a scheduler may give `LetTimePass` for it all the same, and any fault that is possible now.
 
     Lab(env, scheduler=Fair())
     Lab(env, scheduler=Adversarial("turn of sums/1"))
+    Lab(env, scheduler=Slow({"sums": 20}))
     Lab(env, scheduler=lambda enabled, lab: lab.position % len(enabled))
 
 Those here keep nothing to themselves: what they choose follows from the lab alone, so a lab that goes back goes on as
@@ -15,14 +16,16 @@ it did, and a fork goes on by itself.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
+import threading
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, overload
 
-from kit.lab.actions import Action
+from kit.lab.actions import Action, LetTimePass, TakeTurn
 from kit.lab.agenda import Agenda
 from kit.lab.by_words import matching
 from kit.lab.errors import LabError
+from kit.protocol.trace import TraceRecord
 
 Choice = Action | int | str
 SEED_BITS = 32
@@ -53,9 +56,10 @@ class Enabled(Sequence[Action]):
     def __init__(self, agenda: Agenda) -> None:
         self._agenda = agenda
         self._count = len(agenda)
-        self._wait = None if self._count else agenda.wait
-        if self._wait is not None:
-            self._count = 1
+        self._wait: LetTimePass | None = None
+        if not self._count:
+            self._wait = agenda.wait
+            self._count = int(self._wait is not None)
 
     def __len__(self) -> int:
         return self._count
@@ -77,6 +81,16 @@ class Enabled(Sequence[Action]):
         return f"Enabled({', '.join(map(str, self))})"
 
 
+class _Generators(threading.local):
+    """A generator for each thread, seeded anew for every choice: to make one would seed it twice."""
+
+    def __init__(self) -> None:
+        self.generator = random.Random(0)
+
+
+_generators = _Generators()
+
+
 @dataclass(frozen=True)
 class Random:
     """Any of them, each as likely as the others: the same ones for the same seed, by default the lab's own."""
@@ -86,7 +100,9 @@ class Random:
     def __call__(self, enabled: Sequence[Action], lab: Scheduled) -> int:
         """Choose by the seed and the number of the step."""
         seed = lab.seed if self.seed is None else self.seed
-        return random.Random((seed << SEED_BITS) + lab.position).choice(range(len(enabled)))
+        generator = _generators.generator
+        generator.seed((seed << SEED_BITS) + lab.position)
+        return generator.choice(range(len(enabled)))
 
 
 @dataclass(frozen=True)
@@ -151,6 +167,52 @@ class Adversarial:
             return [action for action in actions if self.hold_back(action)]
         several = [self.hold_back] if isinstance(self.hold_back, str) else self.hold_back
         return [action for words in several for action in matching(words, actions)]
+
+
+@dataclass(frozen=True)
+class Slow:
+    """Tasks that are busy for so many ms with each buffer they took or, sources, made: before that has passed they get
+    no other turn. So what feeds them is back-pressured, and a barrier queues behind what waits. `busy_ms` is by task
+    ("sums/1") or by vertex ("sums"); the rest is `otherwise`'s choice.
+    """
+
+    busy_ms: Mapping[str, int]
+    otherwise: Scheduler = Random()
+
+    def __post_init__(self) -> None:
+        for name, busy_ms in self.busy_ms.items():
+            if busy_ms < 0:
+                raise LabError(f"{name} is to be busy for {busy_ms} ms, but that must be 0 or more")
+
+    def __call__(self, enabled: Sequence[Action], lab: Any) -> Choice:
+        """Choose among what is not the turn of a busy task; if nothing is, time passes until the first is free."""
+        actions = list(enabled)
+        free_ms = {each.key: self._free_ms(each.task, lab) for each in actions if isinstance(each, TakeTurn)}
+        free = [each for each in actions if free_ms.get(each.key, 0) <= lab.at_ms]
+        if not free or all(isinstance(each, LetTimePass) for each in free):
+            wake_ms = [at_ms for at_ms in free_ms.values() if at_ms > lab.at_ms]
+            return LetTimePass(min([*wake_ms, *([] if lab.wait is None else [lab.wait.until_ms])]))
+        choice = self.otherwise(free, lab)
+        return free[choice] if isinstance(choice, int) else choice
+
+    def _free_ms(self, task: str, lab: Any) -> int:
+        """When the task has done with what it took last. Of the trace only the last `busy_ms` are looked at."""
+        busy_ms = self.busy_ms.get(task, self.busy_ms.get(task.rpartition("/")[0], 0))
+        if busy_ms == 0:
+            return 0
+        for record in reversed(lab.trace):
+            if record.at_ms + busy_ms <= lab.at_ms:
+                return 0
+            if record.machine == task and _took_a_buffer(record):
+                return int(record.at_ms + busy_ms)
+        return 0
+
+
+def _took_a_buffer(record: TraceRecord) -> bool:
+    """A credit is granted for a buffer that was taken; a source, which has no inputs, sends what it made."""
+    if record.kind == "GrantCredit":
+        return True
+    return record.kind == "SendElement" and record.data["element"]["type"] == "Buffer"
 
 
 def _named(part: object) -> str:

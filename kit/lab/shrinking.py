@@ -1,8 +1,10 @@
 """Making a trial that violates something smaller, as long as it violates the same.
 
-In turns: fewer deeds (delta debugging: halves first, then ever smaller parts), earlier and plainer deeds, a simpler
-job, and fewer choices left to chance: where the order of things does not matter, the first of what may happen does.
-Each attempt is one run, so `most_runs` bounds what it costs.
+First the same is looked for in small jobs, with seeds of their own: most of what can go wrong does so there too. Then,
+in turns: nothing left to chance, fewer deeds (delta debugging: halves first, then ever smaller parts), a simpler job,
+earlier and plainer deeds, and then as few steps as possible at which something else happens than the first of what may.
+In another job the same seed is another order of things, so there the plain order is tried as well, and some other
+seeds. What all attempts may cost is counted in steps.
 """
 
 from __future__ import annotations
@@ -14,8 +16,13 @@ from typing import TypeVar
 from kit.lab.trials import Deed, Telling, Trial
 
 T = TypeVar("T")
-MOST_RUNS = 150
-"""So many attempts for one trial."""
+MOST_RUNS = 400
+"""So many attempts for one trial, of a usual length."""
+STEPS_OF_A_RUN, STEPS_TO_BEGIN = 500, 100
+SMALL_SEEDS, OTHER_SEEDS = 25, 3
+SMALLER = 6
+"""Deeds in a small job are done so many times earlier."""
+CALM: frozenset[int] = frozenset()
 
 
 class Shrinking:
@@ -25,25 +32,28 @@ class Shrinking:
         assert telling.violation is not None
         self.smallest = telling
         self.kind = telling.violation.kind
-        self.runs_left = most_runs
+        self.steps_left = most_runs * STEPS_OF_A_RUN
 
     def run(self) -> Telling:
         """Go on until nothing helps any more, or there were too many runs."""
         before = None
-        while self.runs_left and self.smallest.trial != before:
+        any(self._holds(trial) for trial in self._small_trials(self.smallest.trial))
+        while self.steps_left > 0 and self.smallest.trial != before:
             before = self.smallest.trial
+            if before.wild != CALM:
+                self._holds(replace(before, wild=CALM))
             self._fewer_deeds()
             self._any_of(self._simpler_jobs)
             self._any_of(self._simpler_deeds)
-        self._calmer()
+            self._calmer()
         return self.smallest
 
     def _holds(self, trial: Trial) -> bool:
         """Whether this trial violates the same; then it is the smallest now."""
-        if not self.runs_left:
+        if self.steps_left <= 0:
             return False
-        self.runs_left -= 1
         telling = trial.run()
+        self.steps_left -= STEPS_TO_BEGIN + telling.steps
         if telling.violation is None or telling.violation.kind != self.kind:
             return False
         self.smallest = telling
@@ -56,14 +66,20 @@ class Shrinking:
     def _any_of(self, attempts: Callable[[Trial], Iterator[Trial]]) -> None:
         """Take the first attempt that helps, and begin again from there, until none does."""
         helped = True
-        while helped and self.runs_left:
+        while helped and self.steps_left > 0:
             helped = any(self._holds(trial) for trial in attempts(self.smallest.trial))
+
+    def _small_trials(self, trial: Trial) -> Iterator[Trial]:
+        deeds = tuple(replace(deed, after=deed.after // SMALLER) for deed in trial.deeds)
+        for job in trial.job.small():
+            for seed in range(SMALL_SEEDS):
+                yield replace(trial, job=job, seed=seed, deeds=deeds, slow=(), wild=None if seed else CALM)
 
     def _simpler_jobs(self, trial: Trial) -> Iterator[Trial]:
         if any(trial.slow):
             yield replace(trial, slow=())
         for job in trial.job.simpler():
-            yield replace(trial, job=job)
+            yield from _in_other_orders(replace(trial, job=job))
 
     def _simpler_deeds(self, trial: Trial) -> Iterator[Trial]:
         for number, deed in enumerate(trial.deeds):
@@ -77,19 +93,17 @@ class Shrinking:
                     yield replace(trial, deeds=_with(trial.deeds, number, simpler))
 
     def _calmer(self) -> None:
-        """Leave as few stretches to chance as possible."""
-        steps = self.smallest.steps
-        if self._holds(replace(self.smallest.trial, calm=((0, steps * 2),))):
-            return
+        """Leave as few steps to chance as possible."""
         trial = self.smallest.trial
-        pieces = list(range(0, steps + 1, max(1, steps // 16)))
-        size = max(1, steps // 16)
-        least_of(
-            pieces,
-            lambda wild: self._holds(
-                replace(trial, calm=tuple((at, at + size - 1) for at in pieces if at not in wild))
-            ),
-        )
+        least_of(self.smallest.wild, lambda steps: self._holds(replace(trial, wild=frozenset(steps))))
+
+
+def _in_other_orders(trial: Trial) -> Iterator[Trial]:
+    yield trial
+    if trial.wild != CALM:
+        yield replace(trial, wild=CALM)
+        for other in range(OTHER_SEEDS):
+            yield replace(trial, seed=trial.seed + 1 + other, wild=None)
 
 
 def _with(deeds: tuple[Deed, ...], number: int, deed: Deed) -> tuple[Deed, ...]:

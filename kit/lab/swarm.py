@@ -6,16 +6,20 @@
     found.to_pandas()                        # one row for each trial
     found.failures[0]                        # the first that violated something, made as small as it gets
     found.failures[0].lab                    # stands where it was noticed; lab.back() goes back
+    found.failures[0].save_play("it.play")   # Lab.play("it.play").run() does it again, and says the same
 
-What must hold whatever happens is in `kit.lab.trials`. A seed gives the same trial everywhere.
+What must hold whatever happens is in `kit.lab.safety`. A seed gives the same trial everywhere.
 """
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 from html import escape
+from pathlib import Path
 from random import Random
 
 import pandas as pd
@@ -25,11 +29,12 @@ from kit.graph.job_graph import JobGraph
 from kit.lab.errors import LabError
 from kit.lab.given_jobs import Check, GivenJob
 from kit.lab.lab import Lab
+from kit.lab.play_text import PlayText
 from kit.lab.random_jobs import RandomJob
+from kit.lab.safety import TriedJob
 from kit.lab.shrinking import MOST_RUNS, Shrinking
-from kit.lab.trials import DEEDS, Telling, Trial, TriedJob
-
-MOST_ACTIONS_SHOWN = 200
+from kit.lab.trial_plays import play_of_trial
+from kit.lab.trials import DEEDS, Telling, Trial
 
 
 @dataclass(frozen=True)
@@ -55,17 +60,32 @@ class Failure:
         """What was violated."""
         return str(self.telling.violation)
 
+    @cached_property
+    def play(self) -> PlayText:
+        """The shrunk trial as a play: `check`, its last command, says what is violated."""
+        return play_of_trial(self.telling, f"seed-{self.seed}")
+
+    def save_play(self, path: str | os.PathLike[str] | None = None) -> Path:
+        """Write the play to a file (`*.play`, by default `seed-<n>.play` here), which `Lab.play(path)` opens; a play of
+        a job of one's own is opened with that, `Lab.play(path, job)`. Once the fault is mended the play passes.
+        """
+        file = Path(f"{self.play.name}.play" if path is None else path)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(str(self.play), encoding="utf-8")
+        return file
+
     @property
     def text(self) -> str:
-        """What was violated, by what job, with what was done to it, and each action of it."""
+        """What was violated, by what job, with what was done to it, and all of that as a play."""
         trial = self.telling.trial
-        lines = [f"seed {self.seed}: {self.error}", f"job: {trial.job}", *(f"  {deed}" for deed in trial.deeds)]
-        for number, lab in enumerate(self.telling.labs, 1):
-            lines.append(f"life {number} of {len(self.telling.labs)}, {lab.position} steps:")
-            shown = [getattr(action, "key", repr(action)) for action in lab.actions[:MOST_ACTIONS_SHOWN]]
-            lines += [f"  {at:4} {action}" for at, action in enumerate(shown, 1)]
-            if lab.position > MOST_ACTIONS_SHOWN:
-                lines.append(f"  ... and {lab.position - MOST_ACTIONS_SHOWN} more: lab.actions")
+        lives = f" in {len(self.telling.labs)} lives" if len(self.telling.labs) > 1 else ""
+        lines = [
+            f"seed {self.seed}: {self.error}",
+            f"after {self.steps} steps{lives} of {trial.job}",
+            *(f"  {deed}" for deed in trial.deeds),
+            "",
+            str(self.play),
+        ]
         return "\n".join(lines)
 
     def __str__(self) -> str:

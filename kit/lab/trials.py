@@ -1,90 +1,44 @@
 """One trial of a swarm: a job, an order of things, and what is done to the job on its way; then it is left in peace.
 
-Whatever happens, these hold, or the trial ends in a `Violation` of one of these kinds:
-
-    output       what was put out in the end is what a run without faults puts out
-    restorable   whenever a checkpoint has completed, every file that it needs is there
-    ids          checkpoint ids grow, from that of the snapshot the job began with, over restarts and drivers
-    files        when the job has ended, nothing is left behind that no snapshot refers to, and nothing is under way
-    invariant    every machine's own invariants
-    ends         once it is left in peace, the job completes a checkpoint and comes to its end
-    failed       it fails only where it says which savepoint to go on from
-
-A trial has several *lives*, one `Lab` each: a job that was stopped, cancelled or lost its driver goes on in the next.
-A trial is a value, and told twice it is the same: so it can be made smaller (`kit.lab.shrinking`).
+Whatever happens, what `kit.lab.safety` says holds, or the trial ends in a `Violation`. A trial is a value, and told
+twice it is the same: so it can be made smaller (`kit.lab.shrinking`), and written as a play (`kit.lab.trial_plays`).
 """
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from random import Random
-from typing import Any, Protocol
+from typing import Any
 
-import pandas as pd
-
-from kit.api.environment import StreamEnvironment
-from kit.graph.job_graph import JobGraph
-from kit.job.status import JobStatus
 from kit.lab.actions import Action, Fault, LetTimePass, TakeTurn
+from kit.lab.errors import LabError
 from kit.lab.faults import (
+    CorruptFile,
     DelayMessage,
     DropMessage,
     DuplicateMessage,
     FailCommand,
+    FileFault,
     FreezeWorker,
+    LoseFile,
     MissHeartbeat,
     ThawWorker,
+    TurnClock,
 )
-from kit.lab.lab import SAVEPOINTS, Lab
-from kit.lab.possible_faults import failing_commands, failing_reads, message_faults, workers
+from kit.lab.lab import Lab
+from kit.lab.possible_faults import failing_commands, failing_reads, file_faults, machines, message_faults, workers
+from kit.lab.safety import REFUSED, DamageTold, Safety, TriedJob, Violation
 from kit.lab.step import Step
-from kit.metadata import read_metadata
-from kit.protocol.commands import CompleteRequest
 from kit.protocol.properties import RetentionPolicy
 
-MOST_STEPS = 3_000
-"""A life that has not ended after so many steps in peace will not."""
-GO_ON = re.compile(r"go on from this savepoint, restore_path='([^']+)', and from no older checkpoint")
 MOMENTS = ("", "", "CheckpointPending", "TaskAcknowledged", "CheckpointFinalizing", *["CheckpointCompleted"] * 3)
 """The kinds of record that a deed may await: most often, something to go back to."""
 MOST_AWAITED = 400
 """So many steps are taken for such a record to come."""
+MOST_ARGUMENTS = 36
 _MASK = (1 << 64) - 1
-
-
-class TriedJob(Protocol):
-    """What a trial asks of its job."""
-
-    @property
-    def parallelism(self) -> int:
-        """How many subtasks an operator has."""
-
-    def environment(self) -> StreamEnvironment | JobGraph:
-        """The job, to be run."""
-
-    def at(self, parallelism: int) -> TriedJob:
-        """The same job at another parallelism, if it has others."""
-
-    @property
-    def has_last_words(self) -> bool:
-        """Whether draining it would bring other rows."""
-
-    def problems(self, output: Callable[[str], pd.DataFrame]) -> Iterator[str]:
-        """What is wrong with what was put out, when all input has been."""
-
-    def simpler(self) -> Iterator[TriedJob]:
-        """Jobs that are a little simpler, the boldest first."""
-
-
-class Violation(Exception):
-    """Something that should hold does not; `kind` is one of those above."""
-
-    def __init__(self, kind: str, text: str) -> None:
-        super().__init__(f"{kind}: {text}")
-        self.kind = kind
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,16 +59,15 @@ class Deed:
 
 @dataclass(frozen=True)
 class Trial:
-    """One trial; `seed` decides the order of things, where steps are not `calm`: there the first of what may happen
-    does. `slow` tasks get their turn rarely until the last deed is done.
+    """One trial; `seed` decides the order of things at the steps that are `wild` (None: at all); at others the first of
+    what may happen does. `slow` tasks get their turn rarely until the last deed is done.
     """
 
     job: TriedJob
     seed: int = 0
     deeds: tuple[Deed, ...] = ()
     slow: tuple[str, ...] = ()
-    calm: tuple[tuple[int, int], ...] = ()
-    """The first and the last step of each stretch that is calm."""
+    wild: frozenset[int] | None = None
 
     @classmethod
     def drawn(cls, job: TriedJob, seed: int, chance: Random, kinds: Iterator[str] | tuple[str, ...]) -> Trial:
@@ -129,7 +82,7 @@ class Trial:
             Deed(
                 int(chance.expovariate(1 / pace)),
                 chance.choices(some, weights)[0],
-                chance.randrange(36),
+                chance.randrange(MOST_ARGUMENTS),
                 chance.choice(MOMENTS),
             )
             for _ in range(number)
@@ -138,7 +91,7 @@ class Trial:
 
     def is_calm(self, step: int) -> bool:
         """Whether the first of what may happen does at this step."""
-        return any(first <= step <= last for first, last in self.calm)
+        return self.wild is not None and step not in self.wild
 
     def choose(self, step: int, choices: int, again: int = 0) -> int:
         """Which of so many things happens at a step: a number that looks random, the same each time."""
@@ -151,6 +104,8 @@ class Trial:
         telling = Telling(self)
         try:
             telling.tell()
+        except DamageTold:
+            telling.happened["damage told"] += 1
         except Violation as violation:
             telling.violation = violation
         except AssertionError as error:
@@ -172,13 +127,18 @@ class Telling:
         self.steps = 0
         self.violation: Violation | None = None
         self.happened: Counter[str] = Counter()
-        self.stops: list[int] = []
-        """The requests to stop that this life's driver was given."""
+        self.parallelisms: list[int] = []
+        """For each life how many subtasks an operator has."""
+        self.chosen: list[set[int]] = []
+        """For each life the actions that were not simply the first of what could happen, by their place in
+        `lab.actions`.
+        """
+        self.wild: list[int] = []
+        """The same as steps of the trial, where the seed chose."""
+        self.safety = Safety()
         self.next_parallelism: int | None = None
         self.in_peace = False
         self._path: str | None = None
-        self._latest_id = -1
-        self._highest_id = 0
 
     @property
     def lab(self) -> Lab:
@@ -198,15 +158,14 @@ class Telling:
                 if not self.lab.finished:
                     self.thaw()
                     DEEDS[deed.what].do(self, deed.argument)
-                    self._look()
+                    self.safety.look(self.lab)
             else:
                 self.in_peace = True
                 self.thaw()
-                self._steps_in_peace()
+                self.safety.run_in_peace(self.lab, self._step)
             if self.lab.finished:
                 over = self._end_of_life()
-        for problem in self.job.problems(self.lab.output):
-            raise Violation("output", problem)
+        self.safety.check_output(self.job, self.lab)
 
     # --- a life ---------------------------------------------------------------------------------------------------
 
@@ -215,17 +174,20 @@ class Telling:
         self._start(recover=recover)
         while self.lab.status == "CREATED" and self._is_durable:
             self._step()
-        if "start with recover=True to go on with it" in self.lab.error:
+        if REFUSED in self.lab.error:
             self._start(recover=True)
 
     def _start(self, *, recover: bool) -> None:
-        self.stops = []
         before = self.labs[-1] if self.labs else None
-        lab = Lab(self.job.environment(), restore_path=self._path, after=before, recover=recover)
+        try:
+            lab = Lab(self.job.environment(), restore_path=self._path, after=before, recover=recover)
+        except LabError as error:
+            self.safety.told(str(error))
+            raise
         self.labs.append(lab)
-        self._latest_id = -1
-        if not recover:
-            self._highest_id = 0 if self._path is None else _snapshot_id(lab, self._path)
+        self.parallelisms.append(self.job.parallelism)
+        self.chosen.append(set())
+        self.safety.begin(lab)
 
     @property
     def _is_durable(self) -> bool:
@@ -242,38 +204,14 @@ class Telling:
         lab = self.lab
         while lab._world.agenda:
             self._step()
-        lab.validate()
-        self._check_ids()
         self.happened["restored"] += sum(record.kind == "CheckpointRestored" for record in lab.trace)
-        self._check_nothing_left()
-        goes_on = self._goes_on_from()
-        if goes_on is None:
-            if lab.status != "FINISHED":
-                raise Violation("failed", f"the job ended {lab.status}: {lab.error or 'it was cancelled'}")
+        self._path = self.safety.end(lab)
+        if self._path is None:
             return True
-        self._path = goes_on
         self.job = self.job.at(self.next_parallelism or self.job.parallelism)
         self.happened["goes on from a snapshot"] += 1
         self.begin()
         return False
-
-    def _goes_on_from(self) -> str | None:
-        """The snapshot that the next life begins with."""
-        lab = self.lab
-        answers = [answer for request in self.stops if (answer := self._answer(request)) is not None]
-        if lab.status == "FAILED":
-            found = GO_ON.search(lab.error)
-            return found[1] if found else None
-        stopped = [str(answer.path) for answer in answers if not answer.error]
-        if stopped:
-            return stopped[0]
-        stood = [found[1] for answer in answers if (found := GO_ON.search(answer.error))]
-        if stood:
-            return stood[0]
-        return newest_snapshot(lab) if lab.status == "CANCELED" else None
-
-    def _answer(self, request: int) -> CompleteRequest | None:
-        return self.lab._world.answers.get(request)
 
     # --- faults ---------------------------------------------------------------------------------------------------
 
@@ -309,39 +247,22 @@ class Telling:
             if self.lab.finished or any(record.kind == kind for record in self._step().records):
                 return
 
-    def _steps_in_peace(self) -> None:
-        """To the end of this life, in which a checkpoint must complete."""
-        most = self._most_steps
-        end = self.steps + most
-        while not self.lab.finished:
-            if self.steps > end:
-                raise Violation("ends", f"left in peace for {most} steps, the job has not ended: {self.lab!r}")
-            self._step()
-        if self.lab.master.status is JobStatus.FINISHED and not self._completed:
-            raise Violation("ends", "left in peace, the job has ended without a checkpoint")
-
-    @property
-    def _most_steps(self) -> int:
-        """More than a job may take: while something lost is waited for, its timers go on."""
-        checkpoint = self.lab.job.settings.coordinator
-        return MOST_STEPS + 4 * (checkpoint.timeout_ms // max(1, checkpoint.interval_ms))
-
-    @property
-    def _completed(self) -> int:
-        return sum(record.kind == "CheckpointCompleted" for record in self.lab.trace)
-
     def _step(self) -> Step:
         lab, agenda = self.lab, self.lab._world.agenda
         self.steps += 1
         if agenda:
-            step = lab._do(self._chosen(agenda))
+            action = self._chosen(agenda)
+            if action != agenda[0]:
+                self.chosen[-1].add(lab.position)
+                self.wild.append(self.steps)
+            step = lab._do(action)
         elif agenda.wait is not None:
             step = lab._do(agenda.wait)
         elif self.thaw():
             return self._step()
         else:
             raise Violation("ends", f"nothing can happen any more, and the job has not ended: {lab!r}")
-        self._look()
+        self.safety.look(lab)
         return step
 
     def _chosen(self, agenda: Any) -> Action:
@@ -354,41 +275,6 @@ class Telling:
                 break
             action = agenda[trial.choose(step, len(agenda), again)]
         return action
-
-    # --- what must hold -------------------------------------------------------------------------------------------
-
-    def _look(self) -> None:
-        """After each step: a checkpoint that has completed meanwhile can be restored."""
-        store = self.lab.master.checkpoints.store
-        if store.latest is None or store.latest_id == self._latest_id:
-            return
-        self._latest_id = store.latest_id
-        contents = self.lab.files.contents
-        for state in store.latest.operator_states.values():
-            for file in state.files():
-                if file not in contents:
-                    raise Violation("restorable", f"checkpoint {self._latest_id} is complete without {file}")
-        if store.latest.path not in contents:
-            raise Violation("restorable", f"checkpoint {self._latest_id} is complete without its _metadata")
-
-    def _check_ids(self) -> None:
-        for record in self.lab.trace:
-            if record.kind == "CheckpointPending" and record.checkpoint_id is not None:
-                if record.checkpoint_id <= self._highest_id:
-                    raise Violation("ids", f"checkpoint {record.checkpoint_id} begins after {self._highest_id}")
-                self._highest_id = record.checkpoint_id
-
-    def _check_nothing_left(self) -> None:
-        world = self.lab._world
-        if world.tasks:
-            raise Violation("files", f"the job has ended, but {sorted(world.tasks)} are still there")
-        if world.agenda.pending_io:
-            raise Violation("files", f"the job has ended, but there is still to be done: {world.agenda.pending_io}")
-        if self.happened["driver dies"] or any("PossibleInconsistentState" in what for what in self.happened):
-            return  # what a driver's last moment left goes at the next start; what may be in the store has to stay
-        left = sorted(_state_files(self.lab) - _referenced_files(self.lab))
-        if left:
-            raise Violation("files", f"nothing refers to {left}")
 
 
 # --- what may be done to a job --------------------------------------------------------------------------------------
@@ -425,6 +311,7 @@ def _let_time_pass(telling: Telling, argument: int) -> None:
     for _ in range(1 + argument % 3):
         wait: LetTimePass | None = telling.lab._world.agenda.wait
         if wait is not None:
+            telling.chosen[-1].add(telling.lab.position)
             telling.lab.wait_until(wait.until_ms)
             telling.happened["time"] += 1
 
@@ -432,7 +319,7 @@ def _let_time_pass(telling: Telling, argument: int) -> None:
 def _stop(telling: Telling, argument: int) -> None:
     drain = argument % 2 == 1 and not telling.job.has_last_words
     telling.next_parallelism = 1 + argument // 2 % 3
-    telling.stops.append(telling.lab.stop(drain=drain))
+    telling.lab.stop(drain=drain)
     telling.happened["stop"] += 1
 
 
@@ -495,6 +382,32 @@ def _freeze(telling: Telling, argument: int) -> None:
     telling.inflict([FreezeWorker(worker) for worker in workers(telling.lab._world)], argument)
 
 
+def _damage(telling: Telling, argument: int) -> None:
+    """Some file on the disk is lost, cut off, or has a wrong byte."""
+    found = [fault for fault in file_faults(telling.lab._world) if not _is_beyond_help(fault)]
+    if found:
+        telling.inflict([found[argument * len(found) // MOST_ARGUMENTS]], 0)
+
+
+def _is_beyond_help(fault: FileFault) -> bool:
+    """Nobody but a durable store knows of the checkpoint that it has noted; and Flink's format of `_metadata` has no
+    checksum, so a wrong byte in it may mean anything.
+    """
+    if isinstance(fault, LoseFile):
+        return "/store/checkpoints/" in fault.path
+    return isinstance(fault, CorruptFile) and fault.path.endswith("/_metadata")
+
+
+TURNS_MS = (1_000, -1_000, 100, -100, 20_000)
+"""By so much a clock may be turned."""
+
+
+def _turn_clock(telling: Telling, argument: int) -> None:
+    by_ms = TURNS_MS[argument % len(TURNS_MS)]
+    found = [TurnClock(machine, by_ms) for machine in machines(telling.lab._world)]
+    telling.inflict(found, argument // len(TURNS_MS))
+
+
 DEEDS: dict[str, DeedKind] = {
     "checkpoint": DeedKind(_trigger, "a checkpoint is asked for"),
     "savepoint": DeedKind(_savepoint, "a savepoint is asked for"),
@@ -508,41 +421,7 @@ DEEDS: dict[str, DeedKind] = {
     "duplicate": DeedKind(_duplicate, "a message comes twice ({})"),
     "delay": DeedKind(_delay, "a message is held back ({})"),
     "freeze": DeedKind(_freeze, "a worker stands still until the next deed ({})"),
+    "damage": DeedKind(_damage, "a file is lost or damaged ({})"),
+    "clock": DeedKind(_turn_clock, "a machine's clock is turned ({})"),
 }
 """What may be done to a job, by the name of its kind."""
-
-
-# --- the disk -------------------------------------------------------------------------------------------------------
-
-
-def newest_snapshot(lab: Lab) -> str | None:
-    """Where the newest snapshot is that lies on the lab's disk, None when there is none."""
-    found = {
-        read_metadata(data, "")[0].checkpoint_id: path.removesuffix("/_metadata")
-        for path, data in lab.files.contents.items()
-        if path.endswith("/_metadata")
-    }
-    return found[max(found)] if found else None
-
-
-def _snapshot_id(lab: Lab, location: str) -> int:
-    return int(read_metadata(lab.files.contents[f"{location}/_metadata"], location)[0].checkpoint_id)
-
-
-def _state_files(lab: Lab) -> set[str]:
-    """The files in checkpoints and savepoints, except for `_metadata`, and for what a durable store notes there."""
-    config = lab.job.settings.checkpoint
-    below = {config.directory or "/", config.savepoint_directory or SAVEPOINTS}
-    found = {path for each in below for path in lab.files.paths(each)}
-    return {path for path in found if not path.endswith("/_metadata") and "/store/" not in path}
-
-
-def _referenced_files(lab: Lab) -> set[str]:
-    """The files that the `_metadata` on the disk refer to."""
-    found: set[str] = set()
-    for path, data in lab.files.contents.items():
-        if path.endswith("/_metadata"):
-            metadata, _ = read_metadata(data, path.rpartition("/")[0])
-            for state in metadata.operator_states:
-                found |= set(state.files())
-    return found

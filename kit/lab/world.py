@@ -72,6 +72,7 @@ CHANNELS_CHECKED = 4
 """A task is checked after each of its events; with more inputs so much more rarely that it comes to this many each."""
 JOB = "job"
 FAILURES_KEPT = 20
+_TURN = ProcessInput()
 
 
 class World(Breakable):
@@ -155,7 +156,7 @@ class World(Breakable):
             self.deliver(receiver, ElementReceived(channel=action.channel, element=sent.word.element), sent.cause)
 
     def _take_turn(self, action: TakeTurn) -> None:
-        self.deliver(self.tasks[action.task], ProcessInput())
+        self.deliver(self.tasks[action.task], _TURN)
 
     def _fire_timer(self, action: FireTimer) -> None:
         timer = self.agenda.take_timer(action.machine, action.timer)
@@ -188,11 +189,12 @@ class World(Breakable):
         """Let a machine handle an event, check it, record what happened, and begin what it asks for, in order; then
         the same with what was handed to a machine at once meanwhile.
         """
-        self._handed.append((machine, event, cause))
         if self._handling:
+            self._handed.append((machine, event, cause))
             return
         self._handling = True
         try:
+            self._handle(machine, event, cause)
             while self._handed:
                 self._handle(*self._handed.popleft())
         finally:

@@ -6,6 +6,7 @@ The same codec carries subtask states between our own processes. Whatever is wro
 """
 
 from kit.metadata.primitives import MetadataError
+from kit.metadata.sections import MetadataSection, metadata_sections
 from kit.metadata.serializer import (
     CheckpointMetadata,
     decode_subtask_state,
@@ -22,11 +23,13 @@ __all__ = [
     "NEWEST",
     "CheckpointMetadata",
     "MetadataError",
+    "MetadataSection",
     "MetadataVersion",
     "decode_subtask_state",
     "decode_task_state_snapshot",
     "encode_subtask_state",
     "encode_task_state_snapshot",
+    "metadata_sections",
     "read_metadata",
     "write_metadata",
 ]

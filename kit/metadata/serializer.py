@@ -146,7 +146,7 @@ def _read_body(source: DataInput) -> CheckpointMetadata:
     if checkpoint_id < 0:
         raise source.error(f"checkpoint id {checkpoint_id}", "0 or more", offset=source.pos - 8)
     count = source.count(_MIN_MASTER_STATE, "master states")
-    master_states = tuple(_read_master_state(source) for _ in range(count))
+    master_states = tuple(read_master_state(source) for _ in range(count))
     count = source.count(_MIN_OPERATOR_STATE, "operators")
     operator_states = tuple(read_operator_state(source) for _ in range(count))
     properties = read_properties(source) if source.version.properties else None
@@ -169,7 +169,8 @@ def _write_body(out: DataOutput, metadata: CheckpointMetadata) -> None:
         write_properties(out, metadata.properties)
 
 
-def _read_master_state(source: DataInput) -> MasterState:
+def read_master_state(source: DataInput) -> MasterState:
+    """The next master hook's state."""
     magic = source.int32("the magic number of a master state") & 0xFFFFFFFF
     if magic != MASTER_STATE_MAGIC:
         raise source.error(f"0x{magic:08x}", f"a master state's 0x{MASTER_STATE_MAGIC:08x}", offset=source.pos - 4)

@@ -21,6 +21,7 @@ import pyarrow.compute as pc
 
 from kit.backend.arrow_types import as_type, stored_type
 from kit.backend.descriptors import ReducingStateDescriptor, has_order
+from kit.backend.slot_index import FEW_ROWS
 from kit.operators.spec import SchemaError, column_field, unique_names
 from kit.state.errors import StateOverflowError
 
@@ -267,6 +268,11 @@ class FirstRows:
         """The first row of each slot, ascending. Written backwards, the first row is the one that stays."""
         if len(slots) == 1:
             return _ONLY_ROW
+        if len(slots) <= FEW_ROWS:
+            row_of: dict[int, int] = {}
+            for row, slot in enumerate(slots.tolist()):
+                row_of.setdefault(slot, row)
+            return np.fromiter(row_of.values(), np.int64)
         rows = np.arange(len(slots))
         highest = int(slots.max(initial=-1))
         if highest >= len(self._row_of):

@@ -66,6 +66,9 @@ class MergingWindowOperator(WindowOperatorBase):
             windows: Any = self._bounds.namespaces(slots)
             self._index.add(codes, starts, ends, windows.to_numpy())
 
+    def _bounds_in_ms(self, keys: pa.Array, windows: Numbers) -> tuple[Numbers, Numbers]:
+        return self._bounds_of(self._bounds.slots(keys, windows, create=False))
+
     def process_batch(self, batch: pa.RecordBatch, input_index: int = 0) -> None:
         """Take the rows into their sessions."""
         assigner = self._spec.assigner

@@ -83,6 +83,11 @@ class SourceOperator(Operator):
         self._asking = self._reading = self._exhausted = False
         self._due_ms: float | None = None
 
+    @property
+    def splits(self) -> list[tuple[Split, int]]:
+        """The splits that it holds, the one it reads first, each with the position up to which it was read."""
+        return [(held.split, held.position) for held in self._held]
+
     def initialize_state(self) -> None:
         """Take over the restored splits."""
         self._state = self.context.operator_state.list_state(SPLITS_STATE)

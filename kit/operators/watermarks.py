@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from kit.backend.key_hashing import as_numbers
 from kit.operators.base import Operator
 from kit.operators.spec import ResolvedSpec, SchemaError, column_field
 from kit.protocol.elements import MAX_WATERMARK_MS, MIN_WATERMARK_MS
@@ -43,7 +44,7 @@ def event_times_ms(batch: pa.RecordBatch, column: str, operator: str) -> npt.NDA
             "filter such rows out before"
         )
     unit = "ms" if times.type.equals(pa.int64()) else times.type.unit
-    values: npt.NDArray[np.int64] = times.view(pa.int64()).to_numpy(zero_copy_only=False)
+    values: npt.NDArray[np.int64] = as_numbers(times)
     if unit == "s":
         return values * 1_000
     return values if unit == "ms" else values // _UNITS_PER_MS[unit]

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from kit.backend.slot_index import FEW_ROWS
 from kit.operators.aggregates import FirstRows, as_tuple
 from kit.operators.base import Operator
 from kit.operators.side_output import OutputTag
@@ -72,6 +73,17 @@ class WindowOperatorBase(Operator):
         self._table = backend.table(self._contents.descriptor, pa.int64())
         self._timers = backend.timer_service("window-timers", pa.int64())
 
+    def windows(self) -> tuple[pa.Array, Times, Times, pa.Array]:
+        """The windows that are open: of each its key, start, end and contents."""
+        slots = self._table.entries()
+        windows: Any = self._table.namespaces(slots)
+        starts, ends = self._bounds_in_ms(self._table.keys(slots), windows.to_numpy())
+        return self._table.keys(slots), starts, ends, self._table.get(slots)
+
+    def _bounds_in_ms(self, keys: pa.Array, windows: Times) -> tuple[Times, Times]:
+        assigner = self._spec.assigner
+        return assigner.starts(windows), assigner.ends(windows)
+
     def _clears_at(self, last_ms: Times) -> Times:
         """When windows are cleared that fire at `last_ms`."""
         lateness: int = self._spec.allowed_lateness_ms
@@ -127,8 +139,10 @@ class WindowOperator(WindowOperatorBase):
         keys = keys_of(batch, spec.keys)
         slots = self._table.slots(keys, windows)
         self._contents.add(self._table, slots, batch)
-        first = self._first_rows.of(slots)
-        keys, windows, last_ms = keys.take(pa.array(first)), windows[first], last_ms[first]
+        if len(slots) > FEW_ROWS or (last_ms <= self.context.current_watermark_ms).any():
+            # Of few rows all are registered: a timer that is there stays one, and finding the first rows takes longer.
+            first = self._first_rows.of(slots)
+            keys, windows, last_ms = keys.take(pa.array(first)), windows[first], last_ms[first]
         overdue = self._register(keys, last_ms, windows)
         if overdue.any():
             self._fire(*where(overdue, keys, windows, spec.assigner.starts(windows), last_ms + 1))

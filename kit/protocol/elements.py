@@ -10,6 +10,7 @@ Follows Flink's `StreamElement`, `CheckpointBarrier`, `CancelCheckpointMarker`, 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import pyarrow as pa
 
@@ -20,7 +21,7 @@ MAX_WATERMARK_MS = 2**63 - 1
 """Event time has ended: every timer fires (`Watermark.MAX_WATERMARK`)."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Buffer:
     """Records in columns. In a lesson it holds one row, on a cluster 64k."""
 
@@ -31,10 +32,14 @@ class Buffer:
         """Number of records."""
         return int(self.batch.num_rows)
 
-    @property
+    @cached_property
     def size_bytes(self) -> int:
-        """Bytes the columns refer to."""
+        """Bytes the columns refer to: added up once, which takes Arrow longer than most of what is done with them."""
         return int(self.batch.nbytes)
+
+    def to_loggable(self) -> dict[str, object]:
+        """What a trace says of it."""
+        return {"type": "Buffer", "batch": {"rows": self.rows, "bytes": self.size_bytes}}
 
     def __deepcopy__(self, memo: dict[int, object]) -> Buffer:
         """Columns never change: copies of a world share them."""

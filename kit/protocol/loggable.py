@@ -36,6 +36,8 @@ def _of_fields(value: Any) -> dict[str, Any]:
 
 
 def _of_items(value: Iterable[Any]) -> list[Any]:
+    if type(value) is tuple and PLAIN.issuperset(map(type, value)):
+        return [*value]
     return [each if type(each) in PLAIN else loggable(each) for each in value]
 
 
@@ -80,7 +82,10 @@ def field_values(value: Any) -> tuple[Any, ...]:
 def _getter(names: tuple[str, ...]) -> Callable[[Any], tuple[Any, ...]]:
     if len(names) > 1:
         return attrgetter(*names)
-    return lambda value: tuple([getattr(value, name) for name in names])
+    if not names:
+        return lambda value: ()
+    value_of = attrgetter(*names)
+    return lambda value: (value_of(value),)
 
 
 _FIELD_NAMES: dict[type[Any], tuple[str, ...]] = {}

@@ -63,7 +63,8 @@ TRANSITIONS = Transitions(
         ExecutionState.FAILED: {},
     },
 )
-_ENDS = frozenset(state for state in TRANSITIONS if TRANSITIONS.is_end(state))
+_ENDS = tuple(state for state in TRANSITIONS if TRANSITIONS.is_end(state))
+"""Few, and asked for in every step of a lab: looking through them is quicker than hashing a member of an Enum."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
+from itertools import count
 from os import PathLike
 from typing import Any, TypeVar
 
@@ -26,13 +27,15 @@ from kit.protocol.json_lines import read_lines, write_lines
 from kit.protocol.loggable import PLAIN, field_names, field_values, loggable
 from kit.protocol.schedule import Handled, Schedule, kept_by_name
 from kit.protocol.shape import EpochShape
+from kit.protocol.showing import Showing
 from kit.protocol.vocabulary import COMMANDS
 from kit.protocol.words import Machine, Word
 
-Entry = tuple[str, int, str, int, str, type[Word], int | None, tuple[Any, ...]]
+Entry = tuple[str, int, str, int, str, int, int | None, tuple[Any, ...]]
 """A record as it is kept until somebody looks at it: the id of the event, the number of the command (0: the event
-itself), cause, time, machine, type of the word, checkpoint, and what is said of the word's fields. Most are never
-looked at, and a lab keeps hundreds of thousands.
+itself), cause, time, machine, number of the word's type, checkpoint, and what is said of the word's fields. Most are
+never looked at, and a lab keeps hundreds of thousands: as long as there are but numbers and texts in them, Python does
+not look at them either when it looks for garbage.
 """
 
 MOST_RECENT = 1_000
@@ -71,7 +74,7 @@ class TraceRecord:
         return cls(**data)
 
 
-class Trace(Sequence[TraceRecord]):
+class Trace(Showing, Sequence[TraceRecord]):
     """The records of one run, oldest first.
 
     `stages` are the shapes of the run's epochs, which the host adds: with them a trace stands alone, and whatever is
@@ -301,13 +304,24 @@ def _entries(machine: Machine, event: Word, commands: Sequence[Word], detailed: 
     event_id, led_here, at, name = machine.event_id, machine.cause, machine.at, machine.name
     entries: list[Entry] = []
     if detailed or keeps(event, detailed):
-        entries.append((event_id, 0, led_here, at, name, type(event), _checkpoint_of(event), _said_of(event)))
+        number_of_type = _number_of(type(event))
+        entries.append((event_id, 0, led_here, at, name, number_of_type, _checkpoint_of(event), _said_of(event)))
         led_here = event_id
     for number, command in enumerate(commands, 1):
         if detailed or keeps(command, detailed):
+            number_of_type = _number_of(type(command))
             checkpoint_id, said = _checkpoint_of(command), _said_of(command)
-            entries.append((event_id, number, led_here, at, name, type(command), checkpoint_id, said))
+            entries.append((event_id, number, led_here, at, name, number_of_type, checkpoint_id, said))
     return entries
+
+
+def _number_of(kind: type[Word]) -> int:
+    number = _NUMBERS.get(kind)
+    if number is None:
+        number = next(_numbers)
+        _TYPES[number] = kind  # first: another thread may be looking
+        _NUMBERS[kind] = number
+    return number
 
 
 def _said_of(word: Word) -> tuple[Any, ...]:
@@ -320,14 +334,17 @@ def _said_of(word: Word) -> tuple[Any, ...]:
 
 def _said_once(value: Any) -> Any:
     """What is said of a value; of one that never changes once, however many words it goes through."""
-    if not _never_changes(type(value)):
-        return loggable(value)
+    if type(value) is tuple:
+        return [each if type(each) in PLAIN else _said_once(each) for each in value]
     known = _SAID.get(id(value))
-    if known is None:
+    if known is not None:
+        return known[1]
+    said = loggable(value)
+    if _never_changes(type(value)):
         if len(_SAID) >= MOST_SAID:
             _SAID.clear()  # at once: another thread may be looking
-        known = _SAID[id(value)] = value, loggable(value)
-    return known[1]
+        _SAID[id(value)] = value, said
+    return said
 
 
 def _never_changes(kind: type[Any]) -> bool:
@@ -350,7 +367,8 @@ def _checkpoint_of(word: Any) -> int | None:
 
 
 def _record(entry: Entry) -> TraceRecord:
-    _, number, cause, at_ms, machine, word, checkpoint_id, said = entry
+    _, number, cause, at_ms, machine, number_of_type, checkpoint_id, said = entry
+    word = _TYPES[number_of_type]
     kind, data = word.__name__, dict(zip(field_names(word), said, strict=True))
     if kind == "Note":
         kind, data = data["kind"], data["data"]
@@ -370,6 +388,9 @@ def _machine(kept: TraceRecord | Entry) -> str:
 
 _CHECKPOINTS: dict[type[Any], tuple[bool, bool]] = {}
 """Whether words of this type have a checkpoint, or an element that may have one."""
+_numbers = count()
+_NUMBERS: dict[type[Word], int] = {}
+_TYPES: dict[int, type[Word]] = {}
 _FROZEN: dict[type[Any], bool] = {}
 _SAID: dict[int, tuple[Any, Any]] = {}
 """Values by their address, which they keep as long as they are here, and what is said of them."""

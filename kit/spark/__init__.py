@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from kit.host.job_failed import JobFailedError
-    from kit.spark.driver import DriverSettings
+    from kit.spark.driver_settings import DriverSettings
     from kit.spark.job import SparkJob
     from kit.spark.running_jobs import running
     from kit.spark.session import create_session
 
 _HOMES = {
-    "DriverSettings": "kit.spark.driver",
+    "DriverSettings": "kit.spark.driver_settings",
     "JobFailedError": "kit.host.job_failed",
     "SparkJob": "kit.spark.job",
     "create_session": "kit.spark.session",

@@ -18,7 +18,7 @@ import threading
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from kit.coordinator.master_hooks import MasterHook, MasterHooks
@@ -52,36 +52,19 @@ from kit.spark.auth import new_secret
 from kit.spark.background import Background, HostClock
 from kit.spark.codec import CodecError, pack_words, unpack_words
 from kit.spark.control import ControlServer, SlotJoined, SlotLeft, SlotMessage
+from kit.spark.driver_settings import DriverSettings
 from kit.spark.edge import SparkOutput, local_state_directory, open_local_state, open_storage
-from kit.spark.endpoint import WireSettings
 from kit.spark.epoch import Epoch, GangEnded, Launch
+from kit.spark.meters import MeterReadings
 from kit.spark.recording import DRIVER, EventFile, read_schedule
 from kit.spark.slot import CONNECTED, DELIVER, PEER_LOST, TROUBLE, SlotTicket, connect_message
 from kit.spark.wire import ControlMessage
-from kit.spark.working_slot import ROWS_READ, SAID
+from kit.spark.working_slot import METERS, SAID
 
 logger = logging.getLogger("kit.spark")
 
 PEER_MS = 500
 """A slot that others have lost has so long to be lost by the driver too, who knows better why."""
-
-
-@dataclass(frozen=True, slots=True)
-class DriverSettings:
-    """Time limits of the driver, and the address on which slots reach it."""
-
-    host: str = "127.0.0.1"
-    start_timeout_s: float = 60.0
-    """All slots of an epoch must have connected in this time."""
-    leave_ms: int = 300
-    """Slots that were told to leave are cancelled through Spark after this time,"""
-    kill_ms: int = 3_000
-    """killed, where they run on this machine, after this time,"""
-    abandon_ms: int = 15_000
-    """and given up, fenced by the epoch, after this time."""
-    trace_records: int = 1_000_000
-    """The trace keeps about this many records, the newest."""
-    wire: WireSettings = field(default_factory=WireSettings)
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +112,8 @@ class JobDriver:
         self.trace = Trace()
         self.rows_read: dict[tuple[int, int], int] = {}
         """By the sources, of each epoch and slot."""
+        self.meters = MeterReadings()
+        """Of the present epoch's slots."""
         self.running = threading.Event()
         """Set once all tasks have run, or the job has ended: before that it can answer no request."""
         self.ended = threading.Event()
@@ -351,15 +336,17 @@ class JobDriver:
             for receiver, words in epoch.take_waiting():
                 self._send(receiver, words)
 
-    def _rows_read(self, epoch: Epoch, slot: int, message: ControlMessage) -> None:
+    def _meters(self, epoch: Epoch, slot: int, message: ControlMessage) -> None:
         self.rows_read[epoch.number, slot] = int(message.fields["rows"])
+        with self.lock:
+            self.meters.take(slot, message.fields["tasks"])
 
     _SPOKEN: ClassVar[dict[str, Callable[[JobDriver, Epoch, int, ControlMessage], None]]] = {
         SAID: _said,
         CONNECTED: _slot_connected,
         TROUBLE: _trouble,
         PEER_LOST: _peer_lost,
-        ROWS_READ: _rows_read,
+        METERS: _meters,
     }
 
     def _slot_left(self, item: SlotLeft) -> None:
@@ -483,6 +470,7 @@ class JobDriver:
         graph = ExecutionGraph(self.job, command.parallelism, command.max_parallelism)
         with self.lock:
             self._epoch = epoch
+            self.meters = MeterReadings()
             self.trace.stages.append(epoch_shape(graph, command.epoch))
         self._worker_traceback = ""
         self._in(_START_TIMER, int(self.settings.start_timeout_s * 1000), lambda: self._start_timed_out(epoch))

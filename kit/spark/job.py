@@ -19,7 +19,7 @@ import socket
 import threading
 import time
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
 from html import escape
@@ -45,7 +45,8 @@ from kit.protocol.properties import RecoveryClaimMode
 from kit.protocol.trace import Trace
 from kit.protocol.words import Word
 from kit.spark.console import in_notebook, say, waiting
-from kit.spark.driver import DriverSettings, JobDriver
+from kit.spark.driver import JobDriver
+from kit.spark.driver_settings import DriverSettings
 from kit.spark.edge import (
     SparkOutput,
     check_writable,
@@ -55,6 +56,7 @@ from kit.spark.edge import (
 )
 from kit.spark.epoch import Launch
 from kit.spark.progress import Progress, show_progress
+from kit.spark.rescaling import at_parallelism
 from kit.spark.signals import end_in_order, keep_jobs_on_interrupt
 from kit.spark.slot import SlotTicket
 from kit.spark.started_jobs import StartedJob, remember, started
@@ -119,6 +121,7 @@ class SparkJob(Asking):
     ) -> None:
         self.job = _job_graph(job).with_parts(parts)
         self.spark = spark
+        self._made_with = {"hooks": hooks, "settings": settings, "launch": launch, "record": record}
         self._start = StartJob(
             restore_path=None if restore_path is None else os.fspath(restore_path),
             allow_non_restored_state=allow_non_restored_state,
@@ -389,6 +392,19 @@ class SparkJob(Asking):
             self.wait()
         return answer
 
+    def rescale(self, parallelism: int | Mapping[str, int], target: Target = None) -> SparkJob:
+        """Stop the job with a savepoint below `target`, and go on from it at another parallelism, of all vertices that
+        are as wide as the widest or of each by name; returns the job that goes on, which runs. Without `target` and a
+        configured directory the savepoint is in a temporary one, which goes with the process.
+
+        Raises ValueError, before anything is stopped, for what cannot be; JobFailedError as `stop` does.
+        """
+        graph = at_parallelism(self.job, parallelism)
+        if target is None and self.job.settings.checkpoint.savepoint_directory is None:
+            target = temporary_directory("savepoint-")
+        made_with: dict[str, Any] = self._made_with
+        return SparkJob(graph, self.spark, restore_path=self.stop(target), **made_with).start()
+
     def answer(self, request: int) -> str | None:
         """Where the snapshot of a request is, or None as long as it is not done; JobFailedError when it failed."""
         asked = self._asked.get(request)
@@ -459,6 +475,17 @@ class SparkJob(Asking):
     def output(self, sink: str = "") -> pd.DataFrame:
         """All rows committed so far by the sink whose path ends in `sink` (not needed when there is only one)."""
         return read_output(self.job, self._output, sink)
+
+    def meters(self) -> pd.DataFrame:
+        """What each subtask does now, as its slot said at most a quarter of a second ago. One row per subtask: task,
+        records_in and records_out (of this epoch; a source's are those it read), records_in_per_s, records_out_per_s,
+        busy_ms_per_s, backpressured_ms_per_s, idle_ms_per_s (together 1000), sample (a row that it sent). Rates are of
+        the last second or so, missing before the second reading.
+
+        Follows Flink's `TaskIOMetricGroup`.
+        """
+        with self._driver.lock:
+            return self._driver.meters.to_pandas([vertex.name for vertex in self.job.vertices])
 
     def workers(self) -> dict[int, int]:
         """The process id of the Python worker of each slot."""

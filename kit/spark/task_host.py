@@ -38,6 +38,7 @@ from kit.protocol.words import Envelope, Machine, Word
 from kit.spark.background import Background
 from kit.spark.channels import Route
 from kit.spark.codec import encode_element
+from kit.spark.meters import Meters
 from kit.spark.recording import EventFile
 from kit.task.stream_task import StreamTask
 from kit.task.unknown_task import answer_for_unknown_task
@@ -99,6 +100,7 @@ class TaskHost:
         """By the sources, in this epoch."""
         mine = [vertex.task for vertex in graph.tasks if vertex.subtask_index == slot]
         self.tasks = {name: StreamTask(graph, name, epoch) for name in mine}
+        self.meters = Meters(self.tasks)
         self.routes = [
             Route(channel.number, _slot_of(channel.source_task), _slot_of(channel.target_task))
             for channel in graph.channels
@@ -139,7 +141,10 @@ class TaskHost:
 
     def element(self, channel: int, element: Element, cause: str = "") -> None:
         """From a task of another slot."""
-        self._ready.append((self._receivers[channel], ElementReceived(channel=channel, element=element), cause))
+        receiver = self._receivers[channel]
+        if isinstance(element, Buffer):
+            self.meters.by_task[receiver.name].records_in += element.batch.num_rows
+        self._ready.append((receiver, ElementReceived(channel=channel, element=element), cause))
 
     def credit(self, channel: int, credits: int) -> None:
         """From a task of another slot."""
@@ -169,7 +174,9 @@ class TaskHost:
         """Handle what is ready, then give each task its turns; False when there was nothing to do."""
         worked = bool(self._ready)
         self._handle_ready()
-        return self._give_turns() or worked
+        worked = self._give_turns() or worked
+        self.meters.look()
+        return worked
 
     def _give_turns(self) -> bool:
         worked, end_ms = False, self._now() + ROUND_MS
@@ -202,6 +209,9 @@ class TaskHost:
         started_s = time.perf_counter()
         commands = machine.handle(event, self._now(), cause)
         self._handled_in_s = time.perf_counter() - started_s
+        meter = self.meters.by_task.get(machine.name)
+        if meter is not None:
+            meter.busy_s += self._handled_in_s
         if self._recording is not None:
             self._recording.add(machine.event_id, machine.at, event, cause)
         if keeps(event, False) or any(keeps(command, False) for command in commands):
@@ -222,6 +232,12 @@ class TaskHost:
         # is the receiver's to keep. Overtaking it here would put it in neither snapshot.
         channel, element = command.channel, command.element
         receiver = self._receivers.get(channel)
+        if isinstance(element, Buffer):
+            sender = self.meters.by_task[machine.name]
+            sender.records_out += element.batch.num_rows
+            sender.sent = element.batch
+            if receiver is not None:
+                self.meters.by_task[receiver.name].records_in += element.batch.num_rows
         if receiver is not None:
             self._ready.append((receiver, ElementReceived(channel=channel, element=element), cause))
         elif isinstance(element, Buffer):
@@ -245,6 +261,7 @@ class TaskHost:
         assert answer is not None
         if isinstance(answer, SplitRead) and answer.batch is not None:
             self.rows_read += answer.batch.num_rows
+            self.meters.by_task[machine.name].records_in += answer.batch.num_rows
         self._ready.append((machine, answer, cause))
 
     def _begin(self, machine: Machine, command: Command, cause: str) -> None:

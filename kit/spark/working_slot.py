@@ -23,13 +23,13 @@ from kit.spark.task_host import TaskHost, Work
 from kit.spark.wire import ControlMessage
 
 SAID = "said"
-ROWS_READ = "rows read"
+METERS = "meters"
 """The kinds of control messages that a working slot sends."""
 
 RECORDS_EVERY_S = 0.05
 """Records of the trace wait at most so long for a message to travel with."""
-ROWS_EVERY_S = 0.25
-"""So often a slot tells how many rows its sources have read."""
+METERS_EVERY_S = 0.25
+"""So often a slot tells how many rows its sources have read, and what its tasks do with their time."""
 
 
 class WorkingSlot:
@@ -42,7 +42,7 @@ class WorkingSlot:
         self._now = now
         self._records_due_s = 0.0
         self._rows_told = 0
-        self._rows_due_s = 0.0
+        self._meters_due_s = 0.0
 
     def __repr__(self) -> str:
         return f"WorkingSlot({self._host!r})"
@@ -56,27 +56,30 @@ class WorkingSlot:
         worked = host.work()
         if self._said or (host.records and time.monotonic() >= self._records_due_s):
             self._tell_driver()
-        if host.rows_read != self._rows_told and time.monotonic() >= self._rows_due_s:
-            self._tell_rows()
+        if time.monotonic() >= self._meters_due_s:
+            self._tell_meters()
         return worked
 
-    def idle_s(self) -> float | None:
-        """How long to sleep at most: until a timer is due, or records are to be sent."""
+    def idle_s(self) -> float:
+        """How long to sleep at most: until a timer is due, or records or meters are to be sent."""
         host = self._host
-        limits = [self._records_due_s - time.monotonic()] if host.records else []
+        limits = [self._meters_due_s - time.monotonic()]
+        if host.records:
+            limits.append(self._records_due_s - time.monotonic())
         if host.next_timer_ms is not None:
             limits.append((host.next_timer_ms - self._now()) / 1000)
-        return max(0.0, min(limits)) if limits else None
+        return max(0.0, min(limits))
 
-    def _tell_rows(self) -> None:
+    def _tell_meters(self) -> None:
         self._rows_told = self._host.rows_read
-        self._rows_due_s = time.monotonic() + ROWS_EVERY_S
-        self._driver.send(ControlMessage(ROWS_READ, {"rows": self._rows_told}))
+        self._meters_due_s = time.monotonic() + METERS_EVERY_S
+        fields = {"rows": self._rows_told, "tasks": self._host.meters.reading()}
+        self._driver.send(ControlMessage(METERS, fields))
 
     def _tell_driver(self) -> None:
         host = self._host
         if self._said and host.rows_read != self._rows_told:
-            self._tell_rows()  # so that a task's end comes after its last row
+            self._tell_meters()  # so that a task's end comes after its last row
         self._driver.send(pack_words(SAID, self._said, host.records))
         self._said.clear()
         host.records.clear()

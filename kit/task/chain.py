@@ -293,6 +293,10 @@ class OperatorChain:
 
     def __init__(self, vertex: JobVertex, owner: ChainOwner, *, finished: bool = False) -> None:
         self.links = [] if finished else [ChainLink(chained, owner) for chained in vertex.operators]
+        self.tail_id = "" if finished else vertex.operator_ids[0]
+        """The operator id of the tail, whose state the outputs' in-flight data is; "" without operators. In a chain
+        that branches it is the end of the first branch, as in Flink: there a restore looks for that data.
+        """
         self._by_id = {link.operator_id: link for link in self.links}
         for link in self.links:
             chained_after = vertex.chained_after(link.operator_id)
@@ -310,11 +314,6 @@ class OperatorChain:
     def head_id(self) -> str:
         """The operator id of the head, whose state the inputs' in-flight data is; "" without operators."""
         return self.links[0].operator_id if self.links else ""
-
-    @property
-    def tail_id(self) -> str:
-        """The operator id of the last link, whose state the outputs' in-flight data is; "" without operators."""
-        return self.links[-1].operator_id if self.links else ""
 
     def link(self, operator_id: str) -> ChainLink:
         """The link of an operator."""

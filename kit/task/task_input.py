@@ -139,6 +139,10 @@ class TaskInput:
         )
         return PartitionFilter(partitioner, vertex.subtask_index)
 
+    def recovered(self, channel: int) -> tuple[Element, ...]:
+        """What was in flight on this channel at the checkpoint and has not been taken."""
+        return next((recovered.queued for recovered, live in self._recovering if live.number == channel), ())
+
     @property
     def is_recovering(self) -> bool:
         """Whether something that was in flight at the checkpoint has not been taken."""

@@ -43,6 +43,10 @@ class TaskOutputs:
         self._records = RecordWriter(graph.job_graph.settings.buffer_bytes)
         self._by_number = {sub.number: sub for sub in self.subpartitions()}
 
+    def subpartition(self, channel: int) -> ResultSubpartition:
+        """The subpartition that is this channel's end."""
+        return self._by_number[channel]
+
     def subpartitions(self) -> Iterator[ResultSubpartition]:
         """Every subpartition, partition by partition."""
         for partition in self.partitions:

@@ -7,9 +7,10 @@ from html import escape
 
 import pandas as pd
 
+from kit.draw.graphviz_objects import Dot
 from kit.draw.picture import Svg
 from kit.why.fact import Fact, Told, story
-from kit.why.picture import facts_dot, facts_svg
+from kit.why.picture import facts_graph, facts_svg
 
 COLUMNS = ["number", "because_of", "at_ms", "machine", "says", "kind", "checkpoint_id", "is_root", "record_id"]
 
@@ -66,9 +67,9 @@ class Why:
         """The picture: the question at the top, each fact in a box below the one that it explains."""
         return facts_svg(self.question, self.told)
 
-    def dot(self) -> str:
-        """The picture in Graphviz' language: `graphviz.Source(why.dot())` draws it."""
-        return facts_dot(self.question, self.told)
+    def dot(self) -> Dot:
+        """The picture as an object of the `graphviz` package: it shows itself, `.source` is its text."""
+        return facts_graph(self.question, self.told).dot()
 
 
 def _row(each: Told) -> tuple[object, ...]:

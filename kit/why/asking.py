@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from kit.protocol.showing import Showing
 from kit.why.answer import Why
 from kit.why.evidence import Evidence
 from kit.why.questions import answer_to
@@ -34,7 +35,7 @@ def why(
     return answer_to(Evidence(run), about, **named)
 
 
-class Asking:
+class Asking(Showing):
     """What a Lab and a SparkJob answer."""
 
     _evidence: Evidence | None = None

@@ -210,7 +210,7 @@ class Evidence:
         return stage_for(self.run.known, self.moment.epoch) if self.run.known else None
 
     @cached_property
-    def ends(self) -> dict[int, tuple[str, str]]:
+    def ends(self) -> Mapping[int, tuple[str, str]]:
         """Sender and receiver of each channel, as far as they are known."""
         if self.stage is not None:
             return self.stage.ends()

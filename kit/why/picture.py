@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from html import escape
 from textwrap import wrap
 
+from kit.draw.graphs import Edge, Graph, Node
 from kit.draw.picture import LEAST_WIDTH, Svg
 from kit.draw.svg import document
 from kit.why.fact import Told
@@ -69,23 +69,19 @@ def _box(each: Told, x: float, y: float, width: float, height: float, lines: lis
     )
 
 
-def facts_dot(question: str, told: Sequence[Told]) -> str:
-    """The answer in Graphviz' language: an arrow leads from a cause to what it explains."""
-    lines = [f"  q [shape=plaintext, label={_quoted(question)}]"]
+def facts_graph(question: str, told: Sequence[Told]) -> Graph:
+    """The answer as a graph: an arrow leads from a cause to what it explains, the question is at the top."""
+    nodes = [Node("q", tuple(wrap(question, _DOT_WIDTH)), "question")]
+    edges = []
     for each in told:
-        node, target = f"f{each.before or each.number}", f"f{each.because_of}" if each.because_of else "q"
+        name, target = f"f{each.before or each.number}", f"f{each.because_of}" if each.because_of else "q"
         if not each.before:
-            lines.append(f"  {node} [label={_quoted(_labelled(each))}{', penwidth=2' * each.fact.is_root}]")
-        lines.append(f"  {node} -> {target}")
-    body = "\n".join(lines)
-    return f"digraph why {{\n  rankdir=BT\n  node [shape=box, style=rounded]\n{body}\n}}\n"
+            nodes.append(Node(name, _lines(each), "root" if each.fact.is_root else ""))
+        edges.append(Edge(name, target))
+    return Graph("why", question, tuple(nodes), tuple(edges), direction="BT", rank_gap=24.0)
 
 
-def _labelled(each: Told) -> str:
+def _lines(each: Told) -> tuple[str, ...]:
     record = each.fact.record
-    head = [] if record is None else [f"{each.at_ms} ms, {record.machine}"]
-    return "\n".join([*head, *wrap(each.says, _DOT_WIDTH)])
-
-
-def _quoted(text: str) -> str:
-    return json.dumps(text, ensure_ascii=False)
+    head = "" if record is None else f" · {each.at_ms} ms · {record.machine}"
+    return (f"{each.number}{head}", *wrap(each.says, _DOT_WIDTH))

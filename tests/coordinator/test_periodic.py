@@ -87,3 +87,13 @@ def test_the_end_of_a_backlog_starts_nothing_that_was_stopped() -> None:
     job_.coordinator.start_checkpoint_scheduler()
     job_.wait(100)
     assert times(job_) == [600]
+
+
+def test_a_timer_that_fires_early_is_set_again() -> None:
+    """As when the clock was turned back since: the interval is over by the clock of its host, and not by its own."""
+    job_ = job(None)
+    job_.wait(50)
+    job_.timers.clear()
+    job_.coordinator.periodic.on_timer()
+    job_.wait(200)
+    assert times(job_) == [100, 200]

@@ -15,22 +15,33 @@ from IPython.core.formatters import DisplayFormatter
 
 import kit.draw
 from kit.draw import (
+    at_risk,
+    barriers,
     chains,
     chains_svg,
+    checkpoint_life,
+    compare,
+    execution_graph,
     export_html,
     film,
     frames,
     gantt,
     journeys,
     last_frame,
+    list_growth,
     moment_at,
     moment_svg,
     moments,
     phases,
     redistribution,
     redistribution_svg,
+    rescaling,
     restores_of,
+    shared_state,
+    snapshot_contents,
     space_time,
+    space_time_data,
+    state_machines,
 )
 from kit.lab import Lab
 from kit.protocol.trace import Trace
@@ -39,21 +50,32 @@ from tests.draw.elsewhere import shown, shown_elsewhere
 from tests.draw.labs import lab_of, letters
 
 DOORS: dict[str, Callable[[Any], Any]] = {
-    "chains": chains,
+    "at_risk": lambda run: at_risk(run).to_pandas(),
+    "barriers": lambda run: barriers(run).to_pandas(),
+    "chains": lambda run: chains(run).to_pandas(),
     "chains_svg": chains_svg,
+    "checkpoint_life": lambda run: checkpoint_life(run).to_pandas(),
+    "compare": lambda run: compare({"a run": run}),
+    "execution_graph": lambda run: execution_graph(run).to_pandas(),
     "film": film,
     "frames": frames,
     "gantt": gantt,
     "journeys": lambda run: journeys(run).to_pandas(1),
     "last_frame": last_frame,
+    "list_growth": lambda run: list_growth({"a run": run}),
     "moment_at": moment_at,
     "moment_svg": moment_svg,
     "moments": lambda run: list(moments(run)),
     "phases": phases,
     "redistribution": redistribution,
     "redistribution_svg": redistribution_svg,
+    "rescaling": lambda run: rescaling(run).to_pandas(),
     "restores_of": restores_of,
+    "shared_state": lambda run: shared_state(run).to_pandas(),
+    "snapshot_contents": lambda run: snapshot_contents(run).to_pandas(),
     "space_time": space_time,
+    "space_time_data": space_time_data,
+    "state_machines": lambda run: state_machines(run).to_pandas(),
 }
 PICTURES = ("chains_svg", "last_frame", "moment_svg", "gantt", "redistribution_svg", "space_time")
 
@@ -75,7 +97,7 @@ def saved(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Trace:
 
 
 def test_no_door_is_left_out() -> None:
-    values = {"Chart", "Crossing", "Frame", "Journeys", "Moment", "RescalePlan", "SpaceTime", "Stage", "Svg"}
+    values = {name for name in kit.draw.__all__ if isinstance(getattr(kit.draw, name), type)}
     no_run = {*values, "advance", "export_html", "rescale_plan"}
     assert set(DOORS) == set(kit.draw.__all__) - no_run
 
@@ -89,7 +111,10 @@ def test_a_lab_its_trace_and_a_saved_trace_are_the_same_to_a_door(door: str, lab
 def as_data(made: Any) -> Any:
     if isinstance(made, pd.DataFrame):
         return made.to_json()
-    return made._repr_svg_() if hasattr(made, "_repr_svg_") else made
+    for form in ("_repr_svg_", "_repr_html_"):
+        if hasattr(made, form):
+            return getattr(made, form)()
+    return made
 
 
 def test_in_another_process_a_saved_trace_is_all_that_is_needed(lab: Lab, tmp_path: Path) -> None:
@@ -126,7 +151,7 @@ def test_anything_else_is_named(door: str) -> None:
 def test_a_job_that_nobody_runs_is_told_how_to_run(lab: Lab) -> None:
     with pytest.raises(TypeError, match=r"StreamEnvironment.*Lab\(env\) or SparkJob\(env\) makes a run of it"):
         gantt(letters())
-    assert chains(letters()).equals(chains(lab))
+    assert chains(letters()).to_pandas().equals(chains(lab).to_pandas())
 
 
 def test_records_without_the_shape_say_what_is_missing(lab: Lab) -> None:

@@ -11,9 +11,12 @@ import pytest
 from playwright.sync_api import Page
 
 from kit import Lab
+from kit.draw.drawing import graph
+from kit.draw.film import film_layout
 from kit.draw.frames import Frame, frames
 from kit.draw.page import export_html, page_html, table_html
 from kit.draw.scene import Scene
+from kit.draw.views import VIEWS
 from tests.draw.labs import lab_of
 from tests.draw.script import story
 
@@ -24,7 +27,7 @@ LOOK = """
   slider.value = position;
   slider.dispatchEvent(new Event("input"));
   const shown = {};
-  for (const node of document.querySelectorAll("[data-name]")) {
+  for (const node of document.querySelectorAll(".kit-viewport [data-name]")) {
     const sprite = { tag: node.tagName, layer: node.parentNode.dataset.layer, text: node.textContent };
     for (const { name, value } of node.attributes) if (name !== "data-name") sprite[name] = value;
     shown[node.dataset.name] = sprite;
@@ -48,6 +51,12 @@ def as_shown(scene: Scene) -> dict[str, dict[str, str]]:
     }
 
 
+def graph_of(frame: Frame) -> Scene:
+    """What a film's picture shows of a frame: a page says more than a title does when a thing is pointed at."""
+    drawn = graph(film_layout(frame.stage), frame.moment)
+    return {name: {key: each for key, each in sprite.items() if key != "title"} for name, sprite in drawn.items()}
+
+
 def every_step(page: Page) -> None:
     page.get_by_label("every step").check()
 
@@ -58,7 +67,7 @@ def test_every_frame_is_what_python_draws(page: Page, exported: Path) -> None:
     every_step(page)
     shown = page.evaluate(LOOK, list(range(len(made))))
     for number, frame in enumerate(made):
-        assert shown[number] == as_shown(frame.scene()), f"frame {number}"
+        assert shown[number] == as_shown(graph_of(frame)), f"frame {number}"
 
 
 def test_jumping_about_shows_the_same_as_stepping(page: Page, tmp_path: Path) -> None:
@@ -71,11 +80,11 @@ def test_jumping_about_shows_the_same_as_stepping(page: Page, tmp_path: Path) ->
     every_step(page)
     some = [len(made) - 1, 0, *range(40, len(made), 97), 33, 32, 31, 5]
     for number, shown in zip(some, page.evaluate(LOOK, some), strict=True):
-        assert shown == as_shown(made[number].scene()), f"frame {number}"
+        assert shown == as_shown(graph_of(made[number])), f"frame {number}"
 
 
 def headline(page: Page) -> str:
-    return page.locator("[data-name=what]").text_content() or ""
+    return page.locator("[data-says=what]").text_content() or ""
 
 
 def told(made: list[Frame], mark: str) -> list[str]:
@@ -183,3 +192,41 @@ def test_a_play_says_at_each_step_what_it_is_about(page: Page, tmp_path: Path) -
     player.wait_for_selector(".kit-note")
     player.press(".kit-player", "ArrowRight")
     assert player.inner_text(".kit-note") == prose[0]
+
+
+def test_tabs_follow_the_cursor_at_milestones(page: Page, tmp_path: Path) -> None:
+    lab = lab_of(seed=2)
+    lab.run_until(checkpoint=1)
+    lab.kill(1)
+    lab.run_until(checkpoint=2)
+    page.goto(export_html(lab, tmp_path / "run.html").as_uri())
+    assert (tmp_path / "run.html").stat().st_size < 4_000_000
+    tabs = page.get_by_role("tab")
+    assert tabs.all_inner_texts() == ["Space-time", *(view.title for view in VIEWS)]
+    assert page.locator("#panel-space-time canvas").count() == 2
+    for view in VIEWS:
+        page.get_by_role("tab", name=view.title, exact=True).click()
+        panel = page.get_by_role("tabpanel", name=view.title, exact=True)
+        assert panel.locator(".kit-question").inner_text() == view.question
+        assert panel.locator(".kit-piece > *").first.is_visible()
+    page.get_by_role("tab", name="Barriers").click()
+    seen = set()
+    page.locator(".kit-player").focus()
+    page.keyboard.press("Home")
+    for _ in range(4):
+        seen.add(page.locator("#panel-barriers .kit-piece").inner_html())
+        page.keyboard.press("c")
+    assert len(seen) > 1
+
+
+def test_a_page_is_light_or_dark_as_its_reader_likes(page: Page, exported: Path) -> None:
+    page.emulate_media(color_scheme="dark")
+    page.goto(exported.as_uri())
+    ground = "() => getComputedStyle(document.body).backgroundColor"
+    assert page.evaluate(ground) == "rgb(20, 24, 31)"
+    page.emulate_media(color_scheme="light")
+    assert page.evaluate(ground) == "rgb(255, 255, 255)"
+    page.get_by_role("button", name="Dark", exact=True).click()
+    page.emulate_media(color_scheme="dark")
+    page.emulate_media(color_scheme="light")
+    assert page.evaluate(ground) == "rgb(20, 24, 31)"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from xml.etree import ElementTree
 
 import pytest
 from hypothesis import given
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 from kit.backend.key_hashing import assign_key_to_parallel_operator
 from kit.draw import rescale_plan
 
+SVG = "{http://www.w3.org/2000/svg}"
 WORDS = [f"carrier-{number}" for number in range(300)]
 
 
@@ -49,6 +51,40 @@ def test_the_picture_says_what_moves_only_when_something_does() -> None:
     assert "that another subtask had" in rescale_plan(WORDS, 3, before=2).svg()
     assert "that another subtask had" not in rescale_plan(WORDS, 3).svg()
     assert rescale_plan([], 2).svg().startswith("<svg")
+
+
+@given(st.lists(st.integers(0, 40), min_size=1, max_size=300), st.integers(1, 30))
+def test_no_number_lies_on_the_line_of_an_even_part(keys: list[int], parallelism: int) -> None:
+    drawn = ElementTree.fromstring(rescale_plan(keys, parallelism).svg())
+    lines = [node for node in drawn.iter(f"{SVG}path") if node.get("class") == "rp-even"]
+    even = float(lines[0].attrib["d"].partition(" ")[2].partition("H")[0])
+    numbers = [node for node in drawn.iter(f"{SVG}text") if node.get("class") == "rp-number"]
+    assert numbers
+    for number in numbers:
+        baseline = float(number.attrib["y"])
+        assert not baseline - 8.5 < even < baseline, f"{number.text} is crossed"
+
+
+def test_flinks_default_stands_beside_another_choice() -> None:
+    plan = rescale_plan(WORDS, 6, 8)
+    assert plan.default is not None
+    assert plan.default.max_parallelism == 128
+    assert plan.default.counts.tolist() == rescale_plan(WORDS, 6, 128).counts.tolist()
+    table = plan.beside().set_index("plan")
+    assert table.loc["chosen", "headroom"] == pytest.approx(8 / 6, abs=1e-3)
+    assert table.loc["Flink's default", "imbalance"] == pytest.approx(rescale_plan(WORDS, 6).imbalance, abs=1e-3)
+    assert "Beside it Flink&#x27;s default, 128 key groups" in plan._repr_html_()
+    assert rescale_plan(WORDS, 6).default is None
+
+
+def test_the_same_keys_dealt_out_otherwise() -> None:
+    plan = rescale_plan(WORDS, 4)
+    for parallelism, most in ((3, 128), (7, 1000), (2, 8)):
+        other, fresh = plan.replaced(parallelism, most), rescale_plan(WORDS, parallelism, most)
+        assert other.counts.tolist() == fresh.counts.tolist()
+        assert other.caption == fresh.caption
+    with pytest.raises(ValueError, match="must not be smaller"):
+        plan.replaced(9, 8)
 
 
 def test_what_cannot_be_is_refused() -> None:

@@ -7,11 +7,13 @@ from xml.etree import ElementTree
 import pytest
 
 from kit.draw.captions import listed
+from kit.draw.drawing import scene
 from kit.draw.frames import frames
+from kit.draw.job_master_panel import Words
 from kit.draw.job_state import Moment
 from kit.draw.layout import lay_out
 from kit.draw.moment import moment_at, moments
-from kit.draw.scene import Scene, Words, fit, scene, size_text
+from kit.draw.scene import Scene, fit, size_text
 from kit.draw.svg import picture_layout, still
 from tests.draw.script import stage, story
 
@@ -52,7 +54,7 @@ def test_names_are_escaped() -> None:
 def test_a_blocked_channel_has_a_lock_and_its_task_says_what_it_waits_for() -> None:
     sprites = at("BarrierAligned", 2)
     assert sprites["l0"]["class"] == "lane blocked"
-    assert sprites["l0:gate"]["href"] == "#kit-lock"
+    assert sprites["l0:lock"]["href"] == "#kit-lock"
     assert sprites["l2"]["class"] == "lane awaited"
     assert sprites["l2:asks"]["text"] == "2?"
     assert sprites["t:count/0:line"]["text"] == "barrier 2: 1 of 2 came"

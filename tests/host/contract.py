@@ -102,3 +102,21 @@ class StoreContract:
         ask = store.checkpoints if name.startswith("checkpoints/") else store.ids
         with pytest.raises(StoreError, match="nonsense"):
             ask()
+
+    def test_a_counter_that_is_gone_is_not_begun_anew(self, records: Records) -> None:
+        store = DurableStore(records)
+        store.begin(recover=False)
+        store.next_id()
+        records.remove("checkpointID")
+        for ask in (store.next_id, store.ids, lambda: store.raise_counter(9)):
+            with pytest.raises(StoreError, match=r"the counter of checkpoint ids, checkpointID in .*, is gone"):
+                ask()
+        assert records.read("checkpointID") is None
+
+    def test_who_is_to_go_on_with_a_run_that_is_gone_is_told_so(self, records: Records) -> None:
+        store = DurableStore(records)
+        store.begin(recover=False)
+        store.add(stored(7))
+        records.remove("run")
+        with pytest.raises(StoreError, match=r"run in .* is gone, but there are checkpoint\(s\) 7: nobody knows"):
+            DurableStore(records).begin(recover=True)

@@ -8,10 +8,14 @@ from typing import Any
 
 import pytest
 
+from kit.api.environment import StreamEnvironment
+from kit.connectors import CollectionSource, CollectSink
 from kit.draw.captions import caption_of
+from kit.graph.settings import CheckpointConfig
 from kit.job.status import JobStatus
 from kit.lab.actions import CarryOut
 from kit.lab.lab import Lab
+from kit.lab.schedulers import Adversarial
 from tests.lab.jobs import CHECKPOINTS, Shape, environment, referenced_files, settle, wrong
 
 SHAPE = Shape(rows=90, splits=4, parallelism=2, chaining=False)
@@ -129,3 +133,36 @@ def test_a_job_without_unaligned_checkpoints_has_no_such_machine() -> None:
     lab = Lab(environment(SHAPE), seed=0)
     lab.run()
     assert {record.machine for record in lab.trace if "/" not in record.machine} == {"job"}
+
+
+def branching(parallelism: int) -> StreamEnvironment:
+    """Two branches of one chain, of which the first goes on over an exchange, the last ends in a sink."""
+    checkpoint = CheckpointConfig(directory=CHECKPOINTS, interval_ms=10, unaligned=True, force_unaligned=True)
+    env = StreamEnvironment("branching", parallelism=parallelism, max_parallelism=8, checkpoint=checkpoint)
+    rows = [{"k": "abc"[n % 3], "n": n} for n in range(60)]
+    source = env.from_source(CollectionSource(rows, splits=3, batch_rows=1), uid="rows")
+    source.map(dict).uid("same").rebalance().map(dict).uid("later").sink_to(CollectSink("later"), uid="later-out")
+    source.sink_to(CollectSink("rows"), uid="rows-out")
+    return env
+
+
+def test_in_flight_data_of_a_chain_that_branches_finds_its_way_after_a_rescale() -> None:
+    lab = Lab(branching(2), scheduler=Adversarial("later/1"))
+    vertex = lab.job.vertices[0]
+    assert [each.name for each in vertex.operators] == ["rows", "same", "rows-out"]
+
+    def in_flight(lab: Lab) -> set[str]:
+        latest = lab.master.checkpoints.store.latest
+        return {
+            operator_id
+            for operator_id, state in ({} if latest is None else latest.operator_states).items()
+            if any(each.result_subpartition_state for each in state.subtask_states.values())
+        }
+
+    lab.run_until(lambda lab: bool(in_flight(lab)))
+    assert in_flight(lab) == {vertex.operator_ids[0]}
+    path = lab.master.checkpoints.store.latest.path.removesuffix("/_metadata")
+    lab.kill_driver()
+    again = Lab(branching(3), after=lab, restore_path=path)
+    again.run()
+    assert sorted(again.output("later")["n"]) == list(range(60))

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kit import Lab
-from kit.draw.frames import film
+from kit.draw.film import film
 from kit.lab.errors import LabError
 from kit.lab.faults import DelayMessage
 from kit.lab.play import DIRECTORY, Play, all_plays, find_play, open_play, plays, read_play

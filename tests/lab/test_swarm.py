@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from pathlib import Path
 from random import Random
 
 import pandas as pd
@@ -11,10 +13,15 @@ import pytest
 from kit.api.environment import StreamEnvironment
 from kit.connectors import CollectionSource, CollectSink
 from kit.graph.settings import CheckpointConfig, FixedDelay
-from kit.lab import LabError, swarm
+from kit.lab import Lab, LabError, Play, swarm
+from kit.lab.play_text import PlayError
 from kit.lab.random_jobs import RandomJob
+from kit.lab.ready_jobs import job_of, random_job, ready_job
+from kit.lab.safety import Safety
 from kit.lab.shrinking import least_of
 from kit.lab.swarm import drawn
+from kit.lab.trial_plays import play_of_trial
+from kit.lab.trials import Deed, Trial
 from kit.operators import sum_
 from tests.mutants.planting import planted
 from tests.mutants.table import MUTANTS
@@ -53,9 +60,74 @@ def test_what_is_found_is_made_small_and_told() -> None:
     assert again.violation.args == failure.telling.violation.args
     assert [lab.actions for lab in again.labs] == [lab.actions for lab in failure.telling.labs]
     assert f"seed {failure.seed}: {failure.error}" in failure.text
-    assert failure.lab.actions[-1].key in failure.text
+    assert str(failure.play) in failure.text
     assert failure.error in result.to_pandas()["violation"].iloc[-1] or failure.error
     assert repr(failure) in repr(result)
+
+
+@pytest.mark.parametrize(
+    ("name", "lines"),
+    [("last-ack-not-awaited", 8), ("aborted-rows-dropped", 20), ("restored-output-not-published", 20)],
+)
+def test_what_is_found_is_a_play_that_fails_until_the_fault_is_mended(name: str, lines: int, tmp_path: Path) -> None:
+    with planted(MUTANTS[name]):
+        (failure,) = swarm(range(200), shrink=150).failures
+        path = failure.save_play(tmp_path / "found.play")
+        assert path.read_text() == str(failure.play)
+        with pytest.raises(PlayError, match=re.escape(failure.error)):
+            Lab.play(path).run()
+    play = Lab.play(path).run()
+    assert play.played[-1].outcome[-1] == "all holds"
+    assert len(str(failure.play).splitlines()) <= lines
+
+
+def test_lives_and_faults_are_in_the_play_as_they_were() -> None:
+    for seed in (0, 3, 27, 80):
+        telling = drawn(seed).run()
+        play = Play(play_of_trial(telling, "it")).run()
+        assert [list(lab.trace) for lab in play.labs] == [list(lab.trace) for lab in telling.labs]
+        assert play.played[-1].outcome[-1] == "all holds" or "damage told" in telling.happened
+
+
+def test_a_play_of_ones_own_job_is_opened_with_it(tmp_path: Path) -> None:
+    with planted(MUTANTS["restored-output-not-published"]):
+        (failure,) = swarm(range(60), job=own_job, faults=["kill", "stop"], shrink=10).failures
+        path = failure.save_play(tmp_path / "own.play")
+        with pytest.raises(PlayError, match="rows lost"):
+            Lab.play(path, own_job).run()
+    assert Lab.play(path, own_job).run().played[-1].outcome[-1] == "all holds"
+
+
+# --- files and clocks -------------------------------------------------------------------------------------------------
+
+
+def test_a_damaged_file_is_told_by_its_name_or_not_needed() -> None:
+    job = RandomJob(rows=10, mode="unaligned", settings={"interval_ms": 20, "memory_threshold_bytes": 0})
+    told = 0
+    for argument in range(0, 36, 3):
+        deeds = (Deed(2, "damage", argument, "CheckpointCompleted"), Deed(1, "kill"))
+        telling = Trial(job, argument, deeds).run()
+        assert telling.violation is None, f"{deeds}: {telling.violation}"
+        told += telling.happened["damage told"]
+    assert told > 5
+
+
+def test_damage_that_nobody_tells_is_a_violation(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Safety, "told", lambda safety, error: None)
+    job = RandomJob(rows=10, settings={"interval_ms": 20, "memory_threshold_bytes": 0})
+    deeds = (Deed(2, "damage", 8, "CheckpointCompleted"), Deed(1, "kill"))
+    assert Trial(job, 0, deeds).run().violation.kind in ("ends", "failed")
+
+
+@pytest.mark.parametrize("argument", range(5))
+def test_a_clock_that_is_turned_breaks_nothing(argument: int) -> None:
+    job = RandomJob(rows=10, settings={"interval_ms": 20, "timeout_ms": 2_000})
+    telling = Trial(job, argument, (Deed(2, "clock", argument, "CheckpointPending"), Deed(9, "kill"))).run()
+    assert telling.violation is None
+    assert telling.happened["TurnClock"] == 1
+
+
+# --- shrinking --------------------------------------------------------------------------------------------------------
 
 
 def test_delta_debugging_finds_the_things_that_matter() -> None:
@@ -145,3 +217,11 @@ def test_every_simpler_job_is_another_one_that_runs() -> None:
     assert len(simpler) > 5
     assert len({str(each) for each in [job, *simpler]}) == 1 + len(simpler)
     assert not drawn(0, (), simpler[0]).run().violation
+
+
+def test_a_random_job_is_a_ready_one_by_its_text() -> None:
+    for seed in range(30):
+        job = RandomJob.drawn(Random(seed))
+        assert random_job(job_of(job.text)[1]) == job
+    with pytest.raises(LabError, match="the job of a swarm has no setting 'row'; did you mean rows"):
+        ready_job("random", row=3)

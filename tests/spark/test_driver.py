@@ -14,7 +14,8 @@ from kit import CheckpointConfig, CollectSink, GeneratorSource, NoRestart, Strea
 from kit.operators import ReadResult, Split
 from kit.spark.auth import AuthenticationError, FencedError, new_secret
 from kit.spark.control import ControlClient
-from kit.spark.driver import DriverSettings, JobFailedError
+from kit.spark.driver import JobFailedError
+from kit.spark.driver_settings import DriverSettings
 from kit.spark.endpoint import WireSettings
 from kit.spark.job import SparkJob
 from tests.spark.jobs import ROWS, ThreadGang, await_checkpoint, check_output, generator, staged, totals_job

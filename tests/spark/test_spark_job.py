@@ -17,7 +17,7 @@ from pyspark.sql import SparkSession
 
 from kit import NoRestart
 from kit.spark import JobFailedError, SparkJob, create_session
-from kit.spark.driver import DriverSettings
+from kit.spark.driver_settings import DriverSettings
 from kit.spark.endpoint import WireSettings
 from tests.house.files import ROOT
 from tests.spark.jobs import await_checkpoint, check_output, generator, staged, totals_job, until

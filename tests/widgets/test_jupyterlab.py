@@ -174,7 +174,7 @@ def count(notebook: Notebook) -> tuple[int, int]:
 
 
 def headline(notebook: Notebook) -> Locator:
-    return notebook.page.locator(".kit-player [data-name=what]")
+    return notebook.page.locator(".kit-player [data-says=what]")
 
 
 def present(notebook: Notebook) -> str:
@@ -218,7 +218,7 @@ def test_a_person_who_went_back_stays_there_and_is_told_of_more(touched: Noteboo
 def test_keys_do_not_leak_into_the_notebook(touched: Notebook) -> None:
     page = touched.page
     sources = touched.sources()
-    page.locator(".kit-player svg.kit-stage").click()
+    page.locator(".kit-words .what").click()
     for key in (
         "x",
         "a",
@@ -250,7 +250,7 @@ def test_keys_do_not_leak_into_the_notebook(touched: Notebook) -> None:
 
 def test_tab_and_combinations_go_on(touched: Notebook) -> None:
     page = touched.page
-    page.locator(".kit-player svg.kit-stage").click()
+    page.locator(".kit-words .what").click()
     page.keyboard.press("Tab")
     assert "Start" in page.evaluate("() => document.activeElement.textContent")
     page.keyboard.press("Space")

@@ -44,6 +44,27 @@ def test_it_opens_at_the_present_of_whatever_it_is_given(tmp_path: Path) -> None
         assert Stepper(begun).moment.epoch == 1
 
 
+def test_value_and_cursor_keep_together() -> None:
+    stepper = Stepper(story())
+    made = frames(story())
+    assert stepper.n == made[-1].moment.n
+    stepper.value = 12
+    assert stepper.n == made[12].moment.n
+    stepper.n = made[20].moment.n - 1
+    assert stepper.value == 19
+    assert stepper.n == made[20].moment.n - 1
+    stepper.n = 0
+    assert stepper.value == 0
+
+
+def test_what_somebody_chose_is_heard() -> None:
+    stepper = Stepper(story())
+    chosen: list[str] = []
+    stepper.on_act(chosen.append)
+    stepper._handle_custom_msg({"do": "kill"}, [])
+    assert chosen == ["kill"]
+
+
 def test_what_is_no_run_is_told_how_to_become_one() -> None:
     with pytest.raises(TypeError, match=r"StreamEnvironment.*Lab\(env\) or SparkJob\(env\) makes a run of it"):
         Stepper(letters())

@@ -1,0 +1,38 @@
+"""The files beside this one that pages are made of: scripts and style sheets.
+
+The stage's script is one module for browsers and several files for people: each holds one concept, and they are put
+together in this order.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+STAGE_JS = ("scenes.js", "picture.js", "camera.js", "details.js", "job_panel.js", "player.js", "stage.js")
+STAGE_CSS = ("theme.css", "stage.css", "player.css")
+
+
+@cache
+def asset(name: str) -> str:
+    """The text of a file: `stage.css`, `theme.css`."""
+    return (Path(__file__).parent / name).read_text(encoding="utf-8")
+
+
+@cache
+def stage_js() -> str:
+    """The module that steps through a film; it exports what a widget's front end does."""
+    return "\n".join(map(asset, STAGE_JS))
+
+
+@cache
+def stage_css() -> str:
+    """All that the stage's page needs to look right."""
+    return "".join(map(asset, STAGE_CSS))
+
+
+@cache
+def light_theme() -> str:
+    """The light colours of `theme.css` for the class `kit-still`: a picture on a card, whatever the page's theme is."""
+    text = asset("theme.css")
+    return ".kit-still" + text[text.index(" {") : text.index("}") + 1]

@@ -1,0 +1,118 @@
+"""What is said of one checkpoint of a run: what crossed its cut, how it went, who was slow, who is still awaited."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from statistics import median
+from typing import NamedTuple
+
+from kit.draw.checkpoint_path import Path
+from kit.draw.gantt import Span, spans_of
+from kit.draw.job_state import ABORTED, PENDING, CheckpointMoment, Moment
+from kit.draw.journeys import Journeys
+
+OUTLIER = 2.0
+"""What lasts so many times as long as the median of the operator's subtasks, and `OUTLIER_MS` more, is marked."""
+OUTLIER_MS = 5
+
+DOING = {
+    "start_delay": "went by before the first barrier was there",
+    "alignment": "it waited for the other barriers",
+    "sync": "it copied its state",
+    "async": "it wrote the copy",
+    "ack": "its acknowledgement was under way",
+}
+"""What a subtask did most of its time, by phase; `PHASE_WORDS` says it of one that still does."""
+
+
+class Crossed(NamedTuple):
+    """How many buffers with how many records crossed a cut, this way and that."""
+
+    buffers_in_flight: int = 0
+    records_in_flight: int = 0
+    buffers_against: int = 0
+    records_against: int = 0
+
+
+def what_crossed(known: CheckpointMoment, crossed: Crossed, is_cut: bool, is_detailed: bool) -> str:
+    """What the picture of a checkpoint's cut shows, in a line. `is_detailed` says whether the run tells of buffers."""
+    what = f"{'Savepoint' if known.savepoint else 'Checkpoint'} {known.checkpoint_id}"
+    if not is_cut:
+        return f"{what}: no task has copied its state for it yet"
+    if crossed.buffers_against:
+        told = _counted(crossed.buffers_against, crossed.records_against)
+        return f"{what}: {told} crossed its cut backwards; a restore would repeat them"
+    if crossed.buffers_in_flight:
+        kept = "it was aborted, and keeps nothing" if known.status == ABORTED else "it keeps them"
+        told = _counted(crossed.buffers_in_flight, crossed.records_in_flight)
+        return f"{what}: {told} crossed its cut in flight; {kept}"
+    if is_detailed:
+        return f"{what}: nothing crosses its cut, so the tasks' states alone are consistent"
+    return f"{what}: its cut through the tasks, and the barriers that drew it"
+
+
+def _counted(buffers: int, rows: int) -> str:
+    return f"{buffers:,} {'buffer' if buffers == 1 else 'buffers'} with {rows:,} {'record' if rows == 1 else 'records'}"
+
+
+def how_it_went(found: Journeys, known: CheckpointMoment) -> str:
+    """How the checkpoint went, and who was slow or is awaited."""
+    if known.status == PENDING:
+        missing = len(known.missing)
+        return f"under way: {missing} of {len(known.expected)} acknowledgements are still to come"
+    if known.status == ABORTED:
+        return f"aborted after {known.duration_ms} ms: {known.reason.replace('_', ' ').lower()}"
+    took = took_ms(found, known)
+    last = max(took, key=lambda task: took[task], default="")
+    if not last:
+        return f"complete after {known.duration_ms} ms"
+    spans = spans_of_task(found, known, last)
+    longest = max(spans, key=lambda span: span.end_ms - span.start_ms, default=None)
+    phase = "" if longest is None else _longest(longest, took[last])
+    return f"complete after {known.duration_ms} ms; {last} was the last to acknowledge{phase}"
+
+
+def _longest(span: Span, took: float) -> str:
+    length = span.end_ms - span.start_ms
+    return f": {length:g} of its {took:g} ms {DOING[span.phase]}" if length > 0 else ""
+
+
+def took_ms(found: Journeys, known: CheckpointMoment) -> dict[str, float]:
+    """How long each task took to acknowledge, from the trigger on, in ms."""
+    paths = ((task, found.paths.get((known.checkpoint_id, task))) for task in known.expected)
+    return {
+        task: path.ends["ack"] - known.triggered_ms for task, path in paths if path is not None and "ack" in path.ends
+    }
+
+
+def spans_of_task(found: Journeys, known: CheckpointMoment, task: str) -> list[Span]:
+    """The phases of a task on its path through a checkpoint; none where it has no part in it."""
+    if task not in known.expected:
+        return []
+    last: Moment = found.last
+    until = last.at_ms if known.finished_ms is None else known.finished_ms
+    return spans_of(found.paths.get((known.checkpoint_id, task), Path()), known.triggered_ms, until)
+
+
+def outliers(took: Mapping[str, float]) -> dict[str, tuple[float, float]]:
+    """Tasks that took much longer than the others of their operator: how long, and how long those, in ms."""
+    by_vertex: dict[str, list[float]] = {}
+    for task, length in took.items():
+        by_vertex.setdefault(_vertex(task), []).append(length)
+    usual = {vertex: median(lengths) for vertex, lengths in by_vertex.items()}
+    return {
+        task: (length, usual[_vertex(task)])
+        for task, length in took.items()
+        if length > max(OUTLIER * usual[_vertex(task)], usual[_vertex(task)] + OUTLIER_MS)
+    }
+
+
+def _vertex(task: str) -> str:
+    return task.rpartition("/")[0]
+
+
+def enumerated(names: Iterable[str], most: int = 3) -> str:
+    """The first of many, and how many more there are."""
+    all_names = list(names)
+    more = len(all_names) - most
+    return ", ".join(all_names[:most]) + (f" and {more} more" if more > 0 else "")

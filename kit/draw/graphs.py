@@ -1,0 +1,432 @@
+"""A graph described once: boxes with lines of text, arrows with labels, groups; drawn in the theme, or as a `Dot`.
+
+Graphviz places it in this process. Boxes and labels get the sizes that their texts have in the picture, so a label has
+its own room beside the arrows; the texts are drawn here and depend on no font that Graphviz finds.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from html import escape
+from itertools import pairwise
+from typing import Any
+
+import graphviz
+import numpy as np
+import pygraphviz
+
+from kit.draw.graphviz_objects import Dot, without_font_noise
+from kit.draw.layout import Box, Point
+from kit.draw.picture import Svg
+from kit.draw.themed import light_colours, light_svg
+
+STYLE = "graphs.css"
+TITLE_SIZE, LINE_SIZE, GROUP_SIZE = 12.5, 11.0, 11.5
+LINE_HEIGHT, PAD_X, PAD_Y, EDGE_PAD = 15.0, 10.0, 7.0, 5.0
+MARGIN = 14.0
+GROUP_MARGIN = 12.0
+ROOM = (1.4, 1.9, 2.6)
+"""How much more room between boxes is tried where an arrow lies on a label."""
+MOST_PAIRS, SAMPLES = 4000, 120
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A box: its first line is its title. `meaning` is a class of graphs.css: "", good, bad, waits, root, lit, been,
+    quiet, question. `tip` is told where the mouse rests, `picked` names what a click on it means.
+    """
+
+    name: str
+    lines: tuple[str, ...]
+    meaning: str = ""
+    tip: str = ""
+    picked: str = ""
+    ends: bool = False
+    """Whether it has a double frame: nothing follows."""
+
+    @property
+    def size(self) -> tuple[float, float]:
+        """Width and height, in px."""
+        wide = [text_width(self.lines[0], TITLE_SIZE, bold=True), *(text_width(t, LINE_SIZE) for t in self.lines[1:])]
+        return max(wide) + 2 * PAD_X, LINE_HEIGHT * len(self.lines) + 2 * PAD_Y
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """An arrow; the first of its label's lines is heavy. `meaning` as a node's, and "dashed" beside it."""
+
+    source: str
+    target: str
+    lines: tuple[str, ...] = ()
+    meaning: str = ""
+    tip: str = ""
+
+    @property
+    def size(self) -> tuple[float, float]:
+        """Room for the label, in px."""
+        wide = [text_width(line, LINE_SIZE, bold=number == 0) for number, line in enumerate(self.lines)]
+        return max(wide) + 2 * EDGE_PAD, LINE_HEIGHT * len(self.lines) + 2 * EDGE_PAD
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """A frame around some nodes, with a title."""
+
+    name: str
+    title: str
+    members: tuple[str, ...]
+    tip: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """Where everything is, in px from the upper left; a way is a row of Bezier points and the arrow's tip."""
+
+    width: float
+    height: float
+    nodes: tuple[Box, ...]
+    groups: tuple[Box, ...]
+    ways: tuple[tuple[Point, ...], ...]
+    labels: tuple[Box | None, ...]
+
+
+@dataclass(frozen=True)
+class Graph:
+    """Boxes and arrows. `direction` is Graphviz': LR from left to right, TB downwards, BT upwards."""
+
+    name: str
+    caption: str
+    nodes: tuple[Node, ...]
+    edges: tuple[Edge, ...] = ()
+    groups: tuple[Group, ...] = ()
+    rows: tuple[tuple[str, ...], ...] = ()
+    """Boxes that stand beside each other across the direction, in this order; Graphviz keeps it outside of groups."""
+    direction: str = "LR"
+    rank_gap: float = 46.0
+    node_gap: float = 22.0
+    plain_labels: bool = False
+    """Whether the first line of a label is no heavier than the others."""
+
+    @cached_property
+    def placed(self) -> Placed:
+        """Where Graphviz puts everything."""
+        return _place(self)
+
+    def drawing(self) -> str:
+        """The picture as an inline `<svg>` in the theme's colours, as large as it is: what is too wide is scrolled."""
+        placed = self.placed
+        return (
+            f'<div class="kit-graph" tabindex="0"><svg xmlns="http://www.w3.org/2000/svg" role="img" '
+            f'aria-label="{escape(self.caption)}" width="{placed.width:g}" height="{placed.height:g}" '
+            f'viewBox="0 0 {placed.width:g} {placed.height:g}">{self._inside()}</svg></div>'
+        )
+
+    def turned(self) -> Graph:
+        """The same graph from top to bottom."""
+        return replace(self, direction="TB", rank_gap=self.rank_gap * 0.7)
+
+    def svg(self) -> Svg:
+        """The picture alone, in light colours."""
+        placed = self.placed
+        return light_svg(placed.width, placed.height, self._inside(), self.caption, STYLE)
+
+    def dot(self) -> Dot:
+        """The same graph as an object of the `graphviz` package."""
+        return _dot(self)
+
+    def _inside(self) -> str:
+        placed = self.placed
+        parts = [part for group, box in zip(self.groups, placed.groups) for part in _frame(group, box)]
+        parts += [
+            _arrow(edge, way, label, plain=self.plain_labels)
+            for edge, way, label in zip(self.edges, placed.ways, placed.labels)
+        ]
+        parts += [_box(node, box) for node, box in zip(self.nodes, placed.nodes)]
+        return "".join(parts)
+
+
+# --- sizes ----------------------------------------------------------------------------------------------------------
+
+_NARROW, _WIDE = frozenset("iljtfrI.,:;'|!()[]/ "), frozenset("mwMW@%→—…±")
+
+
+def text_width(text: str, size: float, *, bold: bool = False) -> float:
+    """How wide a text is at most, in px: in DejaVu Sans or Verdana, the widest of the theme's fonts."""
+    ems = sum(0.4 if c in _NARROW else 1.0 if c in _WIDE else 0.76 if c.isupper() else 0.64 for c in text)
+    return round(ems * size * (1.09 if bold else 1.0), 1)
+
+
+# --- placing --------------------------------------------------------------------------------------------------------
+
+
+def _place(graph: Graph) -> Placed:
+    """Graphviz leaves a label its room, yet another arrow may cross it: then all is placed with more room between."""
+    best = _placed(graph, 1.0)
+    crossed = _crossed_labels(graph, best)
+    for room in ROOM:
+        if not crossed:
+            break
+        other = _placed(graph, room)
+        fewer = _crossed_labels(graph, other)
+        if fewer < crossed:
+            best, crossed = other, fewer
+    return best
+
+
+def _crossed_labels(graph: Graph, placed: Placed) -> int:
+    """How many times an arrow lies on another one's label, or on its own."""
+    labels = [box for box in placed.labels if box is not None]
+    if not labels or len(labels) * len(graph.edges) > MOST_PAIRS:
+        return 0
+    along = np.array([list(points_of(way)) for way in placed.ways])
+    count = 0
+    for box in labels:
+        x, y = along[..., 0], along[..., 1]
+        inside = (x > box.x + 1) & (x < box.x + box.width - 1) & (y > box.y + 1) & (y < box.y + box.height - 1)
+        count += int(inside.any(axis=1).sum())
+    return count
+
+
+def points_of(way: Sequence[Point]) -> list[Point]:
+    """Points along an arrow, equally many for every one."""
+    *points, tip = way
+    curves = [points[at : at + 4] for at in range(0, len(points) - 3, 3)]
+    found = [tip]
+    for step in range(SAMPLES):
+        at = step / SAMPLES * len(curves)
+        t = at - int(at)
+        u = 1 - t
+        weights = u * u * u, 3 * u * u * t, 3 * u * t * t, t * t * t
+        x, y = (sum(w * p[axis] for w, p in zip(weights, curves[int(at)])) for axis in (0, 1))
+        found.append((x, y))
+    return found
+
+
+def _placed(graph: Graph, room: float) -> Placed:
+    with without_font_noise():
+        picture = _agraph(graph, room)
+        picture.layout(prog="dot")
+    keys = {node.name: f"n{number}" for number, node in enumerate(graph.nodes)}
+    low_x, low_y, high_x, high_y = _numbers(picture.graph_attr["bb"])
+
+    def at(x: float, y: float) -> Point:
+        return round(x - low_x + MARGIN, 1), round(high_y - y + MARGIN, 1)
+
+    def around(centre: str, size: tuple[float, float]) -> Box:
+        x, y = at(*_numbers(centre))
+        return Box(x - size[0] / 2, y - size[1] / 2, *size)
+
+    nodes = tuple(around(picture.get_node(keys[node.name]).attr["pos"], node.size) for node in graph.nodes)
+    groups = []
+    for number, _ in enumerate(graph.groups):
+        left, bottom, right, top = _numbers(picture.get_subgraph(f"cluster_{number}").graph_attr["bb"])
+        groups.append(Box(*at(left, top), right - left, top - bottom))
+    ways, labels = [], []
+    for number, edge in enumerate(graph.edges):
+        attributes = picture.get_edge(keys[edge.source], keys[edge.target], f"e{number}").attr
+        ways.append(tuple(at(*point) for point in _way(attributes["pos"])))
+        labels.append(around(attributes["lp"], edge.size) if edge.lines else None)
+    picture.close()
+    width, height = high_x - low_x + 2 * MARGIN, high_y - low_y + 2 * MARGIN
+    return Placed(round(width), round(height), nodes, tuple(groups), tuple(ways), tuple(labels))
+
+
+def _agraph(graph: Graph, room: float) -> Any:
+    """The graph as Graphviz places it: boxes without texts, labels as empty tables of the texts' sizes."""
+    picture = pygraphviz.AGraph(directed=True, strict=False)
+    picture.graph_attr.update(
+        rankdir=graph.direction,
+        ranksep=f"{graph.rank_gap * room / 72:.3f}",
+        nodesep=f"{graph.node_gap * room / 72:.3f}",
+    )
+    picture.node_attr.update(shape="box", fixedsize="true", label="")
+    keys = {}
+    for number, node in enumerate(graph.nodes):
+        keys[node.name] = f"n{number}"
+        width, height = node.size
+        picture.add_node(f"n{number}", width=f"{width / 72:.3f}", height=f"{height / 72:.3f}")
+    for number, edge in enumerate(graph.edges):
+        label = {"label": _empty(*edge.size)} if edge.lines else {}
+        picture.add_edge(keys[edge.source], keys[edge.target], key=f"e{number}", **label)
+    for number, group in enumerate(graph.groups):
+        width = text_width(group.title, GROUP_SIZE, bold=True) + 8
+        picture.add_subgraph(
+            [keys[name] for name in group.members],
+            name=f"cluster_{number}",
+            margin=str(GROUP_MARGIN),
+            label=_empty(width, 14),
+            labeljust="l",
+        )
+    for row in graph.rows:
+        beside = picture.add_subgraph([keys[name] for name in row], rank="same")
+        for one, other in pairwise(row):
+            beside.add_edge(keys[one], keys[other], key=f"{one}|{other}", style="invis")
+    return picture
+
+
+def _empty(width: float, height: float) -> str:
+    table = f'<TABLE FIXEDSIZE="TRUE" WIDTH="{width:.0f}" HEIGHT="{height:.0f}" BORDER="0" CELLBORDER="0"'
+    return f'<{table} CELLPADDING="0" CELLSPACING="0"><TR><TD></TD></TR></TABLE>>'
+
+
+def _numbers(text: str) -> list[float]:
+    return [float(number) for number in text.split(",")]
+
+
+def _way(pos: str) -> list[Point]:
+    """The Bezier points of an edge, and the tip of its arrow behind them."""
+    points, tip = [], None
+    for part in re.sub(r"\\\s*", "", pos).split():
+        if part.startswith("e,"):
+            x, y = _numbers(part[2:])
+            tip = (x, y)
+        else:
+            x, y = _numbers(part)
+            points.append((x, y))
+    return [*points, tip or points[-1]]
+
+
+# --- drawing --------------------------------------------------------------------------------------------------------
+
+
+def _frame(group: Group, box: Box) -> Iterator[str]:
+    yield (
+        f'<rect x="{box.x:g}" y="{box.y:g}" width="{box.width:g}" height="{box.height:g}" rx="9" class="g-group">'
+        f"{_tip(group.tip)}</rect>"
+        f'<text x="{box.x + 10:g}" y="{box.y + 16:g}" class="g-group-title">{escape(group.title)}</text>'
+    )
+
+
+def _box(node: Node, box: Box) -> str:
+    picked = f' data-picked="{escape(node.picked)}"' if node.picked else ""
+    parts = [f'<g class="g-node {node.meaning}"{picked} data-node="{escape(node.name)}">{_tip(node.tip)}']
+    parts.append(
+        f'<rect x="{box.x:g}" y="{box.y:g}" width="{box.width:g}" height="{box.height:g}" rx="6" class="g-box"/>'
+    )
+    if node.ends:
+        parts.append(
+            f'<rect x="{box.x - 3:g}" y="{box.y - 3:g}" width="{box.width + 6:g}" height="{box.height + 6:g}" rx="8" '
+            'class="g-box" style="fill:none"/>'
+        )
+    x = box.x + box.width / 2 if len(node.lines) == 1 else box.x + PAD_X
+    anchor = ' text-anchor="middle"' if len(node.lines) == 1 else ""
+    for number, line in enumerate(node.lines):
+        kind = "g-line" if number else "g-title"
+        y = box.y + PAD_Y + LINE_HEIGHT * number + 11.5
+        parts.append(f'<text x="{x:g}" y="{y:g}" class="{kind}"{anchor}>{escape(line)}</text>')
+    return "".join([*parts, "</g>"])
+
+
+def _arrow(edge: Edge, way: Sequence[Point], label: Box | None, *, plain: bool) -> str:
+    *points, tip = way
+    (x, y), *rest = points
+    curves = "".join(
+        "C" + " ".join(f"{px:g} {py:g}" for px, py in rest[at : at + 3]) for at in range(0, len(rest) - 2, 3)
+    )
+    parts = [
+        f'<g class="g-arrow {edge.meaning}">{_tip(edge.tip)}<path d="M{x:g} {y:g}{curves}" class="g-edge"/>',
+        f'<path d="{_head(points[-1], tip)}" class="g-head"/>',
+    ]
+    if label is not None:
+        for number, line in enumerate(edge.lines):
+            first = " first" if number == 0 and not plain else ""
+            text_y = label.y + EDGE_PAD + LINE_HEIGHT * number + 11.5
+            parts.append(
+                f'<text x="{label.x + label.width / 2:g}" y="{text_y:g}" text-anchor="middle" '
+                f'class="g-label{first}">{escape(line)}</text>'
+            )
+    return "".join([*parts, "</g>"])
+
+
+def _head(base: Point, tip: Point) -> str:
+    """The arrow's head, as wide as it is long."""
+    dx, dy = (tip[0] - base[0]) * 0.45, (tip[1] - base[1]) * 0.45
+    return f"M{tip[0]:g} {tip[1]:g}L{base[0] - dy:.1f} {base[1] + dx:.1f}L{base[0] + dy:.1f} {base[1] - dx:.1f}z"
+
+
+def _tip(text: str) -> str:
+    return f"<title>{escape(text)}</title>" if text else ""
+
+
+# --- Graphviz' own --------------------------------------------------------------------------------------------------
+
+_NODE_COLOURS = {
+    "": ("paper", "line", "ink"),
+    "good": ("good-fill", "good", "ink"),
+    "bad": ("bad-fill", "bad-solid", "ink"),
+    "root": ("bad-fill", "bad-solid", "ink"),
+    "waits": ("align-fill", "align-solid", "ink"),
+    "question": ("accent-fill", "accent", "ink"),
+    "lit": ("accent", "accent", "on-accent"),
+    "been": ("accent-fill", "accent", "ink"),
+    "quiet": ("card", "line-2", "quiet"),
+}
+_EDGE_COLOURS = {"": "line", "good": "good-solid", "waits": "align-solid", "bad": "bad-solid", "lit": "accent"}
+_HEAVY = frozenset({"bad", "root", "lit", "waits"})
+FONT = "DejaVu Sans,Verdana,Helvetica"
+
+
+def _dot(graph: Graph) -> Dot:
+    colours = light_colours()
+    made = Dot(
+        graph.name,
+        graph.caption,
+        graph_attr={
+            "rankdir": graph.direction,
+            "ranksep": f"{graph.rank_gap / 72:.2f}",
+            "nodesep": f"{graph.node_gap / 72:.2f}",
+            "fontname": FONT,
+            "bgcolor": colours["paper"],
+        },
+        node_attr={
+            "shape": "box",
+            "style": "rounded,filled",
+            "fontname": FONT,
+            "fontsize": "11",
+            "margin": "0.12,0.07",
+        },
+        edge_attr={"fontname": FONT, "fontsize": "10", "fontcolor": colours["ink-2"]},
+    )
+    for number, group in enumerate(graph.groups):
+        with made.subgraph(name=f"cluster_{number}") as inside:
+            inside.attr(label=graphviz.escape(group.title), labeljust="l", style="rounded,filled")
+            inside.attr(fillcolor=colours["card"], color=colours["line-2"], fontsize="11")
+            for name in group.members:
+                inside.node(_key(name))
+    for row in graph.rows:
+        with made.subgraph(graph_attr={"rank": "same"}) as beside:
+            for one, other in pairwise(row):
+                beside.edge(_key(one), _key(other), style="invis")
+    for node in graph.nodes:
+        fill, line, ink = (colours[name] for name in _NODE_COLOURS[node.meaning.split()[0] if node.meaning else ""])
+        heavy = {"penwidth": "2.2"} if node.meaning in _HEAVY else {}
+        ends = {"peripheries": "2"} if node.ends else {}
+        look = {
+            "fillcolor": fill,
+            "color": line,
+            "fontcolor": ink,
+            "tooltip": graphviz.escape(node.tip or node.lines[0]),
+        }
+        made.node(_key(node.name), _label(node.lines), **look, **heavy, **ends)
+    for edge in graph.edges:
+        meaning, _, dashed = edge.meaning.partition(" ")
+        style = {"style": "dashed"} if "dashed" in (meaning, dashed) else {}
+        colour = colours[_EDGE_COLOURS.get(meaning, "line")]
+        label = {"label": _label(edge.lines)} if edge.lines else {}
+        made.edge(_key(edge.source), _key(edge.target), color=colour, **label, **style)
+    return made
+
+
+def _key(name: str) -> str:
+    """A node's name in Graphviz' language, where a colon would begin a port."""
+    return name.replace(":", ".")
+
+
+def _label(lines: Sequence[str]) -> str:
+    """Lines of a label, to the left where there are several."""
+    if len(lines) == 1:
+        return str(graphviz.escape(lines[0]))
+    return "".join(f"{graphviz.escape(line)}\\l" for line in lines)

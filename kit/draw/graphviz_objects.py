@@ -1,0 +1,113 @@
+"""Graphs as objects of the `graphviz` package, drawn with or without Graphviz' own program.
+
+A `Dot` is a `graphviz.Digraph`: a notebook shows it, `.source` is its text, `.render()` and `.pipe()` make files of it.
+Where the program `dot` is installed it is run, as the package does; where not, the same library, which the wheel of
+`pygraphviz` brings, draws in this process. What a notebook shows is an image of its own, so it keeps light colours.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import graphviz
+import pygraphviz
+
+NOISE = b"Fontconfig"
+"""How the lines begin that the library's own font finder writes about the machine's settings."""
+
+
+class Dot(graphviz.Digraph):
+    """A directed graph in Graphviz' language; `caption` says in words what it shows."""
+
+    def __init__(self, name: str, caption: str = "", **attributes: Any) -> None:
+        super().__init__(name, **attributes)
+        self.caption = caption or name
+
+    def pipe(
+        self, format: str | None = None, *, engine: str | None = None, encoding: str | None = None, **also: Any
+    ) -> Any:
+        """The drawing in this format (default "pdf") as bytes, or as text when an encoding is given.
+
+        Raises ValueError for what cannot be drawn; with a program `dot`, what `graphviz` raises.
+        """
+        engine, format = engine or self.engine, format or self.format
+        if shutil.which(engine) is not None:
+            return super().pipe(format=format, engine=engine, encoding=encoding, **also)
+        drawn = drawn_in_process(self.source, format, engine)
+        return drawn if encoding is None else drawn.decode(encoding)
+
+    def render(
+        self,
+        filename: Any = None,
+        *,
+        directory: Any = None,
+        format: str | None = None,
+        view: bool = False,
+        cleanup: bool = False,
+        engine: str | None = None,
+        **also: Any,
+    ) -> str:
+        """Write the source to `filename` (default `<name>.gv`) and the drawing beside it; returns the drawing's path.
+
+        Raises ValueError for `view` where no program `dot` is installed.
+        """
+        engine, format = engine or self.engine, format or self.format
+        if shutil.which(engine) is not None:
+            places = {"filename": filename, "directory": directory, "view": view, "cleanup": cleanup}
+            return str(super().render(**places, format=format, engine=engine, **also))
+        if view:
+            raise ValueError("view=True opens another program, which needs Graphviz installed; open the returned file")
+        drawn = drawn_in_process(self.source, format, engine)
+        source = Path(self.save(filename, directory=directory))
+        target = Path(f"{source}.{format}")
+        target.write_bytes(drawn)
+        if cleanup:
+            source.unlink()
+        return str(target)
+
+    def __repr__(self) -> str:
+        return f"Dot({self.caption!r})"
+
+
+def drawn_in_process(source: str, format: str, engine: str = "dot") -> bytes:
+    """A graph drawn by the library inside this process. Raises ValueError for what it cannot read or draw."""
+    with without_font_noise():
+        try:
+            graph = pygraphviz.AGraph(string=source)
+        except Exception as error:
+            raise ValueError(f"Graphviz cannot read {source[:80]!r}: {error}") from error
+        try:
+            return bytes(graph.draw(format=format, prog=engine))
+        except Exception as error:
+            raise ValueError(f"Graphviz cannot draw the format {format!r} with {engine!r}: {error}") from error
+        finally:
+            graph.close()
+
+
+@contextmanager
+def without_font_noise() -> Iterator[None]:
+    """What the C library says of the machine's fonts stays out of a notebook; all else that it writes is passed on."""
+    sys.stderr.flush()
+    try:
+        kept = os.dup(2)
+    except OSError:  # there is no standard error
+        yield
+        return
+    with tempfile.TemporaryFile() as said:
+        os.dup2(said.fileno(), 2)
+        try:
+            yield
+        finally:
+            os.dup2(kept, 2)
+            said.seek(0)
+            for line in said:
+                if not line.startswith(NOISE):
+                    os.write(kept, line)
+            os.close(kept)

@@ -1,0 +1,87 @@
+// What an exported page does around the stage: a model in place of the notebook's, tabs whose pictures follow the cursor,
+// and the theme. The model is `kitModel`, so that what is in another script of the page can follow it as well.
+
+const listeners = new Map();
+const film = JSON.parse(document.getElementById("film").textContent);
+const first = Math.min(Number(location.hash.slice(1)) || 0, film.frames.length - 1);
+const model = {
+  values: { film, value: first, n: film.frames[first].n, picked: "" },
+  get(name) { return this.values[name]; },
+  set(name, value) {
+    if (this.values[name] === value) return;
+    this.values[name] = value;
+    for (const act of [...(listeners.get(`change:${name}`) ?? [])]) act();
+  },
+  save_changes() {
+    if (location.protocol !== "about:") history.replaceState(null, "", `#${this.values.value}`);
+  },
+  on(name, act) { listeners.set(name, [...(listeners.get(name) ?? []), act]); },
+  off(name, act) { listeners.set(name, (listeners.get(name) ?? []).filter((each) => each !== act)); },
+};
+window.kitModel = model;
+
+// The panel that is seen shows its last piece that is not later than the cursor.
+const tabs = [...document.querySelectorAll(".kit-tabs [role=tab]")];
+const shown = new Map();
+
+function panelOf(tab) {
+  return document.getElementById(tab.getAttribute("aria-controls"));
+}
+
+function follow() {
+  const tab = tabs.find((each) => each.getAttribute("aria-selected") === "true");
+  if (!tab) return;
+  const panel = panelOf(tab);
+  const pieces = [...panel.querySelectorAll("template[data-n]")];
+  const now = pieces.findLast((piece) => Number(piece.dataset.n) <= model.get("n")) ?? pieces[0];
+  if (!now || shown.get(panel) === now) return;
+  shown.set(panel, now);
+  panel.querySelector(".kit-piece").replaceChildren(now.content.cloneNode(true));
+}
+
+function open(tab) {
+  for (const each of tabs) {
+    const chosen = each === tab;
+    each.setAttribute("aria-selected", String(chosen));
+    each.tabIndex = chosen ? 0 : -1;
+    panelOf(each).hidden = !chosen;
+  }
+  document.dispatchEvent(new CustomEvent("kit-panel", { detail: tab.id.slice(4) }));
+  follow();
+}
+
+tabs.forEach((tab, number) => {
+  tab.addEventListener("click", () => open(tab));
+  tab.addEventListener("keydown", (event) => {
+    const by = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+    if (by === undefined) return;
+    event.preventDefault();
+    const next = tabs[(number + by + tabs.length) % tabs.length];
+    open(next);
+    next.focus();
+  });
+});
+model.on("change:n", follow);
+model.on("change:value", () => {
+  const { n } = film.frames[model.get("value")];
+  if (n !== model.get("n")) model.set("n", n);
+});
+
+// The theme is the reader's, until it is changed by hand.
+const dark = matchMedia("(prefers-color-scheme: dark)");
+const themes = document.getElementById("theme");
+function paint(isDark) {
+  document.documentElement.dataset.theme = isDark ? "dark" : "light";
+  themes.textContent = isDark ? "Light" : "Dark";
+}
+const system = () => paint(dark.matches);
+dark.addEventListener("change", system);
+themes.addEventListener("click", () => {
+  dark.removeEventListener("change", system);
+  paint(document.documentElement.dataset.theme !== "dark");
+});
+system();
+
+stage.render({ model, el: document.getElementById("stage") });
+if (tabs.length) open(tabs[0]);
+document.querySelector(".kit-player").focus({ preventScroll: true });

@@ -1,0 +1,61 @@
+"""What views are made of: a heading, words, tables and pictures in one element of the class `kit-picture`.
+
+`panel` brings the theme along, so that what it gives is complete wherever HTML is shown; `frame_html` is a table of
+which the rest is counted, not left out in silence.
+"""
+
+from __future__ import annotations
+
+from html import escape
+from typing import Any
+
+import pandas as pd
+
+from kit.draw.themed import themed
+
+ROWS = 20
+FITS, LONGEST = 30, 300
+"""Values longer than this may be cut to the column's width, and are told on pointing at them, up to so many letters."""
+
+
+def panel(title: str, *parts: str, under: str = "", styles: tuple[str, ...] = ()) -> str:
+    """One complete fragment: `title` and `under` are text, `parts` HTML, `styles` files beside this one."""
+    told = f"<p>{escape(under)}</p>" if under else ""
+    body = f'<div class="kit-panel"><h3>{escape(title)}</h3>{told}{"".join(parts)}</div>'
+    return themed(body, "panel.css", *styles, label=title)
+
+
+def frame_html(frame: pd.DataFrame, most: int = ROWS, lit: Any = None) -> str:
+    """A DataFrame as a table of at most `most` rows; those for which `lit` (a bool for each row) holds stand out and
+    come first.
+    """
+    if lit is not None:
+        order = sorted(range(len(frame)), key=lambda place: not lit[place])
+        frame, lit = frame.iloc[order], [lit[place] for place in order]
+    texts = [not pd.api.types.is_numeric_dtype(dtype) for dtype in frame.dtypes]
+    head = "".join(_cell("th", str(name), text) for name, text in zip(frame.columns, texts))
+    rows = []
+    for place, row in enumerate(frame.head(most).itertuples(index=False, name=None)):
+        cells = "".join(_cell("td", _told(value), text) for value, text in zip(row, texts))
+        rows.append(f"<tr{' class=kit-lit' if lit is not None and lit[place] else ''}>{cells}</tr>")
+    more = len(frame) - most
+    rest = f'<p class="kit-note">… and {more:,} more</p>' if more > 0 else ""
+    table = f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
+    return f'<div class="kit-scroll">{table}</div>{rest}'
+
+
+def _cell(tag: str, value: str, text: bool) -> str:
+    look = ' class="kit-text"' if text else ""
+    shown = escape(value if len(value) <= LONGEST else value[:LONGEST] + "…")
+    inside = f'<span title="{shown}">{shown}</span>' if len(value) > FITS else shown
+    return f"<{tag}{look}>{inside}</{tag}>"
+
+
+def _told(value: Any) -> str:
+    if value is None or value is pd.NA:
+        return ""
+    if isinstance(value, dict):
+        return ", ".join(f"{name} {_told(part)}" for name, part in value.items())
+    if isinstance(value, bytes):
+        return value.hex()
+    return str(value)

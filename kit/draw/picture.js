@@ -1,0 +1,139 @@
+// The picture: an svg whose elements follow the scene that is shown.
+
+const SVG = "http://www.w3.org/2000/svg";
+const TITLE_PX = 12;
+const TITLE_PITCH = 430; // from the middle of a box to that of the next rank's, less some air
+
+function svgNode(tag, attributes = {}) {
+  const node = document.createElementNS(SVG, tag);
+  for (const [key, value] of Object.entries(attributes)) node.setAttribute(key, value);
+  return node;
+}
+
+class Picture {
+  constructor(film) {
+    this.svg = svgNode("svg", { class: "kit-stage", role: "img" });
+    this.world = svgNode("g", { class: "kit-world" });
+    this.svg.append(this.world);
+    this.take(film);
+  }
+
+  take(film) {
+    this.film = film;
+    this.scenes = sprites(film);
+    this.stage = -1;
+  }
+
+  forget(from) {
+    this.scenes.forget(from);
+    if (this.stage >= 0 && this.film.stages[this.stage] === undefined) this.stage = -1;
+  }
+
+  get size() {
+    return this.film.stages[this.stage];
+  }
+
+  // Draws a frame; gives whether it is on another stage than the one before.
+  show(index) {
+    const { stage, words } = this.film.frames[index];
+    const other = stage !== this.stage;
+    if (other) this.setTheStage(stage);
+    const scene = this.scenes.at(index);
+    for (const [name, node] of this.nodes) {
+      if (!scene.has(name)) {
+        node.remove();
+        this.nodes.delete(name);
+        this.shown.delete(name);
+      }
+    }
+    for (const [name, sprite] of scene) this.draw(name, sprite);
+    this.mark();
+    this.svg.setAttribute("aria-label", words[0]);
+    return other;
+  }
+
+  setTheStage(stage) {
+    this.world.innerHTML = this.film.stages[stage].svg;
+    this.layers = new Map([...this.world.querySelectorAll("[data-layer]")].map((g) => [g.dataset.layer, g]));
+    this.titles = [...this.world.querySelectorAll("[data-full]")].map((group) => {
+      const y = group.querySelector("text").getAttribute("y");
+      const far = svgNode("text", { class: "far-title", x: group.dataset.x, y, "text-anchor": "middle" });
+      group.append(far);
+      return { far, full: group.dataset.full };
+    });
+    this.nodes = new Map();
+    this.shown = new Map();
+    this.stage = stage;
+  }
+
+  draw(name, sprite) {
+    const before = this.shown.get(name);
+    if (before === sprite) return;
+    let node = this.nodes.get(name);
+    if (node === undefined) {
+      node = svgNode(sprite.tag, { "data-name": name });
+      this.layers.get(sprite.layer).append(node);
+      this.nodes.set(name, node);
+    }
+    for (const key of Object.keys(before ?? {})) if (!(key in sprite)) node.removeAttribute(key);
+    for (const [key, value] of Object.entries(sprite)) {
+      if (key === "tag" || key === "layer" || before?.[key] === value) continue;
+      if (key === "text") node.textContent = value;
+      else node.setAttribute(key, value);
+    }
+    this.shown.set(name, sprite);
+  }
+
+  // From afar texts would be too small to read: only the vertices' names stay, at their size, cut to their room.
+  scaled(scale) {
+    const far = scale < 0.98;
+    this.svg.classList.toggle("kit-far", far);
+    if (!far) return;
+    const most = Math.floor((TITLE_PITCH * scale) / (TITLE_PX * 0.6));
+    for (const { far: node, full } of this.titles) {
+      node.style.fontSize = `${TITLE_PX / scale}px`;
+      node.textContent = full.length <= most ? full : most < 4 ? "" : `${full.slice(0, most - 1)}…`;
+    }
+  }
+
+  // A ring around what was picked.
+  select(picked) {
+    this.picked = picked;
+    this.mark();
+  }
+
+  mark() {
+    const of = (name) => name && this.nodes.get(name);
+    const node = this.picked ? of(spriteOf(this.picked, this.film.stages[this.stage])) : undefined;
+    if (this.ringed === node) return;
+    this.ringed?.classList.remove("picked");
+    this.ringed = node;
+    node?.classList.add("picked");
+  }
+}
+
+// The thing that an element of the picture belongs to; `stage` knows which lanes are one channel.
+function pickOf(node, stage) {
+  const pick = node.closest("[data-pick]");
+  if (pick) return pick.dataset.pick;
+  const name = node.dataset?.name;
+  if (name === undefined) return "";
+  const [head] = name.split(/[:.]/);
+  if (head === "t") {
+    const thing = name.split(":").slice(1).join(":").replace(/:(name|line|detail|badge|sign)$/, "");
+    return stage.tasks.includes(thing) ? `task:${thing}` : `vertex:${thing}`;
+  }
+  if (head === "m") return `mail:${name.slice(2).replace(/:text$/, "")}`;
+  const lane = stage.lanes[head];
+  if (lane === undefined) return "";
+  return lane[2].length === 1 ? `channel:${lane[2][0]}` : `lane:${head}`;
+}
+
+// The sprite that stands for a thing.
+function spriteOf(picked, stage) {
+  const [kind, name] = [picked.slice(0, picked.indexOf(":")), picked.slice(picked.indexOf(":") + 1)];
+  if (kind === "task" || kind === "vertex") return `t:${name}`;
+  if (kind === "lane") return name;
+  if (kind !== "channel") return "";
+  return Object.keys(stage.lanes).find((lane) => stage.lanes[lane][2].includes(Number(name))) ?? "";
+}

@@ -1,0 +1,342 @@
+// The player: which frames are shown, which one is now, and whether they run by themselves; around it the stage with
+// its camera, the JobMaster above it and the details beside it.
+
+const SAVE_AFTER_MS = 150;
+const SAY_AFTER_MS = 700;
+
+function button(label, hint, act, attributes = {}) {
+  return make("button", { type: "button", title: hint, click: act, ...attributes }, label);
+}
+
+// What these do with a key is theirs, not the picture's.
+const TYPED_INTO = {
+  SELECT: () => true,
+  TEXTAREA: () => true,
+  BUTTON: (key) => key === " " || key === "Enter",
+  INPUT: (key, node) => (node.type === "checkbox" ? key === " " : node.type !== "range"),
+};
+
+class Player {
+  constructor(model, el) {
+    this.model = model;
+    this.film = model.get("film");
+    this.alive = Boolean(model.send);
+    this.timer = null;
+    this.picture = new Picture(this.film);
+    this.known = new Known(this.film, facts(this.film));
+    this.camera = new Camera(this.picture);
+    this.job = new JobPanel((picked) => this.pick(picked));
+    this.legend = new Legend();
+    this.details = new Details({
+      pick: (picked) => this.pick(picked),
+      go: (index) => this.go(index),
+      act: (key) => this.model.send({ do: key }),
+      open: this.alive ? (vertex) => this.model.send({ open: vertex }) : undefined,
+    });
+    this.root = make("div", { class: `kit-player kit-picture${this.alive ? "" : " kit-offline"}`, tabindex: 0, role: "application", "aria-label": "a run, step by step" });
+    this.note = make("p", { class: "kit-note" });
+    this.tip = make("div", { class: "kit-tip", "aria-hidden": "true" });
+    this.live = make("div", { class: "kit-live", "aria-live": "polite" });
+    this.tip.hidden = true;
+    const middle = make("div", { class: "kit-middle" },
+      make("div", { class: "kit-stage-side" }, this.view(), this.legend.root), this.details.root);
+    this.root.append(this.controls(), this.ticks(), this.note, this.job.words, this.job.root, middle, this.help(), this.tip, this.live);
+    el.replaceChildren(this.root);
+    this.listen();
+    this.choose(false);
+    this.go(model.get("value") ?? 0, false);
+  }
+
+  listen() {
+    this.root.addEventListener("keydown", (event) => this.key(event));
+    this.root.addEventListener("pointermove", (event) => this.hover(event));
+    this.root.addEventListener("pointerleave", () => this.hover(null));
+    this.camera.root.addEventListener("click", (event) => this.click(event));
+    this.camera.root.addEventListener("keydown", (event) => {
+      if (event.key === "Enter" || event.key === " ") this.click(event);
+    });
+  }
+
+  // The film is another one: what had been chosen stays chosen.
+  take(film, index) {
+    this.film = film;
+    this.picture.take(film);
+    this.known = new Known(film, facts(film));
+    this.now = index;
+    this.choose(this.every.checked);
+  }
+
+  // The film goes on, from this frame.
+  goesOn(keep) {
+    this.picture.forget(keep);
+    this.known.track.forget(keep);
+    this.known.stage = undefined;
+    if (this.now >= keep) this.now = Math.max(0, Math.min(this.now, this.film.frames.length - 1));
+    this.choose(this.every.checked);
+  }
+
+  // --- what there is to press ---------------------------------------------------------------------------------------
+
+  controls() {
+    this.play = button("▶ Play", "play or pause (space)", () => this.toggle());
+    this.present = button("Now ⇥", "to the present, with all that has happened since (n)", () => this.toPresent());
+    this.count = make("span", { class: "kit-count" });
+    this.every = make("input", { type: "checkbox" });
+    this.every.addEventListener("change", () => this.choose(this.every.checked));
+    const every = make("label", { title: "also the steps that only move records, set clocks or prepare files (e)" }, this.every, " every step");
+    this.speed = make("select", { title: "how fast it plays", "aria-label": "speed" });
+    for (const [label, ms] of [["slow", 1600], ["normal", 800], ["fast", 250]]) {
+      this.speed.add(new Option(label, ms, ms === 800, ms === 800));
+    }
+    const bar = make("div", { class: "kit-controls" },
+      button("|◀ Start", "to the start (home)", () => this.go(0)),
+      button("◀ Back", "one step back (left arrow)", () => this.move(-1)),
+      this.play,
+      button("Step ▶", "one step on (right arrow)", () => this.move(1)),
+      button("Checkpoint ⇥", "to the next trigger, completion or abort of a checkpoint (c, back: C)", () => this.jump("checkpoint", 1)),
+      button("Failure ⇥", "to the next failure (f, back: F)", () => this.jump("failure", 1)),
+      button("Restore ⇥", "to the next restore (r, back: R)", () => this.jump("restore", 1)),
+      this.speed,
+      every,
+      this.count);
+    if (this.alive) bar.insertBefore(this.present, this.speed);
+    return bar;
+  }
+
+  ticks() {
+    this.slider = make("input", { type: "range", min: 0, "aria-label": "step" });
+    this.slider.addEventListener("input", () => this.go(this.visible[Number(this.slider.value)]));
+    this.marks = make("div", { class: "kit-marks" });
+    return make("div", { class: "kit-slider" }, this.slider, this.marks);
+  }
+
+  view() {
+    this.follow = make("input", { type: "checkbox" });
+    this.follow.checked = true;
+    const follow = make("label", { title: "keep the task that acts in view (o)" }, this.follow, " follow");
+    return make("div", { class: "kit-frame-of-view" }, this.camera.root,
+      make("div", { class: "kit-zoom", role: "group", "aria-label": "zoom" },
+        button("+", "larger (+, or Ctrl and the wheel)", () => this.camera.zoom(1.25), { "aria-label": "larger" }),
+        button("−", "smaller (-)", () => this.camera.zoom(0.8), { "aria-label": "smaller" }),
+        button("fit", "all of it (0)", () => this.camera.fit()),
+        follow, this.camera.map));
+  }
+
+  help() {
+    const more = this.alive ? ", n the present" : "";
+    const text = `Keys: ← → one step, space plays, c the next checkpoint, f failure, r restore, e every step, home and end${more}; + − 0 zoom, Shift and an arrow pans, o follows, Escape closes the details.`;
+    return make("details", { class: "kit-help" }, make("summary", {}, "Keys and mouse"), text, make("br"),
+      "Click a task, a channel, a message or a checkpoint for its details; drag the picture to move it.");
+  }
+
+  // Which frames are stepped through: the story, or every frame.
+  choose(every) {
+    this.every.checked = every;
+    const { frames } = this.film;
+    this.visible = [];
+    frames.forEach((frame, index) => {
+      if (every || frame.told || index === frames.length - 1) this.visible.push(index);
+    });
+    this.slider.max = this.visible.length - 1;
+    this.marks.replaceChildren();
+    this.visible.forEach((index, position) => {
+      const { mark } = frames[index];
+      if (!mark) return;
+      const tick = make("i", { class: mark });
+      tick.style.left = `${(100 * position) / Math.max(1, this.visible.length - 1)}%`;
+      this.marks.append(tick);
+    });
+    if (this.now !== undefined) this.go(this.now, false);
+  }
+
+  // --- where it is --------------------------------------------------------------------------------------------------
+
+  // The kernel knows whether there is more by now. What it is asked overtakes values still on their way to it, so the
+  // frame shown is said with it, and where it leads to is the kernel's to say.
+  ask(wanted) {
+    this.model.send({ wanted, value: this.now, edition: this.film.edition });
+  }
+
+  toPresent() {
+    this.go(this.film.frames.length - 1, !this.alive);
+    if (this.alive) this.ask("present");
+  }
+
+  get position() {
+    return Math.max(0, this.visible.findLastIndex((index) => index <= this.now));
+  }
+
+  move(by) {
+    const position = Math.min(Math.max(this.position + by, 0), this.visible.length - 1);
+    this.go(this.visible[position]);
+    return position;
+  }
+
+  jump(mark, by) {
+    for (let i = this.now + by; i >= 0 && i < this.film.frames.length; i += by) {
+      if (this.film.frames[i].mark === mark) return this.go(i);
+    }
+    return undefined;
+  }
+
+  go(index, tell = true) {
+    const { frames } = this.film;
+    this.now = Math.min(Math.max(index, 0), frames.length - 1);
+    const frame = frames[this.now];
+    if (this.picture.show(this.now)) this.camera.setTheStage();
+    this.known.at(this.now);
+    this.job.show(frame, this.known);
+    this.camera.showMap();
+    if (this.follow.checked && frame.by && frame.by !== "job") this.camera.reveal(this.boxOf(`task:${frame.by}`), this.timer !== null);
+    this.slider.value = this.position;
+    this.slider.setAttribute("aria-valuetext", frame.words[0]);
+    const note = this.film.notes?.findLast(([before]) => before < Math.max(frame.n, 1))?.[1] ?? "";
+    this.note.textContent = note;
+    this.note.hidden = !note;
+    this.count.textContent = `step ${this.position} of ${this.visible.length - 1}, ${frame.at} ms`;
+    const more = this.visible.length - 1 - this.position;
+    this.present.textContent = more ? `Now ⇥ ${more} more` : "Now ⇥";
+    this.present.classList.toggle("kit-more", more > 0);
+    if (tell) this.tell(frame);
+    if (this.model.get("picked")) this.detail();
+    clearTimeout(this.later);
+    this.later = setTimeout(() => this.afterwards(frame), SAVE_AFTER_MS);
+  }
+
+  // Others on the page follow at once; the kernel hears where it came to rest, so a replay sends nothing.
+  tell(frame) {
+    if (this.model.get("value") === this.now) return;
+    this.model.set("value", this.now);
+    this.model.set("n", frame.n);
+    this.unsaved = true;
+    if (!this.alive) this.save();
+  }
+
+  afterwards(frame) {
+    this.legend.show(this.film, this.picture.world);
+    if (this.timer !== null) return;
+    this.save();
+    clearTimeout(this.saying);
+    this.saying = setTimeout(() => (this.live.textContent = frame.words.filter(Boolean).join(". ")), SAY_AFTER_MS);
+  }
+
+  save() {
+    if (this.unsaved) this.model.save_changes();
+    this.unsaved = false;
+  }
+
+  toggle(on = this.timer === null) {
+    clearTimeout(this.timer);
+    this.timer = null;
+    this.play.textContent = on ? "❚❚ Pause" : "▶ Play";
+    if (!on) {
+      this.save();
+      return;
+    }
+    if (this.position === this.visible.length - 1) this.go(0);
+    const tick = () => {
+      if (this.move(1) === this.visible.length - 1) this.toggle(false);
+      else this.timer = setTimeout(tick, Number(this.speed.value));
+    };
+    this.timer = setTimeout(tick, 200);
+  }
+
+  // --- what is looked at --------------------------------------------------------------------------------------------
+
+  click(event) {
+    if (this.camera.dragged) {
+      this.camera.dragged = false;
+      return;
+    }
+    const opener = event.target.closest("[data-open]");
+    if (opener && this.alive) this.model.send({ open: opener.dataset.open });
+    else this.pick(this.thing(event.target));
+  }
+
+  // The name of what an element of the page stands for; a tab of mail is its oldest message.
+  thing(node) {
+    const name = pickOf(node, this.film.stages[this.picture.stage]);
+    if (!name.startsWith("mail:")) return name;
+    const [, task, toTask] = name.match(/^mail:(.*):(in|out)$/);
+    const found = this.known.all("message:").find(([, message]) => message[1] === task && message[2] === (toTask === "in"));
+    return found ? `message:${found[0]}` : `task:${task}`;
+  }
+
+  pick(picked) {
+    this.model.set("picked", picked);
+    this.model.save_changes();
+    this.detail();
+    if (picked) this.camera.reveal(this.boxOf(picked), true);
+  }
+
+  boxOf(picked) {
+    const { boxes, lanes } = this.film.stages[this.picture.stage];
+    const [kind, name] = split(picked);
+    if (kind === "task") return boxes[name] ?? boxes[name.slice(0, name.lastIndexOf("/"))];
+    if (kind === "vertex") return boxes[name];
+    if (kind === "lane") return boxes[lanes[name]?.[1]];
+    return kind === "channel" ? boxes[this.known.ends.get(Number(name))?.[1]] : undefined;
+  }
+
+  detail() {
+    const picked = this.model.get("picked") ?? "";
+    this.picture.select(picked);
+    this.details.show(this.known, picked, {
+      told: this.model.get("told"),
+      offers: this.model.get("offers"),
+      n: this.model.get("n") ?? this.film.frames[this.now].n,
+    });
+    this.root.classList.toggle("kit-detailed", Boolean(picked));
+  }
+
+  hover(event) {
+    const inside = event && !event.buttons && this.camera.root.contains(event.target) && event.pointerType !== "touch";
+    const picked = inside ? this.thing(event.target) : "";
+    this.tip.hidden = !picked;
+    if (!picked) return;
+    const text = summary(this.known, picked);
+    if (this.tip.textContent !== text) this.tip.textContent = text;
+    const room = this.root.getBoundingClientRect();
+    const x = Math.min(event.clientX - room.left + 14, Math.max(0, room.width - this.tip.offsetWidth - 4));
+    this.tip.style.transform = `translate(${Math.round(x)}px, ${Math.round(event.clientY - room.top + 18)}px)`;
+  }
+
+  // All plain keys end here: the notebook would cut the cell at an x, and run it at an Enter.
+  key(event) {
+    if (event.ctrlKey || event.metaKey || event.altKey || event.key === "Tab") return;
+    event.stopPropagation();
+    if (TYPED_INTO[event.target.tagName]?.(event.key, event.target)) return;
+    const pans = { ArrowRight: [120, 0], ArrowLeft: [-120, 0], ArrowUp: [0, -90], ArrowDown: [0, 90] };
+    const acts = {
+      ArrowRight: () => this.move(1),
+      ArrowLeft: () => this.move(-1),
+      Home: () => this.go(0),
+      End: () => this.go(this.visible[this.visible.length - 1]),
+      " ": () => this.toggle(),
+      c: () => this.jump("checkpoint", 1),
+      C: () => this.jump("checkpoint", -1),
+      f: () => this.jump("failure", 1),
+      F: () => this.jump("failure", -1),
+      r: () => this.jump("restore", 1),
+      R: () => this.jump("restore", -1),
+      e: () => this.choose(!this.every.checked),
+      n: () => this.toPresent(),
+      o: () => (this.follow.checked = !this.follow.checked),
+      "+": () => this.camera.zoom(1.25),
+      "-": () => this.camera.zoom(0.8),
+      0: () => this.camera.fit(),
+      Escape: () => this.pick(""),
+    };
+    const act = event.shiftKey && pans[event.key] ? () => this.camera.pan(...pans[event.key]) : acts[event.key];
+    if (act === undefined) return;
+    event.preventDefault();
+    act();
+  }
+
+  close() {
+    this.toggle(false);
+    clearTimeout(this.later);
+    clearTimeout(this.saying);
+    this.camera.close();
+  }
+}

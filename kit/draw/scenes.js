@@ -1,0 +1,78 @@
+// What is true at each frame of a film: the scene (sprites by name) and the facts (values by name).
+
+const KEYFRAME_EVERY = 32;
+
+// Maps by frame. Keyframes are kept, so a jump costs at most KEYFRAME_EVERY small merges; the next frame costs one.
+class Track {
+  constructor(frames, merge) {
+    this.frames = frames;
+    this.merge = merge;
+    this.keyframes = [];
+    this.shown = -1;
+    this.map = new Map();
+  }
+
+  at(index) {
+    if (index === this.shown) return this.map;
+    if (index !== this.shown + 1) {
+      const have = Math.min(Math.floor(index / KEYFRAME_EVERY), this.keyframes.length - 1);
+      if (!(this.shown < index && this.shown >= have * KEYFRAME_EVERY)) {
+        this.map = new Map(have < 0 ? [] : this.keyframes[have]);
+        this.shown = have < 0 ? -1 : have * KEYFRAME_EVERY;
+      }
+    }
+    while (this.shown < index) {
+      this.shown += 1;
+      this.merge(this.map, this.frames[this.shown], this.frames[this.shown - 1]);
+      if (this.shown % KEYFRAME_EVERY === 0) this.keyframes[this.shown / KEYFRAME_EVERY] ??= new Map(this.map);
+    }
+    return this.map;
+  }
+
+  // The frames from this one on are others now.
+  forget(from) {
+    this.keyframes.length = Math.min(this.keyframes.length, Math.ceil(from / KEYFRAME_EVERY));
+    if (this.shown >= from) this.shown = Infinity;
+  }
+}
+
+function sprites(film) {
+  return new Track(film.frames, (scene, frame, before) => {
+    if (before === undefined || frame.stage !== before.stage) scene.clear();
+    for (const [name, changes] of Object.entries(frame.set)) {
+      if (changes === null) {
+        scene.delete(name);
+        continue;
+      }
+      const { look, ...rest } = changes;
+      const sprite = { ...(look === undefined ? scene.get(name) : film.looks[look]) };
+      for (const [key, value] of Object.entries(rest)) {
+        if (value === null) delete sprite[key];
+        else sprite[key] = value;
+      }
+      scene.set(name, sprite);
+    }
+  });
+}
+
+function facts(film) {
+  return new Track(film.frames, (known, frame) => {
+    for (const [name, fact] of Object.entries(frame.facts)) {
+      if (fact === null) known.delete(name);
+      else known.set(name, fact);
+    }
+  });
+}
+
+// Takes in what the kernel says is new of a film; gives the number of the first frame that is another, or null when the
+// film is not the one that it goes on from.
+function extend(film, news) {
+  if (news.base !== film.edition) return null;
+  film.frames.splice(news.keep, Infinity, ...news.frames);
+  film.stages.push(...news.stages);
+  film.looks.push(...news.looks);
+  for (const [number, told] of Object.entries(news.told)) film.frames[number].told = told;
+  film.notes = news.notes;
+  film.edition = news.edition;
+  return news.keep;
+}

@@ -1,0 +1,201 @@
+"""What a snapshot consists of, byte by byte: the ranges of files that each handle tells of.
+
+A trace keeps of a handle what `loggable` says of it, so that is what is read here, and handles from a file are told
+the same way first. A *piece* is one range: a key group of keyed state, an entry of a list, a buffer in flight, a whole
+file of an LSM tree. Where a piece ends is not told: it is where the next one of its file begins.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pandas as pd
+
+KEYED, RAW_KEYED, RAW_OPERATOR = "keyed state", "raw keyed state", "raw operator state"
+SPLIT, UNION, BROADCAST = "split list state", "union list state", "broadcast state"
+ARRIVED, NOT_SENT = "in flight, arrived", "in flight, not sent"
+HEADER, COORDINATOR, SHARED, PRIVATE = "header", "coordinator", "shared file", "private file"
+MODES = {"SPLIT_DISTRIBUTE": SPLIT, "UNION": UNION, "BROADCAST": BROADCAST}
+
+Told = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Bytes `start` up to `end` of `file` (inline: of what a handle in `_metadata` of that name holds). `name` is that
+    of the state, the channel, or the file's name in the LSM tree; `entry` counts entries and buffers.
+    """
+
+    operator: str
+    subtask: int | None
+    kind: str
+    name: str
+    file: str
+    inline: bool
+    start: int
+    end: int
+    handle: str
+    key_group: int | None = None
+    entry: int | None = None
+    operator_id: str = ""
+    base: int = 0
+    """Where the bytes of the handle begin: several share a file."""
+
+    @property
+    def size(self) -> int:
+        """How many bytes."""
+        return self.end - self.start
+
+    @property
+    def what(self) -> str:
+        """The piece in a few words."""
+        if self.key_group is not None:
+            return f"key group {self.key_group}"
+        if self.entry is not None:
+            one = "buffer" if self.kind in (ARRIVED, NOT_SENT) else "entry"
+            return f"{self.name}, {one} {self.entry}"
+        return self.name or self.kind
+
+
+@dataclass(frozen=True, slots=True)
+class _Stream:
+    """The bytes behind a handle: in a file from `base` on, or in `_metadata` itself."""
+
+    file: str
+    base: int
+    size: int
+    inline: bool
+
+
+def frame_of(pieces: Iterable[Piece]) -> pd.DataFrame:
+    """One row per piece: operator, subtask, kind, name, key_group, entry (Int64), file, inline, start, end, bytes,
+    handle.
+    """
+    columns = ["operator", "subtask", "kind", "name", "key_group", "entry", "file", "inline", "start", "end"]
+    rows = [[*(getattr(each, column) for column in columns), each.size, each.handle] for each in pieces]
+    frame = pd.DataFrame(rows, columns=[*columns, "bytes", "handle"])
+    return frame.astype(dict.fromkeys(("subtask", "key_group", "entry", "start", "end", "bytes"), "Int64"))
+
+
+def pieces_of(operator_id: str, operator: str, subtask: int, state: Told) -> list[Piece]:
+    """The pieces of one subtask of one operator; `state` is what is told of its `OperatorSubtaskState`."""
+    found: list[Piece] = []
+    for field, read in _FIELDS.items():
+        for handle in state.get(field, ()):
+            found += read(
+                Piece(operator, subtask, "", "", "", False, 0, 0, handle["type"], operator_id=operator_id), handle
+            )
+    return found
+
+
+def settled(pieces: Iterable[Piece]) -> list[Piece]:
+    """The same pieces, each up to where the next one of its file begins, with a piece for each header before them."""
+    by_file: dict[tuple[str, bool, int], list[Piece]] = defaultdict(list)
+    for piece in pieces:
+        by_file[piece.file, piece.inline, piece.end].append(piece)
+    ready: list[Piece] = []
+    for (_, _, size), own in by_file.items():
+        starts = sorted({piece.start for piece in own})
+        ends = dict(zip(starts, [*starts[1:], size], strict=True))
+        first = own[0]
+        if starts[0] > first.base and first.kind not in (SHARED, PRIVATE):
+            ready.append(
+                replace(first, kind=HEADER, name="", start=first.base, end=starts[0], key_group=None, entry=None)
+            )
+        ready += [replace(piece, end=ends[piece.start]) for piece in own]
+    return ready
+
+
+# --- handles, as they are told ----------------------------------------------------------------------------------------
+
+
+def stream_of(told: Told) -> _Stream:
+    """The bytes behind a handle or its delegate."""
+    while "delegate" in told:
+        told = told["delegate"]
+    if "data" in told:
+        return _Stream(told["handle_name"], 0, told["data"]["bytes"], inline=True)
+    return _Stream(told.get("path") or "", told.get("start_pos", 0), told.get("size", 0), inline=False)
+
+
+def _at(piece: Piece, stream: _Stream, offset: int, **more: Any) -> Piece:
+    """The piece at an offset; its end is that of the stream until all of the file are known."""
+    start, end = stream.base + offset, stream.base + stream.size
+    return replace(piece, file=stream.file, inline=stream.inline, start=start, end=end, base=stream.base, **more)
+
+
+def _whole(piece: Piece, told: Told, kind: str, name: str) -> Iterator[Piece]:
+    stream = stream_of(told)
+    if stream.size:
+        yield _at(piece, stream, 0, kind=kind, name=name)
+
+
+def _keyed(piece: Piece, told: Told) -> Iterator[Piece]:
+    yield from _by_key_group(piece, told, KEYED)
+
+
+def _raw_keyed(piece: Piece, told: Told) -> Iterator[Piece]:
+    yield from _by_key_group(piece, told, RAW_KEYED)
+
+
+def _by_key_group(piece: Piece, told: Told, kind: str) -> Iterator[Piece]:
+    if "offsets" in told:
+        stream, first = stream_of(told), told["key_group_range"]["start"]
+        least = 0 if kind == RAW_KEYED else 1  # a canonical savepoint says 0 where a key group has nothing
+        for place, offset in enumerate(told["offsets"]):
+            if offset >= least:
+                yield _at(piece, stream, offset, kind=kind, key_group=first + place)
+        return
+    for part in told.get("shared_state", ()):
+        yield from _whole(piece, part["handle"], SHARED, part["local_path"])
+    for part in told.get("private_state", ()):
+        yield from _whole(piece, part["handle"], PRIVATE, part["local_path"])
+    if "meta_state" in told:
+        yield from _whole(piece, told["meta_state"], PRIVATE, "meta state")
+    for part in (*told.get("materialized", ()), *told.get("non_materialized", ())):
+        yield from _by_key_group(replace(piece, handle=part["type"]), part, kind)
+    for handle, _ in told.get("handles_and_offsets", ()):
+        yield from _whole(piece, handle, PRIVATE, "changelog")
+
+
+def _operator(piece: Piece, told: Told) -> Iterator[Piece]:
+    stream = stream_of(told)
+    for name, info in told["state_name_to_partition_offsets"].items():
+        for entry, offset in enumerate(info["offsets"]):
+            yield _at(piece, stream, offset, kind=MODES[info["mode"]], name=name, entry=entry)
+
+
+def _raw_operator(piece: Piece, told: Told) -> Iterator[Piece]:
+    for part in _operator(piece, told):
+        yield replace(part, kind=RAW_OPERATOR)
+
+
+def _input(piece: Piece, told: Told) -> Iterator[Piece]:
+    for part in told.get("contents", (told,)):
+        yield from _channel(piece, told, part, ARRIVED, "gate {gate_idx} channel {input_channel_idx}")
+
+
+def _output(piece: Piece, told: Told) -> Iterator[Piece]:
+    for part in told.get("contents", (told,)):
+        yield from _channel(piece, told, part, NOT_SENT, "partition {partition_idx} subpartition {subpartition_idx}")
+
+
+def _channel(piece: Piece, told: Told, part: Told, kind: str, name: str) -> Iterator[Piece]:
+    stream, writer = stream_of(told), told.get("subtask_index", -1)
+    piece = replace(piece, subtask=piece.subtask if writer < 0 else writer)
+    for entry, offset in enumerate(part["offsets"]):
+        yield _at(piece, stream, offset, kind=kind, name=name.format(**part["info"]), entry=entry)
+
+
+_FIELDS = {
+    "managed_keyed_state": _keyed,
+    "raw_keyed_state": _raw_keyed,
+    "managed_operator_state": _operator,
+    "raw_operator_state": _raw_operator,
+    "input_channel_state": _input,
+    "result_subpartition_state": _output,
+    "upstream_output_buffer_state": _input,
+}

@@ -1,0 +1,54 @@
+// Where the lines of a space-time diagram lie: one per task, vertex by vertex. The subtasks of a vertex with many of them
+// share a band until somebody opens it; in it each still has a height of its own, so a cut shows its spread.
+
+const MOST_LINES = 8;
+const HEADER = 20;
+const GAP = 12;
+const HEIGHTS = [[7, 46], [14, 36], [Infinity, 28]];
+const BAND = 46;
+const JOB = 26;
+
+export class Lanes {
+  constructor(run, opened) {
+    const open = (group) => group.tasks.length <= MOST_LINES || opened.has(group.name);
+    const lines = run.groups.filter(open).reduce((sum, group) => sum + group.tasks.length, 0);
+    const height = HEIGHTS.find(([most]) => lines <= most)[1];
+    this.y = new Array(run.tasks.length).fill(0);
+    this.room = new Array(run.tasks.length).fill(height);
+    this.labels = [];
+    this.bands = [];
+    let y = JOB + 8;
+    for (const group of run.groups) {
+      const size = group.tasks.length;
+      const foldable = size > MOST_LINES;
+      if (foldable && open(group)) {
+        this.labels.push({ y: y + HEADER / 2, text: group.name, count: size, group, fold: "open" });
+        y += HEADER;
+      }
+      if (open(group)) {
+        for (const task of group.tasks) {
+          this.y[task] = y + 0.42 * height;
+          this.labels.push({ y: this.y[task], text: run.tasks[task], task });
+          y += height;
+        }
+      } else {
+        const band = BAND + Math.min(60, 0.7 * size);
+        group.tasks.forEach((task, i) => {
+          this.y[task] = y + ((i + 0.5) / size) * band;
+          this.room[task] = band / size;
+        });
+        this.bands.push({ y, height: band, group });
+        this.labels.push({ y: y + band / 2, text: group.name, count: size, group, fold: "closed" });
+        y += band;
+      }
+      y += GAP;
+    }
+    this.job = JOB;
+    this.height = y;
+  }
+
+  // The y of a message's or an element's end; the JobMaster's line stays where it is while the others scroll.
+  of(task) {
+    return this.y[task];
+  }
+}

@@ -1,0 +1,629 @@
+// Draws what is to be seen of a space-time diagram on a canvas. What is many is drawn style by style, each in one path.
+// Everything drawn that can be pointed at is noted in `spots`; what kinds of things there are, in `seen`, for the legend.
+
+const TAU = Math.PI * 2;
+const WAIT = 4.5;
+const MOST_HEADS = 900;
+const MANY = 2500;
+const NEVER = -1;
+
+const STYLES = {
+  records: { ink: "line", width: 1, wait: 3, fade: 0.75 },
+  AFTER: { ink: "line-2", width: 1, wait: 3, fade: 0.8 },
+  BEFORE: { ink: "quiet", width: 1.1, wait: 3, fade: 0.8 },
+  sign: { ink: "line", width: 1, wait: 2, fade: 0.9, dash: [1.5, 3] },
+  IN_FLIGHT: { ink: "in-flight", width: 2, wait: 4.5, fade: 1 },
+  AGAINST: { ink: "against", width: 2.2, wait: 4.5, fade: 1, dash: [6, 3] },
+  letter: { ink: "line", width: 1, wait: 0, fade: 0.9, dash: [4, 3] },
+};
+const PHASE_INKS = {
+  start_delay: "line-2", alignment: "align-solid", sync: "bad-solid", async: "accent", ack: "good-solid",
+};
+
+export class Painter {
+  constructor(canvas) {
+    this.canvas = canvas;
+    this.ctx = canvas.getContext("2d");
+    this.inks = {};
+    this.spots = [];
+    this.seen = new Set();
+  }
+
+  // The theme's colours as they are at the canvas.
+  readInks() {
+    const style = getComputedStyle(this.canvas);
+    const names = ["paper", "card", "raised", "ink", "ink-2", "quiet", "line", "line-2", "faint", "strong", "accent",
+      "good", "bad", "good-solid", "bad-solid", "align-solid", "in-flight", "against", "cp0", "cp1", "cp2", "cp3",
+      "on-cp", "on-accent"];
+    for (const name of names) this.inks[name] = style.getPropertyValue(`--kit-${name}`).trim() || "#888888";
+    this.font = style.getPropertyValue("--kit-font") || "sans-serif";
+  }
+
+  ofCheckpoint(id) {
+    return this.inks[`cp${((id % 4) + 4) % 4}`];
+  }
+
+  // `scene` is { run, lanes, x, width, top, height, scroll, chosen, cursor, range: [a, b], order, ms }.
+  draw(scene) {
+    this.scene = scene;
+    this.spots = [];
+    this.seen = new Set();
+    const { ctx } = this;
+    const ratio = window.devicePixelRatio || 1;
+    ctx.setTransform(ratio, 0, 0, ratio, 0, 0);
+    ctx.fillStyle = this.inks.paper;
+    ctx.fillRect(0, 0, scene.width, scene.height);
+    ctx.lineJoin = ctx.lineCap = "round";
+    this.grid();
+    this.clipped(() => {
+      this.bands();
+      this.region();
+      this.lines();
+      this.cuts();
+      this.phases();
+    });
+    this.jobLine();
+    this.clipped(() => this.travel(), true);
+    this.clipped(() => { this.copies(); this.losses(); });
+    this.flags();
+    this.marks();
+    this.future();
+  }
+
+  clipped(draw, withJob = false) {
+    const { ctx, scene } = this;
+    const begin = withJob ? scene.top : scene.top + scene.lanes.job + 4;
+    ctx.save();
+    ctx.beginPath();
+    ctx.rect(0, begin, scene.width, scene.height - begin);
+    ctx.clip();
+    draw();
+    ctx.restore();
+  }
+
+  y(task) {
+    return this.scene.top + this.scene.lanes.y[task] - this.scene.scroll;
+  }
+
+  isIn(y) {
+    return y > this.scene.top - 30 && y < this.scene.height + 30;
+  }
+
+  get jobY() {
+    return this.scene.top + this.scene.lanes.job - 8;
+  }
+
+  text(text, x, y, { ink = "ink", size = 11, weight = 400, align = "left", most = Infinity } = {}) {
+    const { ctx } = this;
+    ctx.font = `${weight} ${size}px ${this.font}`;
+    ctx.textAlign = align;
+    ctx.textBaseline = "middle";
+    let shown = text;
+    if (ctx.measureText(text).width > most) {
+      let low = 0, high = text.length;
+      while (low < high) {
+        const middle = (low + high + 1) >> 1;
+        if (ctx.measureText(`${text.slice(0, middle)}…`).width <= most) low = middle; else high = middle - 1;
+      }
+      if (low < 4) return 0;
+      shown = `${text.slice(0, low)}…`;
+    }
+    ctx.lineWidth = 3;
+    ctx.strokeStyle = this.inks.paper;
+    ctx.strokeText(shown, x, y);
+    ctx.fillStyle = this.inks[ink] ?? ink;
+    ctx.fillText(shown, x, y);
+    return ctx.measureText(shown).width;
+  }
+
+  // --- what lies below -------------------------------------------------------------------------------------------
+
+  grid() {
+    const { ctx, scene } = this;
+    const base = scene.top - 9;
+    for (const { x, label } of scene.ticks) {
+      ctx.strokeStyle = this.inks.faint;
+      ctx.lineWidth = 1;
+      ctx.beginPath();
+      ctx.moveTo(x, scene.top);
+      ctx.lineTo(x, scene.height);
+      ctx.stroke();
+      this.text(label, x, base, { ink: "quiet", size: 10.5, align: "center" });
+    }
+    for (const each of scene.run.epochs) {
+      if (each.epoch === scene.run.epochs[0]?.epoch) continue;
+      const x = scene.x(each.since);
+      if (x < -5 || x > scene.width + 5) continue;
+      ctx.strokeStyle = this.inks.quiet;
+      ctx.setLineDash([2, 4]);
+      ctx.beginPath();
+      ctx.moveTo(x, scene.top);
+      ctx.lineTo(x, scene.height);
+      ctx.stroke();
+      ctx.setLineDash([]);
+      const back = each.restored === NEVER ? "" : `, from checkpoint ${each.restored}`;
+      const told = `epoch ${each.epoch}${back}`;
+      this.text(told, x + 5, scene.height - 10, { ink: "ink-2", size: 10.5, weight: 600 });
+      this.spots.push({ x: x - 4, y: scene.top, w: 8, h: scene.height, told: `${told}: all tasks are deployed anew`, pick: "" });
+    }
+  }
+
+  bands() {
+    const { ctx, scene } = this;
+    for (const { y, height, group } of scene.lanes.bands) {
+      const top = scene.top + y - scene.scroll;
+      ctx.fillStyle = this.inks.card;
+      ctx.fillRect(0, top, scene.width, height);
+      this.density(group, top, height);
+    }
+  }
+
+  // Where in time the subtasks of a band copied their state: the more at once the higher.
+  density(group, top, height) {
+    const { ctx, scene } = this;
+    if (scene.chosen === null) return;
+    const bins = new Map();
+    for (const task of group.tasks) {
+      if (scene.cut[task] === NEVER) continue;
+      const bin = Math.floor(scene.x(scene.cut[task]) / 6);
+      bins.set(bin, (bins.get(bin) ?? 0) + 1);
+    }
+    const most = Math.max(1, ...bins.values());
+    ctx.fillStyle = this.ofCheckpoint(scene.chosen);
+    ctx.globalAlpha = 0.22;
+    for (const [bin, count] of bins) {
+      const h = (count / most) * height * 0.9;
+      ctx.fillRect(bin * 6, top + height - h, 6, h);
+    }
+    ctx.globalAlpha = 1;
+  }
+
+  // All that is in the checkpoint: what its epoch's tasks did before each copied its state.
+  region() {
+    const { ctx, scene } = this;
+    if (scene.chosen === null) return;
+    const points = this.cutPoints(scene.chosen, scene.cut);
+    if (points.length === 0) return;
+    const begin = Math.max(-10, scene.x(scene.epoch?.since ?? 0));
+    ctx.fillStyle = this.ofCheckpoint(scene.chosen);
+    ctx.globalAlpha = 0.07;
+    ctx.beginPath();
+    ctx.moveTo(begin, points[0][1] - 12);
+    for (const [x, y] of this.withEnds(points)) ctx.lineTo(x, y);
+    ctx.lineTo(begin, points.at(-1)[1] + 12);
+    ctx.closePath();
+    ctx.fill();
+    ctx.globalAlpha = 1;
+  }
+
+  cutPoints(id, cut) {
+    const { scene } = this;
+    const points = [];
+    for (const group of scene.run.groups) {
+      for (const task of group.tasks) if (cut[task] !== NEVER) points.push([scene.x(cut[task]), this.y(task)]);
+    }
+    return points;
+  }
+
+  withEnds(points) {
+    const first = points[0], last = points.at(-1);
+    return [[first[0], first[1] - 12], ...points, [last[0], last[1] + 12]];
+  }
+
+  lines() {
+    const { ctx, scene } = this;
+    const epochs = scene.run.epochs;
+    epochs.forEach((each, k) => {
+      const begin = Math.max(0, scene.x(k === 0 ? 0 : each.since));
+      const end = Math.min(scene.width, k + 1 < epochs.length ? scene.x(epochs[k + 1].since) : scene.width);
+      if (end < 0 || begin > scene.width) return;
+      ctx.beginPath();
+      for (const task of each.tasks) {
+        const y = this.y(task);
+        if (!this.isIn(y)) continue;
+        ctx.moveTo(begin, y);
+        ctx.lineTo(end, y);
+      }
+      ctx.strokeStyle = this.inks.line;
+      ctx.lineWidth = 1.2;
+      ctx.globalAlpha = scene.lanes.bands.length ? 0.55 : 1;
+      ctx.stroke();
+      ctx.globalAlpha = 1;
+    });
+  }
+
+  jobLine() {
+    const { ctx, scene } = this;
+    ctx.strokeStyle = this.inks["ink-2"];
+    ctx.lineWidth = 1.6;
+    ctx.beginPath();
+    ctx.moveTo(0, this.jobY);
+    ctx.lineTo(scene.width, this.jobY);
+    ctx.stroke();
+  }
+
+  // --- checkpoints -------------------------------------------------------------------------------------------------
+
+  cuts() {
+    const { ctx, scene } = this;
+    for (const each of scene.run.checkpoints.values()) {
+      if (each.cut.length === 0) continue;
+      const isChosen = each.id === scene.chosen;
+      const cut = isChosen ? scene.cut : scene.run.cutOf(each.id);
+      const points = this.cutPoints(each.id, cut);
+      if (points.every(([x]) => x < -40) || points.every(([x]) => x > scene.width + 40)) continue;
+      this.seen.add(isChosen ? "cut" : "other cuts");
+      ctx.strokeStyle = this.ofCheckpoint(each.id);
+      ctx.lineWidth = isChosen ? 9 : 5;
+      ctx.globalAlpha = isChosen ? 0.34 : 0.2;
+      ctx.beginPath();
+      this.withEnds(points).forEach(([x, y], i) => (i ? ctx.lineTo(x, y) : ctx.moveTo(x, y)));
+      ctx.stroke();
+      ctx.globalAlpha = 1;
+    }
+  }
+
+  copies() {
+    const { ctx, scene } = this;
+    for (const each of scene.run.checkpoints.values()) {
+      const isChosen = each.id === scene.chosen;
+      for (const [task, n] of each.cut) {
+        const x = scene.x(n), y = this.y(task);
+        if (x < -6 || x > scene.width + 6 || !this.isIn(y)) continue;
+        const half = Math.min(isChosen ? 5 : 3.5, Math.max(1.6, 0.2 * scene.lanes.room[task]));
+        ctx.fillStyle = this.ofCheckpoint(each.id);
+        ctx.globalAlpha = isChosen ? 1 : 0.5;
+        ctx.fillRect(x - half, y - half, 2 * half, 2 * half);
+        ctx.globalAlpha = 1;
+        this.spots.push({
+          x: x - half - 2, y: y - half - 2, w: 2 * half + 4, h: 2 * half + 4, pick: `checkpoint:${each.id}`,
+          told: `${scene.run.tasks[task]} copies its state for checkpoint ${each.id}, ${scene.when(n)}`,
+        });
+      }
+    }
+  }
+
+  phases() {
+    const { ctx, scene } = this;
+    const known = scene.run.checkpoints.get(scene.chosen);
+    if (!known) return;
+    const { order, run } = scene;
+    for (const [task, phase, since, until, sinceMs, untilMs, open, usual, waits] of known.phases) {
+      const room = scene.lanes.room[task];
+      const y = this.y(task) + 8;
+      if (room < 20 || !this.isIn(y)) continue;
+      const name = run.phases[phase];
+      const begin = order ? scene.x(since) : scene.xMs(sinceMs);
+      const end = order ? scene.x(until) : scene.xMs(untilMs);
+      if (end < 0 || begin > scene.width) continue;
+      const ink = this.inks[PHASE_INKS[name]];
+      const height = Math.min(8, room * 0.2);
+      const w = Math.max(end - begin, usual === NEVER ? 0 : 2);
+      if (w <= 0) continue;
+      this.seen.add(name);
+      ctx.fillStyle = ink;
+      ctx.globalAlpha = open ? 0.25 : 0.9;
+      ctx.fillRect(begin, y, w, height);
+      ctx.globalAlpha = 1;
+      const length = untilMs - sinceMs;
+      let told = `${run.tasks[task]} ${run.words.phases[name]}: ${length} ms`;
+      if (open) {
+        this.seen.add("open");
+        ctx.strokeStyle = ink;
+        ctx.setLineDash([3, 2]);
+        ctx.lineWidth = 1.4;
+        ctx.strokeRect(begin, y, w, height);
+        ctx.setLineDash([]);
+        told += `, not finished${waits ? `. Still waiting for ${waits}` : ""}`;
+        if (waits) {
+          const at = Math.max(4, Math.min(end + 6, scene.width - 220));
+          this.text(`waiting for ${waits}`, at, y + height / 2 + 1, { ink: "bad", size: 10, most: scene.width - at - 4 });
+        }
+      }
+      if (usual !== NEVER) {
+        this.seen.add("slow");
+        told += `. The others of its operator: ${usual} ms`;
+        ctx.strokeStyle = this.inks.bad;
+        ctx.lineWidth = 1.6;
+        ctx.strokeRect(begin - 1, y - 1, w + 2, height + 2);
+        const label = `${length} ms, others ${usual} ms`;
+        this.text(label, Math.min(Math.max(4, begin), scene.width - 130), y + height + 8, { ink: "bad", size: 10, weight: 600 });
+      }
+      this.spots.push({ x: begin - 1, y: y - 2, w: w + 2, h: height + 4, told, pick: `checkpoint:${known.id}` });
+    }
+  }
+
+  flags() {
+    const { ctx, scene } = this;
+    const y = this.jobY;
+    let free = -Infinity;
+    for (const each of scene.run.checkpoints.values()) {
+      const x = scene.x(each.triggered);
+      const end = each.finished === NEVER ? scene.width + 20 : scene.x(each.finished);
+      if (end < -70 || x > scene.width + 20) continue;
+      const ink = this.ofCheckpoint(each.id);
+      const isChosen = each.id === scene.chosen;
+      ctx.strokeStyle = ink;
+      ctx.lineWidth = isChosen ? 6 : 3;
+      ctx.globalAlpha = isChosen ? 0.5 : 0.3;
+      ctx.beginPath();
+      ctx.moveTo(x, y);
+      ctx.lineTo(end, y);
+      ctx.stroke();
+      ctx.globalAlpha = 1;
+      const told = `${each.said}. ${each.went[0]?.toUpperCase() ?? ""}${each.went.slice(1)}`;
+      const pick = `checkpoint:${each.id}`;
+      const size = 9 + 7 * String(each.id).length;
+      ctx.fillStyle = ink;
+      ctx.beginPath();
+      ctx.roundRect(x - size / 2, y - 9, size, 18, 3);
+      ctx.fill();
+      ctx.font = `700 11px ${this.font}`;
+      ctx.fillStyle = this.inks["on-cp"];
+      ctx.textAlign = "center";
+      ctx.textBaseline = "middle";
+      ctx.fillText(String(each.id), x, y + 0.5);
+      this.spots.push({ x: x - size / 2, y: y - 9, w: size, h: 18, told, pick });
+      if (each.finished === NEVER) continue;
+      const done = each.status === "completed";
+      const label = done ? `✓ ${each.id}` : `✗ ${each.id} aborted`;
+      if (end > free) {
+        const w = this.text(label, end, y - 17, { ink: done ? "good" : "bad", size: 11, weight: 700, align: "center" });
+        free = end + w / 2 + 24;
+      }
+      ctx.fillStyle = done ? this.inks["good-solid"] : this.inks["bad-solid"];
+      ctx.beginPath();
+      ctx.arc(end, y, 4, 0, TAU);
+      ctx.fill();
+      this.spots.push({ x: end - 8, y: y - 24, w: 16, h: 30, told, pick });
+    }
+  }
+
+  losses() {
+    const { scene } = this;
+    for (const [task, n] of scene.run.losses) {
+      const x = scene.x(n), y = this.y(task);
+      if (x < -20 || x > scene.width + 20 || !this.isIn(y)) continue;
+      this.text(scene.lanes.room[task] > 12 ? "✗ lost" : "✗", x, y, { ink: "bad", size: 12, weight: 700, align: "center" });
+      this.spots.push({ x: x - 20, y: y - 8, w: 40, h: 16, pick: `task:${scene.run.tasks[task]}`,
+        told: `${scene.run.tasks[task]} is lost, ${scene.when(n)}` });
+    }
+  }
+
+  marks() {
+    const { ctx, scene } = this;
+    for (const { kind, text, n } of scene.run.marks) {
+      const x = scene.x(n);
+      if (x < -6 || x > scene.width + 6) continue;
+      const ink = kind === "restore" ? this.inks.accent : this.inks["bad-solid"];
+      ctx.fillStyle = ink;
+      ctx.beginPath();
+      ctx.moveTo(x - 5, scene.top - 1);
+      ctx.lineTo(x + 5, scene.top - 1);
+      ctx.lineTo(x, scene.top + 7);
+      ctx.closePath();
+      ctx.fill();
+      this.seen.add(kind);
+      this.spots.push({ x: x - 6, y: scene.top - 3, w: 12, h: 12, told: `${text}, ${scene.when(n)}`, pick: "job" });
+    }
+  }
+
+  // --- what travels ------------------------------------------------------------------------------------------------
+
+  travel() {
+    const { scene } = this;
+    const { run } = scene;
+    const { elements } = run;
+    const [a, b] = scene.range;
+    const byStyle = new Map();
+    const epoch = scene.epoch?.epoch;
+    const crossed = scene.chosen !== null;
+    const put = (style, i) => {
+      const rows = byStyle.get(style);
+      if (rows) rows.push(i); else byStyle.set(style, [i]);
+    };
+    run.between("elements", a, b, (i) => {
+      const source = elements.source[i], target = elements.target[i];
+      if (source < 0 || target < 0) return;
+      if (!this.isIn(this.y(source)) && !this.isIn(this.y(target))
+        && (this.y(source) < scene.top) === (this.y(target) < scene.top)) return;
+      if (elements.kind[i] === run.BARRIER) put(`barrier ${elements.checkpoint[i] % 4}`, i);
+      else if (elements.kind[i] !== run.BUFFER) put("sign", i);
+      else put((crossed && run.crossing(i, scene.cut, epoch)) || "records", i);
+    });
+    this.letterRows = [];
+    run.between("letters", a, b, (i) => { if (run.letters.task[i] >= 0) this.letterRows.push(i); });
+    this.letters();
+    this.visible = [];
+    const order = ["sign", "AFTER", "records", "BEFORE", "barrier 0", "barrier 1", "barrier 2", "barrier 3", "IN_FLIGHT", "AGAINST"];
+    for (const style of order) {
+      const rows = byStyle.get(style);
+      if (rows) this.elements(style, this.thinned(rows));
+    }
+  }
+
+  // Of very many, those that a reader could not tell apart are left out: of one way and the same pixels only the first.
+  thinned(rows) {
+    if (rows.length <= MANY) return rows;
+    const { scene } = this;
+    const { source, target, sent, made } = scene.run.elements;
+    const last = new Map();
+    const tasks = scene.run.tasks.length;
+    return rows.filter((i) => {
+      const way = source[i] * tasks + target[i];
+      const x = scene.x(sent[i] === NEVER ? made[i] : sent[i]);
+      if (x - (last.get(way) ?? -Infinity) < 1.5) return false;
+      last.set(way, x);
+      return true;
+    });
+  }
+
+  elements(style, rows) {
+    const { ctx, scene } = this;
+    const { elements } = scene.run;
+    const isBarrier = style.startsWith("barrier");
+    const looks = isBarrier
+      ? { ink: `cp${style.slice(8)}`, width: rows.length > 60 ? 1.4 : 2.6, wait: 5, fade: 1 } : STYLES[style];
+    this.seen.add(isBarrier ? "barrier" : style);
+    const now = scene.run.n;
+    const shapes = [];
+    for (const i of rows) {
+      const over = elements.over[i] === NEVER ? now : elements.over[i];
+      const sent = elements.sent[i] === NEVER ? over : elements.sent[i];
+      const received = elements.received[i] === NEVER ? over : elements.received[i];
+      const ys = this.y(elements.source[i]), yt = this.y(elements.target[i]);
+      const sign = yt >= ys ? 1 : -1;
+      const isTiny = Math.min(scene.lanes.room[elements.source[i]], scene.lanes.room[elements.target[i]]) < 12;
+      const away = isTiny ? 0 : WAIT * sign;
+      const arrives = elements.received[i] !== NEVER;
+      shapes.push({
+        i, style, sign, ys, yt, made: scene.x(elements.made[i]), sent: scene.x(sent), received: scene.x(received),
+        over: scene.x(over), leaves: elements.sent[i] !== NEVER, arrives, away,
+        to: arrives ? yt - away : (ys + yt) / 2, taken: arrives && elements.over[i] !== NEVER && !elements.lost[i],
+        lost: elements.lost[i] === 1,
+      });
+    }
+    ctx.strokeStyle = ctx.fillStyle = this.inks[looks.ink];
+    ctx.globalAlpha = rows.length > 600 ? looks.fade * 0.7 : looks.fade;
+    ctx.lineWidth = looks.width;
+    ctx.setLineDash(looks.dash ?? []);
+    ctx.beginPath();
+    for (const each of shapes) {
+      if (!each.leaves) continue;
+      ctx.moveTo(each.sent, each.ys);
+      ctx.lineTo(each.received, each.to);
+    }
+    ctx.stroke();
+    ctx.setLineDash([]);
+    ctx.lineWidth = looks.wait;
+    ctx.globalAlpha *= isBarrier || style === "IN_FLIGHT" || style === "AGAINST" ? 0.85 : 0.5;
+    ctx.lineCap = "butt";
+    ctx.beginPath();
+    let waits = false;
+    for (const each of shapes) {
+      if (each.sent - each.made > 0.5) { ctx.moveTo(each.made, each.ys + each.away); ctx.lineTo(each.sent, each.ys + each.away); waits = true; }
+      if (each.arrives && each.over - each.received > 0.5) {
+        ctx.moveTo(each.received, each.to);
+        ctx.lineTo(each.over, each.to);
+        waits = true;
+      }
+    }
+    ctx.stroke();
+    if (waits) this.seen.add("wait");
+    ctx.lineCap = "round";
+    ctx.globalAlpha = looks.fade;
+    if (rows.length <= MOST_HEADS) {
+      const size = isBarrier || looks.width > 1.5 ? 7 : 5.5;
+      ctx.beginPath();
+      for (const { over, yt, sign, taken } of shapes) {
+        if (!taken) continue;
+        ctx.moveTo(over, yt);
+        ctx.lineTo(over - size / 2, yt - sign * size);
+        ctx.lineTo(over + size / 2, yt - sign * size);
+        ctx.closePath();
+      }
+      ctx.fill();
+      for (const each of shapes) if (each.lost) this.text("✗", each.over, each.leaves ? each.to : each.ys + each.away, { ink: "bad", size: 10, align: "center" });
+    }
+    ctx.globalAlpha = 1;
+    this.visible.push(...shapes);
+  }
+
+  letters() {
+    const { ctx, scene } = this;
+    const { letters } = scene.run;
+    const rows = this.letterRows;
+    if (rows.length === 0) return;
+    this.seen.add("letter");
+    const look = STYLES.letter;
+    ctx.strokeStyle = ctx.fillStyle = this.inks[look.ink];
+    ctx.lineWidth = look.width;
+    ctx.globalAlpha = rows.length > 300 ? 0.35 : look.fade;
+    ctx.setLineDash(look.dash);
+    this.letterShapes = rows.map((i) => {
+      const job = this.jobY, task = this.y(letters.task[i]);
+      const arrives = letters.over[i] !== NEVER && !letters.lost[i];
+      const [ys, yt] = letters.out[i] ? [job, task] : [task, job];
+      const x = scene.x(letters.over[i] === NEVER ? scene.run.n : letters.over[i]);
+      return { i, sent: scene.x(letters.sent[i]), received: x, over: x, ys, to: arrives ? yt : (ys + yt) / 2, arrives,
+        lost: letters.lost[i], leaves: true, made: scene.x(letters.sent[i]), sign: yt > ys ? 1 : -1, away: 0, style: "letter" };
+    });
+    ctx.beginPath();
+    for (const each of this.letterShapes) { ctx.moveTo(each.sent, each.ys); ctx.lineTo(each.over, each.to); }
+    ctx.stroke();
+    ctx.setLineDash([]);
+    if (rows.length <= MOST_HEADS) {
+      ctx.beginPath();
+      for (const { over, to, sign, arrives } of this.letterShapes) {
+        if (!arrives) continue;
+        ctx.moveTo(over, to);
+        ctx.lineTo(over - 2.5, to - sign * 5);
+        ctx.lineTo(over + 2.5, to - sign * 5);
+        ctx.closePath();
+      }
+      ctx.fill();
+      for (const each of this.letterShapes) if (each.lost) this.text("✗", each.over, each.to, { ink: "bad", size: 11, align: "center" });
+    }
+    ctx.globalAlpha = 1;
+  }
+
+  // --- the cursor --------------------------------------------------------------------------------------------------
+
+  future() {
+    const { ctx, scene } = this;
+    const x = scene.x(scene.cursor);
+    if (x < scene.width) {
+      ctx.globalAlpha = 0.68;
+      ctx.fillStyle = this.inks.paper;
+      ctx.fillRect(Math.max(0, x), scene.top - 1, scene.width - Math.max(0, x), scene.height);
+      ctx.globalAlpha = 1;
+    }
+    if (x < -1 || x > scene.width + 1) return;
+    ctx.strokeStyle = this.inks.strong;
+    ctx.lineWidth = 1.4;
+    ctx.beginPath();
+    ctx.moveTo(x, scene.top - 20);
+    ctx.lineTo(x, scene.height);
+    ctx.stroke();
+    ctx.fillStyle = this.inks.strong;
+    ctx.beginPath();
+    ctx.moveTo(x - 6, scene.top - 22);
+    ctx.lineTo(x + 6, scene.top - 22);
+    ctx.lineTo(x + 6, scene.top - 14);
+    ctx.lineTo(x, scene.top - 7);
+    ctx.lineTo(x - 6, scene.top - 14);
+    ctx.closePath();
+    ctx.fill();
+  }
+
+  // --- pointing ----------------------------------------------------------------------------------------------------
+
+  // What lies at a point of the canvas: a spot, or the nearest way of an element or a message.
+  at(px, py) {
+    for (let i = this.spots.length - 1; i >= 0; i--) {
+      const { x, y, w, h } = this.spots[i];
+      if (px >= x && px <= x + w && py >= y && py <= y + h && w < 60) return this.spots[i];
+    }
+    let best = null, least = 6;
+    const see = (each, isLetter) => {
+      const loud = each.style === "IN_FLIGHT" || each.style === "AGAINST" || each.style.startsWith("barrier") ? 1.5 : 0;
+      let d = each.leaves ? distance(px, py, each.sent, each.ys, each.received, each.to) : Infinity;
+      if (!isLetter) {
+        if (each.sent > each.made) d = Math.min(d, distance(px, py, each.made, each.ys + each.away, each.sent, each.ys + each.away));
+        if (each.arrives) d = Math.min(d, distance(px, py, each.received, each.to, each.over, each.to));
+      }
+      if (d - loud < least) { least = d - loud; best = isLetter ? { letter: each.i } : { element: each.i }; }
+    };
+    for (const each of this.letterRows?.length ? this.letterShapes : []) see(each, true);
+    for (const each of this.visible ?? []) see(each, false);
+    if (best !== null) return best;
+    return this.spots.findLast(({ x, y, w, h }) => px >= x && px <= x + w && py >= y && py <= y + h) ?? null;
+  }
+}
+
+function distance(px, py, x1, y1, x2, y2) {
+  const dx = x2 - x1, dy = y2 - y1;
+  const length = dx * dx + dy * dy;
+  const t = length === 0 ? 0 : Math.max(0, Math.min(1, ((px - x1) * dx + (py - y1) * dy) / length));
+  return Math.hypot(px - x1 - t * dx, py - y1 - t * dy);
+}

@@ -1,0 +1,47 @@
+// The space-time diagram as a widget: the run's data come once whole, in `data`, then piece by piece in `more`. The pieces
+// are put together beside the model, so each view of it has all.
+
+function initialize({ model }) {
+  const parts = [model.get("data")];
+  model.spaceTime = { parts, panes: new Set() };
+  const whole = () => {
+    parts.splice(0, parts.length, model.get("data"));
+    for (const pane of model.spaceTime.panes) { pane.forget(); pane.take(parts[0]); }
+  };
+  const more = () => {
+    const piece = model.get("more");
+    if (piece.clock === undefined) return;
+    if (piece.part !== parts.length) { model.send({ wanted: "all" }); return; }
+    parts.push(piece);
+    for (const pane of model.spaceTime.panes) pane.take(piece);
+  };
+  model.on("change:data", whole);
+  model.on("change:more", more);
+  // A stage that leads is followed in the browser: the kernel hears of its cursor only when it rests.
+  const lead = model.get("stage")?.replace("IPY_MODEL_", "");
+  const follow = (stage) => stage.on("change:n", () => model.set("n", stage.get("n")));
+  if (lead) model.widget_manager?.get_model(lead).then(follow);
+  if (model.get("more").part !== undefined) model.send({ wanted: "all" });
+  return () => { model.off("change:data", whole); model.off("change:more", more); };
+}
+
+function render({ model, el }) {
+  const box = document.createElement("div");
+  el.append(box);
+  const { parts, panes } = model.spaceTime;
+  const pane = new SpaceTimePane(box, parts[0], {
+    go: (n) => { model.set("n", n); model.save_changes(); },
+    pick: (name) => { model.set("picked", name); model.save_changes(); },
+  });
+  for (const piece of parts.slice(1)) pane.take(piece);
+  panes.add(pane);
+  const moved = () => pane.show(model.get("n"));
+  const chosen = () => { const id = model.get("checkpoint"); pane.choose(id === 0 ? "auto" : id); };
+  pane.show(model.get("n"));
+  if (model.get("checkpoint")) { chosen(); pane.fitTo(pane.chosen); }
+  model.on("change:n", moved);
+  model.on("change:checkpoint", chosen);
+  return () => { panes.delete(pane); model.off("change:n", moved); model.off("change:checkpoint", chosen); pane.close(); };
+}
+
+export default { initialize, render };

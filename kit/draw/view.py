@@ -1,0 +1,101 @@
+"""A view: one question about a run, and the picture that answers it at a moment of the run.
+
+`View.draw` takes a `Subject`, a run looked at after some of its records, and gives something `Drawn`. The explorer has
+a tab for each view of the table in `kit.draw.views`, the exported page a section, and a script calls the same function.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import chain
+from typing import Any, Protocol
+
+import pandas as pd
+
+from kit.draw.job_state import Moment
+from kit.draw.moment import moment_at
+from kit.draw.run import Run, run_of
+from kit.draw.stage import Stage, stage_for
+from kit.draw.steps import steps
+from kit.protocol.trace import Trace
+
+
+class Drawn(Protocol):
+    """What a view gives: a fragment of HTML in the theme's colours, and its numbers."""
+
+    def _repr_html_(self) -> str:
+        """The picture and its heading, inside one element of the class `kit-picture`; asks the network for nothing."""
+        ...
+
+    def to_pandas(self) -> pd.DataFrame:
+        """What the picture says, as numbers."""
+        ...
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A run as it is looked at: after its first `n` records (None: all), and at one checkpoint, if one was chosen.
+
+    `thing` is the Lab, the SparkJob or the Trace. A lab knows more than its trace, its present state for instance;
+    a view that shows such things says so where there is none.
+    """
+
+    thing: Any
+    n: int | None = None
+    checkpoint: int | None = None
+
+    @cached_property
+    def whole(self) -> Run:
+        """All of the run, causes before effects."""
+        run = run_of(self.thing)
+        if run.trace.detailed:
+            return run
+        ordered = Trace(chain.from_iterable(steps(run.trace)), stages=run.trace.stages)
+        return Run(ordered, run.known, run.notes)
+
+    @cached_property
+    def run(self) -> Run:
+        """The run up to the moment."""
+        return Run(self.trace, self.whole.known, self.whole.notes)
+
+    @cached_property
+    def trace(self) -> Trace:
+        """What had happened by then."""
+        trace = self.whole.trace
+        return trace if self.is_present else trace[: self.n]
+
+    @property
+    def is_present(self) -> bool:
+        """Whether nothing happened since."""
+        return self.n is None or self.n >= len(self.whole.trace)
+
+    @cached_property
+    def moment(self) -> Moment:
+        """How everything stood then."""
+        return moment_at(self.run)
+
+    @property
+    def stage(self) -> Stage:
+        """The shape of the epoch that ran then."""
+        return stage_for(self.whole.stages, self.moment.epoch)
+
+    @property
+    def checkpoint_id(self) -> int | None:
+        """The checkpoint chosen, or else the newest there was; None before the first."""
+        return self.checkpoint if self.checkpoint is not None else max(self.moment.checkpoints, default=None)
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """One question and what answers it. `follows` says whether the answer changes with the moment that is looked at."""
+
+    name: str
+    title: str
+    question: str
+    draw: Callable[[Subject], Drawn]
+    follows: bool = True
+
+    def __repr__(self) -> str:
+        return f"View({self.name}: {self.question})"

@@ -1,0 +1,83 @@
+"""What views are written with: heading, answer, tables, folds and a legend of what is on the picture."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from html import escape
+
+from kit.draw.graphs import STYLE as GRAPH_STYLE
+from kit.draw.graphs import Graph
+from kit.draw.svg import asset
+from kit.draw.themed import THEME
+
+STYLE = "views.css"
+NARROW = 330.0
+"""A graph wider than this, in px, that goes from left to right is shown turned on small screens, if that is narrower.
+"""
+
+Cell = str | int | float | None
+
+
+def view_html(title: str, question: str, *parts: str, styles: Sequence[str] = ()) -> str:
+    """The whole of a view: one element in the theme's colours."""
+    rules = "".join(asset(name) for name in (THEME, GRAPH_STYLE, STYLE, *styles))
+    head = f"<h3>{escape(title)}</h3>" + (f"<p>{escape(question)}</p>" if question else "")
+    return (
+        f'<div class="kit-picture kit-view" role="group" aria-label="{escape(title)}"><style>{rules}</style>'
+        f"{head}{''.join(parts)}</div>"
+    )
+
+
+def answer(text: str, meaning: str = "") -> str:
+    """The answer in a sentence, above the picture; `meaning` is good, waits, bad or nothing."""
+    return f'<p class="v-answer {meaning}">{escape(text)}</p>'
+
+
+def words(text: str) -> str:
+    """A paragraph."""
+    return f"<p>{escape(text)}</p>"
+
+
+def fold(title: str, about: str, body: str, *, is_open: bool = False) -> str:
+    """A part that a click opens and closes."""
+    head = f"{escape(title)} <span>{escape(about)}</span>"
+    return f"<details{' open' if is_open else ''}><summary>{head}</summary>{body}</details>"
+
+
+def graph_html(graph: Graph) -> str:
+    """A graph; one that goes from left to right and is wide has a second form for narrow places."""
+    if graph.direction == "LR" and graph.placed.width > NARROW:
+        turned = graph.turned()
+        if turned.placed.width < graph.placed.width:
+            return f'<div class="v-wide">{graph.drawing()}</div><div class="v-narrow">{turned.drawing()}</div>'
+    return graph.drawing()
+
+
+def table(columns: Sequence[str], rows: Iterable[Sequence[Cell]], meanings: Sequence[str] = ()) -> str:
+    """A table; numbers to the right. `meanings` are the classes of the rows."""
+    listed = [list(row) for row in rows]
+    if not listed:
+        return ""
+    numbers = [all(isinstance(row[at], int | float | None) for row in listed) for at in range(len(columns))]
+    marks = [' class="n"' if number else "" for number in numbers]
+    head = "".join(f'<th scope="col"{mark}>{escape(name)}</th>' for name, mark in zip(columns, marks))
+    body = "".join(
+        f'<tr class="{meanings[number] if meanings else ""}">'
+        + "".join(f"<td{mark}>{escape(_cell(cell))}</td>" for cell, mark in zip(row, marks))
+        + "</tr>"
+        for number, row in enumerate(listed)
+    )
+    rows_html = f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody>"
+    return f'<div class="v-scroll"><table class="v-table">{rows_html}</table></div>'
+
+
+def _cell(cell: Cell) -> str:
+    if cell is None:
+        return ""
+    return f"{cell:,}" if isinstance(cell, int) else str(cell)
+
+
+def legend(entries: Iterable[tuple[str, str]]) -> str:
+    """What colours and lines mean: a class of views.css, and the words."""
+    shown = "".join(f'<span><i class="{kind}"></i>{escape(text)}</span>' for kind, text in entries)
+    return f'<div class="v-legend">{shown}</div>' if shown else ""

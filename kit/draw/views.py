@@ -1,0 +1,22 @@
+"""The views that there are, in the order of the explorer's tabs: each answers one question about a run."""
+
+from __future__ import annotations
+
+from kit.draw.at_risk import VIEW as AT_RISK
+from kit.draw.barriers import VIEW as BARRIERS
+from kit.draw.chains import VIEW as CHAINS
+from kit.draw.checkpoint_life import VIEW as LIFE
+from kit.draw.rescaling import VIEW as RESCALING
+from kit.draw.shared_state import VIEW as SHARED_STATE
+from kit.draw.snapshot_contents import VIEW as SNAPSHOT
+from kit.draw.view import View
+
+VIEWS: tuple[View, ...] = (
+    CHAINS,
+    BARRIERS,
+    LIFE,
+    SNAPSHOT,
+    AT_RISK,
+    RESCALING,
+    SHARED_STATE,
+)

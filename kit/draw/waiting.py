@@ -1,0 +1,102 @@
+"""What a subtask that has not finished a checkpoint waits for: which barriers, and where each of them is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from functools import cached_property
+
+from kit.draw.checkpoint_words import enumerated
+from kit.draw.job_state import CheckpointMoment
+from kit.draw.journeys import Journey, Journeys, Letter
+
+
+class Waiting:
+    """Who waits for what in one checkpoint, as it was when that ended, or is now. `ends` are sender and receiver of
+    each channel of its epoch.
+    """
+
+    def __init__(self, found: Journeys, known: CheckpointMoment, ends: Mapping[int, tuple[str, str]]) -> None:
+        self._found = found
+        self._id = known.checkpoint_id
+        life = found.lives.get(known.checkpoint_id)
+        finished = None if life is None else life.finished
+        self._n = found.last.n if finished is None else finished.n
+        self._since = 0 if life is None else life.triggered.n
+        self._ends = ends
+
+    def of(self, task: str, phase: str) -> str:
+        """What a task waits for in a phase that has not ended, in words."""
+        if phase == "ack":
+            return self._message("ack", task, "its acknowledgement")
+        barriers = self._missing(task)
+        if phase == "async":
+            rest = f", and {barriers}" if barriers else ""
+            return f"its files to be written{rest}"
+        if barriers:
+            return barriers
+        return self._message("begin", task, "the JobMaster's word to begin")
+
+    def _message(self, mail: str, task: str, what: str) -> str:
+        sent = [each for each in self._letters if (each.mail, each.task) == (mail, task)]
+        if not sent:
+            return f"{what}, not sent yet"
+        if all(each.lost is not None and each.lost.n <= self._n for each in sent):
+            return f"{what}, lost on its way"
+        return f"{what}, on its way" if sent[-1].received is None else what
+
+    def _missing(self, task: str) -> str:
+        """The barriers that it has not taken."""
+        inputs = [(number, source) for number, (source, target) in self._ends.items() if target == task]
+        known = {each.channel: each for each in self._barriers if each.receiver == task}
+        inputs = inputs or [(each.channel, each.sender) for each in known.values()]
+        told = [
+            f"{source} ({self._place(number, known.get(number))})"
+            for number, source in inputs
+            if not _is_by(known.get(number), self._n)
+        ]
+        return f"barrier {self._id} from {enumerated(told)}" if told else ""
+
+    def _place(self, number: int, barrier: Journey | None) -> str:
+        if barrier is None or barrier.made is None or barrier.made.n > self._n:
+            return "not sent yet"
+        if barrier.lost is not None and barrier.lost.n <= self._n:
+            return "lost"
+        ahead = sum(self._is_ahead(each, barrier) for each in self._by_channel.get(number, ()))
+        behind = f", behind {ahead}" if ahead else ""
+        if barrier.sent is None or barrier.sent.n > self._n:
+            return f"in its sender's queue{behind}"
+        if barrier.received is None or barrier.received.n > self._n:
+            return f"on its way{behind}"
+        return f"in the queue here{behind}"
+
+    def _is_ahead(self, each: Journey, barrier: Journey) -> bool:
+        return (
+            each.kind == "buffer"
+            and each.made is not None
+            and barrier.made is not None
+            and each.made.n < barrier.made.n
+            and (each.over is None or each.over.n > self._n)
+        )
+
+    @cached_property
+    def _barriers(self) -> list[Journey]:
+        return [each for each in self._found.elements if each.kind == "barrier" and each.checkpoint_id == self._id]
+
+    @cached_property
+    def _letters(self) -> list[Letter]:
+        return [each for each in self._found.letters if each.checkpoint_id == self._id and each.sent.n <= self._n]
+
+    @cached_property
+    def _by_channel(self) -> dict[int, list[Journey]]:
+        """The buffers under way since the checkpoint began, by channel."""
+        found: dict[int, list[Journey]] = {}
+        for each in self._under_way():
+            found.setdefault(each.channel, []).append(each)
+        return found
+
+    def _under_way(self) -> Iterable[Journey]:
+        return (each for each in self._found.elements if each.over is None or each.over.n > self._since)
+
+
+def _is_by(barrier: Journey | None, n: int) -> bool:
+    return barrier is not None and barrier.taken is not None and barrier.taken.n <= n

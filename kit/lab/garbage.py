@@ -1,0 +1,37 @@
+"""When Python looks for garbage: hardly ever in what there was before a run.
+
+Objects that refer to each other in a circle are found by looking through all there are, again whenever these have grown
+by a quarter. Of what a process holds when a lab begins to step (the libraries alone make more than a hundred thousand
+objects) next to nothing becomes garbage meanwhile, and of what a lab keeps nothing at all.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+
+@contextmanager
+def no_garbage_looked_for() -> Iterator[None]:
+    """Not at all: all that is made stays."""
+    looks_for_garbage = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if looks_for_garbage:
+            gc.enable()
+
+
+@contextmanager
+def garbage_among_new_objects_only() -> Iterator[None]:
+    """Only in what is made from now on, unless a program has frozen objects itself: those it wants to stay so."""
+    is_ours = gc.get_freeze_count() == 0
+    if is_ours:
+        gc.freeze()
+    try:
+        yield
+    finally:
+        if is_ours:
+            gc.unfreeze()

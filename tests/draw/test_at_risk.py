@@ -1,0 +1,95 @@
+"""What a failure would undo: against what the lab does when one happens."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kit.draw.at_risk import at_risk
+from kit.draw.state_tables import KEYED, SOURCE
+from kit.lab import Lab
+from kit.lab.ready_jobs import ready_job
+from kit.protocol.trace import Trace
+
+
+def _lab(**settings: Any) -> Lab:
+    return Lab(ready_job("keyed-sum", **{"interval_ms": 40, "rows": 100, "restart": 3, **settings}), seed=1)
+
+
+def _rows(lab: Lab, kind: str) -> list[dict[str, Any]]:
+    return [row for table in lab.state().of(kind) for row in table.rows.to_pylist()]
+
+
+def test_what_is_told_is_undone_when_a_worker_dies() -> None:
+    lab = _lab()
+    lab.run_until(checkpoint=1)
+    lab.run_until(at_ms=lab.at_ms + 40)
+    told = at_risk(lab)
+    before = {row["key"]: row["value"]["rows"] for row in _rows(lab, KEYED)}
+    positions = {row["task"]: row["position"] for row in _rows(lab, SOURCE)}
+    lab.kill(0)
+    lab.run_until(
+        lambda lab: lab.master.epoch == 2 and {t.state.name for t in lab._world.tasks.values()} == {"RUNNING"}
+    )
+    first = next(n for n in range(1, lab.position + 1) if _is_restored(lab, n))
+    after = lab.state(position=first)
+    back = {row["key"]: row["value"]["rows"] for table in after.of(KEYED) for row in table.rows.to_pylist()}
+    frame = told.to_pandas().set_index("task")
+    assert told.checkpoint == 1
+    assert frame.taken[["sums/0", "sums/1"]].sum() == sum(before.values()) - sum(back.values())
+    assert frame.changed.sum() == sum(before[key] != back.get(key) for key in before)
+    for row in [row for table in after.of(SOURCE) for row in table.rows.to_pylist()]:
+        assert frame.loc[row["task"], "read"] == positions[row["task"]] - row["position"]
+        assert frame.loc[row["task"], "again"].endswith(f"from position {row['position']}")
+
+
+def _is_restored(lab: Lab, n: int) -> bool:
+    """Whether the tasks of the second epoch have their state, and no record since."""
+    then = lab.fork().goto(n)
+    if then.master.epoch != 2:
+        return False
+    restored = sum(record.kind == "StateRead" and record.machine.startswith("sums") for record in then.trace)
+    return restored == 2 and len(_rows(then, SOURCE)) == 2
+
+
+def test_before_the_first_checkpoint_all_would_be_undone() -> None:
+    lab = _lab(interval_ms=100_000)
+    lab.run_until(at_ms=60)
+    told = at_risk(lab)
+    assert told.checkpoint is None
+    assert "begin anew: no checkpoint is complete" in told.title
+    assert told.to_pandas().read.sum() == sum(row["position"] for row in _rows(lab, SOURCE))
+
+
+def test_a_pending_checkpoint_does_not_count() -> None:
+    lab = _lab()
+    lab.run_until(checkpoint=1)
+    lab.run_until(record="CheckpointTriggered")
+    told = at_risk(lab)
+    assert told.checkpoint == 1
+    assert told.pending == (2,)
+    assert "Checkpoint 2 is not complete and would not count." in told._repr_html_()
+
+
+def test_just_after_a_checkpoint_only_what_came_behind_the_barrier_is_at_risk() -> None:
+    lab = _lab()
+    lab.run_until(checkpoint=1)
+    now = at_risk(lab).to_pandas()
+    lab.run_until(at_ms=lab.at_ms + 30)
+    later = at_risk(lab).to_pandas()
+    assert now.read.sum() < later.read.sum()
+
+
+def test_a_trace_says_what_it_does_not_know() -> None:
+    lab = _lab()
+    lab.run_until(checkpoint=1)
+    lab.run_until(at_ms=lab.at_ms + 40)
+    alone = at_risk(Trace(list(lab.trace), detailed=True, stages=lab.trace.stages))
+    assert alone.to_pandas().taken.tolist() == at_risk(lab).to_pandas().taken.tolist()
+    assert alone.to_pandas().changed.isna().all()
+    assert "only a lab at its present can tell" in alone._repr_html_()
+    earlier = at_risk(lab, n=len(lab.trace) // 2)
+    assert earlier.to_pandas().changed.isna().all()
+
+
+def test_when_nothing_runs_there_is_nothing_to_lose() -> None:
+    assert "nothing to lose" in at_risk(_lab())._repr_html_()

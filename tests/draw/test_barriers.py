@@ -1,0 +1,156 @@
+"""Who waits for whose barrier, against moments whose waits are known: plays, and runs in the lab."""
+
+from __future__ import annotations
+
+import pandas as pd
+import pytest
+
+from kit.draw.barriers import barriers
+from kit.draw.moment import moments
+from kit.lab import Lab
+from kit.protocol.trace import Trace
+from tests.draw.geometry import crossings
+from tests.draw.labs import lab_of
+from tests.draw.test_chains import texts
+
+
+@pytest.fixture(scope="module")
+def unaligned() -> Lab:
+    lab = lab_of(3, rows=80, unaligned=True)
+    lab.run()
+    return lab
+
+
+def played(name: str, blocks: int) -> Lab:
+    play = Lab.play(name)
+    for _ in range(blocks):
+        play.next()
+    lab: Lab = play.lab
+    return lab
+
+
+def test_a_closed_channel_says_what_it_waits_for_down_to_the_message() -> None:
+    view = barriers(played("alignment", 2))
+    assert view.answer() == (
+        "Checkpoint 1: sums/0 waits for the barrier of right/0, which is not sent yet. Until then sums/0 keeps the "
+        "channel of left/0 closed. It comes down to this: the JobMaster's word to right/0 to begin has been under way "
+        "for 67 ms."
+    )
+    graph = view.graph()
+    ways = {(edge.source, edge.target): edge.lines for edge in graph.edges}
+    assert ways["left/0", "sums/0"] == ("channel closed", "4 buffers (4 records, 52 B) held back")
+    assert ways["sums/0", "right/0"] == ("waits for barrier 1", "not sent")
+    assert ways["right/0", "end0"] == ()
+    assert [node.lines[0] for node in graph.nodes] == ["sums/0", "right/0", "left/0", "message under way"]
+    assert "has 1 of 2 barriers" in texts(view.svg())
+    assert repr(view) == "Barriers(checkpoint 1: 1 task waits for barriers)"
+
+
+def test_a_barrier_behind_buffers_counts_them() -> None:
+    view = barriers(played("alignment", 1))
+    table = view.to_pandas().set_index("source")
+    assert table.loc["left/0", ["barrier", "buffers_before", "records_before", "bytes_before"]].tolist() == [
+        "in the sender's queue",
+        2,
+        2,
+        26,
+    ]
+    assert table.loc["right/0", "barrier"] == "not sent"
+    assert "sums/0 has 2 buffers (2 records, 26 B) of left/0 to process before it gives a credit" in view.answer()
+    assert ("sums/0", "end0") in {(edge.source, edge.target) for edge in view.graph().edges}
+
+
+def test_the_play_and_the_view_agree_with_why() -> None:
+    lab = played("alignment", 2)
+    root = lab.why("left/0 -> sums/0").roots[0].says
+    assert root.replace(" checkpoint 1", "") in barriers(lab).answer()
+
+
+def test_alignment_is_measured_by_channel() -> None:
+    lab = played("alignment", 3)
+    table = barriers(lab).to_pandas().set_index("source")
+    first, last = (
+        next(r.at_ms for r in lab.trace if r.kind == "BarrierAligned" and r.data["channel"] == number)
+        for number in (0, 1)
+    )
+    assert table.waited_ms.tolist() == [0, last - first]
+    assert table.blocked_ms.tolist() == [last - first, 0]
+    assert (table.barrier == "taken").all()
+    assert barriers(lab).wait_for.waits == ()
+
+
+def test_what_a_barrier_overtook_is_what_the_checkpoint_kept(unaligned: Lab) -> None:
+    """A barrier that goes ahead in its receiver's queue leaves behind it what the receiver must keep."""
+    table = barriers(unaligned, checkpoint=1).to_pandas()
+    assert table.buffers_overtaken.sum() > 0
+    assert (table.buffers_overtaken == table.records_overtaken).all()
+    assert (table.bytes_overtaken == 13 * table.buffers_overtaken).all()
+    assert (table.blocked_ms == 0).all()
+    written = [
+        (record.data["task"], record.data["request"]["elements"])
+        for record in unaligned.trace
+        if record.kind == "SubmitChannelState"
+        and record.role == "command"
+        and record.checkpoint_id == 1
+        and record.data["request"]["type"] == "WriteOutputRequest"
+    ]
+    kept = sum(buffers for _, buffers in written)
+    assert table.buffers_overtaken.sum() >= kept
+
+
+def test_aligned_barriers_overtake_nothing() -> None:
+    lab = lab_of(3, rows=80)
+    lab.run()
+    assert barriers(lab, checkpoint=1).to_pandas().buffers_overtaken.sum() == 0
+
+
+def test_each_wait_ends_somewhere_at_every_moment() -> None:
+    lab = lab_of(5, rows=60, parallelism=3)
+    lab.run()
+    waiting = [moment.n for moment in moments(lab) if moment.pending]
+    seen = 0
+    for n in waiting[:: max(1, len(waiting) // 40)]:
+        view = barriers(lab, n)
+        seen += bool(view.wait_for.waits)
+        assert bool(view.wait_for.waits) == bool(view.wait_for.ends), n
+        assert crossings(view.graph()) == [], n
+    assert seen > 10
+
+
+def test_the_end_of_a_checkpoint_and_of_all_checkpoints_is_said(unaligned: Lab) -> None:
+    done = barriers(unaligned)
+    assert "is completed: nobody waits for its barriers" in done.answer()
+    assert texts(done.svg()) == ["Nobody waits for a barrier"]
+    assert barriers(unaligned, 0).answer() == "No checkpoint has begun, so there is no barrier."
+    assert "No checkpoint has begun" in barriers(unaligned, 0)._repr_html_()
+    with pytest.raises(ValueError, match=r"no checkpoint 7000 after \d+ records; there are: 1, 2"):
+        barriers(unaligned, checkpoint=7000)
+
+
+def test_many_tasks_that_wait_alike_are_one_box() -> None:
+    lab = lab_of(1, rows=400, parallelism=50)
+    lab.run_until(record="CheckpointTriggered")
+    view = barriers(lab)
+    graph = view.graph()
+    assert len(graph.nodes) <= 6
+    assert ("wait for 2,500 barriers 1", "not sent") in {edge.lines for edge in graph.edges}
+    assert "50 of totals wait for the barriers of 50 of letters" in view.answer()
+    assert "(and 49 alike)" in view.answer()
+    assert view._repr_html_().count("<tr") == 41
+    assert len(view.to_pandas()) == 2500
+
+
+def test_a_trace_without_buffers_says_what_it_does_not_know(unaligned: Lab) -> None:
+    """As a cluster's: of elements it tells of barriers only."""
+    kept = [
+        record
+        for record in unaligned.trace
+        if record.kind not in ("SendElement", "ElementQueued", "ElementReceived", "ElementTaken", "GrantCredit")
+        or record.checkpoint_id is not None
+    ]
+    view = barriers(Trace(kept, stages=unaligned.trace.stages), checkpoint=1)
+    assert view.to_pandas()[["buffers_before", "bytes_overtaken"]].isna().all(axis=None)
+    assert (view.to_pandas().barrier == "taken").all()
+    assert "The trace tells of barriers and not of single buffers" in view._repr_html_()
+    whole = barriers(unaligned, checkpoint=1).to_pandas()
+    pd.testing.assert_series_equal(view.to_pandas().waited_ms, whole.waited_ms)

@@ -1,0 +1,203 @@
+"""The life of a checkpoint and the machines' present states, against what the machines themselves say."""
+
+from __future__ import annotations
+
+import pytest
+
+from kit.draw.checkpoint_life import checkpoint_life
+from kit.draw.checkpoint_log import CheckpointLog
+from kit.draw.state_machines import handlers_of, phase_of, state_machines
+from kit.draw.view import Subject
+from kit.lab import Lab
+from tests.draw.geometry import crossings
+from tests.draw.labs import lab_of
+from tests.draw.test_barriers import played
+from tests.draw.test_chains import texts
+
+PLAYS = (
+    "hook-state",
+    "expiry-during-a-coordinator",
+    "queued-requests",
+    "savepoint-overtakes-the-queue",
+    "two-at-a-time",
+    "subsumption",
+    "metadata-failure",
+    "stop-with-savepoint",
+    "driver-death-while-finalizing",
+    "abort-during-unaligned",
+    "unaligned-by-upstream",
+    "timed-out-on-the-announcement",
+    "cancel-marker-against-barrier",
+    "restart-strategy-exhausted",
+)
+
+
+@pytest.mark.parametrize("name", PLAYS)
+def test_states_and_queue_are_those_of_the_machines(name: str) -> None:
+    play = Lab.play(name)
+    while not play.done:
+        play.next()
+        assert_as_the_machines_say(play.lab)
+
+
+@pytest.mark.parametrize("settings", [{}, {"unaligned": True, "aligned_timeout_ms": 3}], ids=["aligned", "timeout"])
+def test_states_are_those_of_the_machines_all_along(settings: dict[str, int]) -> None:
+    lab = lab_of(6, rows=30, interval_ms=20, **settings)
+    while not lab.finished:
+        for _ in range(9):
+            if not lab.finished:
+                lab.step()
+        assert_as_the_machines_say(lab)
+
+
+def assert_as_the_machines_say(lab: Lab) -> None:
+    log, master, stage = CheckpointLog(Subject(lab).trace), lab.master, lab.stages[-1]
+    states = {number: life.state for number, life in log.lives.items() if not life.ended}
+    assert states == {number: pending.state for number, pending in master.checkpoints.pending.items()}
+    assert [each.label for each in log.queue] == [each.label for each in master.checkpoints.decider.queue]
+    assert phase_of(log) is master.phase
+    for task, state in handlers_of(log, stage, stage.tasks()).items():
+        machine = lab._world.machine(task)
+        if machine is not None:
+            assert state == repr(machine.barriers.state), task  # type: ignore[attr-defined]
+
+
+def test_a_late_acknowledgement_is_named_with_how_long_and_how_long_it_may() -> None:
+    view = checkpoint_life(played("late-ack", 1))
+    assert view.answer() == (
+        "Checkpoint 1 has been pending for 38 ms and waits for 1 of 4 acknowledgements, of sums/1: the acknowledgement "
+        "of sums/1 has been under way for 1 ms. It expires in 162 ms."
+    )
+    assert [(row.name, row.says) for row in view.rows()][-2:] == [
+        ("acks of letters", "2 of 2, the last after 6 ms"),
+        ("acks of sums", "1 of 2, the last after 18 ms"),
+    ]
+    (clock,) = view.clocks()
+    assert (clock.name, clock.says) == ("timeout", "expires in 162 ms (38 of 200 ms gone)")
+    assert repr(view) == "LifeOfCheckpoint(checkpoint 1: COLLECTING)"
+    page = view._repr_html_()
+    for text in ("What it went through", "Clocks", "not answered yet", "time that is left", "3 of 4"):
+        assert text in page
+
+
+def test_an_aborted_one_says_what_had_not_come() -> None:
+    view = checkpoint_life(played("late-ack", 2))
+    assert view.answer().startswith("Checkpoint 1 was aborted: checkpoint expired after 200 ms. 1 of 4")
+    assert "never came" in view._repr_html_()
+    assert view.clocks() == []
+
+
+def test_coordinators_hooks_and_lengths_are_rows() -> None:
+    lab = played("hook-state", 1)
+    table = checkpoint_life(lab, checkpoint=1).to_pandas()
+    assert table[["step", "of"]].values.tolist()[:4] == [
+        ["number", ""],
+        ["directory", ""],
+        ["coordinator", "letters"],
+        ["hook", "log"],
+    ]
+    assert (table.took_ms.dropna() == (table.end_ms - table.start_ms).dropna()).all()
+    waits = checkpoint_life(played("expiry-during-a-coordinator", 1))
+    assert "waits for the operator coordinator letters, for 1 ms" in waits.answer()
+
+
+def test_requests_wait_with_their_reason() -> None:
+    lab = lab_of(1, interval_ms=20)
+    lab.run_until(record="RequestQueued")
+    view = checkpoint_life(lab)
+    (row,) = view.requests().itertuples(index=False)
+    assert (row.request, row.why) == ("Checkpoint (periodic)", "1 checkpoint is pending, and at most 1 may be")
+    assert "Requests that wait" in view._repr_html_()
+
+
+def test_the_minimum_pause_and_the_interval_are_clocks() -> None:
+    lab = lab_of(1, interval_ms=20, min_pause_ms=15)
+    lab.run_until(checkpoint=1)
+    view = checkpoint_life(lab)
+    clocks = {row.name: row.says for row in view.clocks()}
+    done = next(record.at_ms for record in lab.trace if record.kind == "CheckpointCompleted")
+    left = done + 15 - lab.at_ms
+    assert clocks["minimum pause"] == f"over in {left} ms ({15 - left} of 15 ms gone)"
+    assert clocks["interval"].endswith("of 20 ms gone)")
+
+
+def test_before_and_beside_the_checkpoints_there_are() -> None:
+    lab = lab_of(1)
+    assert checkpoint_life(lab).answer().startswith("No checkpoint has a number yet.")
+    assert "No checkpoint has a number yet" in checkpoint_life(lab)._repr_html_()
+    lab.run()
+    with pytest.raises(ValueError, match=r"no checkpoint 99 after \d+ records; there are: 1, 2"):
+        checkpoint_life(lab, checkpoint=99)
+    assert checkpoint_life(lab, checkpoint=1).answer().startswith("Checkpoint 1 was completed after ")
+    told = [row for row in checkpoint_life(lab, checkpoint=1).rows() if row.name == "tasks told"]
+    assert [row.says for row in told] == ["4 of 4 have heard"]
+
+
+def test_many_tasks_are_rows_by_vertex() -> None:
+    lab = lab_of(1, rows=400, parallelism=50)
+    lab.run_until(record="CheckpointTriggered")
+    view = checkpoint_life(lab)
+    assert [row.says for row in view.rows()[-2:]] == ["0 of 50", "0 of 50"]
+    assert "waits for 100 of 100 acknowledgements, of 50 of letters, 50 of totals" in view.answer()
+    assert view._repr_html_().count("<tr") < 80
+    assert len(view.to_pandas()) == 103
+
+
+# --- the machines -----------------------------------------------------------------------------------------------------
+
+
+def test_the_present_state_is_lit_and_those_before_are_marked() -> None:
+    machines = state_machines(played("late-ack", 1))
+    nodes = {node.name: node for node in machines["checkpoint"].graph().nodes}
+    assert [name for name, node in nodes.items() if node.meaning == "lit"] == ["COLLECTING"]
+    assert [name for name, node in nodes.items() if node.meaning == "been"] == [
+        "LOCATING",
+        "COORDINATORS",
+        "HOOKS",
+        "TRIGGERING",
+    ]
+    assert nodes["ABORTED"].lines == ("ABORTED", "it is aborted: from any but", "STORING")
+    assert machines.to_pandas().values.tolist() == [
+        ["checkpoint", "COLLECTING", "checkpoint 1"],
+        ["job", "RUNNING", "the job"],
+        ["task", "RUNNING", "letters/0, 1, sums/0, 1"],
+        ["barrier handler", "WaitingForFirstBarrier", "sums/0, 1"],
+    ]
+
+
+def test_one_task_may_be_chosen() -> None:
+    lab = played("alignment", 2)
+    assert state_machines(lab, task="sums/0")["barrier handler"].lit == {"CollectingBarriers": "sums/0"}
+    assert state_machines(lab, task="left/0")["task"].lit == {"RUNNING": "left/0"}
+    assert "barrier handler" not in state_machines(lab, task="left/0")
+    with pytest.raises(ValueError, match=r"no task 'sums/9'; there are: left/0, right/0, sums/0"):
+        state_machines(lab, task="sums/9")
+
+
+@pytest.mark.parametrize("settings", [{}, {"unaligned": True}], ids=["aligned", "unaligned"])
+def test_no_label_of_a_machine_lies_on_an_arrow(settings: dict[str, bool]) -> None:
+    lab = lab_of(3, **settings)
+    lab.run_until(checkpoint=1)
+    machines = state_machines(lab)
+    assert {"checkpoint", "job", "task", "barrier handler"} == set(machines)
+    for machine in machines.values():
+        assert crossings(machine.graph()) == []
+        assert set(machine.lit) <= set(texts(machine.svg()))
+        assert machine.dot().source.count("->") == len(machine.graph().edges)
+
+
+def test_every_step_of_the_table_is_told() -> None:
+    """On an arrow, in a box, or where the mouse rests: nothing of the table is left out."""
+    for machine in state_machines(played("alignment", 2)).values():
+        graph = machine.graph()
+        boxes = {node.name: " ".join((*node.lines, node.tip)) for node in graph.nodes}
+        arrows = {(edge.source, edge.target): " ".join(edge.lines) for edge in graph.edges}
+        for row in machine.to_pandas().itertuples(index=False):
+            if row.state in boxes and row.target in boxes:
+                assert row.event in arrows.get((row.state, row.target), "") or row.event in boxes[row.target]
+
+
+def test_barriers_that_are_counted_have_no_such_machine() -> None:
+    lab = lab_of(3, mode="at_least_once")
+    lab.run_until(checkpoint=1)
+    assert "barrier handler" not in state_machines(lab)

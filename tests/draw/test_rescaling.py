@@ -1,0 +1,140 @@
+"""Who was given what at a restore: against where the state is in the lab afterwards, and what Flink's data holds."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from kit.backend.key_hashing import assign_key_to_parallel_operator
+from kit.draw.rescaling import rescaling, rescaling_view
+from kit.draw.state_tables import IN_FLIGHT, KEYED, SOURCE, UNION
+from kit.draw.view import Subject
+from kit.lab import Lab
+from kit.lab.ready_jobs import ready_job
+from tests.draw.labs import lab_of, letters
+
+
+def _restored(name: str, before: int, after: int, **settings: Any) -> Lab:
+    """A run at another parallelism that has just been given the state of the first one's second checkpoint."""
+    settings = {"interval_ms": 20, "rows": 60, "memory_threshold_bytes": 0, **settings}
+    lab = Lab(ready_job(name, parallelism=before, **settings), seed=1)
+    lab.run_until(checkpoint=2)
+    path = lab.checkpoints().path[0]
+    other = Lab(ready_job(name, parallelism=after, **settings), seed=1, restore_path=path, after=lab)
+    other.run_until(record="StateAssigned")
+    while sum(record.kind == "StateRead" for record in other.trace) < len(other._world.tasks):
+        other.step(next(a for a in other.enabled() if "ReadState" in a.key or "DeployTask" in a.key))
+    return other
+
+
+KEPT = ("Buffer", "Watermark")
+"""What an unaligned checkpoint takes along here."""
+
+
+def _rows(lab: Lab, kind: str, task: str | None = None) -> list[dict[str, Any]]:
+    return [row for table in lab.state(task).of(kind) for row in table.rows.to_pylist()]
+
+
+@pytest.mark.parametrize(("before", "after"), [(2, 3), (3, 2), (1, 4), (4, 1)])
+def test_a_key_is_where_it_is_said_to_have_gone(before: int, after: int) -> None:
+    lab = _restored("keyed-sum", before, after, max_parallelism=128)
+    found = rescaling(lab)
+    now = {row["key"]: row["task"] for row in _rows(lab, KEYED)}
+    assert len(now) == 4
+    for key, task in now.items():
+        (move,) = found.where(key)
+        assert f"sums/{move.new}" == task
+        assert move.old == assign_key_to_parallel_operator(key, 128, before)
+    keys = found.keys().set_index("key")
+    assert {key: f"sums/{keys.loc[key, 'to']}" for key in keys.index} == now
+    assert f"it was with sums/{move.old}" in str(move) or f"sums/{move.new} had it" in str(move)
+
+
+@pytest.mark.parametrize(("before", "after"), [(2, 3), (3, 2)])
+def test_buffers_in_flight_are_recovered_where_it_is_said(before: int, after: int) -> None:
+    lab = _restored("keyed-sum", before, after, unaligned=True)
+    found = rescaling(lab).to_pandas()
+    arrived = found[found.kind == "in flight, arrived"]
+    readers = arrived.groupby(["file", "start"])["to"].transform("nunique")
+    assert arrived.filtered.tolist() == (readers > 1).tolist(), "what several are given each must filter"
+    assert arrived.filtered.any()
+    waiting = Counter(
+        row["task"] for row in _rows(lab, IN_FLIGHT) if row["place"].startswith("recovered") and row["kind"] in KEPT
+    )
+    assert Counter(f"sums/{new}" for new in arrived.to) == waiting
+    assert "each keeps the records of its own keys" in rescaling(lab)._repr_html_()
+    assert rescaling(lab).restore is not None
+    assert {task for task, _ in rescaling(lab).restore.mappings} >= {f"sums/{n}" for n in range(after)}  # type: ignore[union-attr]
+
+
+def test_split_entries_go_to_one_and_union_entries_to_all() -> None:
+    lab = _restored("union-state", 3, 2)
+    frame = rescaling(lab).to_pandas()
+    union = frame[frame.kind == "union list state"]
+    assert union.groupby("to").size().tolist() == [len(_rows(lab, UNION, f"memory/{n}")) for n in (0, 1)]
+    assert all(sorted(group.to) == [0, 1] for _, group in union.groupby(["file", "start"]))
+    split = frame[frame.kind == "split list state"]
+    assert not split.duplicated(["operator", "file", "start"]).any()
+    assert f"all {len(union) // 2} entries" in rescaling(lab)._repr_html_()
+
+
+def test_readers_that_get_nothing_are_named() -> None:
+    lab = _restored("keyed-sum", 2, 4)
+    sources = next(deal for deal in rescaling(lab).deals if deal.operator == "letters")
+    idle = [n for n in range(4) if not _rows(lab, SOURCE, f"letters/{n}")]
+    assert sources.readers_of_nothing == idle != []
+    assert f"got nothing: letters/{idle[0]}" in rescaling(lab)._repr_html_()
+
+
+def test_bytes_are_those_of_the_files() -> None:
+    lab = _restored("keyed-sum", 2, 3)
+    found = rescaling(lab)
+    (keyed,) = [deal for deal in found.deals if deal.kind == "keyed state"]
+    files = {file: len(data) for path, data in lab.files.contents.items() for file in [path.rpartition("/")[2]]}
+    for file in {each.entry[0] for each in keyed.transfers}:
+        mine = [each for each in keyed.transfers if each.entry[0] == file]
+        assert max(each.entry[1] + each.size for each in mine) == files[file]
+    shares = found.subtasks()
+    assert shares[shares.kind == "keyed state"].share.mean() == pytest.approx(1.0)
+    assert keyed.skew == pytest.approx(shares[shares.kind == "keyed state"].share.max())
+
+
+def test_what_went_to_the_job_master_is_told() -> None:
+    assert "coordinator of letters: 28 B" in rescaling(_restored("keyed-sum", 2, 3))._repr_html_()
+
+
+def test_a_failure_is_a_restore_too() -> None:
+    lab = lab_of(seed=2, memory_threshold_bytes=0)
+    lab.run_until(checkpoint=1)
+    assert "Nothing has been restored yet" in rescaling_view(Subject(lab))._repr_html_()
+    lab.kill(0)
+    lab.run()
+    found = rescaling(lab)
+    (keyed,) = [deal for deal in found.deals if deal.kind == "keyed state"]
+    assert all(each.old == each.new for each in keyed.transfers)
+    assert "nothing changed hands" in found._repr_html_()
+    with pytest.raises(ValueError, match="epoch 1 began with no restore; epochs that did: 2"):
+        rescaling(lab, 1)
+    with pytest.raises(ValueError, match="no keyed operator has a key 5"):
+        found.where(5)
+
+
+def test_as_a_graph() -> None:
+    found = rescaling(_restored("keyed-sum", 2, 3))
+    graph = found.graph()
+    pairs = found.to_pandas().drop_duplicates(["operator", "kind", "from", "to"])
+    assert len(graph.edges) == len(pairs)
+    assert "sums/2" in found.dot().source
+
+
+def test_128_subtasks_stay_readable() -> None:
+    lab = Lab(letters(rows=200, parallelism=40), seed=1)
+    lab.run_until(checkpoint=1)
+    other = Lab(letters(rows=200, parallelism=128), seed=1, restore_path=lab.checkpoints().path[0], after=lab)
+    other.run_until(record="StateAssigned")
+    html = rescaling(other, key="b")._repr_html_()
+    assert "▲ the fullest was given" in html
+    assert html.count('class="rs-skew"') < 8
+    assert "Key &#x27;b&#x27; of totals is in key group 22 of 128" in html

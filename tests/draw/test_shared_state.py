@@ -1,0 +1,93 @@
+"""Which checkpoint holds which file: of Flink's incremental checkpoints and of the lab's full ones."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from kit.coordinator.shared_state_registry import SharedStateRegistry, register_shared_state
+from kit.draw.shared_state import shared_state
+from kit.lab import Lab
+from kit.lab.ready_jobs import ready_job
+from kit.metadata import read_metadata
+from kit.state.operator_state import TaskStateSnapshot
+from tests.flink_data import checkpoints
+
+INCREMENTAL = [(version, "rocksdb-incremental") for version in ("1.11.4", "1.15.4", "1.20.5", "2.3.0")]
+
+
+def _folder(version: str, case: str) -> Path:
+    return checkpoints(version) / case
+
+
+@pytest.mark.parametrize(("version", "case"), INCREMENTAL)
+def test_what_discarding_frees_is_what_the_registry_lets_go(version: str, case: str) -> None:
+    found = shared_state(_folder(version, case))
+    registry = SharedStateRegistry()  # type: ignore[var-annotated]
+    for snapshot in found.snapshots:
+        assert snapshot.metadata is not None
+        for state in snapshot.metadata.operator_states:
+            for each in state.subtask_states.values():
+                register_shared_state(registry, TaskStateSnapshot({state.operator_id: each}), snapshot.checkpoint_id)
+    oldest, newest = found.checkpoints[0], found.checkpoints[-1]
+    assert oldest < newest
+    handles, _ = registry.unregister_unused(newest)
+    let_go = {path.rpartition("/")[2] for handle in handles for path in handle.files()}
+    freed = found.freed_by(oldest)
+    frame = found.to_pandas()
+    shared = set(frame[frame.shared].file)
+    assert set(freed.file) & shared == let_go
+    assert (frame.references == frame[[f"chk-{each}" for each in found.checkpoints]].sum(axis=1)).all()
+
+
+@pytest.mark.parametrize(("version", "case"), INCREMENTAL)
+def test_sizes_and_directories_are_those_on_disk(version: str, case: str) -> None:
+    folder = _folder(version, case)
+    for row in shared_state(folder).to_pandas().itertuples():
+        on_disk = folder / str(row.directory) / str(row.file)
+        assert on_disk.stat().st_size == row.bytes
+
+
+def test_a_file_that_another_holds_stays(tmp_path: Path) -> None:
+    found = shared_state(_folder("2.3.0", "rocksdb-incremental"))
+    both = found.freed_by(*found.checkpoints)
+    assert len(both) == len(found.files)
+    alone = [found.freed_by(each) for each in found.checkpoints]
+    assert sum(map(len, alone)) + sum(len(each.holders) > 1 for each in found.files) == len(both)
+    assert found.is_shared
+    html = found._repr_html_()
+    assert "Sharing saves" in html
+    assert f"Discarding checkpoint {found.checkpoints[0]} frees {len(alone[0])} files" in html
+    with pytest.raises(ValueError, match="there is no checkpoint 99 here; there are 2, 3"):
+        found.freed_by(99)
+    with pytest.raises(ValueError, match="no file there is called _metadata"):
+        shared_state(tmp_path)
+
+
+def test_one_checkpoint_alone_frees_all_of_it(tmp_path: Path) -> None:
+    shutil.copytree(_folder("2.3.0", "rocksdb-incremental") / "chk-3", tmp_path / "chk-3")
+    found = shared_state(tmp_path)
+    assert len(found.freed_by(3)) == len(found.files)
+    assert read_metadata((tmp_path / "chk-3" / "_metadata").read_bytes(), "")[0].checkpoint_id == 3
+
+
+def test_a_run_without_incremental_state_says_so() -> None:
+    lab = Lab(ready_job("keyed-sum", interval_ms=20, rows=80, max_retained=2, memory_threshold_bytes=0), seed=1)
+    lab.run_until(checkpoint=3)
+    lab.run_until(lambda lab: not any("/chk-1/" in path for path in lab.files.paths()))
+    found = shared_state(lab)
+    assert found.checkpoints == [2, 3]
+    assert found.gone == (1,)
+    assert not found.is_shared
+    for number in found.checkpoints:
+        mine = {path for path in lab.files.paths() if f"/chk-{number}/" in path}
+        assert set(found.freed_by(number).file) == {path.rpartition("/")[2] for path in mine}
+    assert "None of these is incremental" in found._repr_html_()
+    assert "Gone already: checkpoint 1." in found.under
+
+
+def test_before_the_first_checkpoint_nothing_is_stored() -> None:
+    lab = Lab(ready_job("keyed-sum"), seed=1)
+    assert "No complete checkpoint is stored" in shared_state(lab)._repr_html_()

@@ -1,0 +1,213 @@
+"""What a snapshot holds, told from its files and from a trace, against what is known of it."""
+
+from __future__ import annotations
+
+import json
+import struct
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kit.draw.snapshot_contents import MOST_BARS, snapshot_contents
+from kit.draw.snapshot_pieces import HEADER
+from kit.draw.snapshot_source import inline_bytes
+from kit.draw.snapshot_values import positions, rows_in_flight
+from kit.draw.state_tables import KEYED, UNION
+from kit.lab import Lab
+from kit.lab.ready_jobs import ready_job
+from kit.protocol.trace import Trace
+from tests.flink_data import checkpoint_cases, checkpoints, values
+
+
+def _lab(checkpoint: int = 2, name: str = "keyed-sum", **settings: Any) -> Lab:
+    lab = Lab(ready_job(name, interval_ms=20, rows=60, **settings), seed=1)
+    lab.run_until(checkpoint=checkpoint)
+    return lab
+
+
+# --- what is known of it ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("unaligned", [False, True])
+def test_all_that_was_read_before_its_positions_is_in_it_once(unaligned: bool) -> None:
+    contents = snapshot_contents(_lab(unaligned=unaligned), 2)
+    rows = [{"k": "abcd"[n % 4], "n": n} for n in range(60)]
+    read = {name: position for _, split, position in positions(contents.values) for name in [json.loads(split)["id"]]}
+    assert 0 < len(read) <= 2, "a split that was read to its end has no position"
+    before = rows[: read.get("rows-0", 30)] + rows[30 : 30 + read.get("rows-1", 30)]
+    kept = [json.loads(row["record"]) for row in rows_in_flight(contents.values)]
+    counted = {row["key"]: row["value"] for row in contents.values.of(KEYED)[0].rows.to_pylist()}
+    for key in "abcd":
+        mine = [row["n"] for row in before if row["k"] == key]
+        waiting = [row["n"] for row in kept if row["k"] == key]
+        assert counted[key]["rows"] + len(waiting) == len(mine)
+        assert counted[key]["total"] + sum(waiting) == sum(mine)
+    assert bool(kept) == unaligned
+
+
+def test_keyed_state_is_as_it_was_when_it_was_copied() -> None:
+    lab = _lab()
+    found = snapshot_contents(lab).values["totals"]
+    for task in ("sums/0", "sums/1"):
+        then = lab.fork()
+        copied = next(
+            position
+            for position in range(1, lab.position + 1)
+            if any(
+                r.kind == "WriteSnapshot" and r.machine == task and r.checkpoint_id == 2
+                for r in then.goto(position).trace.since(len(then.trace) - 12)
+            )
+        )
+        held = lab.state(task, position=copied)["totals"].sort_values("key").values.tolist()
+        assert found[found.task == task].sort_values("key").values.tolist() == held
+
+
+@pytest.mark.parametrize("case", ["checkpoint-hashmap", "savepoint-canonical"])
+def test_flinks_list_entries_are_where_it_is_said(case: str) -> None:
+    contents, truth = snapshot_contents(values("2.3.0") / case), _truth(case)
+    states = truth["operators"]["operator-state"]["operatorStates"]
+    frame = contents.to_pandas()
+    for name, state in states.items():
+        own = frame[(frame.operator == "operator-state") & (frame.name == name)]
+        if state["mode"] == "BROADCAST":
+            assert own.groupby("subtask").size().tolist() == [1, 1, 1]
+            continue
+        counts = {int(subtask): len(entries) for subtask, entries in state["subtasks"].items() if entries}
+        assert own.groupby("subtask").size().to_dict() == counts
+    snapshot = contents.snapshot
+    assert snapshot is not None
+    inline = inline_bytes(snapshot.metadata) if snapshot.metadata else {}
+    for piece in snapshot.pieces:
+        if piece.name == "split-list":
+            assert snapshot.files is not None
+            data = inline[piece.file] if piece.inline else snapshot.files.read(piece.file).to_pybytes()
+            assert piece.entry is not None
+            expected = int(states["split-list"]["subtasks"][str(piece.subtask)][piece.entry])
+            assert struct.unpack(">q", data[piece.start : piece.start + 8]) == (expected,)
+
+
+def test_flinks_key_groups_have_bytes_where_they_have_rows() -> None:
+    frame = snapshot_contents(values("2.3.0") / "savepoint-canonical").to_pandas()
+    for uid, operator in _truth("savepoint-canonical")["operators"].items():
+        states = [*operator.get("states", {}).values(), *operator.get("timers", {}).values()]
+        groups = {row["key_group"] for state in states for row in state["rows"]}
+        name = operator["name"] if (frame.operator == operator["name"]).any() else uid
+        own = frame[(frame.operator == name) & (frame.kind == "keyed state")]
+        assert set(own.key_group) == groups, uid
+
+
+def _truth(case: str) -> dict[str, Any]:
+    truth: dict[str, Any] = json.loads((values("2.3.0") / case / "truth-values.json").read_text())
+    return truth
+
+
+def test_flinks_values_are_not_guessed() -> None:
+    contents = snapshot_contents(values("2.3.0") / "checkpoint-hashmap")
+    assert len(contents.values) == 0
+    assert "another program" in contents.values.note
+    assert "the values are not decoded" in contents._repr_html_()
+
+
+# --- where everything is ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("version", "case"), checkpoint_cases())
+def test_pieces_of_a_file_follow_one_another_without_a_gap(version: str, case: str) -> None:
+    folder = max((checkpoints(version) / case).rglob("_metadata")).parent
+    contents = snapshot_contents(folder)
+    snapshot = contents.snapshot
+    assert snapshot is not None
+    ranges: dict[tuple[str, bool], set[tuple[int, int]]] = {}
+    for piece in snapshot.pieces:
+        ranges.setdefault((piece.file, piece.inline), set()).add((piece.start, piece.end))
+    for found in ranges.values():
+        ordered = sorted(found)
+        assert all(one[1] <= other[0] for one, other in pairwise(ordered))
+    assert snapshot.sections[0].start == 0
+    assert all(one.end == other.start for one, other in pairwise(snapshot.sections))
+    assert snapshot.sections[-1].end == (folder / "_metadata").stat().st_size
+    held = inline_bytes(snapshot.metadata) if snapshot.metadata else {}
+    data = (folder / "_metadata").read_bytes()
+    for name, start in snapshot.inline_at.items():
+        assert data[start : start + len(held[name])] == held[name]
+    assert contents._repr_html_().count("</svg>") == 1
+
+
+def test_all_bytes_of_our_files_are_accounted_for() -> None:
+    lab = _lab(unaligned=True)
+    frame = snapshot_contents(lab).to_pandas()
+    by_file = frame[~frame.inline].drop_duplicates(["file", "start"]).groupby("file").bytes.sum()
+    real = {
+        path: len(data) for path, data in lab.files.contents.items() if "/chk-2/" in path and "_metadata" not in path
+    }
+    assert by_file.to_dict() == real
+    assert (frame.kind == HEADER).sum() == len(real)
+
+
+# --- as it comes into being -------------------------------------------------------------------------------------------
+
+
+def test_parts_appear_as_they_are_copied_written_and_acknowledged() -> None:
+    lab = _lab(1)
+    sizes, phases = [], []
+    for n in range(0, len(lab.trace), 20):
+        contents = snapshot_contents(lab, n=n)
+        progress = contents.progress()
+        sizes.append(contents.to_pandas().bytes.sum())
+        phases.append([int(progress[column].notna().sum()) for column in ("copied_ms", "written_ms", "acked_ms")])
+    assert sizes == sorted(sizes)
+    assert phases == sorted(phases)
+    assert all(copied >= written >= acked for copied, written, acked in phases)
+    assert phases[-1] == [4, 4, 4]
+    some = next(n for n in range(len(lab.trace)) if _is_being_written(lab, n))
+    html = snapshot_contents(lab, n=some)._repr_html_()
+    assert "copied, being written" in html
+    assert "not written yet" in html
+    assert "No checkpoint has begun yet" in snapshot_contents(lab, n=0)._repr_html_()
+
+
+def _is_being_written(lab: Lab, n: int) -> bool:
+    progress = snapshot_contents(lab, n=n).progress()
+    return bool(len(progress)) and bool((progress.copied_ms.notna() & progress.written_ms.isna()).any())
+
+
+def test_a_trace_alone_tells_the_layout_and_what_is_missing(tmp_path: Path) -> None:
+    lab = _lab()
+    lab.trace.save(tmp_path / "run.jsonl")
+    alone = snapshot_contents(Trace.load(tmp_path / "run.jsonl"))
+    whole = snapshot_contents(lab).to_pandas()
+    mine = alone.to_pandas()
+    assert set(mine[~mine.inline].file) == set(whole[~whole.inline].file)
+    assert "cannot be read from here" in alone.under
+    assert len(alone.values) == 0
+
+
+def test_a_subsumed_checkpoint_says_which_took_its_place() -> None:
+    lab = _lab(3)
+    assert "checkpoint 2 took its place" in snapshot_contents(lab, 1).under
+    assert len(snapshot_contents(lab, 1).to_pandas()) > 0
+
+
+def test_union_state_is_in_it_once_for_each_subtask_that_had_it() -> None:
+    lab = _lab(name="union-state", restart=3)
+    before = snapshot_contents(lab).values.of(UNION)[0].rows.num_rows
+    lab.kill(0)
+    lab.run_until(checkpoint=4)
+    after = snapshot_contents(lab).values.of(UNION)[0].rows
+    assert after.num_rows >= 2 * before, "each of two subtasks handed in all entries"
+
+
+def test_what_there_is_not_is_named() -> None:
+    with pytest.raises(ValueError, match="there is no checkpoint 9; there are 1, 2"):
+        snapshot_contents(_lab(), 9)
+
+
+def test_many_files_are_folded() -> None:
+    contents = snapshot_contents(values("2.3.0") / "savepoint-canonical")
+    html = contents._repr_html_()
+    frame = contents.to_pandas()
+    assert len(frame.drop_duplicates(["file", "inline"])) > MOST_BARS
+    assert html.count('class="sn-arrow"') <= MOST_BARS + 1
+    assert "smaller ones" in html

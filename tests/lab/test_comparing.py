@@ -1,0 +1,92 @@
+"""One workload under each mode, and list state over failovers: what the comparison says is what the runs did."""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import pairwise
+
+import pytest
+
+from kit.draw.comparison import compare
+from kit.draw.moment import moments
+from kit.lab import Lab, LabError, Slow, compare_modes, ready_job, run_modes, union_growth
+
+ROWS = 40
+SOURCES = 2
+
+
+@pytest.fixture(scope="module")
+def labs() -> dict[str, Lab]:
+    return run_modes(rows=ROWS, timeout_ms=20)
+
+
+def _counted(lab: Lab) -> int:
+    """How many records are in the sums at the end."""
+    return int(lab.output().groupby("k")["rows"].max().sum())
+
+
+def test_records_said_to_be_repeated_are_counted_twice_in_the_output(labs: dict[str, Lab]) -> None:
+    table = compare(labs).to_pandas().set_index("run")
+    assert table.loc["at least once", "repeated"] > 0
+    for name, lab in labs.items():
+        assert _counted(lab) == SOURCES * ROWS + table.loc[name, "repeated"], name
+    assert (table.drop("at least once")["repeated"] == 0).all()
+
+
+def test_in_flight_bytes_are_those_of_the_statistics(labs: dict[str, Lab]) -> None:
+    table = compare(labs).to_pandas().set_index("run")
+    for name, lab in labs.items():
+        assert table.loc[name, "in_flight_bytes"] == lab.statistics.history["persisted_bytes"].sum(), name
+    assert table.loc["unaligned", "in_flight_bytes"] > table.loc["aligned, 20 ms timeout", "in_flight_bytes"] > 0
+
+
+def test_channels_are_blocked_as_long_as_the_moments_of_the_run_say(labs: dict[str, Lab]) -> None:
+    comparison = compare(labs)
+    for run in comparison.runs:
+        blocked_ms, before_ms, count = 0, 0, 0
+        for moment in moments(labs[run.name]):
+            blocked_ms += count * (moment.elapsed_ms - before_ms)
+            before_ms, count = moment.elapsed_ms, sum(each.blocked for each in moment.channels.values())
+        assert run.blocked_ms == blocked_ms, run.name
+    blocked = {run.name: run.blocked_ms for run in comparison.runs}
+    assert blocked["aligned"] > 0
+    assert blocked["at least once"] == blocked["unaligned"] == 0
+
+
+def test_all_of_a_run_is_on_the_picture(labs: dict[str, Lab]) -> None:
+    comparison = compare(labs)
+    svg = comparison.svg()
+    assert svg.count('class="failure"') == len(labs) + 1, "one in each run, and one in the legend"
+    drawn = Counter(comparison.checkpoints["status"])
+    assert svg.count('class="checkpoint ') == drawn.total() + 1
+    assert all(name in comparison._repr_html_() for name in labs)
+    assert repr(comparison) == "Comparison(at least once, aligned, aligned, 20 ms timeout, unaligned)"
+
+
+def test_a_slow_task_is_not_given_its_next_turn_before_its_time() -> None:
+    lab = Lab(ready_job("keyed-sum", parallelism=1, rows=8), scheduler=Slow({"sums": 25}))
+    lab.run()
+    granted = [record.at_ms for record in lab.trace if record.machine == "sums/0" and record.kind == "GrantCredit"]
+    took = granted[1:]  # the first credits are there before any buffer
+    assert len(took) == 8
+    assert all(after - before >= 25 for before, after in pairwise(took))
+
+
+def test_a_workload_without_checkpoints_is_refused() -> None:
+    with pytest.raises(LabError, match=r"takes no checkpoints by itself.*interval_ms"):
+        compare_modes(ready_job("keyed-sum"))
+    with pytest.raises(LabError, match=r"no vertex is 'sum'; there are letters, sums"):
+        compare_modes("keyed-sum", busy_ms={"sum": 4})
+    with pytest.raises(ValueError, match="nothing to compare"):
+        compare({})
+
+
+@pytest.mark.parametrize("parallelism", [2, 3])
+def test_union_state_is_multiplied_by_the_parallelism_with_each_failover(parallelism: int) -> None:
+    growth = union_growth(3, parallelism=parallelism)
+    entries = {mode: [count for _, _, count in line] for (_, _, mode), line in growth.lines.items()}
+    first = entries["union"][0]
+    assert entries["union"] == [first * parallelism**restores for restores in range(4)]
+    assert len(set(entries["split"])) == 1
+    assert len(set(entries["broadcast"])) == 1
+    assert f"from {first} to {first * parallelism**3} entries over 3 restores" in growth.svg().caption

@@ -1,0 +1,147 @@
+"""What tasks do with their time, a look at a running job, and what a person may ask of it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+from kit import CheckpointConfig, CollectSink, GeneratorSource, SparkJob, StreamEnvironment, count
+from kit.draw.live import look
+from kit.lab import Lab, ready_job
+from kit.spark import meters
+from kit.spark.meters import MeterReadings, Meters
+from tests.spark.jobs import ThreadGang
+from widgets import Monitor
+
+WAIT_S = 30.0
+
+
+def _slow(batch: pa.RecordBatch) -> pa.RecordBatch:
+    time.sleep(0.02)
+    return batch
+
+
+@pytest.fixture
+def job(tmp_path: Path) -> Iterator[SparkJob]:
+    """An endless job whose last task is slow."""
+    env = StreamEnvironment("slow", parallelism=2, max_parallelism=8, checkpoint=CheckpointConfig(interval_ms=100))
+    rows = env.from_source(GeneratorSource(10**9, 50, batch_rows=512), uid="numbers")
+    sums = rows.key_by("key").aggregate(rows=count()).uid("sums").name("sums")
+    sums.rebalance().map_batches(_slow).uid("slow").name("slow").sink_to(CollectSink("out"), uid="out")
+    with SparkJob(env, launch=ThreadGang) as job:
+        job.start()
+        yield job
+
+
+def _until(condition: Callable[[], Any]) -> Any:
+    end_s = time.monotonic() + WAIT_S
+    while not (found := condition()):
+        assert time.monotonic() < end_s, "it never became so"
+        time.sleep(0.05)
+    return found
+
+
+def _is_rated(job: SparkJob) -> bool:
+    table = job.meters()
+    return len(table) == 6 and bool(table["busy_ms_per_s"].notna().all()) and int(table["records_in"].min()) > 200
+
+
+def test_a_slow_task_is_busy_and_those_before_it_are_back_pressured(job: SparkJob) -> None:
+    _until(lambda: _is_rated(job))
+    table = job.meters()
+    assert list(table["task"]) == ["numbers/0", "numbers/1", "sums/0", "sums/1", "slow/0", "slow/1"]
+    by_vertex = table.assign(vertex=table["task"].str[:-2]).groupby("vertex").mean(numeric_only=True)
+    assert by_vertex.loc["slow", "busy_ms_per_s"] > 500 > by_vertex.loc["slow", "backpressured_ms_per_s"]
+    assert by_vertex.loc["numbers", "backpressured_ms_per_s"] > 500 > by_vertex.loc["numbers", "busy_ms_per_s"]
+    parts = table[["busy_ms_per_s", "backpressured_ms_per_s", "idle_ms_per_s"]].sum(axis="columns")
+    assert parts.round().eq(1000).all()
+    assert table["sample"].iloc[0].startswith("key=")
+    sums, slow = table[table["task"].str.startswith("sums")], table[table["task"].str.startswith("slow")]
+    assert sums["records_out"].sum() >= slow["records_in"].sum() > 0
+
+
+def test_a_look_says_what_the_job_does(job: SparkJob) -> None:
+    _until(lambda: _is_rated(job) and len(job.statistics.history))
+    live = look(job)
+    table = live.to_pandas().set_index("vertex")
+    assert list(table.index) == ["numbers", "sums", "slow"]
+    assert table.loc["slow", "busiest"] > 0.5
+    html = live._repr_html_()
+    assert all(f">{name}<" in html for name in ("numbers", "sums", "slow"))
+    assert f"Checkpoint {live.checkpoint} by subtask" in html
+    assert "back-pressured" in html
+    assert repr(live) == "Live(slow, RUNNING, epoch 1)"
+
+
+def test_the_monitor_asks_and_says_what_became_of_it(job: SparkJob, tmp_path: Path) -> None:
+    watched = Monitor(job)
+    try:
+        buttons = {button.description: button for button in watched._buttons.values()}
+
+        def said(words: str) -> bool:
+            watched.refresh()
+            return words in watched._said.value
+
+        buttons["Checkpoint"].click()
+        _until(lambda: said("chk-"))
+        buttons["Savepoint"].click()
+        _until(lambda: said('class="bad"') and said("savepoint: "))
+        assert "directory" in watched._said.value.rpartition("<p")[2], "none is configured, and that is said"
+        watched._parallelism.value = 9
+        buttons["Rescale"].click()
+        _until(lambda: said("can have 1 to 8 subtasks"))
+        assert not job.ended
+        watched._parallelism.value = 3
+        buttons["Rescale"].click()
+        _until(lambda: said("parallelism 3: done"))
+        assert job.status == "FINISHED"
+        other = watched._begun[0]
+        assert {vertex.parallelism for vertex in other.job.vertices} == {3}
+        assert watched.job is other
+        _until(lambda: len(other.meters()) == 9)
+        assert other.restores()["checkpoint_id"].nunique() == 1
+        buttons["Cancel"].click()
+        _until(lambda: said("cancel: done"))
+        assert other.status == "CANCELED"
+        assert buttons["Checkpoint"].disabled
+        assert buttons["Checkpoint"].tooltip == "the job is canceled"
+    finally:
+        for each in watched._begun:
+            each.close()
+        watched.close()
+
+
+def test_what_is_no_job_on_spark_is_refused() -> None:
+    with pytest.raises(TypeError, match="is a Lab; a SparkJob can be watched"):
+        look(Lab(ready_job("keyed-sum")))
+
+
+def test_waiting_is_back_pressure_when_an_output_is_full_and_idleness_when_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = [100.0]
+    monkeypatch.setattr(meters.time, "monotonic", lambda: clock[0])
+    outputs = SimpleNamespace(writable=True)
+    of = Meters({"a/0": SimpleNamespace(outputs=outputs)})  # type: ignore[dict-item]
+    readings = MeterReadings()
+    readings.take(0, of.reading())
+    for writable, busy_s in ((True, 0.25), (False, 0.5), (True, 0.0)):
+        outputs.writable = writable
+        of.by_task["a/0"].busy_s += busy_s
+        clock[0] += 1.0
+        of.look()
+    readings.take(0, of.reading())
+    row = readings.to_pandas(["a"]).iloc[0]
+    assert [row["busy_ms_per_s"], row["backpressured_ms_per_s"], row["idle_ms_per_s"]] == pytest.approx(
+        [250, 500 / 3, 1750 / 3]
+    )
+
+
+def test_without_readings_there_is_an_empty_table() -> None:
+    assert isinstance(MeterReadings().to_pandas(["a"]), pd.DataFrame)
+    assert len(MeterReadings().to_pandas(["a"])) == 0

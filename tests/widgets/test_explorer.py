@@ -1,0 +1,228 @@
+"""The explorer as Python sees it: buttons are pressed, the cursor moves, and what was done comes back as code."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import kit
+from kit.lab import Lab, LabError
+from kit.lab.faults import KillWorker
+from kit.protocol.trace import Trace
+from tests.draw.labs import lab_of, letters
+from widgets import Explorer
+
+NEXT, FAIL, CLOSER, CODE = "What may happen next", "Make something fail", "Look closer", "Take it with you"
+
+
+def run(code: str, **known: Any) -> Lab:
+    """The lab that a piece of code makes, as its reader would run it."""
+    names: dict[str, Any] = dict(known)
+    exec(compile(code, "copied", "exec"), names)
+    lab: Lab = names["lab"]
+    return lab
+
+
+def until(explorer: Explorer, what: str) -> None:
+    """Choose what to run until, and go."""
+    explorer.controls.until.value = what
+    explorer.controls.go.click()
+
+
+def keys(explorer: Explorer, title: str) -> list[str]:
+    """What can be pressed in a panel."""
+    return [item.key for item in explorer.panel(title).list.items if not item.why_not]
+
+
+def test_each_door_opens_it_on_the_run(tmp_path: Path) -> None:
+    lab = lab_of(seed=3)
+    lab.run_until(checkpoint=1)
+    saved = Trace.load(lab.trace.save(tmp_path / "run.jsonl"))
+    assert lab.show().lab is lab
+    for thing in (saved, saved[:100]):
+        assert thing.show().lab is None
+        assert thing.show().branch.n == len(thing)
+    assert kit.show(letters()).lab.position == 1
+    assert kit.show("pipeline").lab.job.name == "pipeline"
+    assert kit.show(Lab.play("late-ack").run()).lab.position > 1
+    with pytest.raises(TypeError, match="not a run"):
+        kit.show(3)
+    with pytest.raises(LabError, match="no ready job is called 'pipelin'"):
+        kit.show("pipelin")
+
+
+def test_buttons_lead_the_lab_on_and_the_stage_follows() -> None:
+    explorer = kit.show("keyed-sum")
+    explorer.controls.step.click()
+    assert explorer.lab.position == 2
+    assert explorer.branch.n == len(explorer.lab.trace)
+    explorer.controls.checkpoint.click()
+    until(explorer, "the next checkpoint is complete")
+    assert explorer.told == ""
+    assert list(explorer.lab.checkpoints()["status"]) == ["COMPLETED"]
+    until(explorer, "the next checkpoint is complete")
+    assert "came to rest" in explorer.told
+    explorer.controls.savepoint.click()
+    assert explorer.told != ""
+
+
+def test_until_a_task_has_its_barrier() -> None:
+    explorer = kit.show("keyed-sum")
+    explorer.controls.checkpoint.click()
+    until(explorer, "sums/1 has its barrier")
+    assert explorer.lab.moment().tasks["sums/1"].checkpoint == (1, "aligning")
+    assert explorer.lab.moment().checkpoints[1].status == "pending"
+    assert run(explorer.code).actions == explorer.lab.actions
+
+
+def test_a_person_chooses_what_happens_and_what_fails() -> None:
+    explorer = kit.show("keyed-sum")
+    until(explorer, "all tasks run again")
+    chosen = keys(explorer, NEXT)[-1]
+    explorer.panel(NEXT).list.press(chosen)
+    assert explorer.lab.last_action.key == chosen
+    assert "kill:1" not in keys(explorer, FAIL)
+    explorer.turn_to(FAIL).list.press("kill:1")
+    assert explorer.lab.last_action == KillWorker(1)
+    thawing = next(item for item in explorer.panel(FAIL).list.items if item.key == "thaw:0")
+    assert thawing.why_not == "worker 0 is not frozen"
+    with pytest.raises(ValueError, match="not frozen"):
+        explorer.panel(FAIL).list.press("thaw:0")
+
+
+def test_what_may_not_happen_says_why() -> None:
+    explorer = kit.show(letters())
+    until(explorer, "a checkpoint begins")
+    waiting = {item.label: item.why_not for item in explorer.panel(NEXT).list.items if item.why_not}
+    assert any("due at" in why for label, why in waiting.items() if label.startswith("Let timer"))
+    assert any("no input" in why for label, why in waiting.items() if label.startswith("Give"))
+
+
+def test_a_list_is_searched_by_words() -> None:
+    explorer = kit.show("keyed-sum")
+    until(explorer, "all tasks run again")
+    listed = explorer.turn_to(FAIL).list
+    listed.query = "kill 1"
+    assert [item["label"] for group in listed.groups for item in group["items"]] == ["Kill worker 1"]
+    listed.query = "nothing of the kind"
+    assert listed.groups == []
+
+
+def test_what_is_done_in_the_past_begins_a_fork() -> None:
+    explorer = kit.show("keyed-sum")
+    for _ in range(30):
+        explorer.controls.step.click()
+    before = explorer.lab.actions
+    explorer.stepper.n = 20
+    there = explorer.branch.position
+    assert len(explorer.branch.there.trace) >= 20
+    assert explorer.branch.there.position == there < len(before)
+    explorer.controls.step.click()
+    assert len(explorer.branches) == 2
+    assert explorer.lab.position == there + 1
+    assert explorer.branches[0].lab.actions == before
+    explorer.runs.value = explorer.branches[0].name
+    assert explorer.lab.actions == before
+
+
+def test_the_lab_itself_may_go_on_from_the_past() -> None:
+    explorer = kit.show("keyed-sum")
+    for _ in range(30):
+        explorer.controls.step.click()
+    explorer.stepper.n = 12
+    there = explorer.branch.position
+    explorer.go_on.click()
+    assert (explorer.lab.position, len(explorer.branches)) == (there, 1)
+    assert explorer.branch.is_present
+    explorer.fork_here.click()
+    assert len(explorer.branches) == 2
+
+
+@pytest.mark.parametrize("cut", [False, True], ids=["whole", "with a part undone"])
+def test_what_was_done_is_code_that_does_it_again(cut: bool) -> None:
+    explorer = kit.show("keyed-sum")
+    explorer.controls.step.click()
+    explorer.controls.step.click()
+    explorer.controls.checkpoint.click()
+    until(explorer, "the next checkpoint is complete")
+    explorer.panel(NEXT).list.press(keys(explorer, NEXT)[0])
+    explorer.turn_to(FAIL).list.press("freeze:0")
+    explorer.lab.step()
+    explorer.lab.thaw(0)
+    explorer.controls.savepoint.click()
+    if cut:
+        explorer.stepper.n = 40
+        explorer.go_on.click()
+    assert run(explorer.code).actions == explorer.lab.actions
+    assert ("lab.run_until(checkpoint=1)" in explorer.code) is not cut
+    assert "for _ in range(2):\n    lab.step()" in explorer.code
+
+
+def test_code_for_a_lab_of_ones_own_names_the_job() -> None:
+    lab = lab_of(seed=5)
+    lab.run_until(checkpoint=1)
+    explorer = lab.show()
+    explorer.controls.step.click()
+    assert "lab = Lab(env, seed=5)  # env is the job 'letters'" in explorer.code
+    assert run(explorer.code, env=letters()).actions == lab.actions
+
+
+def test_a_fork_knows_its_past_as_code() -> None:
+    explorer = kit.show("keyed-sum")
+    explorer.controls.checkpoint.click()
+    until(explorer, "the next checkpoint is complete")
+    explorer.stepper.n = 60
+    explorer.controls.step.click()
+    assert run(explorer.code).actions == explorer.lab.actions
+
+
+def test_where_nothing_can_be_done_buttons_say_why() -> None:
+    explorer = kit.show("keyed-sum")
+    until(explorer, "the job has ended")
+    explorer.lab.run()
+    explorer.stepper.refresh()
+    for _ in range(3):
+        if not explorer.controls.step.disabled:
+            explorer.controls.step.click()
+    assert explorer.controls.step.disabled
+    assert explorer.controls.step.tooltip.startswith("The job is FINISHED")
+    recorded = explorer.lab.trace.show()
+    assert recorded.controls.widget.layout.display == "none"
+
+
+def test_it_runs_by_itself_until_it_is_paused() -> None:
+    explorer = kit.show("keyed-sum")
+    explorer.controls.run.click()
+    assert explorer.controls.run.description == "Pause"
+    for _ in range(5):
+        explorer.controls.tick()
+    assert explorer.lab.position == 6
+    explorer.controls.run.click()
+    explorer.controls.tick()
+    assert explorer.lab.position == 6
+
+
+def test_it_is_saved_as_a_page_a_play_and_a_trace(tmp_path: Path) -> None:
+    explorer = kit.show("keyed-sum")
+    until(explorer, "all tasks run again")
+    panel = explorer.turn_to(CODE)
+    assert panel.code.text == explorer.code
+    for name in ("run.html", "run.play", "run.jsonl"):
+        panel.path.value = str(tmp_path / name)
+        panel.save.click()
+        assert explorer.told == ""
+        assert (tmp_path / name).stat().st_size > 1000
+    panel.path.value = str(tmp_path / "run.txt")
+    panel.save.click()
+    assert "expected a file that ends in .html, .play or .jsonl" in explorer.told
+    assert list(Trace.load(tmp_path / "run.jsonl")) == list(explorer.lab.trace)
+
+
+def test_a_picture_stays_where_no_app_can_be_shown() -> None:
+    explorer = kit.show("keyed-sum")
+    bundle = explorer._repr_mimebundle_()
+    data = bundle[0] if isinstance(bundle, tuple) else bundle
+    assert data["image/svg+xml"].startswith("<svg")
+    assert data["text/plain"] == repr(explorer) == "Explorer(keyed-sum: step 1, 0 ms, CREATED)"

@@ -1,0 +1,261 @@
+"""The parts of the explorer: what is told of a thing and offered on it, and the settings that build another run."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+import kit
+from kit import CheckpointConfig
+from kit.draw.state_tables import KEYED
+from kit.lab import Lab, ready_job
+from kit.lab.faults import FreezeWorker
+from tests.draw.labs import lab_of, letters
+from tests.widgets.test_explorer import run, until
+from widgets import Explorer
+from widgets.details import what_if
+
+ANOTHER = "Another run"
+
+
+def text(explorer: Explorer) -> str:
+    """What the details say, without tags."""
+    html = re.sub(r"<style>.*?</style>", "", explorer.stepper.told["html"], flags=re.DOTALL)
+    return " ".join(re.sub(r"<[^>]+>", " ", html).split())
+
+
+def pick(explorer: Explorer, what: str) -> str:
+    """Click on a thing; what is told of it."""
+    explorer.stepper.picked = what
+    assert explorer.stepper.told["picked"] == what
+    assert explorer.stepper.told["n"] == explorer.stepper.n
+    return text(explorer)
+
+
+def offered(explorer: Explorer) -> dict[str, str]:
+    """What is offered on the thing that is picked, by its label, with the reason against it."""
+    return {offer["label"]: offer["why_not"] for offer in explorer.stepper.offers}
+
+
+def choose(explorer: Explorer, label: str) -> None:
+    """Press what is offered, as the page says it."""
+    key = next(offer["key"] for offer in explorer.stepper.offers if offer["label"] == label)
+    explorer.stepper._handle_custom_msg({"do": key}, [])
+
+
+@pytest.fixture
+def midway() -> Explorer:
+    """Flights, a checkpoint complete and another under way."""
+    explorer = Explorer(Lab(ready_job("flights", interval_ms=20, rows=24), seed=3))
+    until(explorer, "the next checkpoint is complete")
+    until(explorer, "a checkpoint begins")
+    until(explorer, "totals/1 has its barrier")
+    return explorer
+
+
+def test_a_task_tells_why_it_waits_what_it_holds_and_what_it_did(midway: Explorer) -> None:
+    told = pick(midway, "task:totals/0")
+    assert "Why does totals/0" in told
+    assert "Its last events" in told
+    keys = {key for table in midway.lab.state("totals/0").of(KEYED) for key in table.to_pandas()["key"]}
+    assert keys
+    assert all(key in told for key in keys)
+    assert offered(midway)["Kill worker 0"] == ""
+    assert offered(midway)["Thaw worker 0"] == "worker 0 is not frozen"
+
+
+def test_a_channel_tells_its_queue_record_by_record(midway: Explorer) -> None:
+    lab = midway.lab
+    number = next(number for number in lab.stages[-1].ends() if len(lab.queue(number)) > 0)
+    told = pick(midway, f"channel:{number}")
+    assert f"(channel {number})" in told
+    assert str(lab.queue(number)["kind"].iloc[0]) in told
+
+
+def test_a_checkpoint_tells_who_made_it_slow(midway: Explorer) -> None:
+    assert "Why did checkpoint 1 take" in pick(midway, "checkpoint:1")
+    assert "longer than any other subtask" in text(midway)
+    assert "Why is checkpoint 2 pending?" in pick(midway, "checkpoint:2")
+
+
+def test_in_the_past_it_is_told_as_it_was(midway: Explorer) -> None:
+    now = pick(midway, "task:totals/1")
+    midway.stepper.n = 60
+    then = text(midway)
+    assert then != now
+    assert midway.stepper.told["n"] == midway.stepper.n
+    assert midway.lab.position > midway.branch.position
+
+
+def test_a_recorded_run_tells_what_its_trace_tells(midway: Explorer) -> None:
+    recorded = midway.lab.trace.show()
+    assert "Why is checkpoint 2 pending?" in pick(recorded, "checkpoint:2")
+    assert recorded.stepper.offers == []
+
+
+def test_a_fault_is_made_on_the_thing_itself(midway: Explorer) -> None:
+    pick(midway, "task:totals/1")
+    choose(midway, "Freeze worker 1")
+    assert midway.lab.last_action == FreezeWorker(1)
+    assert offered(midway)["Freeze worker 1"] == "worker 1 is frozen already"
+
+
+def test_a_message_is_lost_where_it_flies() -> None:
+    explorer = Explorer(lab_of(seed=1))
+    explorer.lab.run_until(lambda lab: any(each.mail == "ack" for each in lab.moment().messages.values()))
+    explorer.stepper.refresh()
+    flying = next(name for name, each in explorer.lab.moment().messages.items() if each.mail == "ack")
+    pick(explorer, f"message:{flying}")
+    choose(explorer, "Lose it")
+    assert explorer.told == ""
+    assert explorer.lab.last_action.verb == "drop"
+    assert run(explorer.code, env=letters()).actions == explorer.lab.actions
+
+
+def test_a_channel_is_held_back_and_let_go() -> None:
+    explorer = Explorer(lab_of(seed=1))
+    until(explorer, "all tasks run again")
+    pick(explorer, "channel:1")
+    choose(explorer, "Hold it back")
+    until(explorer, "the next checkpoint is complete")
+    arrived = [action.key for action in explorer.lab.actions[1:] if action.key.startswith("receive:1:")]
+    choose(explorer, "Let it go again")
+    for _ in range(20):
+        explorer.controls.step.click()
+    assert run(explorer.code, env=letters()).actions == explorer.lab.actions
+    explorer.stepper.n = explorer.stepper.n - 4
+    explorer.go_on.click()
+    explorer.controls.step.click()
+    assert run(explorer.code, env=letters()).actions == explorer.lab.actions
+    assert len(arrived) < 20
+
+
+def test_what_would_be_lost_is_tried_in_a_copy(midway: Explorer) -> None:
+    before = midway.lab.actions
+    pick(midway, "task:totals/1")
+    choose(midway, "What if worker 1 died now?")
+    told = text(midway)
+    assert "If worker 1 died now all tasks would begin again, from checkpoint 1" in told
+    assert "checkpoint 2 would be lost, which is pending" in told
+    assert "nothing that is published would be lost or come twice" in told
+    assert midway.lab.actions == before
+
+
+def test_what_would_be_read_again_is_counted() -> None:
+    lab = Lab(ready_job("keyed-sum", rows=40, restart=3))
+    for _ in range(60):
+        lab.step()
+    read = lab.state()["letters"].set_index("task")["position"]
+    told = list(what_if(lab, 1))
+    assert told[0] == "all tasks would begin again, from its beginning, for no checkpoint is complete"
+    assert f"letters/0 would read {read['letters/0']} rows of rows-0 again, from row 0 on" in told
+    never = Lab(ready_job("keyed-sum"))
+    never.run_until(record="AllTasksRunning")
+    assert next(what_if(never, 1)).startswith("the job would not come back: job 'keyed-sum' FAILED")
+
+
+# --- another run ------------------------------------------------------------------------------------------------------
+
+
+def test_only_what_differs_is_set_and_said() -> None:
+    explorer = kit.show("flights")
+    panel = explorer.panel(ANOTHER)
+    assert panel.differences == {}
+    panel.fields["unaligned"].value = True
+    panel.fields["interval_ms"].value = "40"
+    panel.fields["parallelism"].value = "3"
+    panel.seed.value = 4
+    panel.start.click()
+    assert explorer.told == ""
+    assert "env = ready_job('flights', parallelism=3, interval_ms=40, unaligned=True)\n" in explorer.code
+    assert "lab = Lab(env, seed=4)\n" in explorer.code
+    assert explorer.lab.job.settings.checkpoint == CheckpointConfig(
+        unaligned=True, interval_ms=40, memory_threshold_bytes=0
+    )
+    assert len(explorer.branches) == 2
+    until(explorer, "the next checkpoint is complete")
+    assert run(explorer.code).actions == explorer.lab.actions
+
+
+def test_a_run_goes_on_from_a_savepoint_with_another_parallelism() -> None:
+    explorer = kit.show("flights")
+    for _ in range(120):
+        explorer.lab.step()
+    explorer.stepper.refresh()
+    panel = explorer.panel(ANOTHER)
+    panel.begin.value = "from a savepoint of the run that is shown"
+    panel.fields["parallelism"].value = "3"
+    panel.start.click()
+    until(explorer, "all tasks run again")
+    assert explorer.told == ""
+    restored = explorer.lab.restores()
+    assert set(restored.query("operator == 'totals'")["task"]) == {"totals/0", "totals/1", "totals/2"}
+    again = run(explorer.code)
+    assert again.actions == explorer.lab.actions
+    assert not explorer.branches[0].lab.finished
+
+
+def test_ones_own_job_is_run_with_other_settings() -> None:
+    lab = lab_of(seed=2)
+    explorer = lab.show()
+    panel = explorer.panel(ANOTHER)
+    panel.fields["parallelism"].value = "3"
+    panel.fields["channel_credits"].value = "1"
+    panel.restart.value = panel.restart.options[1][1]
+    panel.start.click()
+    assert explorer.told == ""
+    assert [vertex.parallelism for vertex in explorer.lab.job.vertices] == [3, 3]
+    assert explorer.lab.job.settings.channel_credits == 1
+    explorer.controls.step.click()
+    again = run(explorer.code, env=letters(), NoRestart=kit.NoRestart)
+    assert again.actions == explorer.lab.actions
+    assert again.job.settings == explorer.lab.job.settings
+
+
+def test_what_cannot_be_is_said_in_the_app() -> None:
+    explorer = kit.show("keyed-sum")
+    panel = explorer.panel(ANOTHER)
+    panel.fields["interval_ms"].value = "3"
+    panel.start.click()
+    assert explorer.told == "SettingError: interval_ms = 3: expected 10 or more, or None for no periodic checkpoints"
+    panel.fields["interval_ms"].value = "three"
+    panel.start.click()
+    assert explorer.told.startswith("ValueError: interval is 'three'")
+    panel.reset.click()
+    assert panel.differences == {}
+
+
+def test_a_slow_sink_fills_its_channels() -> None:
+    explorer = kit.show("slow-sink")
+    panel = explorer.panel(ANOTHER)
+    panel.scheduler.value = "last"
+    panel.start.click()
+    for _ in range(100):
+        explorer.lab.step()
+    held = [len(explorer.lab.queue(number)) for number in explorer.lab.stages[-1].ends()]
+    assert max(held) == 3
+    assert run(explorer.code).actions == explorer.lab.actions
+
+
+# --- the space-time diagram -------------------------------------------------------------------------------------------
+
+
+def test_the_diagram_has_the_stages_cursor_and_each_run_its_own() -> None:
+    explorer = kit.show("keyed-sum")
+    for _ in range(20):
+        explorer.controls.step.click()
+    panel = explorer.turn_to("Space-time")
+    first = panel.diagram
+    assert first.n == explorer.stepper.n == len(explorer.lab.trace)
+    explorer.stepper.n = 30
+    assert first.n == 30
+    first.n = 12
+    assert explorer.stepper.n == 12
+    first.picked = "task:sums/0"
+    assert explorer.stepper.told["picked"] == "task:sums/0"
+    explorer.fork_here.click()
+    assert panel.diagram is not first
+    assert panel.widget.children == (panel.diagram,)
+    explorer.controls.step.click()
+    assert panel.diagram.n == len(explorer.lab.trace)

@@ -1,0 +1,111 @@
+"""A list of things that may be done, each a button: what may happen next, what may be made to fail, and what may not.
+
+The kernel says what is on the list; the browser draws it in one piece, so a step of the run costs one message however
+long the list is. What may not be done stands there with its reason, and cannot be pressed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import anywidget
+import traitlets
+
+from kit.draw.svg import asset
+
+MOST_SHOWN = 80
+"""More than these are not drawn: what is looked for is searched for."""
+
+
+class Item(NamedTuple):
+    """One thing that may be done: `key` tells it apart, `group` is the heading that it stands under, `hint` says more,
+    and `why_not`, when there is a reason, why it may not be done now.
+    """
+
+    key: str
+    label: str
+    group: str = ""
+    hint: str = ""
+    why_not: str = ""
+
+
+class ActionList(anywidget.AnyWidget):
+    """The list. `offer` puts things on it, `press` does one of them, as a click does; `query` is what is searched for,
+    words that must all be there.
+    """
+
+    _esm = (Path(__file__).parent / "action_list.js").read_text(encoding="utf-8")
+    _css = asset("theme.css") + (Path(__file__).parent / "explorer.css").read_text(encoding="utf-8")
+    name = traitlets.Unicode("Actions").tag(sync=True)
+    groups: Any = traitlets.List().tag(sync=True)
+    more = traitlets.Unicode("").tag(sync=True)
+    """What is not drawn, in words."""
+    note = traitlets.Unicode("").tag(sync=True)
+    """What holds for the whole list."""
+    query = traitlets.Unicode("").tag(sync=True)
+
+    def __init__(self, on_press: Callable[[str], None], **traits: Any) -> None:
+        super().__init__(**traits)
+        self._on_press = on_press
+        self._items: tuple[Item, ...] = ()
+        self.on_msg(self._told)
+
+    @property
+    def items(self) -> tuple[Item, ...]:
+        """All that is on the list, whatever is searched for."""
+        return self._items
+
+    def offer(self, items: Iterable[Item], note: str = "") -> None:
+        """Put these on the list, instead of those that were there."""
+        self._items = tuple(items)
+        self.note = note
+        self._show()
+
+    def press(self, key: str) -> None:
+        """Do one thing of the list. Raises KeyError for what is not on it, ValueError for what may not be done."""
+        item = next((each for each in self._items if each.key == key), None)
+        if item is None:
+            raise KeyError(f"nothing on this list is {key!r}; there is {', '.join(each.key for each in self._items)}")
+        if item.why_not:
+            raise ValueError(f"{item.label}: {item.why_not}")
+        self._on_press(key)
+
+    def _told(self, _: Any, content: Any, __: Any) -> None:
+        """Somebody pressed a button, which may be gone by now."""
+        if any(each.key == content.get("do") and not each.why_not for each in self._items):
+            self._on_press(content["do"])
+
+    @traitlets.observe("query")
+    def _searched(self, _: Any) -> None:
+        self._show()
+
+    def _show(self) -> None:
+        words = self.query.lower().split()
+        found = [each for each in self._items if all(word in _text(each) for word in words)]
+        shown = found[:MOST_SHOWN]
+        groups: dict[str, list[dict[str, str]]] = {}
+        for each in shown:
+            groups.setdefault(each.group, []).append(_drawn(each))
+        with self.hold_sync():
+            self.groups = [{"title": title, "items": items} for title, items in groups.items()]
+            left = len(found) - len(shown)
+            self.more = f"{left} more: search for a task, a checkpoint, a word" if left else ""
+
+    def __repr__(self) -> str:
+        return f"ActionList({self.name}: {len(self._items)})"
+
+
+def _text(item: Item) -> str:
+    return f"{item.group} {item.label} {item.hint} {item.why_not}".lower()
+
+
+def _drawn(item: Item) -> dict[str, str]:
+    drawn = {"key": item.key, "label": item.label, "hint": item.hint, "why_not": item.why_not}
+    return {name: value for name, value in drawn.items() if value}
+
+
+def labels(items: Sequence[Item]) -> list[str]:
+    """What is written on the buttons."""
+    return [each.label for each in items]

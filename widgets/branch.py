@@ -1,0 +1,97 @@
+"""One run that the explorer shows: what it is, its stage, what was done to it, and where the cursor stands."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kit.draw.run import run_of
+from kit.draw.view import Subject
+from kit.lab import Lab
+from kit.lab.play import Play
+from widgets.deeds import Deeds
+from widgets.stepper import Stepper
+
+
+class Branch:
+    """A run with its stage. `thing` is a Lab, a SparkJob, a Trace or a play; `made` is the code that makes a lab."""
+
+    def __init__(self, name: str, thing: Any, made: str = "", deeds: Deeds | None = None) -> None:
+        self.name = name
+        self.thing = thing
+        self.stepper = Stepper(thing)
+        self.deeds = deeds or (None if self.lab is None else Deeds(self.lab, made))
+        self._there: tuple[object, Lab] | None = None
+
+    @property
+    def lab(self) -> Lab | None:
+        """The lab, where the run is one that can go on."""
+        if isinstance(self.thing, Lab):
+            return self.thing
+        return self.thing.lab if isinstance(self.thing, Play) else None
+
+    @property
+    def n(self) -> int:
+        """How many records had come at the cursor."""
+        return int(self.stepper.n)
+
+    @property
+    def is_present(self) -> bool:
+        """Whether the cursor stands at the end of what has happened so far."""
+        return self.stepper.value == len(self.stepper.film["frames"]) - 1
+
+    @property
+    def position(self) -> int:
+        """The step of the lab at the cursor; the number of records where there is no lab."""
+        if self.lab is None:
+            return self.n
+        return self.lab.position if self.is_present else max(1, self.lab.position_of(self.n))
+
+    @property
+    def there(self) -> Lab | None:
+        """The lab as it stood at the cursor: itself, or, in the past, a copy that went back."""
+        lab = self.lab
+        if lab is None or self.is_present:
+            return lab
+        key = (lab.position, lab.last_action, self.position)
+        if self._there is None or self._there[0] != key:
+            self._there = key, lab.fork().goto(self.position)
+        return self._there[1]
+
+    @property
+    def subject(self) -> Subject:
+        """The run as it is looked at, for views."""
+        return Subject(self.thing, None if self.is_present else self.n)
+
+    @property
+    def job_code(self) -> list[str]:
+        """Lines that make the job, where it was made here; [] where the reader has it as `env`."""
+        lines = [] if self.deeds is None else self.deeds.made.splitlines()
+        return [line for line in lines if line.startswith(("env = ", "from "))]
+
+    def fork(self, name: str) -> Branch:
+        """A run of its own that begins with what had happened at the cursor."""
+        lab = self.there
+        assert lab is not None
+        assert self.deeds is not None
+        lab = lab.fork()
+        self._there = None
+        return Branch(name, lab, deeds=self.deeds.again(lab))
+
+    @property
+    def headline(self) -> tuple[str, str]:
+        """The job's name, and where it stands, in words."""
+        lab = self.lab
+        if lab is not None:
+            there = "" if self.is_present else f"{self.position} of "
+            return lab.job.name, f"step {there}{lab.position}, {lab.at_ms:,} ms, {lab.status}"
+        job = getattr(self.thing, "job", None)
+        if job is not None:
+            return job.name, f"{len(self.thing.trace):,} records, {self.thing.status}"
+        return "A recorded run", f"{len(run_of(self.thing).trace):,} records"
+
+    def close(self) -> None:
+        """Take its stage out of the page."""
+        self.stepper.close()
+
+    def __repr__(self) -> str:
+        return f"Branch({self.name}: {self.thing!r})"

@@ -1,0 +1,112 @@
+"""The panel that compares: the explorer's runs with each other, its job under every mode, list state over failovers.
+
+What is asked for is run in labs of its own; the run that the explorer shows stays as it is. What was pressed is also
+said as the Python that does the same.
+"""
+
+from __future__ import annotations
+
+from html import escape
+from typing import Any
+
+import ipywidgets
+
+from kit.draw.comparison import compare
+from kit.lab.comparing import SLOW_MS, SLOWER_MS, compare_modes, union_growth
+from kit.lab.errors import LabError
+from widgets.controls import ROW, App, button
+
+MODES, RUNS, GROWTH = "the four modes", "the runs above", "union state over failovers"
+QUESTIONS = {
+    MODES: "What does each way of taking checkpoints cost, and what does it keep?",
+    RUNS: "How do these runs differ?",
+    GROWTH: "Why can a list state become larger with every restore?",
+}
+READY_WORKLOAD = "two-sources"
+"""What is run where the explorer's job cannot be: it takes no checkpoints by itself, or is no lab's."""
+
+
+class ComparePanel:
+    """Runs side by side on one time axis. `shown` holds the picture, `code` what makes it in Python."""
+
+    title = "Compare"
+
+    def __init__(self, app: App) -> None:
+        self._app = app
+        self.what = ipywidgets.ToggleButtons(options=[*QUESTIONS], style={"button_width": "auto"})
+        self.busy_ms = _slider("slow task, ms a buffer", SLOW_MS, 0, 60)
+        self.source_ms = _slider("slower source, ms a buffer", SLOWER_MS, 0, 60)
+        self.timeout_ms = _slider("aligned timeout, ms", 40, 1, 200)
+        self.fail_after = _slider("a worker dies after checkpoint", 2, 0, 6)
+        self.failovers = _slider("failovers", 3, 0, 6)
+        self.parallelism = _slider("parallelism", 2, 1, 4)
+        self.go = button(
+            "Compare", "run what is compared, to its end", lambda: app.guarded(self._run), "play", "primary"
+        )
+        self.question, self.note, self.shown, self.code = (ipywidgets.HTML() for _ in range(4))
+        self._of = {
+            MODES: (self.busy_ms, self.source_ms, self.timeout_ms, self.fail_after),
+            RUNS: (),
+            GROWTH: (self.failovers, self.parallelism),
+        }
+        self._settings = ipywidgets.HBox(layout=ROW)
+        self.widget = ipywidgets.VBox(
+            [self.what, self.question, self._settings, self.go, self.note, self.shown, self.code]
+        )
+        self.what.observe(lambda _: app.guarded(self.update), "value")
+
+    def update(self) -> None:
+        """Show the settings of what is compared; it is run when it is asked for."""
+        self.question.value = f'<div class="kit-question">{QUESTIONS[self.what.value]}</div>'
+        self._settings.children = self._of[self.what.value]
+        runs = self._app.branches
+        alone = self.what.value == RUNS and len(runs) == 1
+        self.go.disabled = alone
+        self.note.value = "There is one run so far: fork it to have two." if alone else ""
+
+    def _run(self) -> None:
+        made, code = {MODES: self._modes, RUNS: self._runs, GROWTH: self._growth}[self.what.value]()
+        self.shown.value = made._repr_html_()
+        self.code.value = f"<p>as Python: <code>{escape(code)}</code></p>"
+
+    def _runs(self) -> tuple[Any, str]:
+        runs = {branch.name: branch.thing for branch in self._app.branches}
+        return compare(runs), "kit.draw.compare({'the run': lab, 'the fork': other})"
+
+    def _modes(self) -> tuple[Any, str]:
+        lab, timeout_ms = self._app.branch.lab, self.timeout_ms.value
+        fail_after = self.fail_after.value or None
+        options = {"timeout_ms": timeout_ms, "fail_after": fail_after, "seed": 0 if lab is None else lab.seed}
+        said = ", ".join(f"{name}={value!r}" for name, value in options.items())
+        if lab is not None and lab.job.settings.checkpoint.interval_ms is not None:
+            busy_ms = self._busy_ms(lab.job)
+            return compare_modes(lab.job, busy_ms=busy_ms, **options), f"compare_modes(env, busy_ms={busy_ms}, {said})"
+        self.note.value = f"The job takes no checkpoints by itself, so the ready job {READY_WORKLOAD!r} is run instead."
+        busy_ms = {"sums": self.busy_ms.value, "right": self.source_ms.value}
+        code = f"compare_modes({READY_WORKLOAD!r}, busy_ms={busy_ms}, {said})"
+        return compare_modes(READY_WORKLOAD, busy_ms=busy_ms, **options), code
+
+    def _busy_ms(self, job: Any) -> dict[str, int]:
+        sources = [vertex.name for vertex in job.sources]
+        others = [vertex.name for vertex in job.vertices if vertex.name not in sources]
+        if not others:
+            raise LabError("all tasks of this job are sources: there is no channel that a slow task could hold up")
+        slower = {sources[-1]: self.source_ms.value} if len(sources) > 1 else {}
+        return {others[-1]: self.busy_ms.value} | slower
+
+    def _growth(self) -> tuple[Any, str]:
+        failovers, parallelism = self.failovers.value, self.parallelism.value
+        code = f"union_growth({failovers}, parallelism={parallelism})"
+        return union_growth(failovers, parallelism=parallelism), code
+
+
+def _slider(name: str, value: int, least: int, most: int) -> ipywidgets.IntSlider:
+    return ipywidgets.IntSlider(
+        description=name,
+        value=value,
+        min=least,
+        max=most,
+        continuous_update=False,
+        style={"description_width": "initial"},
+        layout={"width": "min(25em, 100%)"},
+    )

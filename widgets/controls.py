@@ -1,0 +1,225 @@
+"""The bar of a run that is alive: step, run, until something is so; what its user asks of the job."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Protocol
+
+import ipywidgets
+
+from kit.draw.job_state import WAITING
+from kit.lab import Lab
+from widgets.branch import Branch
+from widgets.deferred import Ticker
+
+SPEEDS = {"slow": 1.2, "normal": 0.5, "fast": 0.12}
+"""Seconds from one step to the next."""
+ROW = {"flex_flow": "row wrap", "align_items": "center"}
+
+
+class App(Protocol):
+    """What the parts of the explorer know of it."""
+
+    @property
+    def branch(self) -> Branch:
+        """The run that is shown."""
+
+    @property
+    def branches(self) -> tuple[Branch, ...]:
+        """All runs, the first one first."""
+
+    def do(self, act: Callable[[Lab], object], code: str) -> None:
+        """Do something to the lab, and say it in code; what goes wrong is said in the app."""
+
+    def begin(self, name: str, lab: Lab, made: str) -> None:
+        """Show another run, which has just begun; `made` is the code that makes its lab."""
+
+    def save(self, path: str) -> Path:
+        """Write the run to a file."""
+
+    def guarded(self, act: Callable[[], object]) -> None:
+        """Do something; what goes wrong is said in the app."""
+
+
+def button(label: str, hint: str, act: Callable[[], object], icon: str = "", style: str = "") -> ipywidgets.Button:
+    """A button with a name, as wide as its text."""
+    made = ipywidgets.Button(
+        description=label, tooltip=hint, icon=icon, button_style=style, layout={"width": "auto", "min_width": "34px"}
+    )
+    made.on_click(lambda _: act())
+    return made
+
+
+def dropdown(name: str, hint: str, options: Any, **more: Any) -> ipywidgets.Dropdown:
+    """A drop-down with a name before it."""
+    return ipywidgets.Dropdown(
+        description=name,
+        tooltip=hint,
+        options=options,
+        layout={"width": "auto"},
+        style={"description_width": "initial"},
+        **more,
+    )
+
+
+class Controls:
+    """The bar of a lab. `targets` are what it can be run until."""
+
+    def __init__(self, app: App) -> None:
+        self._app = app
+        self._ticker = Ticker(self._tick, SPEEDS["normal"])
+        self.step = button(
+            "Step", "let one thing happen, chosen by the scheduler", self._step, "step-forward", "primary"
+        )
+        self.run = button("Run", "one step after another; press again to pause", self.toggle, "play")
+        self.speed = dropdown("", "how fast it runs", [*SPEEDS], value="normal")
+        self.until = dropdown("until", "let things happen until this is so", [])
+        self.go = button("Go", "run until that is so", self._go, "fast-forward")
+        self.checkpoint = self._ask("Checkpoint", "trigger a checkpoint now", "lab.trigger_checkpoint()")
+        self.savepoint = self._ask("Savepoint", "trigger a savepoint", "lab.savepoint()")
+        self.stop = self._ask("Stop", "stop with a savepoint; windows and timers keep what they have", "lab.stop()")
+        self.drain = self._ask(
+            "Drain", "stop with a savepoint after all timers and windows have fired", "lab.stop(drain=True)"
+        )
+        self.cancel = self._ask("Cancel", "cancel the job, without a savepoint", "lab.cancel()")
+        self.speed.observe(self._speed_chosen, "value")
+        lives = [self.step, self.run, self.speed, self.until, self.go]
+        asks = [self.checkpoint, self.savepoint, self.stop, self.drain, self.cancel]
+        self._acts = [self.step, self.run, self.go, *asks]
+        self._hints = {each: each.tooltip for each in self._acts}
+        self.why_not = ipywidgets.HTML(layout={"margin": "0 8px"})
+        self.widget = ipywidgets.HBox(
+            [
+                ipywidgets.HBox([_name("Go on"), *lives], layout=ROW),
+                ipywidgets.HBox([_name("Ask the job"), *asks], layout=ROW),
+                self.why_not,
+            ],
+            layout=ROW | {"grid_gap": "2px 22px"},
+        )
+        self._targets: Mapping[str, tuple[Callable[[Lab], object], str]] = {}
+
+    # --- what is done ---------------------------------------------------------------------------------------------
+
+    def _step(self) -> None:
+        self._app.do(lambda lab: lab.step(), "lab.step()")
+
+    def _go(self) -> None:
+        act, code = self._targets[self.until.value]
+        self._app.do(act, code)
+
+    def _ask(self, label: str, hint: str, code: str) -> ipywidgets.Button:
+        acts: dict[str, Callable[[Lab], object]] = {
+            "lab.trigger_checkpoint()": lambda lab: lab.trigger_checkpoint(),
+            "lab.savepoint()": lambda lab: lab.savepoint(),
+            "lab.stop()": lambda lab: lab.stop(),
+            "lab.stop(drain=True)": lambda lab: lab.stop(drain=True),
+            "lab.cancel()": lambda lab: lab.cancel(),
+        }
+        return button(label, hint, lambda: self._app.do(acts[code], code))
+
+    def toggle(self) -> None:
+        """Run, or pause."""
+        if self._ticker.is_running:
+            self._ticker.stop()
+        else:
+            self._ticker.start()
+        self._show_running()
+
+    def tick(self) -> None:
+        """One step of a run; the kernel's loop does this by itself."""
+        self._ticker.tick()
+
+    def pause(self) -> None:
+        """Run no further by itself."""
+        self._ticker.stop()
+        self._show_running()
+
+    def _tick(self) -> bool:
+        branch = self._app.branch
+        before = branch.lab and branch.lab.position
+        self._step()
+        branch = self._app.branch
+        goes_on = branch.lab is not None and branch.lab.position != before and why_none_can_act(branch) == ""
+        if not goes_on:
+            self._ticker.is_running = False
+            self._show_running()
+        return goes_on
+
+    def _show_running(self) -> None:
+        running = self._ticker.is_running
+        self.run.description, self.run.icon = ("Pause", "pause") if running else ("Run", "play")
+
+    def _speed_chosen(self, change: Any) -> None:
+        self._ticker.every_s = SPEEDS[change["new"]]
+
+    # --- what is shown --------------------------------------------------------------------------------------------
+
+    def update(self) -> None:
+        """Show what can be done at the moment."""
+        branch = self._app.branch
+        reason = why_none_can_act(branch)
+        for each in self._acts:
+            each.disabled = bool(reason)
+            each.tooltip = reason or self._hints[each]
+        self.why_not.value = f'<span class="kit-quiet">{reason}</span>' if reason else ""
+        if branch.lab is not None:
+            self._targets = targets(branch.lab)
+            if list(self.until.options) != list(self._targets):
+                chosen = self.until.value
+                self.until.options = list(self._targets)
+                self.until.value = chosen if chosen in self._targets else next(iter(self._targets))
+
+
+def why_none_can_act(branch: Branch) -> str:
+    """Why nothing can be done to the run as it is shown, in a sentence; "" when something can."""
+    lab = branch.lab
+    if lab is None:
+        return "This run is recorded: it can be looked at, not changed."
+    if not branch.is_present:
+        return ""
+    if not lab.enabled() and lab.wait is None:
+        return f"The job is {lab.status} and nothing can happen any more. Go back in the slider, or begin another run."
+    return ""
+
+
+def targets(lab: Lab) -> dict[str, tuple[Callable[[Lab], object], str]]:
+    """What a lab can be run until: for each what to do, and the code for it."""
+    newest = lab.master.checkpoints.store.latest_id
+    found: dict[str, tuple[Callable[[Lab], object], str]] = {
+        "the next checkpoint is complete": (
+            lambda lab: lab.run_until(checkpoint=newest + 1),
+            f"lab.run_until(checkpoint={newest + 1})",
+        ),
+        "a checkpoint begins": _record("CheckpointTriggered"),
+        "a checkpoint ends badly": _record("CheckpointAborted"),
+        "something fails": (
+            lambda lab: lab.run_until(lambda lab: lab.error != ""),
+            "lab.run_until(lambda lab: lab.error != '')",
+        ),
+        "all tasks run again": _record("AllTasksRunning"),
+        "the job has ended": (lambda lab: lab.run_until(finished=True), "lab.run_until(finished=True)"),
+    }
+    for task in lab.stages[-1].tasks():
+        found[f"{task} has its barrier"] = _barrier(task, lab)
+    return found
+
+
+def _record(kind: str) -> tuple[Callable[[Lab], object], str]:
+    return (lambda lab: lab.run_until(record=kind)), f"lab.run_until(record={kind!r})"
+
+
+def _barrier(task: str, lab: Lab) -> tuple[Callable[[Lab], object], str]:
+    def met(lab: Lab) -> dict[int, str]:
+        return dict(getattr(lab.moment().tasks.get(task), "phases", {}))
+
+    newest = max((each for each, phase in met(lab).items() if phase != WAITING), default=0)
+    phases = f"getattr(lab.moment().tasks.get({task!r}), 'phases', {{}}).items()"
+    code = f"lab.run_until(lambda lab: any(cp > {newest} and phase != {WAITING!r} for cp, phase in {phases}))"
+    return (
+        lambda lab: lab.run_until(lambda lab: any(cp > newest and now != WAITING for cp, now in met(lab).items()))
+    ), code
+
+
+def _name(text: str) -> ipywidgets.HTML:
+    return ipywidgets.HTML(f"<b>{text}</b>", layout={"margin": "0 6px 0 2px"})

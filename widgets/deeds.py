@@ -1,0 +1,180 @@
+"""What a person did to a lab, as Python code that does the same.
+
+What was done through the explorer is told as it was meant: `lab.run_until(checkpoint=2)`. What was done elsewhere, or
+only in part because the lab went back, is told action by action, by their keys. Either way the code, run with the same
+job, takes the very same steps.
+"""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, fields
+
+from kit.lab import Lab
+from kit.lab.actions import Action, Fault, LetTimePass
+from kit.lab.faults import (
+    DropMessage,
+    FreezeWorker,
+    KillDriver,
+    KillWorker,
+    LoseFile,
+    MissHeartbeat,
+    ThawWorker,
+    WorkerFault,
+)
+from kit.lab.schedulers import Random
+from kit.protocol.events import RequestCancel, RequestCheckpoint, RequestSavepoint, RequestStop, StartJob
+from kit.protocol.words import Word
+
+LINE_LENGTH = 100
+STEP, RUN = "lab.step()", "lab.run_until("
+OF_THE_LAB = ("Adversarial", "Fair", "First", "Random", "faults", "ready_job")
+_WORKER_DOORS = {KillWorker: "kill", FreezeWorker: "freeze", ThawWorker: "thaw", MissHeartbeat: "miss_heartbeat"}
+
+
+@dataclass(frozen=True, slots=True)
+class Deed:
+    """One thing done: the code for it, and the actions that it came to, from the step after `before` on."""
+
+    code: str
+    before: int
+    actions: tuple[Action | Word, ...]
+
+    @property
+    def after(self) -> int:
+        """The step at which it had been done."""
+        return self.before + len(self.actions)
+
+
+class Deeds:
+    """What was done to one lab since somebody looks on. `made` is the code that makes the lab."""
+
+    def __init__(self, lab: Lab, made: str = "") -> None:
+        self._lab = lab
+        self.made = made or made_by(lab)
+        self._scheduler = lab.scheduler
+        self._deeds: list[Deed] = []
+
+    def add(self, code: str, before: int) -> None:
+        """`code` was done, and has led the lab from the step `before` to where it stands."""
+        self._deeds.append(Deed(code, before, self._lab.actions[before:]))
+
+    def again(self, lab: Lab) -> Deeds:
+        """The same past, for a lab that goes its own way from here."""
+        other = Deeds(lab, self.made)
+        other._scheduler = self._scheduler
+        other._deeds = list(self._deeds)
+        other.cut()
+        return other
+
+    def cut(self) -> None:
+        """The lab goes another way from where it stands: what was done later is forgotten, and its choices are made by
+        the scheduler that it has now.
+        """
+        position = self._lab.position
+        self._deeds = [deed for deed in self._deeds if deed.before < position]
+        if self._lab.scheduler != self._scheduler:
+            self._deeds.append(Deed(f"lab.scheduler = {self._lab.scheduler!r}", position, ()))
+
+    @property
+    def body(self) -> str:
+        """Python that makes the lab and does all that, without imports."""
+        return "\n".join([self.made, *self._lines()])
+
+    @property
+    def code(self) -> str:
+        """Python that makes the lab and does all that."""
+        imports, text = ["from kit import Lab"], self.body
+        needed = [name for name in OF_THE_LAB if re.search(rf"\b{name}[.(]", text)]
+        imports += [f"from kit.lab import {', '.join(needed)}"] if needed else []
+        return "\n".join([*imports, "", text]) + "\n"
+
+    def _lines(self) -> Iterator[str]:
+        actions = self._lab.actions
+        at, steps = 1, 0
+        for deed in self._deeds:
+            is_cut = deed.after > len(actions)
+            done = actions[deed.before : deed.after]
+            if deed.before < at or deed.before > len(actions) or done != deed.actions[: len(done)]:
+                continue
+            if is_cut and not (done and deed.code.startswith(RUN)):
+                continue
+            if (steps and deed.code != STEP) or deed.before > at:
+                yield from _steps(steps)
+                steps = 0
+            yield from code_of(actions[at : deed.before])
+            if deed.code == STEP:
+                steps += 1
+            else:
+                yield f"lab.run_until(lambda lab: lab.position == {len(actions)})" if is_cut else deed.code
+            at = deed.before + len(done)
+        yield from _steps(steps)
+        yield from code_of(actions[at:])
+
+
+def _steps(count: int) -> Iterator[str]:
+    if count == 1:
+        yield STEP
+    elif count:
+        yield f"for _ in range({count}):\n    {STEP}"
+
+
+def made_by(lab: Lab) -> str:
+    """Code that makes such a lab of a job that the reader has."""
+    arguments = [f"seed={lab.seed}"] if lab.seed else []
+    if lab.scheduler != Random():
+        arguments.append(f"scheduler={lab.scheduler!r}")
+    first = lab.actions[0]
+    if isinstance(first, StartJob) and first.restore_path is not None:
+        arguments.append(f"restore_path={first.restore_path!r}, after=earlier")
+    return f"lab = Lab({', '.join(['env', *arguments])})  # env is the job {lab.job.name!r}"
+
+
+def code_of(actions: Iterable[Action | Word]) -> Iterator[str]:
+    """Lines that do these actions, whoever chose them."""
+    keys: list[str] = []
+    for action in actions:
+        if isinstance(action, Action) and not isinstance(action, Fault | LetTimePass):
+            keys.append(action.key)
+            continue
+        yield from _by_keys(keys)
+        keys = []
+        yield line_of(action)
+    yield from _by_keys(keys)
+
+
+def _by_keys(keys: Sequence[str]) -> Iterator[str]:
+    if len(keys) == 1:
+        yield f"lab.step({keys[0]!r})"
+    elif keys:
+        yield 'for key in """'
+        yield from textwrap.wrap(" ".join(keys), LINE_LENGTH, break_long_words=False, break_on_hyphens=False)
+        yield '""".split():\n    lab.step(key)'
+
+
+def line_of(action: Action | Word) -> str:
+    """The line of Python that does this."""
+    if isinstance(action, LetTimePass):
+        return f"lab.wait_until({action.until_ms})"
+    if isinstance(action, KillDriver):
+        return "lab.kill_driver()"
+    if isinstance(action, WorkerFault):
+        return f"lab.{_WORKER_DOORS[type(action)]}({action.worker})"
+    if isinstance(action, LoseFile) or (isinstance(action, DropMessage) and action.place == 0):
+        return f"lab.lose({action.text!r})"
+    if isinstance(action, Fault):
+        told = ", ".join(f"{each.name}={getattr(action, each.name)!r}" for each in fields(action) if each.compare)
+        return f"lab.step(faults.{type(action).__name__}({told}))"
+    if isinstance(action, Action):
+        return f"lab.step({action.key!r})"
+    if isinstance(action, RequestCheckpoint):
+        return f"lab.trigger_checkpoint({'full=True' if action.full else ''})"
+    if isinstance(action, RequestSavepoint):
+        return f"lab.savepoint({action.target!r})"
+    if isinstance(action, RequestStop):
+        return f"lab.stop({action.target!r}{', drain=True' if action.drain else ''})"
+    if isinstance(action, RequestCancel):
+        return "lab.cancel()"
+    return f"# {action!r} was handed to the JobMaster"

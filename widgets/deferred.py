@@ -1,0 +1,82 @@
+"""What is done a little later, on the kernel's own loop: widgets are touched from one thread only.
+
+Outside a kernel, in a script or a test, nothing runs later by itself: what was deferred is done at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+
+def running_loop() -> asyncio.AbstractEventLoop | None:
+    """The loop that this code runs in; None outside a kernel."""
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        return None
+
+
+class Deferred:
+    """Does something once when nobody has asked for it again for `after_s`."""
+
+    def __init__(self, act: Callable[[], None], after_s: float) -> None:
+        self._act = act
+        self._after_s = after_s
+        self._handle: asyncio.TimerHandle | None = None
+
+    def ask(self) -> None:
+        """Let it be done soon; asked again before, it is done later."""
+        self.cancel()
+        loop = running_loop()
+        if loop is None:
+            self._act()
+        else:
+            self._handle = loop.call_later(self._after_s, self._do)
+
+    def cancel(self) -> None:
+        """Let it not be done."""
+        if self._handle is not None:
+            self._handle.cancel()
+            self._handle = None
+
+    def _do(self) -> None:
+        self._handle = None
+        self._act()
+
+
+class Ticker:
+    """Does something again and again, `every_s` seconds after it was last done, until that says no."""
+
+    def __init__(self, act: Callable[[], bool], every_s: float) -> None:
+        self._act = act
+        self.every_s = every_s
+        self.is_running = False
+        self._handle: asyncio.TimerHandle | None = None
+
+    def start(self) -> None:
+        """Begin; outside a kernel `tick` is for the caller to call."""
+        if not self.is_running:
+            self.is_running = True
+            self._next()
+
+    def stop(self) -> None:
+        """Do it no more."""
+        self.is_running = False
+        if self._handle is not None:
+            self._handle.cancel()
+            self._handle = None
+
+    def tick(self) -> None:
+        """Do it once."""
+        if not self.is_running:
+            return
+        if self._act():
+            self._next()
+        else:
+            self.stop()
+
+    def _next(self) -> None:
+        loop = running_loop()
+        if loop is not None:
+            self._handle = loop.call_later(self.every_s, self.tick)

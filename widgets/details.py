@@ -1,0 +1,317 @@
+"""What the kernel tells of the thing that was clicked on the stage, and what it offers to do with it.
+
+Of a task, a channel, a checkpoint or a message: why it stands as it stands, what is in its state or its queue record by
+record, and its last events, all at the cursor. Of a recorded run there is only what its trace tells. What may be made
+to fail is offered on the thing that it befalls.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator
+from html import escape
+from typing import Any
+
+from kit.draw.panel import frame_html
+from kit.draw.shown import shown
+from kit.draw.state_tables import SOURCE, STAGED
+from kit.lab import Lab, LabError
+from kit.lab.actions import Action
+from kit.lab.faults import TurnClock
+from kit.lab.schedulers import Adversarial, Scheduler
+from kit.protocol.trace import Trace
+from kit.why import Why, WhyError, why
+from widgets.branch import Branch
+from widgets.next_actions import JOB, action_of, faults_on, next_on
+
+MOST_EVENTS, MOST_LOOKED_AT = 6, 4_000
+MOST_ROWS, FIRST_FACTS = 30, 5
+MOST_OFFERS = 14
+HOLD, RELEASE, WHAT_IF = "hold", "release", "what-if"
+MESSAGE_FAULTS = {"lose": "Lose it", "duplicate": "Let it arrive twice", "delay": "Hold it back for a second"}
+
+Do = Callable[[Callable[[Lab], object], str], None]
+
+
+class Details:
+    """Fills `told` and `offers` of a branch's stage for what is picked there; `do` does something to its lab."""
+
+    def __init__(self, branch: Branch, do: Do, guarded: Callable[[Callable[[], object]], None]) -> None:
+        self._branch = branch
+        self._do = do
+        self._guarded = guarded
+        self._asked = ""
+        """What was asked for on the thing that is picked, beside what is told of itself."""
+        branch.stepper.on_act(lambda key: guarded(lambda: self.act(key)))
+
+    def update(self) -> None:
+        """Tell of what is picked, at the cursor."""
+        stepper = self._branch.stepper
+        picked = stepper.picked
+        if not picked:
+            stepper.offers = []
+            return
+        stepper.told = {"picked": picked, "n": stepper.n, "html": self._asked + details_html(self._branch, picked)}
+        stepper.offers = list(offers(self._branch, picked))
+        self._asked = ""
+
+    def act(self, key: str) -> None:
+        """Do what was offered."""
+        kind, _, rest = key.partition("|")
+        if kind == WHAT_IF:
+            lab = self._branch.there
+            assert lab is not None
+            self._asked = what_if_html(lab, int(rest))
+            self.update()
+        elif kind in (HOLD, RELEASE):
+            lab = self._branch.there
+            assert lab is not None
+            self._do(
+                lambda lab: _hold(lab, rest, kind == HOLD), f"lab.scheduler = {_scheduler(lab, rest, kind == HOLD)!r}"
+            )
+            self.update()
+        elif kind in MESSAGE_FAULTS:
+            self._do(lambda lab: getattr(lab, kind)(rest), f"lab.{kind}({rest!r})")
+        else:
+            self._do(lambda lab: lab.step(action_of(lab, key)), "")
+
+
+# --- what is told -----------------------------------------------------------------------------------------------------
+
+
+def details_html(branch: Branch, picked: str) -> str:
+    """What is known of a thing at the cursor, as HTML in the colours of pictures."""
+    kind, _, name = picked.partition(":")
+    parts = [_why_html(branch, kind, name)]
+    lab = branch.there
+    if lab is not None and kind in ("task", "vertex"):
+        parts.append(_state_html(lab, name))
+    if lab is not None and kind == "channel":
+        parts.append(_queue_html(lab, int(name)))
+    if kind == "checkpoint":
+        parts.append(_checkpoint_html(branch, int(name)))
+    if kind in ("task", JOB):
+        parts.append(_events_html(branch, name if kind == "task" else JOB))
+    return f'<div class="kit-picture kit-details">{"".join(parts)}</div>'
+
+
+def _why_html(branch: Branch, kind: str, name: str) -> str:
+    named: dict[str, dict[str, Any]] = {
+        "task": {"task": name},
+        "channel": {"channel": name},
+        "checkpoint": {"checkpoint": name},
+        JOB: {},
+    }
+    try:
+        if kind == "message":
+            record = branch.subject.trace.find(name)
+            return "" if record is None else _answer_html(_why(branch, record))
+        if kind not in named:
+            return ""
+        return _answer_html(
+            _why(branch, **{key: value if key == "task" else int(value) for key, value in named[kind].items()})
+        )
+    except WhyError as error:
+        return f"<p>{escape(str(error))}</p>"
+
+
+def _why(branch: Branch, about: object = None, **named: Any) -> Why:
+    lab = branch.there
+    return lab.why(about, **named) if lab is not None else why(branch.subject.run, about, **named)
+
+
+def _answer_html(answer: Why) -> str:
+    lines = []
+    for each in answer.told:
+        says = f"<b>{escape(each.says)}</b>" if each.fact.is_root else escape(each.says)
+        when = "" if each.fact.record is None else f'<span class="kit-quiet">{each.at_ms} ms</span> '
+        lines.append(f'<li style="margin-left:{1.1 * each.depth:g}em">{when}{escape(each.link)}{says}</li>')
+    first, rest = "".join(lines[:FIRST_FACTS]), "".join(lines[FIRST_FACTS:])
+    more = f"<details><summary>{len(lines) - FIRST_FACTS} more</summary><ul>{rest}</ul></details>" if rest else ""
+    return f"<h4>{escape(answer.question)}</h4><ul>{first}</ul>{more}"
+
+
+def _state_html(lab: Lab, name: str) -> str:
+    try:
+        return f"<h4>What it holds</h4>{lab.state(name).html(MOST_ROWS)}"
+    except LabError as error:
+        return f'<p class="kit-quiet">{escape(str(error))}</p>'
+
+
+def _queue_html(lab: Lab, channel: int) -> str:
+    queue = lab.queue(channel).drop(columns=["task", "source", "channel"]).dropna(axis="columns", how="all")
+    if not len(queue):
+        return "<h4>What is in it</h4><p>Nothing.</p>"
+    return f"<h4>What is in it, first in the queue first</h4>{frame_html(queue, MOST_ROWS)}"
+
+
+def _checkpoint_html(branch: Branch, checkpoint_id: int) -> str:
+    known = branch.stepper.moment.checkpoints.get(checkpoint_id)
+    if known is None:
+        return ""
+    lab = branch.lab
+    head = f"<p>{known.status}: {len(known.acked)} of {len(known.expected)} tasks have acknowledged"
+    head += f", {known.size_bytes:,} bytes" if known.size_bytes is not None else ""
+    head += f"; {escape(known.reason)}" if known.reason else ""
+    if lab is None or not branch.is_present:
+        return f"{head}</p>"
+    table = lab.statistics.subtasks(checkpoint_id)
+    wanted = ["task", "status", "start_delay_ms", "alignment_ms", "sync_ms", "async_ms", "end_to_end_ms"]
+    wanted += ["checkpointed_bytes", "persisted_bytes"]
+    return f"{head}</p>{frame_html(table[wanted], MOST_ROWS)}"
+
+
+def _events_html(branch: Branch, machine: str) -> str:
+    events = last_events(branch.subject.trace, machine)
+    lines = [f'<li><span class="kit-quiet">{at_ms} ms</span> {escape(text)}</li>' for at_ms, text in events]
+    return f"<h4>Its last events</h4><ul>{''.join(lines)}</ul>" if lines else ""
+
+
+def last_events(trace: Trace, machine: str) -> list[tuple[int, str]]:
+    """What a machine has done last, newest first: when, and a line of text."""
+    found: list[tuple[int, str]] = []
+    for place in range(len(trace) - 1, max(-1, len(trace) - 1 - MOST_LOOKED_AT), -1):
+        record = trace[place]
+        if record.machine.partition("@")[0] == machine:
+            found.append((record.at_ms, shown(record)))
+            if len(found) == MOST_EVENTS:
+                break
+    return found
+
+
+# --- what would be ----------------------------------------------------------------------------------------------------
+
+
+def what_if_html(lab: Lab, worker: int) -> str:
+    """What would be lost if a worker died now: tried out in a copy of the lab."""
+    told = "".join(f"<li>{escape(each)}</li>" for each in what_if(lab, worker))
+    return f'<div class="kit-picture kit-details"><h4>If worker {worker} died now</h4><ul>{told}</ul></div>'
+
+
+def what_if(lab: Lab, worker: int) -> Iterator[str]:
+    """What would come of the death of a worker, in sentences: a copy of the lab tries it."""
+    other = lab.fork()
+    other.kill(worker)
+    other.scheduler = Adversarial("turn")  # nobody reads on before all are back
+    pending = [each.checkpoint_id for each in lab.moment().pending]
+    try:
+        other.run_until(record="AllTasksRunning")
+    except LabError as error:
+        yield f"the job would not come back: {str(error).splitlines()[0]}"
+        return
+    restored = other.moment().restores[-1:]
+    back = f"checkpoint {restored[0].checkpoint_id}" if restored else "its beginning, for no checkpoint is complete"
+    yield f"all tasks would begin again, from {back}"
+    for each in pending:
+        yield f"checkpoint {each} would be lost, which is pending"
+    yield from _read_again(lab, other)
+    for table in lab.state().of(STAGED):
+        rows = table.to_pandas()
+        thrown = int(rows.loc[rows["final"] == "", "rows"].sum()) if len(rows) else 0
+        if thrown:
+            yield f"{thrown} rows of output of {table.operator} that no checkpoint covers would be thrown away"
+    yield (
+        "nothing that is published would be lost or come twice"
+        if lab.job.settings.checkpoint.is_exactly_once
+        else ("records since that checkpoint would count twice: the mode is at-least-once")
+    )
+
+
+def _read_again(lab: Lab, other: Lab) -> Iterator[str]:
+    """How far each source would go back."""
+    now, then = _positions(lab), _positions(other)
+    for (task, split), position in now.items():
+        back = then.get((task, split), next((at for (_, name), at in then.items() if name == split), 0))
+        if back < position:
+            yield f"{task} would read {position - back} rows of {_split_name(split)} again, from row {back} on"
+
+
+def _split_name(split: str) -> str:
+    """A split as its source names it."""
+    known = json.loads(split)
+    return str(known.get("id", split)) if isinstance(known, dict) else split
+
+
+def _positions(lab: Lab) -> dict[tuple[str, str], int]:
+    return {
+        (row["task"], row["split"]): int(row["position"])
+        for table in lab.state().of(SOURCE)
+        for row in table.rows.to_pylist()
+    }
+
+
+# --- what is offered --------------------------------------------------------------------------------------------------
+
+
+def offers(branch: Branch, picked: str) -> Iterator[dict[str, str]]:
+    """What may be done with a thing at the cursor: as the stage's `offers` have it."""
+    lab = branch.there
+    kind, _, name = picked.partition(":")
+    if lab is None:
+        return
+    if kind == "task":
+        worker = name.rpartition("/")[2]
+        yield _offer(picked, f"{WHAT_IF}|{worker}", f"What if worker {worker} died now?", "tried out in a copy")
+        yield from _of_actions(picked, next_on(lab, name))
+        yield from _of_actions(picked, sorted(faults_on(lab, name), key=_unlikely))
+    elif kind == "channel":
+        sender, receiver = lab.stages[-1].ends()[int(name)]
+        yield from _of_actions(picked, next_on(lab, receiver, channel=int(name)))
+        words = f"receive {sender} {receiver}"
+        if words in held_back(lab):
+            yield _offer(picked, f"{RELEASE}|{words}", "Let it go again", "the scheduler chooses this channel again")
+        else:
+            yield _offer(
+                picked, f"{HOLD}|{words}", "Hold it back", "nothing arrives here while anything else can happen"
+            )
+    elif kind == "message":
+        for fault, label in MESSAGE_FAULTS.items():
+            yield _offer(picked, f"{fault}|{name}", label, "a fault of the network")
+    elif kind == JOB:
+        yield from _of_actions(picked, next_on(lab, JOB))
+        yield from _of_actions(picked, faults_on(lab, JOB))
+    elif kind == "checkpoint":
+        yield from _of_actions(picked, _of_checkpoint(lab, int(name)))
+
+
+def _offer(on: str, key: str, label: str, hint: str = "", why_not: str = "") -> dict[str, str]:
+    return {"key": key, "label": label, "on": on, "hint": hint, "why_not": why_not}
+
+
+def _of_actions(picked: str, actions: Iterable[tuple[Action, str]]) -> Iterator[dict[str, str]]:
+    for number, (action, why_not) in enumerate(actions):
+        if number == MOST_OFFERS:
+            return
+        yield _offer(picked, action.key, action.text[:1].upper() + action.text[1:], action.text, why_not)
+
+
+def _unlikely(fault: tuple[Action, str]) -> tuple[bool, bool]:
+    """What may not be comes last, and clocks before that."""
+    return bool(fault[1]), isinstance(fault[0], TurnClock)
+
+
+def _of_checkpoint(lab: Lab, checkpoint_id: int) -> Iterator[tuple[Action, str]]:
+    for fault in lab.faults():
+        if getattr(fault, "checkpoint_id", None) == checkpoint_id:
+            yield fault, ""
+
+
+# --- a channel that is held back --------------------------------------------------------------------------------------
+
+
+def held_back(lab: Lab) -> tuple[str, ...]:
+    """What the scheduler holds back, in words."""
+    held = lab.scheduler.hold_back if isinstance(lab.scheduler, Adversarial) else ()
+    return (held,) if isinstance(held, str) else tuple(held) if isinstance(held, list | tuple) else ()
+
+
+def _hold(lab: Lab, words: str, hold: bool) -> None:
+    """Let the scheduler hold this back, or no longer. What it chooses otherwise stays as it was."""
+    lab.scheduler = _scheduler(lab, words, hold)
+
+
+def _scheduler(lab: Lab, words: str, hold: bool) -> Scheduler:
+    before = lab.scheduler
+    otherwise = before.otherwise if isinstance(before, Adversarial) else before
+    held = (*held_back(lab), words) if hold else tuple(each for each in held_back(lab) if each != words)
+    return Adversarial(held, otherwise=otherwise) if held else otherwise

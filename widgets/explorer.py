@@ -1,0 +1,350 @@
+"""The explorer: one app over a run, in a notebook's cell or a tab of its own.
+
+The stage is what matters; it is large and at the top, and its cursor is everybody's. Below it a bar of controls, where
+the run is a lab that goes on, and panels of which one is seen: what may happen next, what may be made to fail, the
+views, and all that was done as code. In the past an action begins a fork: nothing that has happened is lost.
+
+Whatever is pressed goes through `do`, which keeps the code for it, brings the stage up to date, and says what went
+wrong. A part that nobody sees is not drawn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from html import escape
+from pathlib import Path
+from typing import Any
+
+import ipywidgets
+from IPython.display import display
+
+from kit.api.environment import StreamEnvironment
+from kit.draw.page import export_html
+from kit.draw.picture import Svg
+from kit.draw.run import run_of
+from kit.draw.view import Subject
+from kit.draw.views import VIEWS
+from kit.graph.job_graph import JobGraph
+from kit.lab import Lab
+from kit.lab.ready_jobs import READY_JOBS, ready_job
+from widgets.branch import Branch
+from widgets.compare_panel import ComparePanel
+from widgets.controls import ROW, Controls, button, why_none_can_act
+from widgets.deferred import Deferred
+from widgets.details import Details
+from widgets.panels import ActionPanel, CodePanel, Panel, ViewPanel
+from widgets.run_settings import RunSettings
+from widgets.space_time_panel import SpaceTimePanel
+from widgets.stepper import Stepper
+
+SOON_S = 0.06
+"""Panels follow when the cursor has stood still for so long."""
+LONGEST_ERROR = 400
+
+
+class Explorer(ipywidgets.VBox):
+    """An app over a Lab, a SparkJob, a Trace or a play. `made` is the code that made the lab, if it was made here.
+
+    `stepper` is the stage, `lab` the lab that is shown, `code` what was done as Python; `controls` and `panels` are
+    what can be pressed. Raises TypeError for what is no run.
+    """
+
+    def __init__(self, thing: Any, made: str = "") -> None:
+        self._branches = [Branch("the run", thing, made)]
+        self._branch = self._branches[0]
+        self._details: dict[str, Details] = {}
+        self.told = ""
+        """What went wrong with what was done last; "" when all went well."""
+        self._soon = Deferred(lambda: self.guarded(self._update_panel), SOON_S)
+        self.controls = Controls(self)
+        self.panels = self._make_panels()
+        self._head = ipywidgets.HTML()
+        self._line = ipywidgets.HTML()
+        self.runs = ipywidgets.ToggleButtons(style={"button_width": "auto"}, layout={"display": "none"})
+        self._past = self._make_past()
+        self._stage = ipywidgets.Box([self.stepper], layout={"display": "block"})
+        self.tabs = ipywidgets.Tab(
+            [panel.widget for panel in self.panels], titles=[panel.title for panel in self.panels], selected_index=0
+        )
+        super().__init__(
+            [
+                ipywidgets.HBox([self._head, self.runs], layout=ROW),
+                self._stage,
+                self._past,
+                self.controls.widget,
+                self._line,
+                self.tabs,
+            ]
+        )
+        self.add_class("kit-explorer")
+        self._watch(self._branch)
+        self.tabs.observe(lambda _: self.guarded(self._update_panel), "selected_index")
+        self.runs.observe(self._run_chosen, "value")
+        if self.lab is None:
+            self.controls.widget.layout.display = "none"
+        self.guarded(self._update)
+
+    def _make_panels(self) -> list[Panel]:
+        panels: list[Panel] = []
+        if self._branch.lab is not None:
+            panels.append(ActionPanel(self, "What may happen next", "what may happen next"))
+            panels.append(ActionPanel(self, "Make something fail", "what may be made to fail", faults=True))
+        return [
+            *panels,
+            SpaceTimePanel(self),
+            ViewPanel(self, VIEWS),
+            ComparePanel(self),
+            RunSettings(self),
+            CodePanel(self),
+        ]
+
+    def _make_past(self) -> ipywidgets.Box:
+        """What can be done where the cursor stands in the past."""
+        self.go_on = button(
+            "Go on from here", "the lab goes back to this step; what came after it is undone", self.go_on_from_here
+        )
+        self.fork_here = button("Fork from here", "a second run with the same past, beside this one", self.fork)
+        self.to_present = button("To the present", "the cursor goes to the end of the run", self.show_present)
+        self._where = ipywidgets.HTML(layout={"margin": "0 10px 0 2px"})
+        return ipywidgets.HBox(
+            [self._where, self.fork_here, self.go_on, self.to_present],
+            layout=ROW | {"display": "none"},
+        )
+
+    # --- what is shown --------------------------------------------------------------------------------------------
+
+    @property
+    def branch(self) -> Branch:
+        """The run that is shown."""
+        return self._branch
+
+    @property
+    def branches(self) -> tuple[Branch, ...]:
+        """All runs, the first one first."""
+        return tuple(self._branches)
+
+    @property
+    def lab(self) -> Lab | None:
+        """The lab that is shown; None where the run is not one."""
+        return self._branch.lab
+
+    @property
+    def stepper(self) -> Stepper:
+        """The stage of the run that is shown."""
+        return self._branch.stepper
+
+    @property
+    def subject(self) -> Subject:
+        """The run as it is looked at: up to the cursor."""
+        return self._branch.subject
+
+    @property
+    def code(self) -> str:
+        """Python that does all that was done in the run that is shown."""
+        return "" if self._branch.deeds is None else self._branch.deeds.code
+
+    def panel(self, title: str) -> Any:
+        """The panel with this title. Raises KeyError."""
+        return {panel.title: panel for panel in self.panels}[title]
+
+    def turn_to(self, title: str) -> Any:
+        """Show the panel with this title, and return it. Raises KeyError."""
+        panel = self.panel(title)
+        self.tabs.selected_index = self.panels.index(panel)
+        return panel
+
+    def _watch(self, branch: Branch) -> None:
+        branch.stepper.observe(self._moved, "n")
+        branch.stepper.observe(self._picked, "picked")
+        self._details[branch.name] = Details(branch, self.do, self.guarded)
+
+    def _picked(self, _: Any) -> None:
+        self._soon.ask()
+
+    def _moved(self, _: Any) -> None:
+        self.guarded(self._update)
+
+    def _update(self) -> None:
+        job, where = self._branch.headline
+        self._head.value = f'<div class="kit-head"><b>{escape(job)}</b><span>{escape(where)}</span></div>'
+        past = self.lab is not None and not self._branch.is_present
+        self._past.layout.display = "" if past else "none"
+        if past and self.lab is not None:
+            self._where.value = f"You look at <b>step {self._branch.position}</b> of {self.lab.position}."
+        if self.lab is not None:
+            self.controls.update()
+        self._soon.ask()
+
+    def _update_panel(self) -> None:
+        self._details[self._branch.name].update()
+        self.panels[self.tabs.selected_index or 0].update()
+
+    # --- what is done ---------------------------------------------------------------------------------------------
+
+    def do(self, act: Callable[[Lab], object], code: str = "") -> None:
+        """Do something to the lab at the cursor: where that is in the past, in a fork. `code` says it in Python; where
+        it is "" the actions say it. What goes wrong is said in the app.
+        """
+        self.guarded(lambda: self._do(act, code))
+
+    def _do(self, act: Callable[[Lab], object], code: str) -> None:
+        self._say("")
+        reason = why_none_can_act(self._branch)
+        if reason:
+            raise ValueError(reason)
+        if not self._branch.is_present:
+            self._show(self._add(self._branch.fork(self._fork_name())))
+        branch = self._branch
+        assert branch.lab is not None
+        assert branch.deeds is not None
+        before = branch.lab.position
+        try:
+            act(branch.lab)
+            if code:
+                branch.deeds.add(code, before)
+        finally:
+            branch.stepper.refresh()
+            self._update()
+
+    def guarded(self, act: Callable[[], object]) -> None:
+        """Do something; what goes wrong is said in one line of the app, for nobody reads the kernel's log."""
+        try:
+            act()
+        except Exception as error:
+            self._say(f"{type(error).__name__}: {_short(str(error))}")
+
+    def _say(self, text: str) -> None:
+        self.told = text
+        self._line.value = f'<p role="alert" class="kit-explorer-error">{escape(text)}</p>' if text else ""
+
+    def show_present(self) -> None:
+        """Move the cursor to the end of the run."""
+        self.stepper.value = len(self.stepper.film["frames"]) - 1
+
+    def go_on_from_here(self) -> None:
+        """Let the lab go back to the cursor: what came after is undone."""
+        self.guarded(self._go_on)
+
+    def _go_on(self) -> None:
+        self._say("")
+        if self.lab is None:
+            raise ValueError(why_none_can_act(self._branch))
+        assert self._branch.deeds is not None
+        self.lab.goto(self._branch.position)
+        self._branch.deeds.cut()
+        self.show_present()
+        self.stepper.refresh()
+        self._update()
+
+    # --- forks ----------------------------------------------------------------------------------------------------
+
+    def fork(self) -> None:
+        """A second run with the same past as the cursor's, shown from now on."""
+        self.guarded(lambda: self._show(self._add(self._branch.fork(self._fork_name()))))
+
+    def begin(self, name: str, lab: Lab, made: str) -> None:
+        """Show another run, which has just begun, beside those there are."""
+        names = [each.name for each in self._branches]
+        self._show(self._add(Branch(name if name not in names else f"{name} ({len(names)})", lab, made)))
+
+    def _fork_name(self) -> str:
+        return f"fork {len(self._branches)} at step {self._branch.position}"
+
+    def _add(self, branch: Branch) -> Branch:
+        self._branches.append(branch)
+        self._watch(branch)
+        return branch
+
+    def _show(self, branch: Branch) -> None:
+        """Show another run."""
+        self._say("")
+        self._branch = branch
+        self._stage.children = (branch.stepper,)
+        names = [each.name for each in self._branches]
+        self.runs.unobserve(self._run_chosen, "value")
+        self.runs.options = names
+        self.runs.value = branch.name
+        self.runs.observe(self._run_chosen, "value")
+        self.runs.layout.display = "" if len(names) > 1 else "none"
+        self._update()
+
+    def _run_chosen(self, change: Any) -> None:
+        chosen = next((each for each in self._branches if each.name == change["new"]), None)
+        if chosen is not None and chosen is not self._branch:
+            self.guarded(lambda: self._show(chosen))
+
+    # --- to take with you -----------------------------------------------------------------------------------------
+
+    def save(self, path: str) -> Path:
+        """Write the run: a page (`.html`), a play (`.play`) or the trace (`.jsonl`). Raises ValueError for another."""
+        suffix = Path(path).suffix
+        if suffix == ".html":
+            return self.export(path)
+        if suffix == ".play":
+            if self.lab is None:
+                raise ValueError("a play is made of a lab's run: this run is recorded, save it as .jsonl")
+            return Path(self.lab.save_play(path))
+        if suffix == ".jsonl":
+            return Path(run_of(self._branch.thing).trace.save(path))
+        raise ValueError(f"{path!r}: expected a file that ends in .html, .play or .jsonl")
+
+    def export(self, path: str | Path, title: str = "") -> Path:
+        """Write the run that is shown as one HTML file that works offline, and return its path."""
+        job, where = self._branch.headline
+        return export_html(self._branch.thing, path, title or job, intro=where)
+
+    def svg(self) -> Svg:
+        """The stage at the cursor as a static picture."""
+        return self.stepper.svg()
+
+    def close(self) -> None:
+        """Take the explorer out of the page, and look at the run no more."""
+        if not hasattr(self, "tabs"):  # what it was given was no run
+            return
+        self._soon.cancel()
+        self.controls.pause()
+        for branch in self._branches:
+            branch.close()
+        super().close()
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> Any:
+        """The app, and for where no app can be shown the stage's picture and its words."""
+        bundle = super()._repr_mimebundle_(**kwargs)
+        data, *rest = bundle if isinstance(bundle, tuple) else (bundle,)
+        data = {**(data or {}), "image/svg+xml": str(self.svg()), "text/plain": repr(self)}
+        return (data, *rest) if rest else data
+
+    def __repr__(self) -> str:
+        job, where = self._branch.headline
+        return f"Explorer({job}: {where})"
+
+
+def show(thing: Any = None, *, tab: bool = False) -> Explorer:
+    """The explorer on a run, a job, or the name of a ready job; see `kit.show`."""
+    made = ""
+    if thing is None:
+        thing = next(iter(READY_JOBS))
+    if isinstance(thing, str):
+        made = f"env = ready_job({thing!r})\nlab = Lab(env)"
+        thing = ready_job(thing)
+    if isinstance(thing, StreamEnvironment | JobGraph):
+        thing = Lab(thing)
+    explorer = Explorer(thing, made)
+    if tab:
+        in_a_tab(explorer)
+    return explorer
+
+
+def in_a_tab(explorer: Explorer) -> None:
+    """Open the explorer beside the notebook, in a tab of JupyterLab's."""
+    from sidecar import Sidecar
+
+    job, _ = explorer.branch.headline
+    with Sidecar(title=job, anchor="split-right"):
+        display(explorer)
+
+
+def _short(text: str) -> str:
+    """One line of an error, cut where it is very long."""
+    line = " ".join(text.split())
+    return line if len(line) <= LONGEST_ERROR else f"{line[:LONGEST_ERROR]}…"

@@ -1,0 +1,234 @@
+"""The monitor: jobs that run on Spark, live, with what a person may ask of them.
+
+It takes a look at the chosen job every second on the event loop of the kernel, as long as it is open; while
+a cell runs the loop has no time, and the monitor stands still. Buttons ask the job and never wait: what becomes of a
+request is shown when the answer is there, and a request that is refused says why in a line.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from html import escape
+from typing import Any, ClassVar
+
+import ipywidgets as ui
+
+from kit.draw.live import Live, look, page_part
+
+EVERY_S = 1.0
+NEWEST = "the newest"
+
+
+class Monitor(ui.VBox):
+    """Watches one of several SparkJobs: of `jobs`, by default of those that run in this process, each time anew.
+
+    `refresh()` takes a look now; `close()` ends the watching, not the job.
+    """
+
+    def __init__(self, *jobs: Any, every_s: float = EVERY_S) -> None:
+        self._given = list(jobs)
+        self._begun: list[Any] = []
+        """Jobs that a rescale here began; the newest is watched as soon as it is seen."""
+        self._seen = 0
+        self._asked: list[tuple[str, Callable[[], str | None]]] = []
+        """What was asked for, and what says where it is: None as long as it is not there."""
+        self._threads = ThreadPoolExecutor(1, thread_name_prefix="kit-monitor")
+        self._live: Live | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._job = ui.Dropdown(description="Job", options=[], layout=ui.Layout(width="360px"))
+        self._which = ui.Dropdown(description="Checkpoint", options=[(NEWEST, NEWEST)], value=NEWEST)
+        self._worker = ui.Dropdown(description="Worker", options=[])
+        self._parallelism = ui.BoundedIntText(description="Parallelism", value=1, min=1, max=10_000)
+        self._drain = ui.Checkbox(description="drain first", value=False, indent=False)
+        self._said = ui.HTML()
+        self._shown = ui.HTML()
+        self._buttons = {name: self._button(label, act) for name, (label, _, act) in self._ACTS.items()}
+        self._is_filling = False
+        self._job.observe(self._chosen, "value")
+        self._which.observe(self._chosen, "value")
+        of = self._buttons
+        super().__init__(
+            [
+                ui.HBox([self._job, self._which], layout=_ROW),
+                ui.HBox([of["Checkpoint"], of["Savepoint"], of["Stop"], self._drain, of["Cancel"]], layout=_ROW),
+                ui.HBox([self._parallelism, of["Rescale"], self._worker, of["Kill"]], layout=_ROW),
+                self._said,
+                self._shown,
+            ]
+        )
+        self.refresh()
+        self._watch(every_s)
+
+    # --- looking --------------------------------------------------------------------------------------------------
+
+    @property
+    def job(self) -> Any:
+        """The SparkJob that is watched; None when there is none."""
+        return self._job.value
+
+    def refresh(self) -> Monitor:
+        """Take a look at the job now."""
+        self._hear()
+        jobs, begun = self._jobs(), len(self._begun)
+        chosen = self.job if self.job in jobs and begun == self._seen else jobs[-1] if jobs else None
+        self._seen = begun
+        self._fill(self._job, [(f"{job.job.name}, {job.status.lower()}", job) for job in jobs], chosen)
+        if self.job is None:
+            self._shown.value = page_part('<p class="quiet">no job runs: SparkJob(env).start() begins one</p>')
+        else:
+            self._look(self.job)
+        self._enable()
+        return self
+
+    def _jobs(self) -> list[Any]:
+        if self._given:
+            return [*self._given, *self._begun]
+        from kit.spark import running
+
+        return list(dict.fromkeys([*running(), *self._begun]))
+
+    def _fill(self, menu: ui.Dropdown, options: list[tuple[str, Any]], value: Any) -> None:
+        """Give a menu its choices, if they are others; nobody is told of what it has chosen in between."""
+        if list(menu.options) != options:
+            self._is_filling = True
+            menu.options = options
+            menu.value = value
+            self._is_filling = False
+
+    def _chosen(self, _: Any) -> None:
+        if not self._is_filling:
+            self.refresh()
+
+    def _look(self, job: Any) -> None:
+        wanted = None if self._which.value == NEWEST else self._which.value
+        self._live = look(job, wanted)
+        known = self._live.history["id"].tolist()
+        options = [(NEWEST, NEWEST), *((f"checkpoint {number}", number) for number in known)]
+        self._fill(self._which, options, wanted if wanted in known else NEWEST)
+        workers = [(f"slot {slot}, process {pid}", slot) for slot, pid in sorted(job.workers().items())]
+        slots = [slot for _, slot in workers]
+        here = self._worker.value if self._worker.value in slots else slots[0] if slots else None
+        self._fill(self._worker, workers, here)
+        self._shown.value = self._live._repr_html_()
+
+    def _enable(self) -> None:
+        """A button that would be refused says so, and why, before it is clicked."""
+        job = self.job
+        why_not = "there is no job" if job is None else f"the job is {job.status.lower()}" if job.ended else ""
+        for name, button in self._buttons.items():
+            reason = why_not or ("no worker is there" if name == "Kill" and not self._worker.options else "")
+            button.disabled = bool(reason)
+            button.tooltip = reason or self._ACTS[name][1]
+
+    def _watch(self, every_s: float) -> None:
+        try:
+            loop = asyncio.get_running_loop()
+        except RuntimeError:  # no event loop: a script refreshes by itself
+            return
+        self._task = loop.create_task(self._go_on(every_s))
+
+    async def _go_on(self, every_s: float) -> None:
+        while self.comm is not None:
+            await asyncio.sleep(every_s)
+            self.refresh()
+
+    def close(self) -> None:
+        """Take the monitor out of the page and look no more; the job goes on."""
+        if self._task is not None:
+            self._task.cancel()
+        self._threads.shutdown(wait=False)
+        super().close()
+
+    # --- asking ---------------------------------------------------------------------------------------------------
+
+    def _button(self, label: str, act: Callable[[Monitor], None]) -> ui.Button:
+        button = ui.Button(description=label)
+        button.on_click(lambda _: self._try(lambda: act(self)))
+        return button
+
+    def _try(self, act: Callable[[], None]) -> None:
+        """What goes wrong is said here: an error in a callback would only be in the server's log."""
+        try:
+            act()
+        except Exception as error:
+            self._say(str(error), "bad")
+
+    def _say(self, text: str, look: str = "quiet") -> None:
+        self._said.value = page_part(f'<p class="{look}" aria-live="polite">{escape(text)}</p>')
+
+    def _hear(self) -> None:
+        """Say what became of the requests that were made."""
+        asked, self._asked = self._asked, []
+        for what, answer in asked:
+            try:
+                path = answer()
+            except Exception as error:
+                self._say(f"{what}: {error}", "bad")
+                continue
+            if path is None:
+                self._asked.append((what, answer))
+            else:
+                self._say(f"{what}: {path}", "good")
+
+    def _ask(self, what: str, ask: Callable[[Any], int]) -> None:
+        job = self.job
+        number = ask(job)
+        self._asked.append((what, lambda: job.answer(number)))
+        self._say(f"{what}: asked")
+
+    def _later(self, what: str, act: Callable[[], Any]) -> None:
+        """Do what takes its time on another thread; it is heard of when it is done."""
+        done = self._threads.submit(act)
+        self._asked.append((what, lambda: "done" if done.done() and done.exception() is None else _not_yet(done)))
+        self._say(f"{what}: asked")
+
+    def _checkpoint(self) -> None:
+        self._ask("checkpoint", lambda job: job.trigger_checkpoint(wait=False))
+
+    def _savepoint(self) -> None:
+        self._ask("savepoint", lambda job: job.savepoint(wait=False))
+
+    def _stop(self) -> None:
+        self._ask("stop with savepoint", lambda job: job.stop(drain=self._drain.value, wait=False))
+
+    def _cancel(self) -> None:
+        self._later("cancel", self.job.cancel)
+
+    def _rescale(self) -> None:
+        job, parallelism = self.job, self._parallelism.value
+        self._later(f"parallelism {parallelism}", lambda: self._begun.append(job.rescale(parallelism)))
+
+    def _kill(self) -> None:
+        process = self.job.kill_worker(self._worker.value)
+        self._say(f"process {process} was killed", "good")
+
+    _ACTS: ClassVar[dict[str, tuple[str, str, Callable[[Monitor], None]]]] = {
+        "Checkpoint": ("Checkpoint", "take a checkpoint now", _checkpoint),
+        "Savepoint": ("Savepoint", "take a savepoint in the configured directory", _savepoint),
+        "Stop": ("Stop", "stop the job with a savepoint", _stop),
+        "Cancel": ("Cancel", "end the job without a savepoint", _cancel),
+        "Rescale": ("Rescale", "stop with a savepoint and go on from it at this parallelism", _rescale),
+        "Kill": ("Kill worker", "kill this worker's process, as a crash would", _kill),
+    }
+    """What its button says, what it is for, and what it does."""
+
+    def __repr__(self) -> str:
+        return f"Monitor({'no job' if self.job is None else self.job.job.name})"
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> Any:
+        """The widget, and for where no widget can be shown the last look."""
+        bundle = super()._repr_mimebundle_(**kwargs)
+        data, *rest = bundle if isinstance(bundle, tuple) else (bundle,)
+        data = {**(data or {}), "text/plain": repr(self), "text/html": self._shown.value}
+        return (data, *rest) if rest else data
+
+
+def _not_yet(done: Future[Any]) -> None:
+    """None as long as it is not done; its error when it failed."""
+    if done.done():
+        done.result()
+
+
+_ROW = ui.Layout(flex_flow="row wrap", align_items="center", gap="4px 10px")

@@ -1,0 +1,84 @@
+"""What may happen next in a lab, what may be made to fail, and what may not be: lists of things to press."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+
+from kit.lab import Lab
+from kit.lab.actions import Action, Fault
+from kit.lab.faults import WorkerFault
+from widgets.action_list import Item
+
+JOB = "job"
+WORKER = "Worker "
+
+
+def next_items(lab: Lab) -> list[Item]:
+    """What may happen next, by machine; below each what it waits for."""
+    refused = ((action, why) for action, why in lab.waiting().refused)
+    return _by_group([*_items(((action, "") for action in _enabled(lab)), _machine), *_items(refused, _machine)])
+
+
+def fault_items(lab: Lab) -> list[Item]:
+    """What may be made to fail, by whom it befalls, and what may not be."""
+    faults = lab.faults()
+    items = [*_items(((each, "") for each in faults), _whom), *_items(faults.refused, _whom)]
+    return _by_group(sorted(items, key=lambda item: not item.group.startswith(WORKER)))
+
+
+def action_of(lab: Lab, key: str) -> Action:
+    """The action or fault with this key that may happen now. Raises KeyError."""
+    for found in (_enabled(lab), lab.faults()):
+        for action in found:
+            if action.key == key:
+                return action
+    raise KeyError(f"{key!r} cannot happen at step {lab.position}")
+
+
+def faults_on(lab: Lab, machine: str) -> Iterator[tuple[Fault, str]]:
+    """What may be made to fail that befalls a machine, each with why it may not be now ("" when it may)."""
+    faults = lab.faults()
+    for fault, why_not in (*((each, "") for each in faults), *faults.refused):
+        worker = fault.worker if isinstance(fault, WorkerFault) else None
+        if fault.subject == machine or (worker is not None and machine.endswith(f"/{worker}")):
+            yield fault, why_not  # type: ignore[misc]
+
+
+def next_on(lab: Lab, machine: str, channel: int | None = None) -> Iterator[tuple[Action, str]]:
+    """What may happen next to a machine, or only what is under way to it in a channel."""
+    for action in _enabled(lab):
+        if action.subject == machine and (channel is None or getattr(action, "channel", None) == channel):
+            yield action, ""
+
+
+def _enabled(lab: Lab) -> list[Action]:
+    enabled = list(lab.enabled())
+    return enabled if enabled or lab.wait is None else [lab.wait]
+
+
+def _items(actions: Iterable[tuple[Action, str]], group: Callable[[Action], str]) -> Iterator[Item]:
+    for action, why_not in actions:
+        title = group(action)
+        yield Item(action.key, _label(action), title, action.text, why_not)
+
+
+def _label(action: Action) -> str:
+    return action.text[:1].upper() + action.text[1:]
+
+
+def _machine(action: Action) -> str:
+    if action.subject == JOB:
+        return "JobMaster"
+    return action.subject or action.group.value
+
+
+def _whom(action: Action) -> str:
+    return f"{WORKER}{action.subject}" if isinstance(action, WorkerFault) else _machine(action)
+
+
+def _by_group(items: list[Item]) -> list[Item]:
+    """Those of one group together, in the order in which groups are met first."""
+    groups: dict[str, list[Item]] = {}
+    for item in items:
+        groups.setdefault(item.group, []).append(item)
+    return [item for group in groups.values() for item in group]

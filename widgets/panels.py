@@ -1,0 +1,130 @@
+"""The panels below the stage: each a tab, brought up to date only while it is seen."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from html import escape
+from pathlib import Path
+from typing import Any, Protocol
+
+import ipywidgets
+
+from kit.draw.view import View
+from widgets.action_list import ActionList
+from widgets.code_box import CodeBox
+from widgets.controls import ROW, App, button, why_none_can_act
+from widgets.next_actions import action_of, fault_items, next_items
+
+
+class Panel(Protocol):
+    """One tab of the explorer."""
+
+    title: str
+    widget: ipywidgets.Widget
+
+    def update(self) -> None:
+        """Show how things stand: the panel is seen."""
+
+
+class ActionPanel:
+    """What may happen next, or what may be made to fail, as a list to press."""
+
+    def __init__(self, app: App, title: str, name: str, *, faults: bool = False) -> None:
+        self.title = title
+        self._app = app
+        self._faults = faults
+        self.list = ActionList(self._pressed, name=name)
+        self.widget = self.list
+
+    def _pressed(self, key: str) -> None:
+        def act(lab: Any) -> None:
+            lab.step(action_of(lab, key))
+
+        self._app.do(act, "")
+
+    def update(self) -> None:
+        """List what there is at the cursor."""
+        branch = self._app.branch
+        lab = branch.there
+        if lab is None:
+            self.list.offer([], why_none_can_act(branch))
+            return
+        items = fault_items(lab) if self._faults else next_items(lab)
+        past = f"This is step {branch.position}, in the past: what is done here begins a fork of its own."
+        self.list.offer(items, why_none_can_act(branch) if branch.is_present else past)
+
+
+class ViewPanel:
+    """The views, one at a time: a question, and the picture that answers it at the cursor."""
+
+    title = "Look closer"
+
+    def __init__(self, app: App, views: Sequence[View]) -> None:
+        self._app = app
+        self._views = {view.title: view for view in views}
+        self.choice = ipywidgets.ToggleButtons(
+            options=[*self._views],
+            tooltips=[view.question for view in views],
+            style={"button_width": "auto"},
+        )
+        self.as_table = ipywidgets.ToggleButton(
+            description="As a table", tooltip="the numbers that the picture is drawn from", layout={"width": "auto"}
+        )
+        self.question = ipywidgets.HTML()
+        self.shown = ipywidgets.HTML(layout={"overflow": "auto"})
+        self.widget = ipywidgets.VBox(
+            [
+                self.choice,
+                ipywidgets.HBox([self.question, self.as_table], layout=ROW | {"grid_gap": "0 18px"}),
+                self.shown,
+            ]
+        )
+        for each in (self.choice, self.as_table):
+            each.observe(lambda _: app.guarded(self.update), "value")
+        self._drawn: object = None
+
+    @property
+    def view(self) -> View | None:
+        """The view that was chosen."""
+        return self._views.get(self.choice.value)
+
+    def update(self) -> None:
+        """Draw the view that was chosen, unless it is drawn already."""
+        view, branch = self.view, self._app.branch
+        if view is None:
+            self.shown.value = "<p>There are no views.</p>"
+            return
+        there = (id(branch), len(branch.subject.whole.trace), branch.n) if view.follows else id(branch)
+        if (view, self.as_table.value, there) == self._drawn:
+            return
+        self.question.value = f'<div class="kit-question">{escape(view.question)}</div>'
+        drawn = view.draw(branch.subject)
+        self.shown.value = drawn.to_pandas().to_html(index=False) if self.as_table.value else drawn._repr_html_()
+        self._drawn = (view, self.as_table.value, there)
+
+
+class CodePanel:
+    """What was done, as Python; saved as a play; the whole as a page that works offline."""
+
+    title = "Take it with you"
+
+    def __init__(self, app: App) -> None:
+        self._app = app
+        self.code = CodeBox(label="Copy as Python")
+        self.path = ipywidgets.Text(
+            description="file", placeholder="run.html, run.play or run.jsonl", continuous_update=False
+        )
+        self.save = button("Save", "write the file", lambda: app.guarded(self._save), "save")
+        self.said = ipywidgets.HTML()
+        hint = "<p>.html: a page to step through, offline; .play: to do it again; .jsonl: the trace</p>"
+        row = ipywidgets.HBox([self.path, self.save, self.said], layout=ROW)
+        self.widget = ipywidgets.VBox([self.code, row, ipywidgets.HTML(hint)])
+
+    def update(self) -> None:
+        """Tell what was done."""
+        deeds = self._app.branch.deeds
+        self.code.text = deeds.code if deeds is not None else "# nothing can be done to a run that is recorded\n"
+
+    def _save(self) -> None:
+        path = self._app.save(self.path.value.strip())
+        self.said.value = f"Written: {escape(str(path))} ({Path(path).stat().st_size / 1000:,.0f} kB)"

@@ -1,0 +1,297 @@
+"""Widgets that build the next run: a ready job or one's own, its settings, the restart strategy, scheduler and seed.
+
+Only what differs from what the job would have by itself is set, and only that stands in the code. A run may begin from
+scratch, or go on with another parallelism from a savepoint with which the run that is shown is stopped, in a copy.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+import ipywidgets
+
+from kit.api.environment import StreamEnvironment
+from kit.graph.job_graph import JobGraph
+from kit.graph.settings import CheckpointConfig, ExponentialDelay, FailureRate, FixedDelay, JobSettings, NoRestart
+from kit.lab import Adversarial, Fair, First, Lab, ready_job
+from kit.lab.errors import LabError
+from kit.lab.ready_jobs import READY_JOBS, default_settings
+from widgets.controls import ROW, App, button
+
+OWN = "the job that is shown"
+SCRATCH, SAVEPOINT = "from scratch", "from a savepoint of the run that is shown"
+RESTARTS: Mapping[str, Any] = {
+    "as the job says": None,
+    "never": NoRestart(),
+    "3 times, after 5 ms": FixedDelay(3, 5),
+    "ever more slowly": ExponentialDelay(),
+    "at most 2 failures a minute": FailureRate(2, 60_000, 5),
+}
+SCHEDULERS: Mapping[str, Any] = {
+    "random, by the seed": None,
+    "the first of the list": First(),
+    "in turn": Fair(),
+    "sinks and last tasks come last": "last",
+}
+OF_CHECKPOINTS = {each.name for each in fields(CheckpointConfig)}
+OF_JOB = {each.name for each in fields(JobSettings)}
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One setting: its name, how it is called, what it means, and the widget's kind: "count", "ms", "flag", or a choice
+    of values. None stands for an empty field.
+    """
+
+    name: str
+    label: str
+    hint: str
+    kind: str | tuple[str, ...] = "count"
+
+
+SETTINGS: Mapping[str, tuple[Setting, ...]] = {
+    "Job": (
+        Setting("rows", "rows", "rows of each source of a ready job"),
+        Setting("rows_per_second", "rows a second", "how fast each source subtask reads; empty: as fast as it can"),
+        Setting("parallelism", "parallelism", "subtasks of each operator that does not set its own"),
+        Setting("max_parallelism", "max parallelism", "key groups: how many subtasks there may ever be"),
+    ),
+    "Checkpoints": (
+        Setting("interval_ms", "interval", "from one trigger to the next; empty: only when asked for", "ms"),
+        Setting("mode", "mode", "each record counted once, or at least once", ("exactly_once", "at_least_once")),
+        Setting("unaligned", "unaligned", "barriers overtake records", "flag"),
+        Setting("aligned_timeout_ms", "aligned timeout", "barriers overtake only after so long an alignment", "ms"),
+        Setting("max_concurrent", "concurrent", "checkpoints that may be pending at once"),
+        Setting("min_pause_ms", "minimum pause", "between the end of one and the start of the next", "ms"),
+        Setting("timeout_ms", "timeout", "a pending checkpoint expires after this", "ms"),
+        Setting("tolerable_failures", "tolerable failures", "checkpoints that may fail in a row before the job does"),
+    ),
+    "Channels": (
+        Setting("channel_credits", "credits", "buffers that may be under way on a channel before one was taken"),
+        Setting("buffer_rows", "rows in a buffer", "a source hands on at most so many rows at once"),
+        Setting("buffer_bytes", "bytes in a buffer", "a buffer carries at most so much"),
+    ),
+}
+PLAIN = {each.name: each for group in SETTINGS.values() for each in group}
+
+
+class RunSettings:
+    """The panel. `job` names a ready job or the one that is shown, `fields` are the widgets by the setting's name."""
+
+    title = "Another run"
+
+    def __init__(self, app: App) -> None:
+        self._app = app
+        self.job = ipywidgets.Dropdown(
+            description="job",
+            tooltip="which job is run",
+            options=[(OWN, OWN), *((f"{name}: {job.what}", name) for name, job in READY_JOBS.items())],
+            layout={"width": "min(34em, 100%)"},
+        )
+        self.fields = {name: _field(setting) for name, setting in PLAIN.items()}
+        self.restart = _choice("restart", "when a failed job is started again", RESTARTS)
+        self.scheduler = _choice("scheduler", "who chooses what happens next", SCHEDULERS)
+        self.seed = ipywidgets.BoundedIntText(
+            description="seed",
+            tooltip="decides between equals",
+            value=0,
+            min=0,
+            max=2**31 - 1,
+            layout={"width": "13em"},
+        )
+        self.begin = _choice("begin", "what the run begins with", {SCRATCH: SCRATCH, SAVEPOINT: SAVEPOINT})
+        self.start = button("Start", "make the run and show it, beside those there are", self._start, "play", "primary")
+        self.reset = button("Defaults", "let all settings be as the job has them", self._defaults)
+        boxes = [_group(title, [self.fields[each.name] for each in settings]) for title, settings in SETTINGS.items()]
+        boxes.append(_group("Order and failures", [self.restart, self.scheduler, self.seed]))
+        self.widget = ipywidgets.VBox(
+            [
+                ipywidgets.HBox([self.job, self.begin, self.start, self.reset], layout=ROW),
+                ipywidgets.HBox(boxes, layout=ROW | {"align_items": "flex-start", "grid_gap": "0 26px"}),
+            ]
+        )
+        self.job.observe(lambda _: app.guarded(self._defaults), "value")
+        lab = app.branch.lab
+        if lab is None:
+            self.job.options = self.job.options[1:]
+        elif app.branch.job_code and lab.job.name in READY_JOBS:
+            self.job.value = lab.job.name
+        self._given: dict[str, Any] = {}
+        self._defaults()
+
+    def update(self) -> None:
+        """What is set stays; where nothing was, it is what the run has that is shown."""
+        if self._given != self._defaults_of_job():
+            self._defaults()
+
+    # --- what is set ----------------------------------------------------------------------------------------------
+
+    def _defaults_of_job(self) -> dict[str, Any]:
+        if self.job.value != OWN:
+            defaults = default_settings(self.job.value)
+            return {name: getattr(defaults[name], "value", defaults[name]) for name in PLAIN}
+        lab = self._app.branch.lab
+        return {} if lab is None else settings_of_graph(lab.job)
+
+    def _defaults(self) -> None:
+        self._given = self._defaults_of_job()
+        for name, field in self.fields.items():
+            field.disabled = name not in self._given
+            _put(field, self._given.get(name))
+
+    @property
+    def differences(self) -> dict[str, Any]:
+        """The settings that are not as the job has them. Raises ValueError for what is no number."""
+        found = {name: _value(PLAIN[name], field) for name, field in self.fields.items() if not field.disabled}
+        changed = {name: value for name, value in found.items() if value != self._given.get(name)}
+        if self.restart.value is not None:
+            changed["restart"] = self.restart.value
+        return changed
+
+    # --- the run --------------------------------------------------------------------------------------------------
+
+    def _start(self) -> None:
+        self._app.guarded(lambda: self._app.begin(*self.build()))
+
+    def build(self) -> tuple[str, Lab, str]:
+        """The name of the run, its lab at the beginning, and the code that makes it. Raises LabError and SettingError
+        for what cannot be.
+        """
+        changed, shown = self.differences, self._app.branch
+        own = self.job.value == OWN
+        if own and shown.lab is None:
+            raise LabError("the run that is shown is recorded and has no job to run again: choose a ready one")
+        job: Any = None
+        if own:
+            assert shown.lab is not None
+            job, lines = changed_job(shown.lab.job, changed), [*shown.job_code, *changed_job_code(changed)]
+        else:
+            told = ", ".join(f"{name}={value!r}" for name, value in changed.items())
+            job = ready_job(self.job.value, **changed)
+            lines = [f"env = ready_job({self.job.value!r}{', ' if told else ''}{told})"]
+        arguments: dict[str, Any] = {"seed": self.seed.value} if self.seed.value else {}
+        scheduler = _last_come_last(job) if self.scheduler.value == "last" else self.scheduler.value
+        if scheduler is not None:
+            arguments["scheduler"] = scheduler
+        told = "".join(f", {name}={value!r}" for name, value in arguments.items())
+        if self.begin.value == SAVEPOINT:
+            earlier, path, before = self._stopped()
+            lines = [before, *lines]
+            arguments |= {"restore_path": path, "after": earlier}
+            told += ", restore_path=path, after=earlier"
+        lab = Lab(job, **arguments)
+        name = lab.job.name + "".join(f", {name}={_short(value)}" for name, value in changed.items())
+        return name, lab, "\n".join([*lines, f"lab = Lab(env{told})"])
+
+    def _stopped(self) -> tuple[Lab, str, str]:
+        """A copy of the run that is shown, stopped with a savepoint, and the code for that."""
+        shown = self._app.branch
+        if shown.there is None or shown.deeds is None:
+            raise LabError("only a lab can be stopped with a savepoint")
+        earlier = shown.there.fork()
+        code = shown.deeds.again(earlier).body
+        return earlier, earlier.stop(wait=True), f"{code}\nearlier = lab\npath = earlier.stop(wait=True)\n"
+
+
+def settings_of_graph(graph: JobGraph) -> dict[str, Any]:
+    """The settings that a job has which can be set anew."""
+    settings, checkpoint = graph.settings, graph.settings.checkpoint
+    found = {name: getattr(checkpoint, name) for name in PLAIN if name in OF_CHECKPOINTS}
+    found["mode"] = checkpoint.mode.value
+    found |= {name: getattr(settings, name) for name in PLAIN if name in OF_JOB}
+    widest = max(vertex.parallelism for vertex in graph.vertices)
+    return found | {"parallelism": widest}
+
+
+def changed_job(graph: JobGraph, changed: Mapping[str, Any]) -> JobGraph:
+    """The same job with other settings. Vertices as parallel as the widest one get another parallelism."""
+    settings = graph.settings
+    checkpoint = {name: value for name, value in changed.items() if name in OF_CHECKPOINTS}
+    others = {name: value for name, value in changed.items() if name in OF_JOB}
+    if "restart" in others:
+        others["restart_is_default"] = False
+    settings = replace(settings, checkpoint=replace(settings.checkpoint, **checkpoint), **others)
+    made = copy.copy(graph)
+    vertices = made.vertices
+    if "parallelism" in changed:
+        widest = max(vertex.parallelism for vertex in vertices)
+        vertices = tuple(
+            replace(vertex, parallelism=changed["parallelism"]) if vertex.parallelism == widest else vertex
+            for vertex in vertices
+        )
+    return replace(made, settings=settings, vertices=vertices)
+
+
+def changed_job_code(changed: Mapping[str, Any]) -> list[str]:
+    """Code that changes `env` in the same way."""
+    if not changed:
+        return []
+    told = ", ".join(f"{name!r}: {value!r}" for name, value in changed.items())
+    return ["from widgets.run_settings import changed_job", f"env = changed_job(env.job_graph(), {{{told}}})"]
+
+
+def _last_come_last(job: StreamEnvironment | JobGraph) -> Adversarial:
+    """A scheduler that lets the turns of tasks without outputs come last: what is sent to them queues up."""
+    graph = job.job_graph() if isinstance(job, StreamEnvironment) else job
+    names = [vertex.name for vertex in graph.vertices if not vertex.outputs]
+    return Adversarial([f"turn {name}/{number}" for name in names for number in range(graph.vertex(name).parallelism)])
+
+
+# --- widgets ----------------------------------------------------------------------------------------------------------
+
+
+def _field(setting: Setting) -> Any:
+    wide = {"width": "17em"}
+    named = {"description": setting.label, "tooltip": setting.hint, "style": {"description_width": "8.5em"}}
+    if setting.kind == "flag":
+        return ipywidgets.Checkbox(value=False, indent=True, layout=wide, **named)
+    if isinstance(setting.kind, tuple):
+        return ipywidgets.Dropdown(options=setting.kind, layout=wide, **named)
+    named["placeholder"] = "none"
+    return ipywidgets.Text(layout=wide, **named) if setting.kind == "count" else _milliseconds(named)
+
+
+def _milliseconds(named: dict[str, Any]) -> ipywidgets.Text:
+    return ipywidgets.Text(layout={"width": "17em"}, **(named | {"description": f"{named['description']}, ms"}))
+
+
+def _choice(name: str, hint: str, options: Mapping[str, Any]) -> ipywidgets.Dropdown:
+    return ipywidgets.Dropdown(
+        description=name,
+        tooltip=hint,
+        options=list(options.items()),
+        style={"description_width": "initial"},
+        layout={"width": "min(24em, 100%)"},
+    )
+
+
+def _group(title: str, members: list[Any]) -> ipywidgets.VBox:
+    return ipywidgets.VBox([ipywidgets.HTML(f"<b>{title}</b>"), *members])
+
+
+def _put(field: Any, value: Any) -> None:
+    if isinstance(field, ipywidgets.Text):
+        field.value = "" if value is None else str(value)
+    elif isinstance(field, ipywidgets.Checkbox):
+        field.value = bool(value)
+    else:
+        field.value = getattr(value, "value", value) or field.options[0]
+
+
+def _value(setting: Setting, field: Any) -> Any:
+    if not isinstance(field, ipywidgets.Text):
+        return field.value
+    text = field.value.strip().replace(",", "").replace("_", "")
+    if not text:
+        return None
+    try:
+        return float(text) if setting.name == "rows_per_second" else int(text)
+    except ValueError:
+        raise ValueError(f"{setting.label} is {field.value!r}: expected a whole number, or nothing") from None
+
+
+def _short(value: object) -> str:
+    return type(value).__name__ if hasattr(type(value), "__dataclass_fields__") else str(value)

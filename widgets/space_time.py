@@ -1,0 +1,109 @@
+"""The space-time diagram in the notebook: each checkpoint's cut through the tasks of a run, to pan and zoom.
+
+The run's data travel to the browser once; what comes later is sent by itself. `n`, the cursor in records of the run,
+and `picked` are the stepper's, so `ipywidgets.jslink((stepper, "n"), (diagram, "n"))` lets one follow the other.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import anywidget
+import traitlets
+from IPython.core.getipython import get_ipython
+from ipywidgets import widget_serialization
+
+from kit.draw.picture import Svg
+from kit.draw.run import run_of
+from kit.draw.space_time import SpaceTime, space_time
+from kit.draw.space_time_data import SpaceTimeFeed
+from kit.draw.space_time_page import space_time_script, space_time_styles
+from kit.draw.svg import asset
+
+AFTER_EACH_CELL = "post_run_cell"
+
+
+class SpaceTimeWidget(anywidget.AnyWidget):
+    """The space-time diagram of a Lab, a SparkJob, a Trace or a play.
+
+    `n` is the cursor: how many records had come; `picked` names what was clicked, as the stepper's does; `checkpoint`
+    is the one whose cut sorts the records, 0: the one at the cursor. What a lab or a job has done since is taken in
+    after each cell, and by `refresh()`. Raises TypeError for what is no run.
+    """
+
+    _esm = space_time_script() + asset("space_time_widget.js")
+    _css = space_time_styles()
+    data = traitlets.Dict().tag(sync=True)
+    more = traitlets.Dict().tag(sync=True)
+    """What came after `data`, piece by piece; `part` counts the pieces."""
+    n = traitlets.Int(0).tag(sync=True)
+    picked = traitlets.Unicode("").tag(sync=True)
+    checkpoint = traitlets.Int(0).tag(sync=True)
+    stage: Any = traitlets.Any(None).tag(sync=True, **widget_serialization)
+    """A stepper of the same run whose cursor this one follows in the browser."""
+
+    def __init__(self, run: Any, **traits: Any) -> None:
+        self._run = run
+        self._feed = SpaceTimeFeed(run)
+        self._part = 0
+        data = self._feed.changes()
+        super().__init__(data=data, **{"n": data["n"], **traits})
+        self.on_msg(self._heard)
+        shell = get_ipython()
+        if shell is not None:
+            shell.events.register(AFTER_EACH_CELL, self._cell_ran)
+
+    def refresh(self) -> SpaceTimeWidget:
+        """Take in what happened since. A cursor at the end of the run goes to its new end."""
+        if not self._feed.is_stale:
+            return self
+        shown = self._records
+        changes = self._feed.changes()
+        self._part += 1
+        with self.hold_sync():
+            self.more = changes | {"part": self._part}
+            if self.n >= min(shown, changes["n"]):
+                self.n = changes["n"]
+        return self
+
+    @property
+    def _records(self) -> int:
+        return int((self.more or self.data)["n"])
+
+    def _cell_ran(self, _: Any) -> None:
+        self.refresh()
+
+    def _heard(self, _: Any, content: Any, __: Any) -> None:
+        """A page that has not had all pieces asks for the whole."""
+        if content.get("wanted") == "all":
+            self._feed = SpaceTimeFeed(self._run)
+            self._part = 0
+            with self.hold_sync():
+                self.data = self._feed.changes()
+                self.more = {}
+
+    @property
+    def diagram(self) -> SpaceTime:
+        """What is shown as a static picture: around the chosen checkpoint, or the one at the cursor."""
+        return space_time(run_of(self._run), self.checkpoint or None)
+
+    def svg(self) -> Svg:
+        """The static picture."""
+        return self.diagram.svg()
+
+    def close(self) -> None:
+        """Take the diagram out of the page, and look at the run no more."""
+        shell = get_ipython()
+        if shell is not None and self._cell_ran in shell.events.callbacks[AFTER_EACH_CELL]:
+            shell.events.unregister(AFTER_EACH_CELL, self._cell_ran)
+        super().close()
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> Any:
+        """The widget, and for where no widget can be shown the picture."""
+        bundle = super()._repr_mimebundle_(**kwargs)
+        data, *rest = bundle if isinstance(bundle, tuple) else (bundle,)
+        data = {**(data or {}), "image/svg+xml": str(self.svg()), "text/plain": repr(self)}
+        return (data, *rest) if rest else data
+
+    def __repr__(self) -> str:
+        return f"SpaceTimeWidget({self._records} records, at {self.n})"
