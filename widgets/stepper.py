@@ -42,12 +42,12 @@ class Stepper(anywidget.AnyWidget):
     _esm = stage_js()
     _css = stage_css()
     film = traitlets.Dict().tag(sync=True)
-    value = traitlets.Int(0).tag(sync=True)
+    value = traitlets.Int(0).tag(sync=True, echo_update=False)
     news = traitlets.Int(0).tag(sync=True)
     """Counts how often the run was found to have gone on."""
-    n = traitlets.Int(0).tag(sync=True)
+    n = traitlets.Int(0).tag(sync=True, echo_update=False)
     """How many records had happened at the moment shown: the cursor that pictures of the same run share."""
-    picked = traitlets.Unicode("").tag(sync=True)
+    picked = traitlets.Unicode("").tag(sync=True, echo_update=False)
     """What was clicked: `task:<vertex>/<subtask>`, `vertex:<name>`, `channel:<number>`, `lane:<name>`,
     `checkpoint:<id>`, `message:<record id>`, `job`, or nothing."""
     told = traitlets.Dict().tag(sync=True)
@@ -65,7 +65,7 @@ class Stepper(anywidget.AnyWidget):
         super().__init__(film=self._reel.film | {"edition": 0}, **{"value": last, **traits})
         self.n = self._records_at(self.value)
         self.on_msg(self._heard)
-        shell = get_ipython()
+        self._shell = shell = get_ipython()
         if shell is not None:
             shell.events.register(AFTER_EACH_CELL, self._cell_ran)
 
@@ -124,7 +124,7 @@ class Stepper(anywidget.AnyWidget):
     def _extend(self, news: dict[str, Any]) -> None:
         """Have the page take in what is new. The whole film is kept up to date for pages opened later, and not sent."""
         edition = self.film["edition"]
-        if self._reel.film["frames"] is not self.film["frames"]:
+        if "anew" in news:
             self.film = self._reel.film | {"edition": edition + 1}
             return
         self.film.update({"edition": edition + 1, "notes": news["notes"]})
@@ -187,7 +187,7 @@ class Stepper(anywidget.AnyWidget):
 
     def close(self) -> None:
         """Take the stepper out of the page, and look at the run no more."""
-        shell = get_ipython()
+        shell = getattr(self, "_shell", None)
         if shell is not None and self._cell_ran in shell.events.callbacks[AFTER_EACH_CELL]:
             shell.events.unregister(AFTER_EACH_CELL, self._cell_ran)
         super().close()

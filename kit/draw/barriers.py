@@ -5,7 +5,7 @@ The picture is the wait-for graph (`kit.draw.wait_for_graph`), the table has eve
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -82,11 +82,13 @@ class Barriers:
         says = [f"Checkpoint {number}: {self._who(waits)}."]
         held = self.wait_for.held
         if held:
-            says.append(
-                f"Until then {listed(_unique(each.target for each in held))} "
-                f"{_verb(_unique(each.target for each in held), 'keeps', 'keep')} the channel"
-                f"{'s' * (len(held) != 1)} of {listed(_unique(each.source for each in held))} closed."
+            order = {task: at for at, task in enumerate(self.stage.tasks())}
+            keepers, kept = (
+                sorted(set(names), key=order.__getitem__)
+                for names in ((each.target for each in held), (each.source for each in held))
             )
+            verb, channels = _verb(keepers, "keeps", "keep"), _verb(held, "channel", "channels")
+            says.append(f"Until then {listed(keepers)} {verb} the {channels} of {listed(kept)} closed.")
         says.append(f"It comes down to this: {'; '.join(merged(self.wait_for.ends))}.")
         return " ".join(says)
 
@@ -247,5 +249,5 @@ def _unique(names: Iterable[str]) -> list[str]:
     return list(dict.fromkeys(names))
 
 
-def _verb(names: list[str], one: str, many: str) -> str:
+def _verb(names: Sequence[Any], one: str, many: str) -> str:
     return one if len(names) == 1 else many

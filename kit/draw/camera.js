@@ -5,6 +5,7 @@ const LARGEST = 3;
 const LARGEST_AT_FIRST = 1.15;
 const MAP_WIDTH = 190;
 const MAP_HEIGHT = 64;
+const LEAST_MAP_HEIGHT = 24;
 const DRAG_PX = 4;
 
 class Camera {
@@ -12,7 +13,7 @@ class Camera {
     this.picture = picture;
     this.root = document.createElement("div");
     this.root.className = "kit-viewport";
-    this.map = svgNode("svg", { class: "kit-map", role: "img", "aria-label": "overview: click to go there" });
+    this.map = svgNode("svg", { class: "kit-map", role: "img", preserveAspectRatio: "none", "aria-label": "overview: click to go there" });
     this.map.innerHTML = "<title>the whole picture; click or drag to go there</title>";
     this.root.append(picture.svg);
     this.x = this.y = 0;
@@ -129,7 +130,7 @@ class Camera {
     const ratio = Math.min(MAP_WIDTH / width, MAP_HEIGHT / height);
     this.map.setAttribute("viewBox", `0 0 ${width} ${height}`);
     this.map.style.width = `${Math.round(width * ratio)}px`;
-    this.map.style.height = `${Math.round(height * ratio)}px`;
+    this.map.style.height = `${Math.max(LEAST_MAP_HEIGHT, Math.round(height * ratio))}px`;
     this.map.querySelectorAll("rect").forEach((node) => node.remove());
     this.spots = new Map();
     for (const [name, [x, y, w, h]] of Object.entries(boxes)) {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from statistics import median
 from typing import NamedTuple
 
@@ -34,11 +34,17 @@ class Crossed(NamedTuple):
     records_against: int = 0
 
 
-def what_crossed(known: CheckpointMoment, crossed: Crossed, is_cut: bool, is_detailed: bool) -> str:
-    """What the picture of a checkpoint's cut shows, in a line. `is_detailed` says whether the run tells of buffers."""
+def what_crossed(known: CheckpointMoment, crossed: Crossed, copied: Container[str], is_detailed: bool) -> str:
+    """What the picture of a checkpoint's cut shows, in a line. `copied` are the tasks that copied their state;
+    `is_detailed` says whether the run tells of buffers.
+    """
     what = f"{'Savepoint' if known.savepoint else 'Checkpoint'} {known.checkpoint_id}"
-    if not is_cut:
+    there = [task for task in known.expected if task in copied]
+    if not there:
         return f"{what}: no task has copied its state for it yet"
+    if len(there) < len(known.expected):
+        so_far = "had copied their state when it ended" if known.status == ABORTED else "have copied their state"
+        return f"{what}: {len(there)} of {len(known.expected)} tasks {so_far}"
     if crossed.buffers_against:
         told = _counted(crossed.buffers_against, crossed.records_against)
         return f"{what}: {told} crossed its cut backwards; a restore would repeat them"
@@ -61,20 +67,20 @@ def how_it_went(found: Journeys, known: CheckpointMoment) -> str:
         missing = len(known.missing)
         return f"under way: {missing} of {len(known.expected)} acknowledgements are still to come"
     if known.status == ABORTED:
-        return f"aborted after {known.duration_ms} ms: {known.reason.replace('_', ' ').lower()}"
+        return f"aborted after {known.duration_ms:,} ms: {known.reason.replace('_', ' ').lower()}"
     took = took_ms(found, known)
     last = max(took, key=lambda task: took[task], default="")
     if not last:
-        return f"complete after {known.duration_ms} ms"
+        return f"complete after {known.duration_ms:,} ms"
     spans = spans_of_task(found, known, last)
     longest = max(spans, key=lambda span: span.end_ms - span.start_ms, default=None)
     phase = "" if longest is None else _longest(longest, took[last])
-    return f"complete after {known.duration_ms} ms; {last} was the last to acknowledge{phase}"
+    return f"complete after {known.duration_ms:,} ms; {last} was the last to acknowledge{phase}"
 
 
 def _longest(span: Span, took: float) -> str:
     length = span.end_ms - span.start_ms
-    return f": {length:g} of its {took:g} ms {DOING[span.phase]}" if length > 0 else ""
+    return f": {length:,g} of its {took:,g} ms {DOING[span.phase]}" if length > 0 else ""
 
 
 def took_ms(found: Journeys, known: CheckpointMoment) -> dict[str, float]:

@@ -99,11 +99,13 @@ class Reel:
     def take(self, run: Run) -> Film:
         """Take in what the run has done since. Gives what is new: `keep`, the number of frames that stay, what follows
         them under the names of the film, and `told` for those of the frames that stay whose part in the story changed.
+        `anew`: nothing of the film stays as it was.
         """
         with _collector_paused():
             return self._take(run)
 
     def _take(self, run: Run) -> Film:
+        known = self.film
         before = {name: len(self.film[name]) for name in ("stages", "looks", "frames")}
         new, keep = self._new_steps(run), len(self.film["frames"])
         levels = [max(map(level_of, group)) for group in new]
@@ -113,7 +115,6 @@ class Reel:
             self._alike = _alike(new)
         elif keep + len(new) > 2 * MOST_FRAMES and least > self._least:
             self._begin()
-            before = dict.fromkeys(before, 0)
             self._least, keep, new = least, 0, self._new_steps(run)
             levels, self._alike = [max(map(level_of, group)) for group in new], _alike(new)
         if not self.film["frames"]:
@@ -127,9 +128,12 @@ class Reel:
                 self._show(run, group)
         changed = self._tell(keep)
         self.film["notes"] = [list(note) for note in run.notes]
+        anew = self.film is not known
+        before = dict.fromkeys(before, 0) if anew else before
         added = {name: self.film[name][before[name] :] for name in ("stages", "looks")}
         frames = self.film["frames"][keep:]
-        return {"keep": keep, "frames": frames, **added, "told": changed, "notes": self.film["notes"]}
+        news = {"keep": keep, "frames": frames, **added, "told": changed, "notes": self.film["notes"]}
+        return news | ({"anew": True} if anew else {})
 
     def _new_steps(self, run: Run) -> list[Step]:
         """The steps that are to be shown, after those on the common way."""

@@ -7,7 +7,7 @@ its own room beside the arrows; the texts are drawn here and depend on no font t
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from html import escape
@@ -139,11 +139,13 @@ class Graph:
 
     def _inside(self) -> str:
         placed = self.placed
-        parts = [part for group, box in zip(self.groups, placed.groups) for part in _frame(group, box)]
+        groups = list(zip(self.groups, placed.groups))
+        parts = [_frame(group, box) for group, box in groups]
         parts += [
             _arrow(edge, way, label, plain=self.plain_labels)
             for edge, way, label in zip(self.edges, placed.ways, placed.labels)
         ]
+        parts += [_frame_title(group, box, self.direction) for group, box in groups]
         parts += [_box(node, box) for node, box in zip(self.nodes, placed.nodes)]
         return "".join(parts)
 
@@ -253,6 +255,8 @@ def _agraph(graph: Graph, room: float) -> Any:
         picture.add_edge(keys[edge.source], keys[edge.target], key=f"e{number}", **label)
     for number, group in enumerate(graph.groups):
         width = text_width(group.title, GROUP_SIZE, bold=True) + 8
+        if graph.direction != "LR":  # arrows come from above: the title stands beside them
+            width = 2 * width + 16
         picture.add_subgraph(
             [keys[name] for name in group.members],
             name=f"cluster_{number}",
@@ -292,11 +296,18 @@ def _way(pos: str) -> list[Point]:
 # --- drawing --------------------------------------------------------------------------------------------------------
 
 
-def _frame(group: Group, box: Box) -> Iterator[str]:
-    yield (
+def _frame(group: Group, box: Box) -> str:
+    return (
         f'<rect x="{box.x:g}" y="{box.y:g}" width="{box.width:g}" height="{box.height:g}" rx="9" class="g-group">'
         f"{_tip(group.tip)}</rect>"
-        f'<text x="{box.x + 10:g}" y="{box.y + 16:g}" class="g-group-title">{escape(group.title)}</text>'
+    )
+
+
+def _frame_title(group: Group, box: Box, direction: str) -> str:
+    """From above arrows come to the left or the middle, mostly: the title stands at the right, and over them."""
+    x, anchor = (box.x + 10, "start") if direction == "LR" else (box.x + box.width - 10, "end")
+    return (
+        f'<text x="{x:g}" y="{box.y + 16:g}" text-anchor="{anchor}" class="g-group-title">{escape(group.title)}</text>'
     )
 
 

@@ -271,7 +271,7 @@ def _gate(lane: Lane, blocked: int, awaited: int | None, many: bool = False) -> 
         sprite: Sprite = {"tag": "use", "layer": "marks", "href": "#kit-lock", "class": "lock"}
         yield f"{lane.name}:lock", sprite | {"x": round(x - 9, 1), "y": round(y, 1)}
         if many:
-            yield f"{lane.name}:asks", text("marks", x - 9, y - 9, "times", f"×{blocked}", "middle")
+            yield f"{lane.name}:asks", text("marks", x - 2, y + 18, "times", f"×{short(blocked)}", "end")
     elif awaited is not None:
         yield f"{lane.name}:gate", rect("marks", x - 19, y - 6.5, 18, 13, f"ring {colour(awaited)}", 6.5)
         yield f"{lane.name}:asks", text("marks", x - 10, y + 3.4, "ring-text", f"{awaited}?", "middle")

@@ -19,7 +19,7 @@ from kit.backend.operator_store import OperatorStateFile
 from kit.backend.snapshot import EVENT_TIMERS, PROCESSING_TIMERS, KeyedStateFile
 from kit.backend.snapshot import MAGIC as KEYED_MAGIC
 from kit.backend.timers import EVENT_TIMER_PREFIX, PROCESSING_TIMER_PREFIX
-from kit.channel.channel_state_serializer import LENGTH_BYTES, decode_elements
+from kit.channel.channel_state_serializer import LENGTH_BYTES, ChannelStateSerializer
 from kit.connectors.sink import COMMITTABLES_STATE
 from kit.draw import state_tables
 from kit.draw.snapshot_pieces import (
@@ -172,7 +172,8 @@ def _fields(rows: pa.Table) -> list[pa.RecordBatch]:
 
 
 def _buffer(piece: Piece, data: pa.Buffer) -> Rows:
-    for element in decode_elements(data.slice(piece.start + LENGTH_BYTES, piece.size - LENGTH_BYTES)):
+    chunk = data.slice(piece.start + LENGTH_BYTES, piece.size - LENGTH_BYTES)
+    for element in ChannelStateSerializer().read_data(pa.BufferReader(chunk), chunk.size):
         records = element.batch.to_pylist() if isinstance(element, Buffer) else [None]
         told = [repr(element) if record is None else json.dumps(record, default=str) for record in records]
         rows = pa.table(

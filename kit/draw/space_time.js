@@ -3,7 +3,7 @@
 // `space_time_run.js`, `space_time_lanes.js` and `space_time_painter.js`.
 
 const NEVER = -1;
-const RULER = 44;
+const RULER = 34;
 const MAP = 34;
 const MOST_HEIGHT = 620;
 const LEAST_SPAN = 6;
@@ -47,7 +47,6 @@ export class SpaceTimePane {
     this.build();
     this.run = new SpaceTimeRun(data);
     this.n = this.run.n;
-    this.lanes = new Lanes(this.run, this.opened);
     this.painter = new Painter(this.canvas);
     this.watch();
     this.renew();
@@ -100,7 +99,7 @@ export class SpaceTimePane {
     const { root } = this;
     this.stop = new AbortController();
     const on = (target, type, act, options = {}) => target.addEventListener(type, act, { signal: this.stop.signal, ...options });
-    on(this.select, "change", () => this.choose(this.select.value));
+    on(this.select, "change", () => { this.choose(this.select.value); this.fitTo(this.chosen); });
     on(root.querySelector(".kit-st-axis"), "click", (event) => {
       if (event.target.dataset.order !== undefined) this.measure(event.target.dataset.order === "1");
     });
@@ -163,8 +162,7 @@ export class SpaceTimePane {
 
   // What may be chosen and where lines lie depends on the run, not on what is looked at.
   renew() {
-    this.lanes = new Lanes(this.run, this.opened);
-    this.stale = true;
+    this.cut = undefined;
     const options = [["auto", "the one at the cursor"]];
     for (const each of this.run.checkpoints.values()) {
       const sign = { completed: "✓", aborted: "✗" }[each.status] ?? "…";
@@ -183,7 +181,11 @@ export class SpaceTimePane {
     this.choice = String(choice);
     this.select.value = this.choice;
     this.chosen = this.choice === "auto" ? this.run.checkpointAt(this.n) : Number(this.choice);
-    this.cut = this.run.cutOf(this.chosen);
+    const cut = this.run.cutOf(this.chosen);
+    if (this.cut?.join() !== cut.join()) {
+      this.cut = cut;
+      this.layOut();
+    }
     const known = this.run.checkpoints.get(this.chosen);
     this.saidLine.textContent = known?.said ?? "No checkpoint has begun";
     this.wentLine.textContent = known ? known.went[0].toUpperCase() + known.went.slice(1) : "";
@@ -200,6 +202,12 @@ export class SpaceTimePane {
     this.announce();
   }
 
+  // Puts the lines where they belong: that changes with what is open, and in a closed band with the cut.
+  layOut() {
+    this.lanes = new Lanes(this.run, this.opened, this.cut);
+    this.stale = true;
+  }
+
   announce() {
     clearTimeout(this.saying);
     this.saying = setTimeout(() => { this.live.textContent = `record ${this.n} of ${this.run.n}, ${this.ms(this.n)}`; }, ANNOUNCE_MS);
@@ -208,7 +216,7 @@ export class SpaceTimePane {
   // --- time --------------------------------------------------------------------------------------------------------
 
   ms(n) {
-    return `${this.run.ms[n]} ms`;
+    return `${this.run.ms[n].toLocaleString("en")} ms`;
   }
 
   // A record's place on the axis: its number, or its time.
@@ -344,8 +352,7 @@ export class SpaceTimePane {
 
   fold(name) {
     if (!this.opened.delete(name)) this.opened.add(name);
-    this.lanes = new Lanes(this.run, this.opened);
-    this.stale = true;
+    this.layOut();
     this.pick(`vertex:${name}`);
     this.ask();
   }
@@ -428,10 +435,12 @@ export class SpaceTimePane {
 
   explain() {
     const shown = LEGEND.filter(([name]) => this.painter.seen.has(name));
-    const key = shown.map(([name]) => name).join();
+    const part = (name) => (this.painter.sampled.has(name) ? ` (1 of ${this.painter.sampled.get(name)} is drawn)` : "");
+    const key = shown.map(([name]) => name + part(name)).join();
     if (key === this.legendKey) return;
     this.legendKey = key;
-    this.legend.innerHTML = shown.map(([, sign, text]) => `<span><svg width="26" height="14" aria-hidden="true">${sign}</svg>${text}</span>`).join("");
+    this.legend.innerHTML = shown.map(([name, sign, text]) =>
+      `<span><svg width="26" height="14" aria-hidden="true">${sign}</svg>${text}${part(name)}</span>`).join("");
   }
 
   // --- pointing ----------------------------------------------------------------------------------------------------

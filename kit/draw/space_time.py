@@ -185,7 +185,7 @@ class SpaceTime:
         crossed = Crossed(
             *_counted(buffers, self.cut, Crossing.IN_FLIGHT), *_counted(buffers, self.cut, Crossing.AGAINST)
         )
-        return what_crossed(self.known, crossed, self.cut is not None, bool(buffers))
+        return what_crossed(self.known, crossed, {} if self.cut is None else self.cut.instants, bool(buffers))
 
     @property
     def outcome(self) -> str:

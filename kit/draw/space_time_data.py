@@ -204,7 +204,7 @@ class SpaceTimeFeed:
                 "savepoint": known.savepoint,
                 "triggered": life.triggered.n,
                 "finished": _n(life.finished),
-                "said": what_crossed(known, counted, cut is not None, detailed),
+                "said": what_crossed(known, counted, instants, detailed),
                 "went": how_it_went(found, known),
                 "crossed": counted,
                 "cut": [[self._tasks[task], at.n] for task, at in instants.items() if task in self._tasks],

@@ -1,6 +1,8 @@
 // Where the lines of a space-time diagram lie: one per task, vertex by vertex. The subtasks of a vertex with many of them
-// share a band until somebody opens it; in it each still has a height of its own, so a cut shows its spread.
+// share a band until somebody opens it; in it each still has a height of its own, the first to copy its state at the top,
+// so the cut is a curve that shows how far apart they were.
 
+const NEVER = -1;
 const MOST_LINES = 8;
 const HEADER = 20;
 const GAP = 12;
@@ -9,7 +11,7 @@ const BAND = 46;
 const JOB = 26;
 
 export class Lanes {
-  constructor(run, opened) {
+  constructor(run, opened, cut) {
     const open = (group) => group.tasks.length <= MOST_LINES || opened.has(group.name);
     const lines = run.groups.filter(open).reduce((sum, group) => sum + group.tasks.length, 0);
     const height = HEIGHTS.find(([most]) => lines <= most)[1];
@@ -33,11 +35,13 @@ export class Lanes {
         }
       } else {
         const band = BAND + Math.min(60, 0.7 * size);
-        group.tasks.forEach((task, i) => {
+        const when = (task) => (cut[task] === NEVER ? Infinity : cut[task]);
+        const sorted = [...group.tasks].sort((one, two) => (when(one) < when(two) ? -1 : when(one) > when(two) ? 1 : one - two));
+        sorted.forEach((task, i) => {
           this.y[task] = y + ((i + 0.5) / size) * band;
           this.room[task] = band / size;
         });
-        this.bands.push({ y, height: band, group });
+        this.bands.push({ y, height: band, group, sorted });
         this.labels.push({ y: y + band / 2, text: group.name, count: size, group, fold: "closed" });
         y += band;
       }
@@ -45,10 +49,5 @@ export class Lanes {
     }
     this.job = JOB;
     this.height = y;
-  }
-
-  // The y of a message's or an element's end; the JobMaster's line stays where it is while the others scroll.
-  of(task) {
-    return this.y[task];
   }
 }

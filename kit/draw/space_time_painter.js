@@ -4,7 +4,9 @@
 const TAU = Math.PI * 2;
 const WAIT = 4.5;
 const MOST_HEADS = 900;
-const MANY = 2500;
+const NUMBERED = 16;
+const PLAIN = 250; // more lines than that are thin and whole: dashes and width cost most of a frame
+const MANY = 1200;
 const NEVER = -1;
 
 const STYLES = {
@@ -48,6 +50,7 @@ export class Painter {
     this.scene = scene;
     this.spots = [];
     this.seen = new Set();
+    this.sampled = new Map();
     const { ctx } = this;
     const ratio = window.devicePixelRatio || 1;
     ctx.setTransform(ratio, 0, 0, ratio, 0, 0);
@@ -150,32 +153,8 @@ export class Painter {
 
   bands() {
     const { ctx, scene } = this;
-    for (const { y, height, group } of scene.lanes.bands) {
-      const top = scene.top + y - scene.scroll;
-      ctx.fillStyle = this.inks.card;
-      ctx.fillRect(0, top, scene.width, height);
-      this.density(group, top, height);
-    }
-  }
-
-  // Where in time the subtasks of a band copied their state: the more at once the higher.
-  density(group, top, height) {
-    const { ctx, scene } = this;
-    if (scene.chosen === null) return;
-    const bins = new Map();
-    for (const task of group.tasks) {
-      if (scene.cut[task] === NEVER) continue;
-      const bin = Math.floor(scene.x(scene.cut[task]) / 6);
-      bins.set(bin, (bins.get(bin) ?? 0) + 1);
-    }
-    const most = Math.max(1, ...bins.values());
-    ctx.fillStyle = this.ofCheckpoint(scene.chosen);
-    ctx.globalAlpha = 0.22;
-    for (const [bin, count] of bins) {
-      const h = (count / most) * height * 0.9;
-      ctx.fillRect(bin * 6, top + height - h, 6, h);
-    }
-    ctx.globalAlpha = 1;
+    ctx.fillStyle = this.inks.card;
+    for (const { y, height } of scene.lanes.bands) ctx.fillRect(0, scene.top + y - scene.scroll, scene.width, height);
   }
 
   // All that is in the checkpoint: what its epoch's tasks did before each copied its state.
@@ -196,11 +175,19 @@ export class Painter {
     ctx.globalAlpha = 1;
   }
 
+  // The points of a cut from top to bottom; of a cut that is not chosen a band has only the middle one.
   cutPoints(id, cut) {
     const { scene } = this;
     const points = [];
     for (const group of scene.run.groups) {
-      for (const task of group.tasks) if (cut[task] !== NEVER) points.push([scene.x(cut[task]), this.y(task)]);
+      const band = scene.lanes.bands.find((each) => each.group === group);
+      const there = (band ? band.sorted : group.tasks).filter((task) => cut[task] !== NEVER);
+      if (band && id !== scene.chosen && there.length) {
+        const middle = there.map((task) => cut[task]).sort((one, two) => one - two)[there.length >> 1];
+        points.push([scene.x(middle), scene.top + band.y + band.height / 2 - scene.scroll]);
+      } else {
+        for (const task of there) points.push([scene.x(cut[task]), this.y(task)]);
+      }
     }
     return points;
   }
@@ -270,6 +257,7 @@ export class Painter {
       for (const [task, n] of each.cut) {
         const x = scene.x(n), y = this.y(task);
         if (x < -6 || x > scene.width + 6 || !this.isIn(y)) continue;
+        if (!isChosen && scene.lanes.room[task] < 12) continue;
         const half = Math.min(isChosen ? 5 : 3.5, Math.max(1.6, 0.2 * scene.lanes.room[task]));
         ctx.fillStyle = this.ofCheckpoint(each.id);
         ctx.globalAlpha = isChosen ? 1 : 0.5;
@@ -305,7 +293,7 @@ export class Painter {
       ctx.globalAlpha = open ? 0.25 : 0.9;
       ctx.fillRect(begin, y, w, height);
       ctx.globalAlpha = 1;
-      const length = untilMs - sinceMs;
+      const length = (untilMs - sinceMs).toLocaleString("en");
       let told = `${run.tasks[task]} ${run.words.phases[name]}: ${length} ms`;
       if (open) {
         this.seen.add("open");
@@ -315,19 +303,19 @@ export class Painter {
         ctx.strokeRect(begin, y, w, height);
         ctx.setLineDash([]);
         told += `, not finished${waits ? `. Still waiting for ${waits}` : ""}`;
-        if (waits) {
-          const at = Math.max(4, Math.min(end + 6, scene.width - 220));
-          this.text(`waiting for ${waits}`, at, y + height / 2 + 1, { ink: "bad", size: 10, most: scene.width - at - 4 });
+        if (waits && room >= 28) {
+          const at = Math.min(end, scene.width - 4);
+          this.text(`waits for ${waits}`, at, y + height + 7, { ink: "bad", size: 10.5, align: "right", most: at - 4 });
         }
       }
-      if (usual !== NEVER) {
+      if (usual !== NEVER && !open) {
         this.seen.add("slow");
         told += `. The others of its operator: ${usual} ms`;
         ctx.strokeStyle = this.inks.bad;
         ctx.lineWidth = 1.6;
         ctx.strokeRect(begin - 1, y - 1, w + 2, height + 2);
-        const label = `${length} ms, others ${usual} ms`;
-        this.text(label, Math.min(Math.max(4, begin), scene.width - 130), y + height + 8, { ink: "bad", size: 10, weight: 600 });
+        const at = Math.max(4, Math.min(begin, scene.width - 140));
+        if (room >= 28) this.text(`${length} ms, the others ${usual} ms`, at, y + height + 7, { ink: "bad", size: 10.5 });
       }
       this.spots.push({ x: begin - 1, y: y - 2, w: w + 2, h: height + 4, told, pick: `checkpoint:${known.id}` });
     }
@@ -396,15 +384,19 @@ export class Painter {
       const x = scene.x(n);
       if (x < -6 || x > scene.width + 6) continue;
       const ink = kind === "restore" ? this.inks.accent : this.inks["bad-solid"];
+      const y = this.jobY;
       ctx.fillStyle = ink;
+      ctx.strokeStyle = this.inks.paper;
+      ctx.lineWidth = 1.2;
       ctx.beginPath();
-      ctx.moveTo(x - 5, scene.top - 1);
-      ctx.lineTo(x + 5, scene.top - 1);
-      ctx.lineTo(x, scene.top + 7);
+      ctx.moveTo(x - 6.5, y - 7);
+      ctx.lineTo(x + 6.5, y - 7);
+      ctx.lineTo(x, y + 6);
       ctx.closePath();
       ctx.fill();
+      ctx.stroke();
       this.seen.add(kind);
-      this.spots.push({ x: x - 6, y: scene.top - 3, w: 12, h: 12, told: `${text}, ${scene.when(n)}`, pick: "job" });
+      this.spots.push({ x: x - 7, y: y - 8, w: 14, h: 15, told: `${text}, ${scene.when(n)}`, pick: "job" });
     }
   }
 
@@ -438,24 +430,29 @@ export class Painter {
     const order = ["sign", "AFTER", "records", "BEFORE", "barrier 0", "barrier 1", "barrier 2", "barrier 3", "IN_FLIGHT", "AGAINST"];
     for (const style of order) {
       const rows = byStyle.get(style);
-      if (rows) this.elements(style, this.thinned(rows));
+      if (rows) this.elements(style, this.thinned(style, rows));
     }
   }
 
-  // Of very many, those that a reader could not tell apart are left out: of one way and the same pixels only the first.
-  thinned(rows) {
-    if (rows.length <= MANY) return rows;
+  // Of very many those that a reader could not tell apart are left out, and then every so many; what crosses is not.
+  thinned(style, rows) {
+    if (rows.length <= MANY || style === "IN_FLIGHT" || style === "AGAINST") return rows;
     const { scene } = this;
     const { source, target, sent, made } = scene.run.elements;
     const last = new Map();
     const tasks = scene.run.tasks.length;
-    return rows.filter((i) => {
+    const apart = rows.filter((i) => {
       const way = source[i] * tasks + target[i];
       const x = scene.x(sent[i] === NEVER ? made[i] : sent[i]);
       if (x - (last.get(way) ?? -Infinity) < 1.5) return false;
       last.set(way, x);
       return true;
     });
+    const every = Math.ceil(apart.length / MANY);
+    if (every === 1) return apart;
+    const name = style.startsWith("barrier") ? "barrier" : style;
+    this.sampled.set(name, Math.max(every, this.sampled.get(name) ?? 1));
+    return apart.filter((i) => i % every === 0);
   }
 
   elements(style, rows) {
@@ -463,7 +460,8 @@ export class Painter {
     const { elements } = scene.run;
     const isBarrier = style.startsWith("barrier");
     const looks = isBarrier
-      ? { ink: `cp${style.slice(8)}`, width: rows.length > 60 ? 1.4 : 2.6, wait: 5, fade: 1 } : STYLES[style];
+      ? { ink: `cp${style.slice(8)}`, width: rows.length > 60 ? 1.4 : 2.6, wait: 5, fade: 1 }
+      : STYLES[style];
     this.seen.add(isBarrier ? "barrier" : style);
     const now = scene.run.n;
     const shapes = [];
@@ -484,9 +482,12 @@ export class Painter {
       });
     }
     ctx.strokeStyle = ctx.fillStyle = this.inks[looks.ink];
-    ctx.globalAlpha = rows.length > 600 ? looks.fade * 0.7 : looks.fade;
-    ctx.lineWidth = looks.width;
-    ctx.setLineDash(looks.dash ?? []);
+    const crosses = style === "IN_FLIGHT" || style === "AGAINST";
+    const crowd = crosses ? 1 : Math.max(0.22, Math.min(1, 150 / rows.length));
+    ctx.globalAlpha = looks.fade * crowd;
+    const isMany = rows.length > PLAIN && !crosses;
+    ctx.lineWidth = isMany ? 1 : looks.width;
+    ctx.setLineDash(isMany ? [] : (looks.dash ?? []));
     ctx.beginPath();
     for (const each of shapes) {
       if (!each.leaves) continue;
@@ -495,8 +496,9 @@ export class Painter {
     }
     ctx.stroke();
     ctx.setLineDash([]);
-    ctx.lineWidth = looks.wait;
-    ctx.globalAlpha *= isBarrier || style === "IN_FLIGHT" || style === "AGAINST" ? 0.85 : 0.5;
+    const isCrowd = isMany || (scene.lanes.bands.length > 0 && rows.length > 100);
+    ctx.lineWidth = isCrowd ? 1 : looks.wait;
+    ctx.globalAlpha *= isBarrier || crosses ? 0.85 : 0.5;
     ctx.lineCap = "butt";
     ctx.beginPath();
     let waits = false;
@@ -511,7 +513,8 @@ export class Painter {
     ctx.stroke();
     if (waits) this.seen.add("wait");
     ctx.lineCap = "round";
-    ctx.globalAlpha = looks.fade;
+    ctx.globalAlpha = looks.fade * crowd;
+    if (isBarrier && rows.length <= NUMBERED) this.numbers(shapes, Number(style.slice(8)));
     if (rows.length <= MOST_HEADS) {
       const size = isBarrier || looks.width > 1.5 ? 7 : 5.5;
       ctx.beginPath();
@@ -529,6 +532,27 @@ export class Painter {
     this.visible.push(...shapes);
   }
 
+  // A barrier's number on its way.
+  numbers(shapes, hue) {
+    const { ctx, scene } = this;
+    for (const { i, sent, received, ys, to, leaves } of shapes) {
+      if (!leaves) continue;
+      const x = sent + 0.35 * (received - sent), y = ys + 0.35 * (to - ys);
+      const text = String(scene.run.elements.checkpoint[i]);
+      const half = 3 + 3.5 * text.length;
+      ctx.fillStyle = this.inks[`cp${hue}`];
+      ctx.beginPath();
+      ctx.roundRect(x - half, y - 7, 2 * half, 14, 2);
+      ctx.fill();
+      ctx.font = `700 10px ${this.font}`;
+      ctx.textAlign = "center";
+      ctx.textBaseline = "middle";
+      ctx.fillStyle = this.inks["on-cp"];
+      ctx.fillText(text, x, y + 0.5);
+    }
+    ctx.fillStyle = this.inks[`cp${hue}`];
+  }
+
   letters() {
     const { ctx, scene } = this;
     const { letters } = scene.run;
@@ -538,8 +562,8 @@ export class Painter {
     const look = STYLES.letter;
     ctx.strokeStyle = ctx.fillStyle = this.inks[look.ink];
     ctx.lineWidth = look.width;
-    ctx.globalAlpha = rows.length > 300 ? 0.35 : look.fade;
-    ctx.setLineDash(look.dash);
+    ctx.globalAlpha = Math.max(0.15, Math.min(look.fade, 120 / rows.length));
+    ctx.setLineDash(rows.length > PLAIN ? [] : look.dash);
     this.letterShapes = rows.map((i) => {
       const job = this.jobY, task = this.y(letters.task[i]);
       const arrives = letters.over[i] !== NEVER && !letters.lost[i];

@@ -4,15 +4,22 @@
 // The same module is the front end of the notebook's Stepper (through anywidget) and the script of an exported page,
 // where a few lines stand in for the widget's model. It decides nothing: what is drawn where was decided in Python.
 
+// Who shows a film; each call gets a model of its own, but the film in them is one.
 const viewers = new WeakMap();
+
+function viewersOf(film) {
+  if (!viewers.has(film)) viewers.set(film, new Set());
+  return viewers.get(film);
+}
 
 // Once for each model, whether or not anybody looks at it: what the kernel says is new of the film.
 function initialize({ model }) {
   const take = (content) => {
     if (content.film === undefined) return;
-    const keep = extend(model.get("film"), content.film);
+    const film = model.get("film");
+    const keep = extend(film, content.film);
     if (keep === null) model.send({ wanted: "film" });
-    else for (const player of viewers.get(model) ?? []) player.goesOn(keep);
+    else viewersOf(film).forEach((player) => player.goesOn(keep));
   };
   model.on("msg:custom", take);
   return () => model.off("msg:custom", take);
@@ -20,10 +27,14 @@ function initialize({ model }) {
 
 function render({ model, el }) {
   const player = new Player(model, el);
-  viewers.set(model, new Set([...(viewers.get(model) ?? []), player]));
+  viewersOf(player.film).add(player);
   const handlers = {
     "change:value": () => player.go(model.get("value"), false),
-    "change:film": () => player.take(model.get("film"), model.get("value")),
+    "change:film": () => {
+      viewersOf(player.film).delete(player);
+      player.take(model.get("film"), model.get("value"));
+      viewersOf(player.film).add(player);
+    },
     "change:news": () => player.ask("news"),
   };
   for (const name of ["picked", "told", "offers"]) handlers[`change:${name}`] = () => player.detail();
@@ -35,7 +46,7 @@ function render({ model, el }) {
   for (const [name, act] of Object.entries(handlers)) model.on(name, act);
   return () => {
     player.close();
-    viewers.get(model).delete(player);
+    viewersOf(player.film).delete(player);
     for (const [name, act] of Object.entries(handlers)) model.off(name, act);
   };
 }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Unpack
 
 from kit.lab.actions import Action
 from kit.lab.choices import Choices
@@ -10,8 +10,14 @@ from kit.lab.state_history import why_value
 from kit.lab.why_not import named_action, why_not
 from kit.lab.world import World
 from kit.why import Asking, Why
+from kit.why.asking import Named, named_by
 
-NO_KEY = object()
+
+class InALab(Named, total=False):
+    """A value in state is asked about as well."""
+
+    key: Any
+    state: str | None
 
 
 class LabAsking(Asking):
@@ -37,18 +43,8 @@ class LabAsking(Asking):
             action = named_action(action, known, self.enabled(), self.faults())
         return why_not(self._world, known, action)
 
-    def why(
-        self,
-        about: object = None,
-        *,
-        task: str | None = None,
-        channel: int | None = None,
-        checkpoint: int | None = None,
-        request: int | None = None,
-        epoch: int | None = None,
-        key: Any = NO_KEY,
-        state: str | None = None,
-    ) -> Why:
+    @named_by(InALab)
+    def why(self, about: object = None, **named: Unpack[InALab]) -> Why:
         """Why something is as it is: the chain of causes, as `kit.why.why` has it.
 
         With `key` it is a value in keyed state: that of this key in the state named `state`, of the task or operator
@@ -59,13 +55,8 @@ class LabAsking(Asking):
         """
         if isinstance(about, Action):
             return self.why_not(about)
-        if key is not NO_KEY:
-            return why_value(self, self._known(), key, state, task if about is None else str(about))
-        named: dict[str, Any] = {
-            "task": task,
-            "channel": channel,
-            "checkpoint": checkpoint,
-            "request": request,
-            "epoch": epoch,
-        }
-        return super().why(about, **named)
+        if "key" in named:
+            of = named.get("task") if about is None else str(about)
+            return why_value(self, self._known(), named["key"], named.get("state"), of)
+        asked: Any = {name: value for name, value in named.items() if name != "state"}
+        return super().why(about, **asked)

@@ -33,6 +33,7 @@ from kit.lab.failures import for_the_lab
 from kit.lab.faults import DropMessage, FailCommand, FileFault, MissHeartbeat, NeverAnswer
 from kit.lab.opening import open_edge
 from kit.lab.recording import Agreement, Recording, difference_of
+from kit.lab.snapshot_on_disk import snapshot_on_disk
 from kit.lab.world import JOB, World
 from kit.operators.spec import shorten
 from kit.protocol.commands import CancelTimer, GrantCredit, ReadSplit, ScheduleTimer, StopEpoch
@@ -436,10 +437,11 @@ def world_of_recording(
     the host took where it has none. Raises ValueError, LabError and FileExistsError when that cannot be begun.
     """
     recording = Recording(trace)
-    schedule = recording.schedule
+    schedule, start = recording.schedule, recording.start
+    disk = snapshot_on_disk(str(start.restore_path)) if before is None and start.restore_path is not None else None
     job = for_the_lab(job) if schedule.host == "lab" else job
     job = replace(job, job_id=schedule.job_id or job.job_id)
-    return FollowingWorld(job, open_edge(job, recording.start, hooks, before, schedule.checkpoints), recording)
+    return FollowingWorld(job, open_edge(job, start, hooks, disk or before, schedule.checkpoints), recording)
 
 
 def follow(world: FollowingWorld) -> Iterator[Follow]:

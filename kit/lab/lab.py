@@ -143,8 +143,8 @@ class Lab(FaultDoors, PlayDoors, StateDoors, LabAsking):
         hooks: Sequence[MasterHook] = (),
     ) -> Lab:
         """A lab that has done a recorded run again, of a lab or of Spark: `recording` is its trace, or the path to
-        which `Trace.save_play` wrote that. `job` is the same job and reads the same input; `after` and `hooks` are as
-        for a `Lab`, `after` the lab that did the run again on whose snapshot this one went on.
+        which `Trace.save_play` wrote that, or `kit.spark.recorded` of a driver that died. `job` reads the same input. A
+        run that went on from a snapshot needs this on the disk, or `after`, the lab that did the run that left it.
 
         The lab stands at the end. `back` and `goto` lead to any moment of the run, which then has all that happened to
         single buffers too; whatever is done there is done otherwise than recorded, and the run goes on from it.

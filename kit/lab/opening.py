@@ -12,6 +12,7 @@ from kit.host.memory import MemoryFiles
 from kit.host.output import MemoryOutput, begin_new_output, check_new_output
 from kit.lab.edge import LabEdge
 from kit.lab.errors import LabError
+from kit.lab.snapshot_on_disk import Before
 from kit.protocol.events import StartJob
 from kit.protocol.properties import RecoveryClaimMode
 
@@ -29,7 +30,7 @@ def job_graph(job: object, parts: Parts | None = None) -> JobGraph:
 
 
 def open_edge(
-    job: JobGraph, start: StartJob, hooks: Sequence[MasterHook], before: LabEdge | None, checkpoints: str = ""
+    job: JobGraph, start: StartJob, hooks: Sequence[MasterHook], before: LabEdge | Before | None, checkpoints: str = ""
 ) -> LabEdge:
     """Files and output of a lab whose job begins so, after the lab that had `before`. Raises LabError and
     FileExistsError when it cannot.

@@ -71,10 +71,10 @@ class Trial:
 
     @classmethod
     def drawn(cls, job: TriedJob, seed: int, chance: Random, kinds: Iterator[str] | tuple[str, ...]) -> Trial:
-        """One of all there are. Each kind of deed is left out as a whole half of the time, so that the others get
+        """One of all there are. Each kind of deed is left out as a whole most of the time, so that the others get
         room: swarm testing finds more than trials that are all alike.
         """
-        some = [kind for kind in kinds if chance.random() < 0.5]
+        some = [kind for kind in kinds if chance.random() < DEEDS[kind].share]
         number = chance.choice([1, 2, 2, 3, 4, 6]) if some else 0
         pace = chance.choice([5, 20, 80])
         weights = [DEEDS[kind].weight for kind in some]
@@ -282,11 +282,14 @@ class Telling:
 
 @dataclass(frozen=True)
 class DeedKind:
-    """One thing that may be done to a job: how, a sentence, and how often it is drawn beside the others."""
+    """One thing that may be done to a job: how, a sentence, how often it is drawn beside the others, and in what share
+    of all trials it may be.
+    """
 
     do: Callable[[Telling, int], None]
     text: str
     weight: int = 1
+    share: float = 0.5
 
 
 def _trigger(telling: Telling, argument: int) -> None:
@@ -421,7 +424,7 @@ DEEDS: dict[str, DeedKind] = {
     "duplicate": DeedKind(_duplicate, "a message comes twice ({})"),
     "delay": DeedKind(_delay, "a message is held back ({})"),
     "freeze": DeedKind(_freeze, "a worker stands still until the next deed ({})"),
-    "damage": DeedKind(_damage, "a file is lost or damaged ({})"),
-    "clock": DeedKind(_turn_clock, "a machine's clock is turned ({})"),
+    "damage": DeedKind(_damage, "a file is lost or damaged ({})", share=0.1),
+    "clock": DeedKind(_turn_clock, "a machine's clock is turned ({})", share=0.2),
 }
 """What may be done to a job, by the name of its kind."""

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from kit.host.job_failed import JobFailedError
     from kit.spark.driver_settings import DriverSettings
     from kit.spark.job import SparkJob
+    from kit.spark.recording import recorded
     from kit.spark.running_jobs import running
     from kit.spark.session import create_session
 
@@ -21,6 +22,7 @@ _HOMES = {
     "JobFailedError": "kit.host.job_failed",
     "SparkJob": "kit.spark.job",
     "create_session": "kit.spark.session",
+    "recorded": "kit.spark.recording",
     "running": "kit.spark.running_jobs",
 }
 
@@ -38,4 +40,4 @@ def __dir__() -> list[str]:
     return [*__all__, *(name for name in globals() if name.startswith("__"))]
 
 
-__all__ = ["DriverSettings", "JobFailedError", "SparkJob", "create_session", "running"]
+__all__ = ["DriverSettings", "JobFailedError", "SparkJob", "create_session", "recorded", "running"]

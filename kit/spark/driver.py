@@ -147,7 +147,10 @@ class JobDriver:
 
     def start(self) -> None:
         """Open the control socket and begin to take events."""
-        self._events = EventFile(self._recording, DRIVER) if self._recording else None
+        self._events = None
+        if self._recording:
+            self._events = EventFile(self._recording, DRIVER)
+            self._events.begin(self.job.job_id, self._checkpoints)
         self._server = ControlServer(self.secret, 1, self._inbox, host=self.settings.host, settings=self.settings.wire)
         self._background = Background("kit-files-driver", self._inbox.put, _Failed)
         self._cleaner = Background("kit-cleaner-driver", self._inbox.put, _Failed)
@@ -225,7 +228,7 @@ class JobDriver:
         self._hooks.close()
         if self._events is not None:
             self._events.close()
-            self.trace.schedule = read_schedule(self._recording, self.job.job_id, self._checkpoints)
+            self.trace.schedule = read_schedule(self._recording)
         local = open_local_state(self.job, self._local_state)
         if local is not None:
             local.drop()  # on this machine; on others the last slot to leave does so

@@ -1,25 +1,57 @@
-"""The door: what a lab, a job on Spark and a trace have in common of "why?"."""
+"""The door: what a lab, a job on Spark and a trace have in common of "why?". `Named` has its parameters, for all."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from functools import wraps
+from inspect import Parameter, signature
+from typing import Any, TypedDict, TypeVar, Unpack, cast
 
 from kit.protocol.showing import Showing
 from kit.why.answer import Why
 from kit.why.evidence import Evidence
 from kit.why.questions import answer_to
 
+F = TypeVar("F", bound=Callable[..., Why])
 
-def why(
-    run: Any,
-    about: object = None,
-    *,
-    task: str | None = None,
-    channel: int | None = None,
-    checkpoint: int | None = None,
-    request: int | None = None,
-    epoch: int | None = None,
-) -> Why:
+
+class Named(TypedDict, total=False):
+    """What is asked about, by name: a task and a checkpoint ask for its acknowledgement, a channel and a checkpoint for
+    its barrier there.
+    """
+
+    task: str | None
+    channel: int | None
+    checkpoint: int | None
+    request: int | None
+    epoch: int | None
+
+
+def named_by(names: type) -> Callable[[F], F]:
+    """Let a function's signature show the parameters of its `**named`, which are those of `names`, for whoever presses
+    Shift+Tab.
+    """
+
+    def show(function: F) -> F:
+        own = signature(function)
+        kept = [each for each in own.parameters.values() if each.kind is not Parameter.VAR_KEYWORD]
+        types: dict[str, Any] = {name: getattr(of, "__forward_arg__", of) for name, of in names.__annotations__.items()}
+        shown = [Parameter(name, Parameter.KEYWORD_ONLY, default=None, annotation=of) for name, of in types.items()]
+        whole = own.replace(parameters=[*kept, *shown])
+
+        @wraps(function)
+        def asked(*arguments: Any, **named: Any) -> Why:
+            whole.bind(*arguments, **named)  # a TypeError names what is none of them
+            return function(*arguments, **named)
+
+        asked.__signature__ = whole  # type: ignore[attr-defined]
+        return cast(F, asked)
+
+    return show
+
+
+@named_by(Named)
+def why(run: Any, about: object = None, **named: Unpack[Named]) -> Why:
     """Why something in a run is as it is: the chain of causes, as far as the trace tells. `run` is a Lab, a SparkJob
     or a Trace.
 
@@ -31,7 +63,6 @@ def why(
 
     Raises WhyError for what the run does not have.
     """
-    named = {"task": task, "channel": channel, "checkpoint": checkpoint, "request": request, "epoch": epoch}
     return answer_to(Evidence(run), about, **named)
 
 
@@ -45,22 +76,7 @@ class Asking(Showing):
         self._evidence = Evidence(self) if self._evidence is None else self._evidence.now(self)
         return self._evidence
 
-    def why(
-        self,
-        about: object = None,
-        *,
-        task: str | None = None,
-        channel: int | None = None,
-        checkpoint: int | None = None,
-        request: int | None = None,
-        epoch: int | None = None,
-    ) -> Why:
+    @named_by(Named)
+    def why(self, about: object = None, **named: Unpack[Named]) -> Why:
         """Why something is as it is: the chain of causes, as `kit.why.why` has it."""
-        named: dict[str, Any] = {
-            "task": task,
-            "channel": channel,
-            "checkpoint": checkpoint,
-            "request": request,
-            "epoch": epoch,
-        }
         return answer_to(self._known(), about, **named)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import combinations
 
-from kit.draw.graphs import Graph
+from kit.draw.graphs import Graph, text_width
 from kit.draw.layout import Box, Point
 
 
@@ -19,9 +19,15 @@ def crossings(graph: Graph) -> list[str]:
     found += [
         f"labels {a.lines} and {b.lines}" for (a, one), (b, other) in combinations(labels, 2) if _meet(one, other)
     ]
+    titles = [  # from above, arrows may come from both sides: there a title is drawn over them, on its own ground
+        (group.title, Box(box.x + 10, box.y + 5, text_width(group.title, 11.5, bold=True) / 1.1, 13))
+        for group, box in zip(graph.groups, placed.groups)
+        if graph.direction == "LR"
+    ]
     for edge, way in zip(graph.edges, placed.ways):
         points = list(points_of(way))
         found += [f"{edge} crosses label {other.lines}" for other, box in labels if _touches(points, box)]
+        found += [f"{edge} crosses title {title}" for title, box in titles if _touches(points, box)]
         found += [
             f"{edge} crosses box {name}"
             for name, box in boxes

@@ -4,41 +4,16 @@ from __future__ import annotations
 
 import json
 from itertools import compress
-from typing import Any
 
-from kit.draw.drawing import graph
-from kit.draw.film import film, film_layout
+from kit.draw.film import film
 from kit.draw.frames import Frame, frames
 from kit.draw.frames import story as story_of
 from kit.draw.kinds import MILESTONE
-from kit.draw.scene import Scene
 from kit.draw.steps import steps
 from kit.protocol.trace import Trace
 from tests.draw.labs import lab_of
 from tests.draw.script import stage, story
-
-
-def unpacked(packed: dict[str, Any]) -> list[Scene]:
-    """The scenes of a film, as the page's script makes them."""
-    scenes: list[Scene] = []
-    for number, frame in enumerate(packed["frames"]):
-        fresh = number == 0 or packed["frames"][number - 1]["stage"] != frame["stage"]
-        now: Scene = {} if fresh else dict(scenes[-1])
-        for name, changes in frame["set"].items():
-            if changes is None:
-                del now[name]
-                continue
-            rest = {key: value for key, value in changes.items() if key != "look"}
-            sprite = {**(packed["looks"][changes["look"]] if "look" in changes else now[name]), **rest}
-            now[name] = {key: value for key, value in sprite.items() if value is not None}
-        scenes.append(now)
-    return scenes
-
-
-def drawn(frame: Frame) -> Scene:
-    """The graph of a frame, drawn anew; a film leaves out what is told on pointing at a thing."""
-    sprites = graph(film_layout(frame.stage), frame.moment)
-    return {name: {key: each for key, each in sprite.items() if key != "title"} for name, sprite in sprites.items()}
+from tests.draw.unpacked import drawn, unpacked
 
 
 def test_a_film_unpacks_to_the_scenes_it_was_made_of() -> None:

@@ -11,14 +11,13 @@ import pytest
 from playwright.sync_api import Page
 
 from kit import Lab
-from kit.draw.drawing import graph
-from kit.draw.film import film_layout
 from kit.draw.frames import Frame, frames
 from kit.draw.page import export_html, page_html, table_html
 from kit.draw.scene import Scene
 from kit.draw.views import VIEWS
 from tests.draw.labs import lab_of
 from tests.draw.script import story
+from tests.draw.unpacked import drawn
 
 # What the page shows, for each of these positions of the slider.
 LOOK = """
@@ -51,12 +50,6 @@ def as_shown(scene: Scene) -> dict[str, dict[str, str]]:
     }
 
 
-def graph_of(frame: Frame) -> Scene:
-    """What a film's picture shows of a frame: a page says more than a title does when a thing is pointed at."""
-    drawn = graph(film_layout(frame.stage), frame.moment)
-    return {name: {key: each for key, each in sprite.items() if key != "title"} for name, sprite in drawn.items()}
-
-
 def every_step(page: Page) -> None:
     page.get_by_label("every step").check()
 
@@ -67,7 +60,7 @@ def test_every_frame_is_what_python_draws(page: Page, exported: Path) -> None:
     every_step(page)
     shown = page.evaluate(LOOK, list(range(len(made))))
     for number, frame in enumerate(made):
-        assert shown[number] == as_shown(graph_of(frame)), f"frame {number}"
+        assert shown[number] == as_shown(drawn(frame)), f"frame {number}"
 
 
 def test_jumping_about_shows_the_same_as_stepping(page: Page, tmp_path: Path) -> None:
@@ -80,7 +73,7 @@ def test_jumping_about_shows_the_same_as_stepping(page: Page, tmp_path: Path) ->
     every_step(page)
     some = [len(made) - 1, 0, *range(40, len(made), 97), 33, 32, 31, 5]
     for number, shown in zip(some, page.evaluate(LOOK, some), strict=True):
-        assert shown == as_shown(graph_of(made[number])), f"frame {number}"
+        assert shown == as_shown(drawn(made[number])), f"frame {number}"
 
 
 def headline(page: Page) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from typing import Any
 from xml.etree import ElementTree
 
@@ -10,7 +11,10 @@ import pandas as pd
 import pytest
 
 from kit import CheckpointConfig, CollectionSource, CollectSink, FixedDelay, Lab, StreamEnvironment, count
-from kit.draw import journeys, space_time
+from kit.draw import Crossing, journeys, space_time
+from kit.draw.snapshot_contents import snapshot_contents
+from kit.draw.snapshot_values import rows_in_flight
+from kit.lab.ready_jobs import ready_job
 from tests.draw.labs import lab_of
 
 ROWS = 60
@@ -56,6 +60,28 @@ def test_what_crosses_an_unaligned_cut_is_what_the_checkpoint_keeps() -> None:
         persisted = int(lab.statistics.subtasks(1)["persisted_bytes"].sum())
         assert round(persisted / ROW_BYTES) == sides.get("IN_FLIGHT", 0)
         kept += sides.get("IN_FLIGHT", 0)
+    assert kept > 10
+
+
+def test_what_is_drawn_in_flight_is_what_the_files_hold() -> None:
+    kept = 0
+    for seed in range(4):
+        lab = Lab(ready_job("keyed-sum", interval_ms=20, rows=60, unaligned=True), seed=seed)
+        for checkpoint in (1, 2):  # an earlier one is discarded when the next is complete
+            lab.run_until(checkpoint=checkpoint)
+            contents = rows_in_flight(snapshot_contents(lab, checkpoint).values)
+            held = Counter(row["task"] for row in contents if row["record"].startswith("{"))
+            found = journeys(lab)
+            cut = found.cuts[checkpoint]
+            crosses = [
+                each for each in found.elements if each.kind == "buffer" and each.crossing(cut) is Crossing.IN_FLIGHT
+            ]
+            kept_by = Counter(
+                each.sender if each.sent is None or each.sent > cut.instants[each.sender] else each.receiver
+                for each in crosses
+            )
+            assert kept_by == held, "the sender keeps what it had not sent, the receiver what had come or was coming"
+            kept += held.total()
     assert kept > 10
 
 

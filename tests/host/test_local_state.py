@@ -36,6 +36,8 @@ def alternatives(local: LocalState, checkpoint_id: int) -> list[list[bytes | Non
 
 def test_copies_come_first_and_the_truth_last(tmp_path: Path) -> None:
     local = local_state(tmp_path)
+    for other in (5, 9):
+        local.store(0, other, f"ab-0-{other}-keyed", b"other")
     assert alternatives(local, 7) == [[b"seven", None], [None, None]]
     assert alternatives(local, 8) == [[None, None]]
 
@@ -76,6 +78,8 @@ def test_the_last_slot_to_go_takes_the_directory_with_it(tmp_path: Path) -> None
 def test_a_disk_that_takes_nothing_fails_nothing(tmp_path: Path) -> None:
     (tmp_path / "local").write_text("a file where the directory should be")
     local = local_state(tmp_path)
+    for other in (5, 9):
+        local.store(0, other, f"ab-0-{other}-keyed", b"other")
     assert alternatives(local, 7) == [[None, None]]
     local.prune(0, 7, LocalCopies.SAME)
     local.drop(0)

@@ -29,7 +29,7 @@ INTRODUCTION = """# State machines
 
 Each figure is drawn from the table that the code goes by (`kit.protocol.transitions`), and so is this page:
 `python -m tests.house.figures` writes it anew. `table.dot()` gives a figure to Graphviz, `table.to_pandas()` its steps
-as rows.
+as rows. `kit.draw.state_machines(run)` draws them with the states lit that a run is in.
 """
 
 

@@ -105,6 +105,14 @@ COORDINATOR: tuple[Row, ...] = (
         SWARM,
     ),
     (
+        "sweep-forgets-aborted",
+        "what a task had written for an aborted checkpoint stays when its worker dies during the next one",
+        "kit.job.leftovers:Leftovers.begin",
+        "self._begun[checkpoint_id] = location",
+        "self._begun = {checkpoint_id: location}",
+        ByTest("lab/test_plays.py::test_a_play_comes_out_as_it_says[what-a-dead-worker-wrote]"),
+    ),
+    (
         "recovers-behind-the-savepoint",
         "a job whose savepoint to stop with stands goes back to an older checkpoint when a worker dies",
         "kit.job.job_master:JobMaster._on_failure",
@@ -357,6 +365,14 @@ RESTORE: tuple[Row, ...] = (
 
 STATE: tuple[Row, ...] = (
     (
+        "copy-of-another-checkpoint",
+        "local recovery looks among the copies of whatever checkpoint the slot has first",
+        "kit.host.local_state:LocalState._copies",
+        'directory = f"{self._directory}/{slot}/{CHECKPOINT}{checkpoint_id}"',
+        "directory = f\"{self._directory}/{slot}/{self._names(f'{self._directory}/{slot}')[0]}\"",
+        ByTest("host/test_local_state.py::test_copies_come_first_and_the_truth_last"),
+    ),
+    (
         "snapshot-shares-arrays",
         "a snapshot of a small state looks at the living arrays, which go on changing",
         "kit.backend.frozen_array:FrozenArray.__init__",
@@ -508,6 +524,30 @@ SPARK: tuple[Row, ...] = (
         "self._start_s + time.monotonic()",
         "time.time()",
         ByTest("spark/test_slot.py::test_the_clock_does_not_go_back"),
+    ),
+    (
+        "survivors-not-heard-out",
+        "what workers still did after one of them was lost is not in the trace",
+        "kit.spark.driver:JobDriver._said_too_late",
+        "item.epoch == self._epoch.number and",
+        "item.epoch != self._epoch.number and",
+        ByTest("spark/test_recorded.py::test_a_worker_killed_in_the_middle_of_a_checkpoint_dies_so_in_the_lab"),
+    ),
+    (
+        "acknowledged-before-staged",
+        "a slot acknowledges before what its sinks staged is on the disk",
+        "kit.host.task_files:TaskFiles._write_snapshot",
+        "self._output.stage(effect)",
+        "__import__('threading').Timer(2, self._output.stage, (effect,)).start()",
+        ByTest("spark/test_spark_job.py::test_a_killed_worker_costs_no_row_and_repeats_none"),
+    ),
+    (
+        "credit-given-twice",
+        "a task gives the senders in other slots a credit more than it has room for",
+        "kit.spark.task_host:TaskHost._grant",
+        "self._wires.grant(command.channel, command.credits)",
+        "self._wires.grant(command.channel, command.credits + 1)",
+        ByTest("spark/test_spark_job.py::test_a_job_publishes_each_row_once"),
     ),
 )
 

@@ -1,7 +1,8 @@
 """One driver in a process of its own, which may be told when to die: `python -m tests.spark.one_driver '<json>'`.
 
 It prints, as JSON, how the job ended and what it was restored from. Slots are threads of the process and die with it,
-unless `spark` is asked for. With `stop` it takes no checkpoint but the savepoint that it stops with.
+unless `spark` is asked for. With `record` the run is recorded below its directory. With
+`stop` it takes no checkpoint but the savepoint that it stops with.
 """
 
 from __future__ import annotations
@@ -67,7 +68,8 @@ def main() -> None:
         **({"interval_ms": None} if stop else {}),
     )
     launch = {} if options["spark"] else {"launch": ThreadGang}
-    with SparkJob(env, recover=options["recover"], **launch) as job:
+    record = directory if options.get("record") else False
+    with SparkJob(env, recover=options["recover"], record=record, **launch) as job:
         job.start()
         if stop:
             job._driver.running.wait()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import random
+import shutil
 import threading
 import time
 import warnings
@@ -22,7 +23,10 @@ from kit.protocol.schedule import Handled, Schedule
 from kit.protocol.trace import Trace, keeps_record
 from kit.spark import JobFailedError, SparkJob
 from kit.spark.recording import EventFile, read_schedule
+from kit.spark.recording import recorded as recorded_in
 from tests.spark.jobs import RESTARTS, ThreadGang, await_checkpoint, check_output, generator, totals_job, until
+from tests.spark.one_driver import ROWS_PER_SECOND
+from tests.spark.test_two_drivers import drive
 
 ROWS = 20_000
 
@@ -157,13 +161,46 @@ def test_a_job_goes_on_from_a_savepoint_as_it_did(tmp_path: Path) -> None:
         env = totals_job(tmp_path, generator(ROWS, 40_000), parallelism=parallelism, unaligned=True, interval_ms=50)
         with SparkJob(env, None, path, launch=ThreadGang, record=True) as job:
             job.start()
-            path = job.stop(tmp_path / "savepoints") if parallelism == 2 else None
+            if parallelism == 2:
+                path = job.stop(tmp_path / "savepoints")
             job.wait()
         lab = Lab.follow(env, job.trace, after=lab)
         assert lab.agreement is not None
         assert lab.agreement.records == len(job.trace)
     assert lab is not None
     assert len(lab.output("copy")) == ROWS
+
+    alone = Lab.follow(env, job.trace)
+    assert list(alone.trace) == list(lab.trace)
+    rows = lab.output("totals").sort_values("key", ignore_index=True)
+    pd.testing.assert_frame_equal(alone.output("totals").sort_values("key", ignore_index=True), rows)
+    shutil.rmtree(str(path))
+    with pytest.raises(LabError, match=rf"(?s)went on from the snapshot {path}, and .* give after="):
+        Lab.follow(env, job.trace)
+
+
+@pytest.mark.parametrize("moment", ["before", "after"])
+def test_a_driver_that_died_is_followed_to_its_death(tmp_path: Path, moment: str) -> None:
+    assert drive(tmp_path, "filesystem", recover=False, die=("WriteMetadata", moment, 2), record=True) is None
+    trace = recorded_in(tmp_path)
+    lab = Lab.follow(totals_job(tmp_path, generator(rows_per_second=ROWS_PER_SECOND), store="filesystem"), trace)
+    assert lab.agreement is not None
+    assert lab.agreement.events == len(trace.schedule) > 100
+    assert lab.status == "RUNNING"
+    assert sorted(lab.checkpoints()["status"]) == ["COMPLETED", "IN_PROGRESS"]
+    assert lab.last_action.event.machine != "lab"
+    lab.run()
+    assert len(lab.output("copy")) == 60_000
+
+
+def test_where_no_driver_has_recorded_or_several_have_is_told(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match="no driver has recorded a run"):
+        recorded_in(tmp_path)
+    for run in ("one", "two"):
+        (tmp_path / run).mkdir()
+        EventFile(str(tmp_path / run), "driver").close()
+    with pytest.raises(ValueError, match="2 runs are recorded below"):
+        recorded_in(tmp_path)
 
 
 # --- a recording that is not the run's -------------------------------------------------------------------------------
@@ -266,7 +303,11 @@ def test_what_was_done_without_a_word_and_a_line_that_was_not_ended(tmp_path: Pa
     file.add_done("rows/0@1#1.3")
     with file.path.open("ab") as written:
         written.write(b'["rows/0@1#3",9,"ProcessIn')
-    read = read_schedule(str(tmp_path), "0" * 32, "checkpoints")
+    driver = EventFile(str(tmp_path), "driver")
+    driver.begin("0" * 32, "checkpoints")
+    driver.close()
+    read = read_schedule(str(tmp_path))
+    assert (read.job_id, read.checkpoints) == ("0" * 32, "checkpoints")
     assert list(read) == [
         Handled("rows/0@1#1", 7, "TimerFired", "rows/0@1#0.1", {"timer": "source"}),
         Handled("rows/0@1#2", 8, "StateRead", "rows/0@1#1.1", {"from_local": 2}),

@@ -34,7 +34,14 @@ DEATHS = {
 
 
 def drive(
-    directory: Path, store: str, *, recover: bool, die: Any = None, spark: bool = False, stop: bool = False
+    directory: Path,
+    store: str,
+    *,
+    recover: bool,
+    die: Any = None,
+    spark: bool = False,
+    stop: bool = False,
+    record: bool = False,
 ) -> dict[str, Any] | None:
     """Let a driver live; returns what it said at its end, None when it was killed."""
     options = {
@@ -44,6 +51,7 @@ def drive(
         "die": die,
         "spark": spark,
         "stop": stop,
+        "record": record,
     }
     ended = subprocess.run(
         [sys.executable, "-m", "tests.spark.one_driver", json.dumps(options)],

@@ -1,0 +1,174 @@
+"""A film is made step by step; whatever way its run took, it shows what drawing everything anew shows."""
+
+from __future__ import annotations
+
+import json
+from contextlib import suppress
+from functools import cache
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kit import Lab
+from kit.draw.drawing import Touched, graph
+from kit.draw.facts import facts_of
+from kit.draw.film import MOST_FRAMES, Reel, film, film_layout
+from kit.draw.frames import Frame, frame_at, frames
+from kit.draw.run import run_of
+from kit.draw.stage import Stage
+from kit.lab.errors import LabError
+from kit.protocol.shape import ShapeChannel, ShapeVertex
+from tests.draw.labs import lab_of, letters
+from tests.draw.script import stage
+from tests.draw.unpacked import drawn, unpacked
+
+
+def known(packed: dict[str, Any]) -> list[dict[str, Any]]:
+    """The facts at each frame of a film."""
+    every: list[dict[str, Any]] = []
+    now: dict[str, Any] = {}
+    for frame in packed["frames"]:
+        now = {name: fact for name, fact in {**now, **frame["facts"]}.items() if fact is not None}
+        every.append(now)
+    return every
+
+
+def told_anew(frame: Frame) -> dict[str, Any]:
+    """All facts of a frame."""
+    facts = facts_of(frame.moment, Touched.all_of(film_layout(frame.stage), frame.moment))
+    return {name: fact for name, fact in facts.items() if fact is not None}
+
+
+@pytest.mark.parametrize("unaligned", [False, True])
+def test_each_frame_shows_and_knows_what_drawing_it_anew_does(unaligned: bool) -> None:
+    lab = lab_of(seed=3, unaligned=unaligned)
+    lab.run_until(checkpoint=1)
+    lab.kill(1)
+    lab.run_until(record="AllTasksRunning")
+    made, packed = frames(lab), json.loads(json.dumps(film(lab)))
+    assert [frame["n"] for frame in packed["frames"]] == [frame.moment.n for frame in made]
+    for frame, scene, facts in zip(made, unpacked(packed), known(packed), strict=True):
+        assert scene == drawn(frame)
+        assert facts == json.loads(json.dumps(told_anew(frame)))
+
+
+@settings(max_examples=8)
+@given(st.lists(st.sampled_from([-60, -9, -1, 1, 8, 50]), min_size=3, max_size=6), st.integers(0, 3))
+def test_whatever_way_a_run_took_its_film_is_that_of_the_run(ways: list[int], seed: int) -> None:
+    lab = lab_of(seed=seed, rows=12)
+    reel, copy = Reel(), Copy()
+    copy.take(reel.take(run_of(lab)))
+    for way in ways:
+        if way < 0:
+            lab.goto(max(1, lab.position + way))
+        else:
+            with suppress(LabError):  # it has come to its end
+                for _ in range(way):
+                    lab.step()
+        copy.take(reel.take(run_of(lab)))
+    made = frames(lab)
+    assert unpacked(reel.film) == [drawn(frame) for frame in made]
+    assert known(reel.film) == [told_anew(frame) for frame in made]
+    assert [frame["told"] for frame in reel.film["frames"]] == [frame["told"] for frame in film(lab)["frames"]]
+    assert unpacked(copy.film) == unpacked(reel.film)
+
+
+class Copy:
+    """A film as the page has it, which hears only of what is new."""
+
+    def __init__(self) -> None:
+        self.begin()
+
+    def begin(self) -> None:
+        self.film: dict[str, Any] = {"frames": [], "stages": [], "looks": [], "notes": []}
+
+    def take(self, news: dict[str, Any]) -> None:
+        news = json.loads(json.dumps(news))
+        if "anew" in news:
+            self.begin()
+        self.film["frames"][news["keep"] :] = news["frames"]
+        self.film["stages"] += news["stages"]
+        self.film["looks"] += news["looks"]
+        for number, told in news["told"].items():
+            self.film["frames"][int(number)]["told"] = told
+
+
+@cache
+def long_run() -> Lab:
+    """More steps than a film has frames."""
+    lab = lab_of(rows=900)
+    lab.run()
+    return lab
+
+
+def test_of_a_long_run_only_what_matters_has_a_frame() -> None:
+    lab = long_run()
+    packed = film(lab)["frames"]
+    assert len(frames(lab)) > 2 * MOST_FRAMES
+    assert len(packed) <= MOST_FRAMES
+    assert packed[-1]["n"] == len(lab.trace)
+    completed = [frame["about"] for frame in packed if frame.get("mark") == "checkpoint"]
+    assert len(completed) >= 2 * sum(c.status == "completed" for c in lab.moment().checkpoints.values())
+
+
+def test_who_steps_on_after_a_long_run_sees_each_step() -> None:
+    lab = lab_of(rows=900)
+    lab.run_until(lambda lab: lab.position > 3000)  # type: ignore[misc]
+    reel = Reel()
+    reel.take(run_of(lab))
+    for _ in range(3):
+        lab.step()
+        news = reel.take(run_of(lab))
+        assert [frame["n"] for frame in news["frames"]] == [len(lab.trace)]
+        assert unpacked(reel.film)[-1] == drawn(frame_at(lab))
+
+
+def test_what_is_new_is_told_and_no_more() -> None:
+    lab = lab_of(rows=60)
+    lab.run_until(checkpoint=2)
+    reel = Reel()
+    whole = len(json.dumps(reel.take(run_of(lab))))
+    before = len(reel.film["frames"])
+    lab.step()
+    news = reel.take(run_of(lab))
+    assert news["keep"] == before < len(reel.film["frames"])
+    assert len(json.dumps(news)) < whole / 50
+
+
+def test_a_vertex_is_closed_when_it_has_many_subtasks_and_opened_on_request() -> None:
+    lab = Lab(letters(parallelism=8), seed=1)
+    lab.run_until(lambda lab: lab.position > 200)  # type: ignore[misc]
+    closed = film(lab)
+    assert closed["stages"][0]["closed"] == ["letters", "totals"]
+    assert set(closed["stages"][0]["boxes"]) == {"letters", "totals"}
+    reel = Reel(["totals"])
+    reel.take(run_of(lab))
+    (opened,) = reel.film["stages"]
+    assert opened["closed"] == ["letters"]
+    assert set(opened["boxes"]) == {"letters", *(f"totals/{n}" for n in range(8))}
+    layout = film_layout(frame_at(lab).stage, frozenset({"letters"}))
+    last = graph(layout, frame_at(lab).moment)
+    assert set(unpacked(reel.film)[-1]) == set(last)
+
+
+def test_of_two_large_vertices_side_by_side_one_is_open() -> None:
+    both = stage(1, counts=30, sources=30)
+    assert both.closed_at_first() == {"source", "count"}
+    assert both.turned(both.turned(frozenset({"source", "count"}), "source"), "count") == {"source"}
+    assert both.turned(frozenset({"source"}), "count") == {"source", "count"}
+
+
+def test_a_large_job_is_drawn_closed() -> None:
+    assert chain_of(8).closed_at_first() == frozenset()
+    assert len(chain_of(30).closed_at_first()) == 30
+
+
+def chain_of(vertices: int) -> Stage:
+    """Vertices of three subtasks each, one after the other."""
+    names = [f"v{number}" for number in range(vertices)]
+    pairs = [(f"{a}/{i}", f"{b}/{i}") for a, b in pairwise(names) for i in range(3)]
+    channels = tuple(ShapeChannel(number, *pair) for number, pair in enumerate(pairs))
+    return Stage(1, tuple(ShapeVertex(name, (name,), 3) for name in names), channels)
