@@ -15,6 +15,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from html import escape
+from os import PathLike
+from typing import Any
 
 import pandas as pd
 
@@ -57,6 +59,10 @@ class Counterexample:
     def lab(self) -> Lab:
         """A lab in which all this has happened. Raises LabError where a lab cannot do one of the steps."""
         return replay(Lab(self._job), self.moves)
+
+    def save_play(self, path: str | PathLike[str], *, job: str = "", title: str = "") -> Any:
+        """Write it down as a play (docs/PLAYS.md), which `Lab.play` opens again; as `Lab.save_play`."""
+        return self.lab().save_play(path, job=job, title=title or self.property)
 
     def holds_in(self, lab: Lab) -> bool:
         """Whether the property holds in a lab as it stands."""

@@ -18,6 +18,7 @@ from kit.explore.digest import Digester
 from kit.explore.tables import Column, Function, Ids, Interned
 from kit.explore.words import NOW_MS, Words
 from kit.job.job_master import JobMaster
+from kit.job.status import JobStatus
 from kit.lab.copying import copy_of
 from kit.operators.base import Operator
 from kit.protocol.events import ProcessInput, SlotLost, TimerFired
@@ -210,7 +211,7 @@ class States:
     def work_out(self, owner: MachineStates, state: int, number: int) -> Outcome:
         """Let a copy of a machine take an event, and see."""
         before, word = owner.machines[state], self.words[number]
-        if before is None or isinstance(before, Broken):
+        if before is None or word is None or isinstance(before, Broken):
             return Outcome(state)
         machine = self.copy(before)
         at = NOW_MS
@@ -240,6 +241,13 @@ class States:
 
 
 Translate = Callable[[Machine, list[Any]], Outcome]
+
+
+def takes_requests(machine: Machine | Broken | None) -> bool:
+    """Whether checkpoints are asked for: all tasks run, and none has taken its last checkpoint."""
+    if not isinstance(machine, JobMaster) or machine.status is not JobStatus.RUNNING:
+        return False
+    return machine.tasks.all_running and not machine.checkpoints.ledger.leaving
 
 
 def _listens(machine: Machine | Broken) -> bool:

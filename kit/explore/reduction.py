@@ -44,6 +44,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import numpy.typing as npt
 
+from kit.explore.queues import Contents
 from kit.explore.space import MOST_TRIED, Places, Space, Step
 from kit.explore.tables import Function, Ids, Rows
 from kit.job.job_master import JobMaster
@@ -112,6 +113,7 @@ class Reduction:
         self._idle = Function(self._is_idle)
         self._late = Function(self._ended_before)
         self._over = Function(self._took_last)
+        self._early = (self._is_told_too_early(space.queues), self._is_told_too_early(space.bags))
         self._kinds: dict[tuple[type, ...], dict[int, bool]] = {}
         self._not_last = Function(self._others_are_awaited)
 
@@ -342,12 +344,39 @@ class Reduction:
                 yield self._alone("work", task, place), self._is_not_the_last(rows[:, 0], work)
         over = self._is_over(rows[:, 0])
         for task in space.tasks:
+            stays = over & space.machines[task].listens.of(rows[:, task])
             for place in range(2):
                 work = space.bags.member(rows[:, space.work + task], place)
-                yield self._alone("work", task, place), over & self._is_of(work, CommitEffects)
+                yield self._alone("work", task, place), stays & self._is_of(work, CommitEffects)
+        told = self._are_told_too_early(rows)
         for place in range(3):
             work = space.bags.member(rows[:, space.work], place)
-            yield self._alone("work", 0, place), self._is_of(work, WriteMetadata, StoreCheckpoint)
+            yield self._alone("work", 0, place), self._is_of(work, WriteMetadata, StoreCheckpoint) & ~told
+
+    def _are_told_too_early(self, rows: Rows) -> Mask:
+        """Whether somebody is told that a checkpoint is complete, or publishes it, which is yet to be stored: it should
+        not be so, and then it matters what comes first.
+        """
+        space = self._space
+        found = np.zeros(len(rows), bool)
+        storing = np.flatnonzero(self._counts.of(rows[:, 0], rows[:, 0] * 0) > 0)
+        for task in space.tasks if len(storing) else ():
+            for column in (space.mail_to + task, space.work + task):
+                early = self._early[column >= space.work]
+                found[storing] |= early.of(rows[storing, 0], rows[storing, column]) == 1
+        return found
+
+    def _is_told_too_early(self, contents: Contents) -> Function:
+        def told(state: int, number: int) -> int:
+            master = self._space.machines[0].machines[state]
+            if not isinstance(master, JobMaster):
+                return 0
+            words = (self._space.words[each] for each in contents.values[number])
+            return int(
+                any(isinstance(word, _NEWS) and word.checkpoint_id in master.checkpoints.pending for word in words)
+            )
+
+        return Function(told)
 
     def _is_over(self, states: Ids) -> Mask:
         """Whether the last checkpoint is complete, and no other is under way."""
@@ -421,6 +450,7 @@ class Reduction:
         return len(master.checkpoints.pending) + len(master.checkpoints.decider.queue)
 
 
+_NEWS = (NotifyCheckpointComplete, CommitEffects)
 _AT_ONCE = (
     DeployTask,
     ReadState,

@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kit.channel.slot_channel_state import SlotChannelState, slot_name
+from kit.explore import machines as own
 from kit.explore.digest import Digester
 from kit.explore.files import Disks
 from kit.explore.machines import Broken, DueTimer, Killed, MachineStates, Outcome, States, Unwatched
@@ -25,7 +26,6 @@ from kit.explore.words import Words
 from kit.graph.execution_graph import ExecutionGraph
 from kit.graph.job_graph import JobGraph
 from kit.job.job_master import JobMaster
-from kit.job.status import JobStatus
 from kit.lab.world import JOB
 from kit.protocol.commands import (
     CancelTimer,
@@ -493,7 +493,7 @@ class Space:
     def _may_ask(self, states: Ids) -> npt.NDArray[np.bool_]:
         """Where a checkpoint may be asked for."""
         machines = self.machines[0].machines
-        known = {number: _takes_requests(machines[number]) for number in {*np.unique(states).tolist()}}
+        known = {number: own.takes_requests(machines[number]) for number in {*np.unique(states).tolist()}}
         return np.array([known[number] for number in states.tolist()], bool)
 
     _STEPS: ClassVar[dict[str, Callable[[Space, Rows, Step], tuple[Places, Rows]]]] = {
@@ -594,10 +594,3 @@ def _replaced(numbers: Ids, changes: Ids) -> Ids:
 
 def _is_expiry(timer: str) -> bool:
     return timer.startswith(EXPIRY)
-
-
-def _takes_requests(machine: Machine | Broken | None) -> bool:
-    """Whether checkpoints are asked for: all tasks run, and none has taken its last checkpoint."""
-    if not isinstance(machine, JobMaster) or machine.status is not JobStatus.RUNNING:
-        return False
-    return machine.tasks.all_running and not machine.checkpoints.ledger.leaving
