@@ -59,8 +59,10 @@ WRONG = """
 () => {
   const wrong = [];
   const view = document.querySelector(".kit-viewport").getBoundingClientRect();
-  const seen = ({ left, right, top, bottom }) => right > view.left && left < view.right && bottom > view.top && top < view.bottom;
-  const texts = [...document.querySelectorAll(".kit-viewport text")].filter((node) => node.textContent && node.getClientRects().length);
+  const seen = ({ left, right, top, bottom }) =>
+    right > view.left && left < view.right && bottom > view.top && top < view.bottom;
+  const texts = [...document.querySelectorAll(".kit-viewport text")]
+    .filter((node) => node.textContent && node.getClientRects().length);
   for (const node of texts) {
     const px = parseFloat(getComputedStyle(node).fontSize) * node.getScreenCTM().a;
     if (px < 9.99) wrong.push(`${node.textContent}: ${px} px`);
@@ -81,8 +83,11 @@ WRONG = """
     const box = node.getBoundingClientRect();
     if (own && box.right > innerWidth + 1) wrong.push(`out of the page: ${node.textContent}`);
   }
-  const blocks = [...document.querySelectorAll(".kit-player > *:not([hidden]):not(.kit-tip):not(.kit-live)")].map((n) => n.getBoundingClientRect());
-  blocks.slice(1).forEach((box, i) => { if (box.top < blocks[i].bottom - 1) wrong.push(`block ${i + 1} lies on the one above`); });
+  const blocks = [...document.querySelectorAll(".kit-player > *:not([hidden]):not(.kit-tip):not(.kit-live)")]
+    .map((node) => node.getBoundingClientRect());
+  blocks.slice(1).forEach((box, i) => {
+    if (box.top < blocks[i].bottom - 1) wrong.push(`block ${i + 1} lies on the one above`);
+  });
   return wrong;
 }
 """
@@ -90,10 +95,16 @@ WRONG = """
 CONTRASTS = """
 () => {
   const parse = (c) => c.match(/[\\d.]+/g).map(Number);
-  const light = (c) => parse(c).slice(0, 3).map((v) => (v / 255 <= 0.04045 ? v / 255 / 12.92 : ((v / 255 + 0.055) / 1.055) ** 2.4))
+  const linear = (v) => (v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4);
+  const light = (c) => parse(c).slice(0, 3).map((v) => linear(v / 255))
     .reduce((sum, v, i) => sum + v * [0.2126, 0.7152, 0.0722][i], 0);
-  const ground = (node) => { for (let at = node; at; at = at.parentElement) {
-    const colour = getComputedStyle(at).backgroundColor; if (parse(colour)[3] !== 0) return colour; } return "rgb(255, 255, 255)"; };
+  const ground = (node) => {
+    for (let at = node; at; at = at.parentElement) {
+      const colour = getComputedStyle(at).backgroundColor;
+      if (parse(colour)[3] !== 0) return colour;
+    }
+    return "rgb(255, 255, 255)";
+  };
   return [...document.querySelectorAll(".kit-player :is(button, p, span, label, dt, dd, td, th, summary)")]
     .filter((node) => node.getClientRects().length && node.textContent.trim() && !node.closest("svg"))
     .map((node) => [light(getComputedStyle(node).color), light(ground(node)), node.textContent])
@@ -245,14 +256,17 @@ def test_the_legend_has_what_is_on_the_picture_and_no_more(opened: Page) -> None
     expect(legend).to_have_text("")
 
 
+NAMELESS = """
+() => [...document.querySelectorAll(".kit-player :is(button, input, select, [role=button], [tabindex])")]
+  .filter((node) => !node.textContent.trim() && !node.getAttribute("aria-label"))
+  .filter((node) => !node.closest("label")?.textContent.trim())
+  .map((node) => node.outerHTML)
+"""
+
+
 def test_every_control_has_a_name(opened: Page) -> None:
     touch(opened, "t:count/0")
-    nameless = opened.evaluate(
-        "() => [...document.querySelectorAll('.kit-player :is(button, input, select, [role=button], [tabindex])')].filter((node) =>"
-        " !(node.textContent.trim() || node.getAttribute('aria-label') || node.closest('label')?.textContent.trim()))"
-        ".map((node) => node.outerHTML)"
-    )
-    assert nameless == []
+    assert opened.evaluate(NAMELESS) == []
     opened.keyboard.press("Escape")
     opened.keyboard.press("ArrowRight")
     expect(opened.locator(".kit-live")).not_to_have_text("")
