@@ -33,7 +33,7 @@ from kit.protocol.trace import Trace
 from widgets import Stepper
 
 QUIET = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update"]
-STEPS, LAB_STEPS = 60, 25
+STEPS, RESTED_STEPS, LAB_STEPS = 60, 15, 25
 LONG_RUN = 100_000
 LIMITS_MS = {"20 subtasks": 20, "200 subtasks": 50, "alive": 50, "first": 1_000, "long": 3_000}
 
@@ -60,13 +60,13 @@ window.first = window.painted();
 """
 
 CLICKS = """
-async (count) => {
+async ([count, rest_ms]) => {
   const [step] = [...document.querySelectorAll(".kit-controls button")].filter((b) => b.textContent === "Step ▶");
   document.querySelector(".kit-player").dispatchEvent(new KeyboardEvent("keydown", { key: "Home", bubbles: true }));
   await window.painted();
   const took = [];
   for (let n = 0; n < count; n += 1) {
-    await new Promise((done) => setTimeout(done, 7 + (n * 5) % 16));
+    await new Promise((done) => setTimeout(done, rest_ms + (n * 5) % 16));
     const began = performance.now();
     step.click();
     took.push((await window.painted()) - began);
@@ -140,7 +140,7 @@ def opened(page: Page, path: Path) -> float:
 
 def tell(what: str, took_ms: float, limit_ms: float, more: str = "") -> bool:
     """One row; whether it is within its limit."""
-    print(f"{what:46} {took_ms:9.1f} ms   at most {limit_ms:6,.0f} ms   {more}", flush=True)
+    print(f"{what:50} {took_ms:9.1f} ms   at most {limit_ms:6,.0f} ms   {more}", flush=True)
     return took_ms <= limit_ms
 
 
@@ -154,8 +154,10 @@ def of_a_lab(page: Page, folder: Path, vertices: int, parallelism: int) -> list[
     first_ms = opened(page, path)
     shown = f"{kernel_ms:.0f} in the kernel, {first_ms:.0f} in the page; {path.stat().st_size / 1e6:.1f} MB"
     within = [tell(f"{name}: first picture", kernel_ms + first_ms, LIMITS_MS["first"], shown)]
-    clicks = page.evaluate(CLICKS, STEPS)
-    within.append(tell(f"{name}: click to picture", median(clicks), LIMITS_MS[name], f"longest {max(clicks):.0f} ms"))
+    for pace, count, rest_ms in (("in a row", STEPS, 7), ("after a rest", RESTED_STEPS, 300)):
+        clicks = page.evaluate(CLICKS, [count, rest_ms])
+        longest = f"longest {max(clicks):.0f} ms"
+        within.append(tell(f"{name}: click to picture, {pace}", median(clicks), LIMITS_MS[name], longest))
     sent, where = page.evaluate(PLAY)
     print(f"{name}: sent to the kernel while it played      {sent} messages ({where})")
     within.append(sent == 0)
