@@ -104,8 +104,9 @@ class ExecutionGraphPicture:
             tuple(node for nodes in made.values() for node in nodes),
             edges,
             rows=tuple(map(tuple, rows.values())),
-            rank_gap=70.0,
+            rank_gap=110.0,
             node_gap=16.0,
+            from_sides=True,
         )
 
     def _ranks(self) -> dict[str, int]:

@@ -23,7 +23,7 @@ from kit.backend.key_hashing import assign_to_key_group
 from kit.draw import state_tables
 from kit.draw.graphs import Edge, Graph, Group, Node, text_width
 from kit.draw.graphviz_objects import Dot
-from kit.draw.panel import frame_html, panel
+from kit.draw.panel import drawing_html, frame_html, panel
 from kit.draw.picture import Svg
 from kit.draw.redistribution import restores_of
 from kit.draw.scene import size_text
@@ -231,11 +231,7 @@ class Rescaling:
                 self.title, under="After a failure or a rescale this shows who was given which piece of state."
             )
         height, drawn = self._drawn()
-        picture = (
-            f'<div class="kit-scroll" tabindex="0"><svg xmlns="http://www.w3.org/2000/svg" role="img" '
-            f'aria-label="{escape(self.title)}" viewBox="0 0 {WIDTH:g} {height:g}" '
-            f'style="min-width:{WIDTH * 0.93:g}px;max-width:{WIDTH * 1.35:g}px">{drawn}</svg></div>'
-        )
+        picture = drawing_html(WIDTH, height, drawn, self.title)
         under = "Above who wrote it, below who was given it; a colour stays with its writer."
         moves = "".join(f"<p><b>{escape(str(move))}</b></p>" for move in self._moves)
         return panel(self.title, moves, picture, self._besides(), under=under, styles=(STYLE,))

@@ -20,7 +20,7 @@ import pandas as pd
 from kit.draw import state_tables
 from kit.draw.graphs import text_width
 from kit.draw.job_state import PENDING
-from kit.draw.panel import frame_html, panel
+from kit.draw.panel import drawing_html, frame_html, panel
 from kit.draw.picture import Svg
 from kit.draw.scene import size_text
 from kit.draw.snapshot_pieces import (
@@ -244,12 +244,11 @@ class _Bar:
 
 def _map_html(snapshot: Snapshot, title: str) -> str:
     height, drawn = _byte_map(snapshot)
-    return (
+    note = (
         '<h4>Which bytes are where</h4><p class="kit-note">A bar is one file from its first byte to its last, however '
-        'large it is. Point at a part to see what it is.</p><div class="kit-scroll" tabindex="0">'
-        f'<svg xmlns="http://www.w3.org/2000/svg" role="img" aria-label="{escape(title)}" viewBox="0 0 {WIDTH:g} '
-        f'{height:g}" style="min-width:{WIDTH * 0.93:g}px;max-width:{WIDTH * 1.35:g}px">{drawn}</svg></div>'
+        "large it is. Point at a part to see what it is.</p>"
     )
+    return note + drawing_html(WIDTH, height, drawn, title)
 
 
 def _byte_map(snapshot: Snapshot | None) -> tuple[float, str]:
@@ -375,8 +374,12 @@ def _folded(bars: Sequence[_Bar]) -> list[_Bar]:
         kept += own[:most]
         if len(own) > most:
             size = size_text(sum(bar.size for bar in own[most:]))
-            kept[-1] = replace(kept[-1], file=f"and {len(own) - most} smaller ones, {size} together")
+            kept[-1] = replace(kept[-1], file=_rest(len(own) - most, size))
     return kept
+
+
+def _rest(count: int, size: str) -> str:
+    return f"and a smaller one, {size}" if count == 1 else f"and {count} smaller ones, {size} together"
 
 
 def _bar(bar: _Bar, y: float) -> Iterator[str]:
