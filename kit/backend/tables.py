@@ -26,7 +26,7 @@ from kit.backend.key_codec import Column, codec_for
 from kit.backend.key_context import KeyContext
 from kit.backend.slot_index import ABSENT, FrozenIndex, SlotIndex
 from kit.backend.sorting import distinct
-from kit.backend.value_columns import FrozenColumn, ValueColumn, column_for
+from kit.backend.value_columns import FrozenColumn, StructColumn, ValueColumn, column_for
 from kit.backend.value_types import MisfitError, converter
 from kit.state.errors import StateDescriptorError, StateError, StateTypeError
 
@@ -241,6 +241,11 @@ class StateTable:
             return self.column.get(slots)
         present = self.column.get(slots[~absent])
         return present.take(pa.array(np.cumsum(~absent) - 1, mask=absent))
+
+    def get_fields(self, slots: Slots) -> list[pa.Array]:
+        """The fields of the entries of slots that all have one, of a struct state: `get(slots).flatten()`."""
+        assert isinstance(self.column, StructColumn), f"{self!r} is no state of structs"
+        return [column.get(slots) for column in self.column.fields.values()]
 
     def put(self, slots: Slots, values: Values) -> None:
         """Set entries; of equal slots the last wins. A null clears the entry, as `update(None)` does."""

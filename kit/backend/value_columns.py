@@ -487,6 +487,8 @@ def _as_arrow(arrow_type: pa.DataType, values: npt.NDArray[Any], nulls: Mask | N
     """Fresh arrays as a column of numbers, bools or times."""
     if nulls is not None:
         values[nulls] = 0  # equal state makes equal bytes, also where nobody looks
+    elif values.dtype != np.bool_:  # what numpy holds is what Arrow holds
+        return pa.Array.from_buffers(arrow_type, len(values), [None, pa.py_buffer(values)])
     if pa.types.is_temporal(arrow_type):
         return pa.array(values, mask=nulls).view(arrow_type)
     return pa.array(values, arrow_type, mask=nulls)

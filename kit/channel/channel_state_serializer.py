@@ -159,7 +159,12 @@ def _decoded(data: bytes | pa.Buffer, *, checked: bool) -> list[DataElement]:
 
 
 def write_batch(batch: pa.RecordBatch, sink: Any) -> None:
-    """Write records so that they describe themselves: an Arrow IPC stream of one batch."""
+    """Write records so that they describe themselves: an Arrow IPC stream of one batch.
+
+    They are copied first: of a column of strings that is a slice of a longer one Arrow would write up to 63 bytes more,
+    of whatever is behind it there. So equal records make equal bytes, wherever they were cut from.
+    """
+    batch = pa.concat_batches([batch])
     with pa.ipc.new_stream(sink, batch.schema) as stream:
         stream.write_batch(batch)
 

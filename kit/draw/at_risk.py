@@ -8,6 +8,7 @@ holds. A lab also says which entries of state would be undone, a trace alone how
 from __future__ import annotations
 
 import json
+from collections import defaultdict, deque
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from html import escape
@@ -18,14 +19,14 @@ import pandas as pd
 from kit.draw import state_tables
 from kit.draw.graphs import text_width
 from kit.draw.job_state import COMPLETED, PENDING, task_of
-from kit.draw.journeys import Instant, journeys
-from kit.draw.panel import frame_html, panel
+from kit.draw.panel import drawing_html, frame_html, panel
 from kit.draw.picture import Svg
-from kit.draw.snapshot_source import snapshot_of
+from kit.draw.snapshot_source import looking_at, snapshot_of
 from kit.draw.snapshot_values import positions, values_of
 from kit.draw.state_tables import StateTables
 from kit.draw.themed import light_svg
 from kit.draw.view import Subject, View
+from kit.protocol.trace import TraceRecord
 
 STYLE = "at_risk.css"
 WIDTH, LEFT, RIGHT, ROW, TOP = 980.0, 190.0, 560.0, 26.0, 40.0
@@ -45,7 +46,7 @@ def at_risk_view(subject: Subject) -> AtRisk:
     restored = subject.moment.restores[-1].checkpoint_id if subject.moment.restores else None
     base = max((each for each in (checkpoint, restored) if each is not None), default=None)
     tasks = _since(subject, base)
-    snapshot = None if base is None else snapshot_of(Subject(subject.thing, subject.n, base))
+    snapshot = None if base is None else snapshot_of(looking_at(subject, base))
     held = StateTables("", ()) if snapshot is None else values_of(snapshot)
     again = _read_again(subject, held)
     for task, where in again.items():
@@ -68,11 +69,16 @@ class Since:
     entries of keyed state that have changed, rows that its sink has not published. None where nothing tells.
     """
 
-    taken: int = 0
-    read: int = 0
+    taken: int | None = 0
+    read: int | None = 0
     changed: int | None = None
     unpublished: int | None = None
     again: list[str] = field(default_factory=list)
+
+    @property
+    def records(self) -> int:
+        """Taken and read together."""
+        return (self.taken or 0) + (self.read or 0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,8 +107,10 @@ class AtRisk:
         """The answer in a sentence."""
         if not self.tasks:
             return "No task is running: there is nothing to lose"
-        read = sum(each.read for each in self.tasks.values())
+        read = sum(each.read or 0 for each in self.tasks.values())
         what = f"{read:,} record{'s' * (read != 1)} would be read again"
+        if all(each.read is None for each in self.tasks.values()):
+            what = "what was read since would be read again"
         if self.checkpoint is None:
             return f"If a worker died now, the job would begin anew: no checkpoint is complete, {what}"
         return f"If a worker died now, the job would go back to checkpoint {self.checkpoint}: {what}"
@@ -127,21 +135,17 @@ class AtRisk:
         if not self.tasks:
             return panel(self.title)
         height, drawn = self._drawn()
-        picture = (
-            f'<div class="kit-scroll" tabindex="0"><svg xmlns="http://www.w3.org/2000/svg" role="img" '
-            f'aria-label="{escape(self.title)}" viewBox="0 0 {WIDTH:g} {height:g}" '
-            f'style="min-width:{WIDTH * 0.93:g}px;max-width:{WIDTH * 1.35:g}px">{drawn}</svg></div>'
-        )
+        picture = drawing_html(WIDTH, height, drawn, self.title)
         table = frame_html(self.to_pandas().dropna(axis=1, how="all"), most=200)
         table = f"<details><summary>In numbers</summary>{table}</details>"
         return panel(self.title, picture, table, under=self.under, styles=(STYLE,))
 
     def _drawn(self) -> tuple[float, str]:
         """A bar per task, as long as the records it has had since."""
-        tasks = sorted(self.tasks.items(), key=lambda each: -(each[1].taken + each[1].read))
+        tasks = sorted(self.tasks.items(), key=lambda each: -each[1].records)
         shown = dict(tasks[:MOST_ROWS])
         order = [task for task in self.tasks if task in shown]
-        most = max([1, *(each.taken + each.read for each in shown.values())])
+        most = max([1, *(each.records for each in shown.values())])
         since = "since the job began" if self.checkpoint is None else f"since its part of checkpoint {self.checkpoint}"
         parts = [_text(16, 22, "ar-head", "task"), _text(LEFT, 22, "ar-head", f"records {since}")]
         y = TOP
@@ -149,7 +153,7 @@ class AtRisk:
             parts += _row(task, self.tasks[task], most, y)
             y += ROW
         if len(tasks) > MOST_ROWS:
-            rest = sum(each.taken + each.read for _, each in tasks[MOST_ROWS:])
+            rest = sum(each.records for _, each in tasks[MOST_ROWS:])
             parts.append(
                 _text(16, y + 14, "ar-note", f"and {len(tasks) - MOST_ROWS} tasks more, with {rest:,} records")
             )
@@ -161,9 +165,9 @@ class AtRisk:
 
 
 def _row(task: str, since: Since, most: int, y: float) -> Iterator[str]:
-    count, look = (since.read, "read") if since.read else (since.taken, "taken")
+    count, look = (since.read, "read") if since.read else (since.taken or 0, "taken")
     width = (RIGHT - LEFT) * count / most
-    told = f"{count:,} {look}" if count else "none"
+    told = f"{count:,} {look}" if count else "not told by this trace" if since.taken is None else "none"
     yield f"<g><title>{escape(task)}: {told}</title>"
     yield _text(16, y + 14, "ar-name", task if len(task) < 24 else task[:10] + "…" + task[-11:])
     if count:
@@ -194,32 +198,52 @@ def _text(x: float, y: float, look: str, text: str) -> str:
 
 
 def _since(subject: Subject, checkpoint: int | None) -> dict[str, Since]:
-    """By task of the present epoch; records are counted from the task's cut, or from the epoch's beginning."""
+    """By task of the present epoch; records are counted from the task's cut, or from the epoch's beginning.
+
+    A task gives a credit back for each buffer that it takes, in the order in which they came: so a detailed trace tells
+    of each record whether it was taken.
+    """
     found = {task: Since() for task, each in subject.moment.tasks.items() if each.state != "CREATED"}
-    way = journeys(subject.run)
-    cut = way.cuts.get(-1 if checkpoint is None else checkpoint)
-    epoch = subject.moment.epoch
-    instants = cut.instants if cut is not None and cut.epoch == epoch else {}
-    for element in way.elements:
-        mine = element.epoch == epoch and element.receiver in found
-        if mine and element.taken is not None and element.taken > instants.get(element.receiver, Instant(-1, 0)):
-            found[element.receiver].taken += element.rows
-    begin = _beginning(subject, epoch)
-    for position, record in enumerate(subject.trace, 1):
-        if record.kind == "SplitRead" and record.role == "event" and position > begin:
-            task = task_of(record)
-            after = instants.get(task)
-            if task in found and (after is None or position > after.n):
-                found[task].read += (record.data.get("batch") or {}).get("rows", 0)
+    if not subject.whole.trace.detailed:
+        for each in found.values():
+            each.taken = each.read = None
+    waiting: dict[int, deque[int]] = defaultdict(deque)
+    own = _of_epoch(subject)
+    is_here = any(record.kind == "WriteSnapshot" and record.checkpoint_id == checkpoint for record in own)
+    behind = set() if is_here else set(found)
+    for record in own:
+        task = task_of(record)
+        if task not in found:
+            continue
+        if record.kind == "WriteSnapshot" and record.checkpoint_id == checkpoint:
+            behind.add(task)
+        elif record.kind == "ElementReceived":
+            rows = _rows(record.data["element"])
+            if rows is not None:
+                waiting[record.data["channel"]].append(rows)
+        elif record.kind == "GrantCredit" and record.role == "command" and waiting[record.data["channel"]]:
+            rows = waiting[record.data["channel"]].popleft()
+            if task in behind:
+                found[task].taken = (found[task].taken or 0) + rows
+        elif record.kind == "SplitRead" and record.role == "event" and task in behind:
+            found[task].read = (found[task].read or 0) + (record.data.get("batch") or {}).get("rows", 0)
     return found
 
 
-def _beginning(subject: Subject, epoch: int) -> int:
-    """How many records there were when the epoch was deployed."""
-    for position, record in enumerate(subject.trace, 1):
+def _rows(element: Mapping[str, Any]) -> int | None:
+    """The records that a buffer completes; None for what is no buffer."""
+    if element["type"] == "Buffer":
+        return int(element["batch"]["rows"])
+    return int(element["last"]) if element["type"] == "RecordFragment" else None
+
+
+def _of_epoch(subject: Subject) -> list[TraceRecord]:
+    """The records since the present epoch was deployed."""
+    trace, epoch = subject.trace, subject.moment.epoch
+    for position, record in enumerate(trace):
         if record.kind == "DeployTask" and record.data.get("attempt") == epoch:
-            return position
-    return 0
+            return list(trace.since(position))
+    return list(trace)
 
 
 def _read_again(subject: Subject, held: StateTables) -> dict[str, list[str]]:

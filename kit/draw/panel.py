@@ -25,6 +25,17 @@ def panel(title: str, *parts: str, under: str = "", styles: tuple[str, ...] = ()
     return themed(body, "panel.css", *styles, label=title)
 
 
+def drawing_html(width: float, height: float, drawn: str, label: str) -> str:
+    """A drawing as it stands in a panel: it grows with the room there is, and is scrolled where there is too little for
+    texts of 10.5 px to be read.
+    """
+    return (
+        f'<div class="kit-scroll" tabindex="0"><svg xmlns="http://www.w3.org/2000/svg" role="img" '
+        f'aria-label="{escape(label)}" viewBox="0 0 {width:g} {height:g}" '
+        f'style="min-width:{width * 0.96:g}px;max-width:{width * 1.35:g}px">{drawn}</svg></div>'
+    )
+
+
 def frame_html(frame: pd.DataFrame, most: int = ROWS, lit: Any = None) -> str:
     """A DataFrame as a table of at most `most` rows; those for which `lit` (a bool for each row) holds stand out and
     come first.

@@ -22,7 +22,7 @@ import pyarrow as pa
 
 from kit.backend.key_hashing import assign_to_key_group, java_hash, key_groups_for_hashes
 from kit.draw.graphs import text_width
-from kit.draw.panel import frame_html, panel
+from kit.draw.panel import drawing_html, frame_html, panel
 from kit.draw.picture import Svg
 from kit.draw.scene import short
 from kit.draw.shown import shown
@@ -238,11 +238,7 @@ def _(plan: RescalePlan) -> str:
 def _picture(plan: RescalePlan, heading: str) -> str:
     height, drawn = _drawn(plan)
     head = f"<h4>{escape(heading)}</h4>" if heading else ""
-    return (
-        f'{head}<div class="kit-scroll" tabindex="0"><svg xmlns="http://www.w3.org/2000/svg" role="img" '
-        f'aria-label="{escape(plan.caption)}" viewBox="0 0 {WIDTH:g} {height:g}" '
-        f'style="min-width:{WIDTH * 0.93:g}px;max-width:{WIDTH * 1.35:g}px">{drawn}</svg></div>'
-    )
+    return head + drawing_html(WIDTH, height, drawn, plan.caption)
 
 
 def _drawn(plan: RescalePlan) -> tuple[float, str]:

@@ -21,11 +21,11 @@ import pandas as pd
 
 from kit.draw.graphs import text_width
 from kit.draw.job_state import COMPLETED
-from kit.draw.panel import frame_html, panel
+from kit.draw.panel import drawing_html, frame_html, panel
 from kit.draw.picture import Svg
 from kit.draw.scene import size_text
 from kit.draw.snapshot_pieces import SHARED
-from kit.draw.snapshot_source import Snapshot, snapshot_at, snapshot_of
+from kit.draw.snapshot_source import Snapshot, looking_at, snapshot_at, snapshot_of
 from kit.draw.themed import light_svg
 from kit.draw.view import Subject, View
 from kit.metadata import MetadataError
@@ -63,7 +63,7 @@ def shared_state_view(subject: Subject) -> SharedState:
     found, gone = [], []
     for number in sorted(complete):
         try:
-            snapshot = snapshot_of(Subject(subject.thing, subject.n, number))
+            snapshot = snapshot_of(looking_at(subject, number))
         except (StateError, MetadataError, OSError):
             snapshot = None
         if snapshot is not None and snapshot.metadata is not None:
@@ -192,11 +192,7 @@ class SharedState:
         if not self.snapshots:
             return panel(self.title, under=self.under or "Complete checkpoints appear here.")
         height, drawn = self._drawn()
-        picture = (
-            f'<div class="kit-scroll" tabindex="0"><svg xmlns="http://www.w3.org/2000/svg" role="img" '
-            f'aria-label="{escape(self.title)}" viewBox="0 0 {WIDTH:g} {height:g}" '
-            f'style="min-width:{WIDTH * 0.93:g}px;max-width:{WIDTH * 1.35:g}px">{drawn}</svg></div>'
-        )
+        picture = drawing_html(WIDTH, height, drawn, self.title)
         every = f"<details><summary>Every file</summary>{frame_html(self.to_pandas(), most=200)}</details>"
         return panel(self.title, picture, every, *self._frees(), under=self.under, styles=(STYLE,))
 

@@ -20,7 +20,7 @@ import pandas as pd
 from kit.draw import state_tables
 from kit.draw.graphs import text_width
 from kit.draw.job_state import PENDING
-from kit.draw.panel import frame_html, panel
+from kit.draw.panel import drawing_html, frame_html, panel
 from kit.draw.picture import Svg
 from kit.draw.scene import size_text
 from kit.draw.snapshot_pieces import (
@@ -203,15 +203,19 @@ def _progress(snapshot: Snapshot) -> str:
         "acknowledged": sum(each.acked_ms is not None for each in tasks.values()),
     }
     told = ", ".join(f"{count} {what}" for what, count in counts.items())
-    rows = [_task_row(task, each) for task, each in tasks.items()]
+    rows = [_task_row(task, each, snapshot.began_ms) for task, each in tasks.items()]
     table = frame_html(pd.DataFrame(rows), most=60)
     summary = f"<summary>Of {len(tasks)} tasks: {told}</summary>"
     return f"<details{' open' if len(tasks) <= 12 else ''}>{summary}{table}</details>"
 
 
-def _task_row(task: str, part: TaskPart) -> dict[str, str]:
+def _task_row(task: str, part: TaskPart, began_ms: int) -> dict[str, str]:
     if part.declined:
         return {"task": task, "copied (sync)": "declined", "written (async)": "", "in flight": "", "acknowledged": ""}
+
+    def _when(at_ms: int | None, otherwise: str = "") -> str:
+        return otherwise if at_ms is None else f"✓ at {at_ms - began_ms:,} ms"
+
     written = _when(part.written_ms, "being written" if part.copied_ms is not None else "")
     return {
         "task": task,
@@ -220,10 +224,6 @@ def _task_row(task: str, part: TaskPart) -> dict[str, str]:
         "in flight": "" if part.channels_ms is None else f"{_when(part.channels_ms)}, {size_text(part.channel_bytes)}",
         "acknowledged": _when(part.acked_ms, "under way" if part.written_ms is not None else ""),
     }
-
-
-def _when(at_ms: int | None, otherwise: str = "") -> str:
-    return otherwise if at_ms is None else f"✓ at {at_ms:,} ms"
 
 
 # --- the byte map -----------------------------------------------------------------------------------------------------
@@ -244,12 +244,11 @@ class _Bar:
 
 def _map_html(snapshot: Snapshot, title: str) -> str:
     height, drawn = _byte_map(snapshot)
-    return (
+    note = (
         '<h4>Which bytes are where</h4><p class="kit-note">A bar is one file from its first byte to its last, however '
-        'large it is. Point at a part to see what it is.</p><div class="kit-scroll" tabindex="0">'
-        f'<svg xmlns="http://www.w3.org/2000/svg" role="img" aria-label="{escape(title)}" viewBox="0 0 {WIDTH:g} '
-        f'{height:g}" style="min-width:{WIDTH * 0.93:g}px;max-width:{WIDTH * 1.35:g}px">{drawn}</svg></div>'
+        "large it is. Point at a part to see what it is.</p>"
     )
+    return note + drawing_html(WIDTH, height, drawn, title)
 
 
 def _byte_map(snapshot: Snapshot | None) -> tuple[float, str]:
@@ -375,8 +374,12 @@ def _folded(bars: Sequence[_Bar]) -> list[_Bar]:
         kept += own[:most]
         if len(own) > most:
             size = size_text(sum(bar.size for bar in own[most:]))
-            kept[-1] = replace(kept[-1], file=f"and {len(own) - most} smaller ones, {size} together")
+            kept[-1] = replace(kept[-1], file=_rest(len(own) - most, size))
     return kept
+
+
+def _rest(count: int, size: str) -> str:
+    return f"and a smaller one, {size}" if count == 1 else f"and {count} smaller ones, {size} together"
 
 
 def _bar(bar: _Bar, y: float) -> Iterator[str]:

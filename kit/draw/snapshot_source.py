@@ -7,10 +7,12 @@ are told of, not missed in silence.
 
 from __future__ import annotations
 
+import copy
 import posixpath
 import struct
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from os import PathLike, fspath
 from typing import Any
 
@@ -65,6 +67,8 @@ class Snapshot:
     inline_at: Mapping[str, int] = field(default_factory=dict)
     files: StateFiles | None = None
     note: str = ""
+    began_ms: int = 0
+    """When the run began, by the clock of its host."""
 
     @property
     def size(self) -> int:
@@ -88,7 +92,7 @@ def snapshot_of(subject: Subject) -> Snapshot | None:
     parts, path = _parts(subject.trace, number)
     names = operator_names(subject)
     pieces = settled(_pieces(parts, names))
-    snapshot = Snapshot(number, known.status, tuple(pieces), parts, path)
+    snapshot = Snapshot(number, known.status, tuple(pieces), parts, path, began_ms=subject.moment.began_ms)
     if known.status == PENDING and not path:
         return snapshot
     files = files_of(subject.thing)
@@ -99,6 +103,13 @@ def snapshot_of(subject: Subject) -> Snapshot | None:
     if data is None:
         return replace(snapshot, note=_gone(subject, number, path))
     return _with_metadata(replace(snapshot, files=files), data, names)
+
+
+def looking_at(subject: Subject, checkpoint: int) -> Subject:
+    """The same moment of the same run, looked at for another checkpoint; what was worked out of it is kept."""
+    other = copy.copy(subject)
+    object.__setattr__(other, "checkpoint", checkpoint)
+    return other
 
 
 def files_of(thing: Any) -> StateFiles:
@@ -218,7 +229,7 @@ def _pieces(parts: Mapping[str, TaskPart], names: Mapping[str, str]) -> list[Pie
 def _with_metadata(snapshot: Snapshot, data: bytes, names: Mapping[str, str] | None = None) -> Snapshot:
     """The snapshot with what its `_metadata` says; that is all there is to know of it then."""
     base = posixpath.dirname(snapshot.path)
-    metadata, _ = read_metadata(data, base)
+    metadata, sections, inline_at = _parsed(data, base)
     found: list[Piece] = []
     for state in metadata.operator_states:
         label = state.name or (names or {}).get(state.operator_id) or state.label
@@ -232,9 +243,16 @@ def _with_metadata(snapshot: Snapshot, data: bytes, names: Mapping[str, str] | N
         pieces=tuple(settled(found)),
         data=data,
         metadata=metadata,
-        sections=tuple(metadata_sections(data, base)),
-        inline_at=_places(data, metadata),
+        sections=sections,
+        inline_at=inline_at,
     )
+
+
+@lru_cache(maxsize=16)
+def _parsed(data: bytes, base: str) -> tuple[CheckpointMetadata, tuple[MetadataSection, ...], Mapping[str, int]]:
+    """What a `_metadata` file says, its sections, and where inline state is: looked at again and again."""
+    metadata, version = read_metadata(data, base)
+    return metadata, tuple(metadata_sections(data, base, version)), _places(data, metadata)
 
 
 def _coordinator(label: str, state: OperatorState) -> Piece:

@@ -19,7 +19,7 @@ from kit.backend.operator_store import OperatorStateFile
 from kit.backend.snapshot import EVENT_TIMERS, PROCESSING_TIMERS, KeyedStateFile
 from kit.backend.snapshot import MAGIC as KEYED_MAGIC
 from kit.backend.timers import EVENT_TIMER_PREFIX, PROCESSING_TIMER_PREFIX
-from kit.channel.channel_state_serializer import LENGTH_BYTES, ChannelStateSerializer
+from kit.channel.channel_state_serializer import ChannelStateSerializer
 from kit.connectors.sink import COMMITTABLES_STATE
 from kit.draw import state_tables
 from kit.draw.snapshot_pieces import (
@@ -43,6 +43,8 @@ from kit.state.errors import StateError
 
 MOST_BYTES = 64_000_000
 """More is not read for a look at the values."""
+MOST_REASONS = 3
+"""So many reasons why something cannot be read are told in full."""
 _FOREIGN = "written by another program: the layout is known, the values are not decoded"
 _CHANNELS = {
     ARRIVED: "had arrived and was not taken when the state was copied",
@@ -79,7 +81,9 @@ class _Reader:
     @property
     def note(self) -> str:
         """What was not read, and why."""
-        return "; ".join(sorted(self.missing))
+        told = sorted(self.missing)
+        more = [f"and {len(told) - MOST_REASONS} more"] if len(told) > MOST_REASONS else []
+        return "; ".join([*told[:MOST_REASONS], *more])
 
     def rows(self, piece: Piece) -> Iterator[tuple[str, str, pa.Table]]:
         """Kind, name and rows of what a piece holds."""
@@ -172,8 +176,9 @@ def _fields(rows: pa.Table) -> list[pa.RecordBatch]:
 
 
 def _buffer(piece: Piece, data: pa.Buffer) -> Rows:
-    chunk = data.slice(piece.start + LENGTH_BYTES, piece.size - LENGTH_BYTES)
-    for element in ChannelStateSerializer().read_data(pa.BufferReader(chunk), chunk.size):
+    serializer, source = ChannelStateSerializer(), pa.BufferReader(data)
+    source.seek(piece.start)
+    for element in serializer.read_data(source, serializer.read_length(source)):
         records = element.batch.to_pylist() if isinstance(element, Buffer) else [None]
         told = [repr(element) if record is None else json.dumps(record, default=str) for record in records]
         rows = pa.table(

@@ -20,6 +20,8 @@ SPLIT, UNION, BROADCAST = "split list state", "union list state", "broadcast sta
 SOURCE, STAGED, IN_FLIGHT, RAW = "source position", "staged output", "in flight", "raw state"
 COORDINATOR, MASTER = "coordinator", "master hook"
 KINDS = (KEYED, WINDOWS, TIMERS, SPLIT, UNION, BROADCAST, SOURCE, STAGED, IN_FLIGHT, RAW, COORDINATOR, MASTER)
+MOST_CHANNELS = 8
+"""The contents of more channels than this are counted, not shown."""
 LONG = ("kind", "operator", "name", "task", "key_group", "key", "namespace", "value")
 
 
@@ -104,6 +106,9 @@ class StateTables:
     def html(self, most: int = ROWS) -> str:
         """The tables one below the other, each cut after `most` rows; not yet in a panel."""
         full = [table for table in self.tables if table.rows.num_rows]
+        channels = [table for table in full if table.kind == IN_FLIGHT]
+        if len(channels) > MOST_CHANNELS:
+            full = [*(table for table in full if table.kind != IN_FLIGHT), _channels_together(channels)]
         empty = ", ".join(f"{table.name} of {table.operator}" for table in self.tables if not table.rows.num_rows)
         rest = f'<p class="kit-note">empty: {escape(empty)}</p>' if empty else ""
         return "".join(table.html(most) for table in full) + rest or "<p>There is nothing in state.</p>"
@@ -114,6 +119,20 @@ class StateTables:
     def __repr__(self) -> str:
         rows = sum(table.rows.num_rows for table in self.tables)
         return f"StateTables({self.title}: {len(self.tables)} tables, {rows:,} rows)"
+
+
+def _channels_together(tables: Iterable[StateTable]) -> StateTable:
+    """A row for each of many channels: how many elements and records wait there."""
+    rows = [
+        {
+            "task": table.operator,
+            "from": table.name.removeprefix("from "),
+            "elements": len(set(table.rows.column("element").to_pylist())),
+            "rows": table.rows.num_rows,
+        }
+        for table in tables
+    ]
+    return StateTable(IN_FLIGHT, "", "by channel", pa.Table.from_pylist(rows), "each channel's own table: lab.queue(n)")
 
 
 def _long(table: StateTable) -> Iterator[dict[str, object]]:

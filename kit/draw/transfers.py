@@ -30,7 +30,7 @@ from kit.draw.snapshot_pieces import (
     pieces_of,
     settled,
 )
-from kit.draw.snapshot_source import Snapshot, files_of, operator_names, snapshot_at, snapshot_of
+from kit.draw.snapshot_source import Snapshot, files_of, looking_at, operator_names, snapshot_at, snapshot_of
 from kit.draw.stage import stage_for
 from kit.draw.view import Subject
 from kit.metadata import MetadataError
@@ -202,7 +202,7 @@ _FROM_TRACE = "The checkpoint's files are not at hand: what went to coordinators
 def _restored_snapshot(subject: Subject, restore: RestoreMoment) -> Snapshot | None:
     """The checkpoint that was restored: one of this run, or where the trace says that it is."""
     if restore.checkpoint_id in subject.moment.checkpoints:
-        own = snapshot_of(Subject(subject.thing, subject.n, restore.checkpoint_id))
+        own = snapshot_of(looking_at(subject, restore.checkpoint_id))
         if own is not None:
             return own
     path = next(

@@ -51,6 +51,8 @@ class Phase(Enum):
     FAILED = "FAILED"
     CANCELED = "CANCELED"
 
+    __hash__ = object.__hash__  # each is the only one of its name; an Enum's own hash is a call of Python's
+
     @property
     def status(self) -> JobStatus:
         """What the user sees of it."""

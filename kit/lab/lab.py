@@ -39,8 +39,9 @@ from kit.lab.actions import Action, Fault, LetTimePass
 from kit.lab.asking import LabAsking
 from kit.lab.by_words import chosen
 from kit.lab.choices import Choices
+from kit.lab.conditions import Condition, condition_of
 from kit.lab.edge import LabEdge
-from kit.lab.errors import LabError, LabJobFailedError, LabWarning, enumerated, nearest, said
+from kit.lab.errors import LabError, LabJobFailedError, LabWarning, enumerated, said
 from kit.lab.failures import for_the_lab, is_left_to_count, job_failed, job_repeats, repeated
 from kit.lab.fault_doors import FaultDoors
 from kit.lab.following import LEAVE, Follow, FollowingWorld, LeaveRecording, follow, world_of_recording
@@ -50,9 +51,8 @@ from kit.lab.opening import checked_seed, claim_mode_of, job_graph, open_edge
 from kit.lab.play_doors import PlayDoors
 from kit.lab.possible_faults import DRIVER_IS_DEAD, stands_still
 from kit.lab.progress import Progress
-from kit.lab.record_kinds import record_kinds
 from kit.lab.recording import Agreement
-from kit.lab.schedulers import Enabled, Scheduler, checked_scheduler
+from kit.lab.schedulers import Enabled, Random, Scheduler, checked_scheduler
 from kit.lab.state_doors import StateDoors
 from kit.lab.step import Step
 from kit.lab.summary import LARGE, summary_html
@@ -71,8 +71,6 @@ event, and stands where it broke.
 """
 SAVEPOINTS = "/savepoints"
 """Where savepoints go that are given no directory."""
-Condition = Callable[[int], bool]
-"""Whether it is so, after a step before which the trace had so many records."""
 Target = str | os.PathLike[str] | None
 """A directory for a savepoint, None for the configured one."""
 
@@ -288,8 +286,7 @@ class Lab(FaultDoors, PlayDoors, StateDoors, LabAsking):
         checkpoint was completed in between, unless the user chose a strategy that counts its restarts; the lab stands
         where that was noticed, and goes on if asked again.
         """
-        conditions = self._conditions(until, checkpoint, record, at_ms, finished)
-        step = self._step_until(lambda before: any(condition(before) for condition in conditions))
+        step = self._step_until(condition_of(self, until, checkpoint, record, at_ms, finished=finished))
         if step is None:
             raise self._came_to_rest(checkpoint, record)
         if finished and self.master.status is JobStatus.FAILED:
@@ -348,42 +345,14 @@ class Lab(FaultDoors, PlayDoors, StateDoors, LabAsking):
             )
         )
 
-    def _conditions(
-        self,
-        until: Callable[[Lab], bool] | None,
-        checkpoint: int | None,
-        record: str | None,
-        at_ms: int | None,
-        finished: bool,
-    ) -> list[Condition]:
-        conditions: list[Condition] = []
-        if until is not None:
-            if not callable(until):
-                raise LabError(f"until is {until!r}, but must be a function of the lab; checkpoint=3 for checkpoint 3")
-            conditions.append(lambda before: until(self))
-        if checkpoint is not None:
-            if not isinstance(checkpoint, int) or checkpoint < 0:
-                raise LabError(f"there will be no checkpoint {checkpoint!r}: they are counted from 1 (0: the first)")
-            conditions.append(lambda before: self.master.checkpoints.store.latest_id >= checkpoint)
-        if record is not None:
-            if record not in record_kinds():
-                raise LabError(
-                    f"no record is a {record!r}; did you mean {enumerated(nearest(record, record_kinds()))}?"
-                )
-            conditions.append(lambda before: any(each.kind == record for each in self.trace.since(before)))
-        if at_ms is not None:
-            conditions.append(lambda before: self.at_ms >= at_ms)
-        if finished:
-            conditions.append(lambda before: self.finished)
-        if not conditions:
-            raise LabError("run_until needs a condition: checkpoint=, record=, at_ms=, finished=True or a function")
-        return conditions
-
     def _choose(self) -> Action:
         """Whichever the scheduler says; time is among the rest only when nothing else can happen."""
         if self._world.follows:
             return LEAVE
-        enabled = Enabled(self._world.agenda)
+        agenda = self._world.agenda
+        if type(self.scheduler) is Random and agenda:
+            return agenda[self.scheduler(agenda, self)]  # only how many there are is looked at
+        enabled = Enabled(agenda)
         if not enabled:
             what = f"nothing can happen: the job is {self.master.status.name}"
             raise LabError(said(what, *stands_still(self._world)))

@@ -94,8 +94,8 @@ def _of_task(world: World, machine: StreamTask) -> Iterator[Found]:
             for kind, name, rows, note in _of_link(link):
                 yield kind, link.name, name, _with_task(rows, machine.name), note
     for channel in machine.inputs:
-        rows = _elements(world, channel.number)
-        if rows.num_rows:
+        if any(True for _ in _places(world, channel.number)):
+            rows = _elements(world, channel.number)
             yield IN_FLIGHT, machine.name, f"from {channel.source_task}, channel {channel.number}", rows, ""
 
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import random
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Sized
 from dataclasses import dataclass
 from typing import Any, Protocol, overload
 
@@ -97,7 +97,7 @@ class Random:
 
     seed: int | None = None
 
-    def __call__(self, enabled: Sequence[Action], lab: Scheduled) -> int:
+    def __call__(self, enabled: Sized, lab: Scheduled) -> int:
         """Choose by the seed and the number of the step."""
         seed = lab.seed if self.seed is None else self.seed
         generator = _generators.generator

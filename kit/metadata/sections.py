@@ -10,6 +10,7 @@ from typing import NamedTuple
 from kit.metadata.operator_states import read_operator_state
 from kit.metadata.primitives import INT, LONG, DataInput
 from kit.metadata.serializer import read_master_state, read_metadata
+from kit.metadata.versions import MetadataVersion
 
 HEAD, MASTER, OPERATOR, PROPERTIES = "head", "master hook", "operator", "properties"
 
@@ -24,9 +25,12 @@ class MetadataSection(NamedTuple):
     operator_id: str = ""
 
 
-def metadata_sections(data: bytes, base: str = "") -> list[MetadataSection]:
-    """The sections of a `_metadata` file, in order, without gaps. Raises `MetadataError` as `read_metadata` does."""
-    _, version = read_metadata(data, base)
+def metadata_sections(data: bytes, base: str = "", version: MetadataVersion | None = None) -> list[MetadataSection]:
+    """The sections of a `_metadata` file, in order, without gaps; `version` is the layout that `read_metadata` found,
+    if that was asked before. Raises `MetadataError` as that does.
+    """
+    if version is None:
+        _, version = read_metadata(data, base)
     source = DataInput(data, version, base)
     source.pos = INT.size * 2 + LONG.size
     masters = source.int32("master states")

@@ -10,7 +10,7 @@ Follows Flink's `KeyedStream.reduce` (`StreamGroupedReduceOperator`) and the SQL
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Literal, cast, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -60,6 +60,8 @@ class KeyedAggregateOperator(Operator):
         self._spec = spec
         self._totals = AggregateSet(spec.aggregates, spec.input_schema, spec.name)
         self._first_rows = FirstRows()
+        schema = cast(pa.Schema, spec.output_schema)
+        self._key_types = tuple(schema.types[: len(spec.keys)])
 
     def initialize_state(self) -> None:
         """Register the totals."""
@@ -94,6 +96,5 @@ class KeyedAggregateOperator(Operator):
         self._table.clear(slots)
 
     def _emit(self, keys: pa.Array, slots: npt.NDArray[np.int64]) -> None:
-        schema: Any = self._spec.output_schema
-        columns = key_columns(keys, schema.types[: len(self._spec.keys)]) + self._totals.results(self._table.get(slots))
-        self.context.output.emit(pa.RecordBatch.from_arrays(columns, schema=schema))
+        columns = key_columns(keys, self._key_types) + self._totals.results(self._table.get_fields(slots))
+        self.context.output.emit(pa.RecordBatch.from_arrays(columns, schema=self._spec.output_schema))

@@ -214,9 +214,9 @@ class AggregateSet:
                 validity[part.field.name] = column.is_valid().to_numpy(zero_copy_only=False)
         return values, validity or None
 
-    def results(self, state: pa.StructArray) -> list[pa.Array]:
-        """What the state comes to: one column an aggregate."""
-        columns = iter(state.flatten())
+    def results(self, state: Sequence[pa.Array]) -> list[pa.Array]:
+        """What the fields of the state come to: one column an aggregate."""
+        columns = iter(state)
         kept = [[next(columns) for _ in parts] for parts in self._parts]
         results = []
         for aggregate, parts, made in zip(self.aggregates, kept, self.fields, strict=True):

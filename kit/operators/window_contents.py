@@ -66,7 +66,7 @@ class AggregatedContents:
     def results(self, keys: pa.Array, starts: Times, ends: Times, state: pa.StructArray) -> pa.RecordBatch:
         """One row for each window."""
         bounds = [pa.array(times).view(self._schema.field(self._keys).type) for times in (starts, ends)]
-        columns = key_columns(keys, self._schema.types[: self._keys]) + bounds + self._totals.results(state)
+        columns = key_columns(keys, self._schema.types[: self._keys]) + bounds + self._totals.results(state.flatten())
         return pa.RecordBatch.from_arrays(columns, schema=self._schema)
 
 

@@ -72,11 +72,15 @@ def field_names(kind: type[Any]) -> tuple[str, ...]:
 
 def field_values(value: Any) -> tuple[Any, ...]:
     """The values of a dataclass's fields, in order."""
-    kind = type(value)
+    return values_getter(type(value))(value)
+
+
+def values_getter(kind: type[Any]) -> Callable[[Any], tuple[Any, ...]]:
+    """What gives the values of the fields of a dataclass, made once."""
     values = _FIELD_VALUES.get(kind)
     if values is None:
         values = _FIELD_VALUES[kind] = _getter(field_names(kind))
-    return values(value)
+    return values
 
 
 def _getter(names: tuple[str, ...]) -> Callable[[Any], tuple[Any, ...]]:

@@ -17,14 +17,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from itertools import count
+from operator import attrgetter
 from os import PathLike
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import pandas as pd
 
 from kit.protocol import events
 from kit.protocol.json_lines import read_lines, write_lines
-from kit.protocol.loggable import PLAIN, field_names, field_values, loggable
+from kit.protocol.loggable import PLAIN, field_names, loggable, values_getter
 from kit.protocol.schedule import Handled, Schedule, kept_by_name
 from kit.protocol.shape import EpochShape
 from kit.protocol.showing import Showing
@@ -303,33 +304,47 @@ def keeps_record(record: TraceRecord) -> bool:
 def _entries(machine: Machine, event: Word, commands: Sequence[Word], detailed: bool) -> list[Entry]:
     event_id, led_here, at, name = machine.event_id, machine.cause, machine.at, machine.name
     entries: list[Entry] = []
-    if detailed or keeps(event, detailed):
-        number_of_type = _number_of(type(event))
-        entries.append((event_id, 0, led_here, at, name, number_of_type, _checkpoint_of(event), _said_of(event)))
-        led_here = event_id
-    for number, command in enumerate(commands, 1):
-        if detailed or keeps(command, detailed):
-            number_of_type = _number_of(type(command))
-            checkpoint_id, said = _checkpoint_of(command), _said_of(command)
-            entries.append((event_id, number, led_here, at, name, number_of_type, checkpoint_id, said))
+    for number, word in enumerate((event, *commands)):
+        if not detailed and not keeps(word, detailed):
+            continue
+        kind = type(word)
+        number_of_type, values_of, checkpoint_of = _TELLING.get(kind) or _telling(kind)
+        said = values_of(word)
+        if not PLAIN.issuperset(map(type, said)):
+            said = tuple([value if type(value) in PLAIN else _said_once(value) for value in said])
+        checkpoint_id = None if checkpoint_of is None else checkpoint_of(word)
+        entries.append((event_id, number, led_here, at, name, number_of_type, checkpoint_id, said))
+        if number == 0:
+            led_here = event_id
     return entries
 
 
-def _number_of(kind: type[Word]) -> int:
-    number = _NUMBERS.get(kind)
-    if number is None:
-        number = next(_numbers)
-        _TYPES[number] = kind  # first: another thread may be looking
-        _NUMBERS[kind] = number
-    return number
+class _Telling(NamedTuple):
+    """How to tell of a word of one type: the type's number, the values of its fields, and its checkpoint if it may have
+    one.
+    """
+
+    number: int
+    values_of: Callable[[Any], tuple[Any, ...]]
+    checkpoint_of: Callable[[Any], int | None] | None
 
 
-def _said_of(word: Word) -> tuple[Any, ...]:
-    """What is said of the word's fields, in order."""
-    values = field_values(word)
-    if PLAIN.issuperset(map(type, values)):
-        return values
-    return tuple([value if type(value) in PLAIN else _said_once(value) for value in values])
+def _telling(kind: type[Word]) -> _Telling:
+    """How to tell of words of this type, looked up once."""
+    number = next(_numbers)
+    _TYPES[number] = kind  # before the number is known: another thread may be looking
+    checkpoint_of: Callable[[Any], int | None] | None = None
+    if hasattr(kind, "element"):
+        checkpoint_of = _checkpoint_of_element
+    elif hasattr(kind, "checkpoint_id"):
+        checkpoint_of = attrgetter("checkpoint_id")
+    telling = _TELLING[kind] = _Telling(number, values_getter(kind), checkpoint_of)
+    return telling
+
+
+def _checkpoint_of_element(word: Any) -> int | None:
+    own = getattr(word, "checkpoint_id", None)
+    return getattr(word.element, "checkpoint_id", None) if own is None else own
 
 
 def _said_once(value: Any) -> Any:
@@ -355,17 +370,6 @@ def _never_changes(kind: type[Any]) -> bool:
     return known
 
 
-def _checkpoint_of(word: Any) -> int | None:
-    kind = type(word)
-    how = _CHECKPOINTS.get(kind)
-    if how is None:
-        how = _CHECKPOINTS[kind] = hasattr(kind, "checkpoint_id"), hasattr(kind, "element")
-    checkpoint_id = word.checkpoint_id if how[0] else None
-    if checkpoint_id is None and how[1]:
-        return getattr(word.element, "checkpoint_id", None)
-    return checkpoint_id
-
-
 def _record(entry: Entry) -> TraceRecord:
     _, number, cause, at_ms, machine, number_of_type, checkpoint_id, said = entry
     word = _TYPES[number_of_type]
@@ -386,10 +390,8 @@ def _machine(kept: TraceRecord | Entry) -> str:
     return kept[4] if isinstance(kept, tuple) else kept.machine
 
 
-_CHECKPOINTS: dict[type[Any], tuple[bool, bool]] = {}
-"""Whether words of this type have a checkpoint, or an element that may have one."""
 _numbers = count()
-_NUMBERS: dict[type[Word], int] = {}
+_TELLING: dict[type[Word], _Telling] = {}
 _TYPES: dict[int, type[Word]] = {}
 _FROZEN: dict[type[Any], bool] = {}
 _SAID: dict[int, tuple[Any, Any]] = {}

@@ -349,8 +349,9 @@ class OperatorChain:
 
     def next_processing_time_ms(self) -> int | None:
         """When the earliest processing-time timer of any operator is due."""
-        due = [link.operator.next_processing_time_ms() for link in self.links]
-        return min((each for each in due if each is not None), default=None)
+        each_due = [link.operator.next_processing_time_ms() for link in self.links]
+        due = [due_ms for due_ms in each_due if due_ms is not None]
+        return min(due) if due else None
 
     def prepare_snapshot_pre_barrier(self, checkpoint_id: int) -> None:
         """Let every operator emit what must come before the barrier, head to tails.

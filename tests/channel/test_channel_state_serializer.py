@@ -69,6 +69,17 @@ def test_elements_say_themselves_what_they_are_and_where_they_end(given_: list[D
     assert same(decoded(data), given_)
 
 
+@given(st.lists(st.tuples(st.text(max_size=3), st.binary(max_size=80), st.none() | st.integers(-9, 9)), min_size=1))
+def test_equal_records_make_equal_bytes_wherever_they_were_cut_from(rows: list[tuple[str, bytes, int | None]]) -> None:
+    columns = [
+        pa.array(column, kind) for column, kind in zip(zip(*rows, strict=True), (pa.string(), pa.binary(), pa.int64()))
+    ]
+    whole = pa.RecordBatch.from_arrays(columns, names=["text", "data", "number"])
+    for row in range(len(rows)):
+        alone = pa.RecordBatch.from_pylist(whole.slice(row, 1).to_pylist(), schema=whole.schema)
+        assert encode_element(Buffer(whole.slice(row, 1))) == encode_element(Buffer(alone))
+
+
 def test_what_a_slice_does_not_show_is_not_written() -> None:
     large = pa.record_batch([pa.array(range(100_000))], names=["n"])
     assert encode_element(Buffer(large.slice(7, 2))).size < 1_000

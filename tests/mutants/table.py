@@ -287,7 +287,7 @@ CHANNEL: tuple[Row, ...] = (
         "kit.channel.input_channel:InputChannel._in_flight",
         "if self._last_barrier_number != NONE and item.sequence_number >= self._last_barrier_number:",
         "if False:",
-        SWARM,
+        ByTest("task/test_barriers_in_any_order.py::test_aligned_until_it_takes_too_long"),
     ),
     (
         "single-buffer-not-stored",
@@ -425,7 +425,7 @@ STATE: tuple[Row, ...] = (
         "kit.backend.operator_store:OperatorStateStore.snapshot",
         "tuple(state.copy() for",
         "tuple(state for",
-        SWARM,
+        ByTest("backend/test_operator_store.py::test_a_snapshot_does_not_change_with_its_store"),
     ),
     (
         "timer-lost",
