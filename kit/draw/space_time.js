@@ -8,6 +8,7 @@ const MAP = 34;
 const MOST_HEIGHT = 620;
 const LEAST_SPAN = 6;
 const ANNOUNCE_MS = 700;
+const NUMBERS = new Intl.NumberFormat("en");
 const KEYS = "← → step the cursor, Shift a tenth of what is seen; [ ] from checkpoint to checkpoint; + − zoom; 0 all";
 
 const PHASE_SIGN = (name) => `<rect x="2" y="3" width="22" height="7" class="phase ${name}"/>`;
@@ -216,7 +217,7 @@ export class SpaceTimePane {
   // --- time --------------------------------------------------------------------------------------------------------
 
   ms(n) {
-    return `${this.run.ms[n].toLocaleString("en")} ms`;
+    return `${NUMBERS.format(this.run.ms[n])} ms`;
   }
 
   // A record's place on the axis: its number, or its time.
@@ -390,7 +391,7 @@ export class SpaceTimePane {
     for (let at = Math.ceil(a / step) * step; at <= b; at += step) {
       if (at < this.whole[0] || at > this.whole[1]) continue;
       const x = (at - a) * scale;
-      const told = this.order ? `${at.toLocaleString("en")} · ${this.ms(at)}` : `${at.toLocaleString("en")} ms`;
+      const told = this.order ? `${NUMBERS.format(at)} · ${this.ms(at)}` : `${NUMBERS.format(at)} ms`;
       if (x > 3.2 * told.length && x < this.width - 3.2 * told.length) found.push({ x, label: told });
     }
     return found;
@@ -558,7 +559,7 @@ export class SpaceTimePane {
     this.view.style.cursor = at && at.y < RULER ? "ew-resize" : found ? "pointer" : "grab";
     this.tip.hidden = !found;
     if (!found) return;
-    const lines = found.told ? [found.told] : this.tell(found);
+    const lines = found.told ? [typeof found.told === "function" ? found.told() : found.told] : this.tell(found);
     this.tip.replaceChildren(...lines.map((text) => { const p = document.createElement("p"); p.textContent = text; return p; }));
     const root = this.root.getBoundingClientRect(), view = this.view.getBoundingClientRect();
     const x = view.left - root.left + at.x, y = view.top - root.top + at.y;

@@ -127,7 +127,7 @@ BOXES = """
   const wrong = [];
   const root = document.querySelector(".kit-st").getBoundingClientRect();
   const all = [...document.querySelectorAll(".kit-st button, .kit-st select, .kit-st p, .kit-st-legend span")]
-    .filter((node) => node.textContent && !node.closest(".kit-st-tip"));
+    .filter((node) => node.textContent && node.getClientRects().length && !node.closest(".kit-st-tip"));
   const boxes = all.map((node) => ({ node, text: node.textContent, box: node.getBoundingClientRect() }));
   for (const { text, box } of boxes) {
     if (box.right > root.right + 1 || box.left < root.left - 1) wrong.push(`out: ${text}`);
