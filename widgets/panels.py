@@ -13,6 +13,7 @@ from kit.draw.view import View
 from widgets.action_list import ActionList
 from widgets.code_box import CodeBox
 from widgets.controls import ROW, App, button, why_none_can_act
+from widgets.monitor import Monitor
 from widgets.next_actions import action_of, fault_items, next_items
 
 
@@ -101,6 +102,24 @@ class ViewPanel:
         drawn = view.draw(branch.subject)
         self.shown.value = drawn.to_pandas().to_html(index=False) if self.as_table.value else drawn._repr_html_()
         self._drawn = (view, self.as_table.value, there)
+
+
+class MonitorPanel:
+    """A job on Spark, live, with what its user may ask of it."""
+
+    title = "The job on Spark"
+
+    def __init__(self, job: Any) -> None:
+        self._monitor = Monitor(job)
+        self.widget = self._monitor
+
+    def update(self) -> None:
+        """Look at the job now; while it is seen the monitor does so by itself."""
+        self._monitor.refresh()
+
+    def close(self) -> None:
+        """Look no more."""
+        self._monitor.close()
 
 
 class CodePanel:

@@ -215,7 +215,8 @@ def draw_barriers(subject: Subject) -> Barriers:
         )
     now_ms = getattr(subject.thing, "at_ms", 0) if subject.is_present else 0
     stage = stage_for(subject.whole.stages, log.moment.epoch)
-    return Barriers(stage, known, WaitFor(stage, log, number or 0, now_ms))
+    detailed = subject.whole.trace.detailed
+    return Barriers(stage, known, WaitFor(stage, log, number or 0, now_ms, detailed=detailed))
 
 
 VIEW = View("barriers", TITLE, QUESTION, draw_barriers)

@@ -10,6 +10,7 @@ from kit.draw.state_machines import handlers_of, phase_of, state_machines
 from kit.draw.view import Subject
 from kit.draw.views import VIEWS
 from kit.lab import Lab
+from kit.protocol.trace import Trace, keeps_record
 from tests.draw.geometry import crossings
 from tests.draw.labs import lab_of
 from tests.draw.test_barriers import played
@@ -216,3 +217,14 @@ def test_a_moment_in_the_middle_of_an_event_can_be_drawn(kind: str) -> None:
         for view in VIEWS:
             if view.name in ("barriers", "life"):
                 assert view.draw(Subject(lab, n))._repr_html_()
+
+
+def test_a_clusters_trace_is_enough() -> None:
+    """It tells of no turns and no single buffers."""
+    lab = played("alignment", 2)
+    trace = Trace([record for record in lab.trace if keeps_record(record)], stages=lab.stages)
+    assert len(trace) < len(lab.trace) / 4
+    view = checkpoint_life(trace)
+    assert "waits for 2 of 3 acknowledgements, of right/0, sums/0: the word to right/0 to begin" in view.answer()
+    assert [row.name for row in view.clocks()] == ["timeout"]
+    assert state_machines(trace).to_pandas().equals(state_machines(lab).to_pandas())
