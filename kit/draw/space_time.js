@@ -187,9 +187,7 @@ export class SpaceTimePane {
       this.cut = cut;
       this.layOut();
     }
-    const known = this.run.checkpoints.get(this.chosen);
-    this.saidLine.textContent = known?.said ?? "No checkpoint has begun";
-    this.wentLine.textContent = known ? known.went[0].toUpperCase() + known.went.slice(1) : "";
+    this.say(this.run.checkpoints.get(this.chosen));
     this.root.style.setProperty("--kit-st-chosen", `var(--kit-cp${(this.chosen ?? 0) % 4})`);
     this.ask();
   }
@@ -201,6 +199,20 @@ export class SpaceTimePane {
     this.choose(this.choice);
     this.go(to);
     this.announce();
+  }
+
+  // What is said of a checkpoint; what the cursor has not come to is said to come later.
+  say(known) {
+    let said = known?.said ?? "No checkpoint has begun";
+    let went = known?.went ?? "";
+    if (known && this.n < known.triggered) {
+      went = `it begins later, at ${this.ms(known.triggered)}`;
+      said = `${known.savepoint ? "Savepoint" : "Checkpoint"} ${known.id} has not begun at the cursor`;
+    } else if (known && this.n < known.finished) {
+      went = `under way at the cursor; later ${went}`;
+    }
+    this.saidLine.textContent = said;
+    this.wentLine.textContent = went ? went[0].toUpperCase() + went.slice(1) : "";
   }
 
   // Puts the lines where they belong: that changes with what is open, and in a closed band with the cut.
@@ -391,6 +403,7 @@ export class SpaceTimePane {
     for (let at = Math.ceil(a / step) * step; at <= b; at += step) {
       if (at < this.whole[0] || at > this.whole[1]) continue;
       const x = (at - a) * scale;
+      at += 0; // of -0 no sign is shown
       const told = this.order ? `${NUMBERS.format(at)} · ${this.ms(at)}` : `${NUMBERS.format(at)} ms`;
       if (x > 3.2 * told.length && x < this.width - 3.2 * told.length) found.push({ x, label: told });
     }
