@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from html import escape
 from pathlib import Path
 from typing import Any, Protocol
@@ -72,15 +73,16 @@ class ViewPanel:
             description="As a table", tooltip="the numbers that the picture is drawn from", layout={"width": "auto"}
         )
         self.question = ipywidgets.HTML()
+        self.asked = ipywidgets.Text(continuous_update=False, style={"description_width": "initial"})
         self.shown = ipywidgets.HTML(layout={"overflow": "auto"})
         self.widget = ipywidgets.VBox(
             [
                 self.choice,
-                ipywidgets.HBox([self.question, self.as_table], layout=ROW | {"grid_gap": "0 18px"}),
+                ipywidgets.HBox([self.question, self.asked, self.as_table], layout=ROW | {"grid_gap": "0 18px"}),
                 self.shown,
             ]
         )
-        for each in (self.choice, self.as_table):
+        for each in (self.choice, self.as_table, self.asked):
             each.observe(lambda _: app.guarded(self.update), "value")
         self._drawn: object = None
 
@@ -96,12 +98,14 @@ class ViewPanel:
             self.shown.value = "<p>There are no views.</p>"
             return
         there = (id(branch), len(branch.subject.whole.trace), branch.n) if view.follows else id(branch)
-        if (view, self.as_table.value, there) == self._drawn:
+        self.asked.layout.display = "" if view.asks else "none"
+        self.asked.description, asked = view.asks, self.asked.value.strip() if view.asks else ""
+        if (view, self.as_table.value, there, asked) == self._drawn:
             return
         self.question.value = f'<div class="kit-question">{escape(view.question)}</div>'
-        drawn = view.draw(branch.subject)
+        drawn = view.draw(replace(branch.subject, asked=asked) if asked else branch.subject)
         self.shown.value = drawn.to_pandas().to_html(index=False) if self.as_table.value else drawn._repr_html_()
-        self._drawn = (view, self.as_table.value, there)
+        self._drawn = (view, self.as_table.value, there, asked)
 
 
 class MonitorPanel:
@@ -125,7 +129,7 @@ class MonitorPanel:
 class CodePanel:
     """What was done, as Python; saved as a play; the whole as a page that works offline."""
 
-    title = "Take it with you"
+    title = "Save"
 
     def __init__(self, app: App) -> None:
         self._app = app

@@ -109,7 +109,6 @@ class Chains:
         ]
         return view_html(
             f"{TITLE} of {self.stage.job}",
-            QUESTION,
             fold("Stream graph", f"what was written: {written.caption.partition(': ')[2]}", graph_html(written)),
             fold(
                 "Job graph",
