@@ -5,9 +5,10 @@ from __future__ import annotations
 from widgets.explorer import Explorer, show
 from widgets.monitor import Monitor
 from widgets.rescale_planner import RescalePlanner
+from widgets.space_time import SpaceTimeWidget
 from widgets.stepper import Stepper
 
-__all__ = ["Explorer", "Monitor", "RescalePlanner", "Stepper", "show"]
+__all__ = ["Explorer", "Monitor", "RescalePlanner", "SpaceTimeWidget", "Stepper", "show"]
 
 
 def __dir__() -> list[str]:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from html import escape
 from pathlib import Path
 from typing import Any, Protocol
 
 import ipywidgets
 
-from kit.draw.job_state import WAITING
+from kit.draw.job_state import ACKNOWLEDGED, ALIGNING, WRITING
+from kit.host.job_failed import JobFailedError
 from kit.lab import Lab
 from widgets.branch import Branch
 from widgets.deferred import Ticker
@@ -16,6 +18,9 @@ from widgets.deferred import Ticker
 SPEEDS = {"slow": 1.2, "normal": 0.5, "fast": 0.12}
 """Seconds from one step to the next."""
 ROW = {"flex_flow": "row wrap", "align_items": "center"}
+
+BEGUN = (ALIGNING, WRITING, ACKNOWLEDGED)
+"""A task in one of these phases of a checkpoint has its barrier."""
 
 
 class App(Protocol):
@@ -45,7 +50,11 @@ class App(Protocol):
 def button(label: str, hint: str, act: Callable[[], object], icon: str = "", style: str = "") -> ipywidgets.Button:
     """A button with a name, as wide as its text."""
     made = ipywidgets.Button(
-        description=label, tooltip=hint, icon=icon, button_style=style, layout={"width": "auto", "min_width": "34px"}
+        description=label,
+        tooltip=hint,
+        icon=icon,
+        button_style=style,
+        layout={"width": "auto", "min_width": "34px", "align_self": "flex-start"},
     )
     made.on_click(lambda _: act())
     return made
@@ -68,6 +77,8 @@ class Controls:
 
     def __init__(self, app: App) -> None:
         self._app = app
+        self._asked: dict[int, str] = {}
+        """What was asked of the job, by the number of the request."""
         self._ticker = Ticker(self._tick, SPEEDS["normal"])
         self.step = button(
             "Step", "let one thing happen, chosen by the scheduler", self._step, "step-forward", "primary"
@@ -116,7 +127,26 @@ class Controls:
             "lab.stop(drain=True)": lambda lab: lab.stop(drain=True),
             "lab.cancel()": lambda lab: lab.cancel(),
         }
-        return button(label, hint, lambda: self._app.do(acts[code], code))
+
+        def ask(lab: Lab) -> None:
+            number = acts[code](lab)
+            if isinstance(number, int):
+                self._asked[number] = label
+
+        return button(label, hint, lambda: self._app.do(ask, code))
+
+    def _answers(self, lab: Lab) -> str:
+        """What became of what was asked for last; "" where nothing was."""
+        if not self._asked:
+            return ""
+        number, label = list(self._asked.items())[-1]
+        if number > lab.position:
+            return ""
+        try:
+            path = lab.answer(number)
+        except JobFailedError as error:
+            return f"{label}: {error}"
+        return f"{label}: asked for at step {number}, not done yet" if path is None else f"{label}: {path}"
 
     def toggle(self) -> None:
         """Run, or pause."""
@@ -162,7 +192,8 @@ class Controls:
         for each in self._acts:
             each.disabled = bool(reason)
             each.tooltip = reason or self._hints[each]
-        self.why_not.value = f'<span class="kit-quiet">{reason}</span>' if reason else ""
+        said = reason or ("" if branch.lab is None else self._answers(branch.lab))
+        self.why_not.value = f'<span class="kit-quiet">{escape(said)}</span>' if said else ""
         if branch.lab is not None:
             self._targets = targets(branch.lab)
             if list(self.until.options) != list(self._targets):
@@ -197,7 +228,7 @@ def targets(lab: Lab) -> dict[str, tuple[Callable[[Lab], object], str]]:
             lambda lab: lab.run_until(lambda lab: lab.error != ""),
             "lab.run_until(lambda lab: lab.error != '')",
         ),
-        "all tasks run again": _record("AllTasksRunning"),
+        "all tasks are running": _record("AllTasksRunning"),
         "the job has ended": (lambda lab: lab.run_until(finished=True), "lab.run_until(finished=True)"),
     }
     for task in lab.stages[-1].tasks():
@@ -213,11 +244,11 @@ def _barrier(task: str, lab: Lab) -> tuple[Callable[[Lab], object], str]:
     def met(lab: Lab) -> dict[int, str]:
         return dict(getattr(lab.moment().tasks.get(task), "phases", {}))
 
-    newest = max((each for each, phase in met(lab).items() if phase != WAITING), default=0)
+    newest = max((each for each, phase in met(lab).items() if phase in BEGUN), default=0)
     phases = f"getattr(lab.moment().tasks.get({task!r}), 'phases', {{}}).items()"
-    code = f"lab.run_until(lambda lab: any(cp > {newest} and phase != {WAITING!r} for cp, phase in {phases}))"
+    code = f"lab.run_until(lambda lab: any(cp > {newest} and phase in {BEGUN!r} for cp, phase in {phases}))"
     return (
-        lambda lab: lab.run_until(lambda lab: any(cp > newest and now != WAITING for cp, now in met(lab).items()))
+        lambda lab: lab.run_until(lambda lab: any(cp > newest and now in BEGUN for cp, now in met(lab).items()))
     ), code
 
 

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from html import escape
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import ipywidgets
 from IPython.display import display
@@ -30,15 +31,19 @@ from kit.lab.ready_jobs import READY_JOBS, ready_job
 from widgets.branch import Branch
 from widgets.compare_panel import ComparePanel
 from widgets.controls import ROW, Controls, button, why_none_can_act
-from widgets.deferred import Deferred
+from widgets.deferred import Deferred, Ticker
 from widgets.details import Details
-from widgets.panels import ActionPanel, CodePanel, Panel, ViewPanel
+from widgets.panels import ActionPanel, CodePanel, MonitorPanel, Panel, ViewPanel
 from widgets.run_settings import RunSettings
 from widgets.space_time_panel import SpaceTimePanel
 from widgets.stepper import Stepper
 
 SOON_S = 0.06
 """Panels follow when the cursor has stood still for so long."""
+LATER_S = 1.0
+"""The picture that stays in the notebook is brought up to date when the app has rested for so long."""
+LOOK_EVERY_S = 1.0
+"""A job on Spark is looked at so often while it runs."""
 LONGEST_ERROR = 400
 
 
@@ -56,9 +61,17 @@ class Explorer(ipywidgets.VBox):
         self.told = ""
         """What went wrong with what was done last; "" when all went well."""
         self._soon = Deferred(lambda: self.guarded(self._update_panel), SOON_S)
+        self._later = Deferred(lambda: self.guarded(self._keep_still), LATER_S)
+        self._still: Any = None
+        self._mark = f"kit-still-{uuid4().hex[:12]}"
         self.controls = Controls(self)
         self.panels = self._make_panels()
         self._head = ipywidgets.HTML()
+        hidden = f'img[src*="{self._mark}"]'
+        self._hide = ipywidgets.HTML(
+            f"<style>{hidden}, .jp-OutputArea-child:has({hidden}) {{ display: none !important; }}</style>",
+            layout={"display": "contents"},
+        )
         self._line = ipywidgets.HTML()
         self.runs = ipywidgets.ToggleButtons(style={"button_width": "auto"}, layout={"display": "none"})
         self._past = self._make_past()
@@ -66,7 +79,7 @@ class Explorer(ipywidgets.VBox):
         self.tabs = ipywidgets.Tab(
             [panel.widget for panel in self.panels], titles=[panel.title for panel in self.panels], selected_index=0
         )
-        super().__init__(
+        inside = ipywidgets.VBox(
             [
                 ipywidgets.HBox([self._head, self.runs], layout=ROW),
                 self._stage,
@@ -74,14 +87,20 @@ class Explorer(ipywidgets.VBox):
                 self.controls.widget,
                 self._line,
                 self.tabs,
+                self._hide,
             ]
         )
+        inside.add_class("kit-explorer-inside")
+        super().__init__([inside])
         self.add_class("kit-explorer")
         self._watch(self._branch)
         self.tabs.observe(lambda _: self.guarded(self._update_panel), "selected_index")
         self.runs.observe(self._run_chosen, "value")
         if self.lab is None:
             self.controls.widget.layout.display = "none"
+        self._live = Ticker(self._look_again, LOOK_EVERY_S)
+        if _is_on_spark(thing) and not thing.ended:
+            self._live.start()
         self.guarded(self._update)
 
     def _make_panels(self) -> list[Panel]:
@@ -89,6 +108,8 @@ class Explorer(ipywidgets.VBox):
         if self._branch.lab is not None:
             panels.append(ActionPanel(self, "What may happen next", "what may happen next"))
             panels.append(ActionPanel(self, "Make something fail", "what may be made to fail", faults=True))
+        if _is_on_spark(self._branch.thing):
+            panels.append(MonitorPanel(self._branch.thing))
         return [
             *panels,
             SpaceTimePanel(self),
@@ -175,7 +196,14 @@ class Explorer(ipywidgets.VBox):
             self.controls.update()
         self._soon.ask()
 
+    def _look_again(self) -> bool:
+        """Take in what a job on Spark has done; whether there may be more."""
+        more = not self._branches[0].thing.ended
+        self.guarded(self._branches[0].stepper.refresh)
+        return more
+
     def _update_panel(self) -> None:
+        self._later.ask()
         self._details[self._branch.name].update()
         self.panels[self.tabs.selected_index or 0].update()
 
@@ -302,10 +330,32 @@ class Explorer(ipywidgets.VBox):
         if not hasattr(self, "tabs"):  # what it was given was no run
             return
         self._soon.cancel()
+        self._later.cancel()
+        self._live.stop()
+        for panel in self.panels:
+            if isinstance(panel, MonitorPanel | SpaceTimePanel):
+                panel.close()
         self.controls.pause()
         for branch in self._branches:
             branch.close()
         super().close()
+
+    def _ipython_display_(self) -> None:
+        """The picture, which stays in the notebook as it was last seen and is hidden while the app lives, and the app:
+        JupyterLab shows no picture in place of an app whose kernel is gone.
+        """
+        self._still = display(self._still_picture(), display_id=True)
+        bundle, *_ = super()._repr_mimebundle_(), None
+        data = bundle[0] if isinstance(bundle, tuple) else bundle
+        display({**data, "text/plain": repr(self)}, raw=True)
+
+    def _still_picture(self) -> Svg:
+        svg = self.svg()
+        return Svg.of(str(svg).replace("<svg ", f'<svg id="{self._mark}" ', 1), svg.caption)
+
+    def _keep_still(self) -> None:
+        if self._still is not None:
+            self._still.update(self._still_picture())
 
     def _repr_mimebundle_(self, **kwargs: Any) -> Any:
         """The app, and for where no app can be shown the stage's picture and its words."""
@@ -333,6 +383,11 @@ def show(thing: Any = None, *, tab: bool = False) -> Explorer:
     if tab:
         in_a_tab(explorer)
     return explorer
+
+
+def _is_on_spark(thing: Any) -> bool:
+    """Whether it is a SparkJob: asked by its name, so that nobody needs Spark who has none."""
+    return type(thing).__name__ == "SparkJob"
 
 
 def in_a_tab(explorer: Explorer) -> None:

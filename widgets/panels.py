@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from html import escape
 from pathlib import Path
 from typing import Any, Protocol
@@ -13,6 +14,7 @@ from kit.draw.view import View
 from widgets.action_list import ActionList
 from widgets.code_box import CodeBox
 from widgets.controls import ROW, App, button, why_none_can_act
+from widgets.monitor import Monitor
 from widgets.next_actions import action_of, fault_items, next_items
 
 
@@ -71,15 +73,16 @@ class ViewPanel:
             description="As a table", tooltip="the numbers that the picture is drawn from", layout={"width": "auto"}
         )
         self.question = ipywidgets.HTML()
+        self.asked = ipywidgets.Text(continuous_update=False, style={"description_width": "initial"})
         self.shown = ipywidgets.HTML(layout={"overflow": "auto"})
         self.widget = ipywidgets.VBox(
             [
                 self.choice,
-                ipywidgets.HBox([self.question, self.as_table], layout=ROW | {"grid_gap": "0 18px"}),
+                ipywidgets.HBox([self.question, self.asked, self.as_table], layout=ROW | {"grid_gap": "0 18px"}),
                 self.shown,
             ]
         )
-        for each in (self.choice, self.as_table):
+        for each in (self.choice, self.as_table, self.asked):
             each.observe(lambda _: app.guarded(self.update), "value")
         self._drawn: object = None
 
@@ -95,12 +98,32 @@ class ViewPanel:
             self.shown.value = "<p>There are no views.</p>"
             return
         there = (id(branch), len(branch.subject.whole.trace), branch.n) if view.follows else id(branch)
-        if (view, self.as_table.value, there) == self._drawn:
+        self.asked.layout.display = "" if view.asks else "none"
+        self.asked.description, asked = view.asks, self.asked.value.strip() if view.asks else ""
+        if (view, self.as_table.value, there, asked) == self._drawn:
             return
         self.question.value = f'<div class="kit-question">{escape(view.question)}</div>'
-        drawn = view.draw(branch.subject)
+        drawn = view.draw(replace(branch.subject, asked=asked) if asked else branch.subject)
         self.shown.value = drawn.to_pandas().to_html(index=False) if self.as_table.value else drawn._repr_html_()
-        self._drawn = (view, self.as_table.value, there)
+        self._drawn = (view, self.as_table.value, there, asked)
+
+
+class MonitorPanel:
+    """A job on Spark, live, with what its user may ask of it."""
+
+    title = "The job on Spark"
+
+    def __init__(self, job: Any) -> None:
+        self._monitor = Monitor(job)
+        self.widget = self._monitor
+
+    def update(self) -> None:
+        """Look at the job now; while it is seen the monitor does so by itself."""
+        self._monitor.refresh()
+
+    def close(self) -> None:
+        """Look no more."""
+        self._monitor.close()
 
 
 class CodePanel:

@@ -70,7 +70,7 @@ class Since:
     """
 
     taken: int | None = 0
-    read: int = 0
+    read: int | None = 0
     changed: int | None = None
     unpublished: int | None = None
     again: list[str] = field(default_factory=list)
@@ -78,7 +78,7 @@ class Since:
     @property
     def records(self) -> int:
         """Taken and read together."""
-        return (self.taken or 0) + self.read
+        return (self.taken or 0) + (self.read or 0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,8 +107,10 @@ class AtRisk:
         """The answer in a sentence."""
         if not self.tasks:
             return "No task is running: there is nothing to lose"
-        read = sum(each.read for each in self.tasks.values())
+        read = sum(each.read or 0 for each in self.tasks.values())
         what = f"{read:,} record{'s' * (read != 1)} would be read again"
+        if all(each.read is None for each in self.tasks.values()):
+            what = "what was read since would be read again"
         if self.checkpoint is None:
             return f"If a worker died now, the job would begin anew: no checkpoint is complete, {what}"
         return f"If a worker died now, the job would go back to checkpoint {self.checkpoint}: {what}"
@@ -204,7 +206,7 @@ def _since(subject: Subject, checkpoint: int | None) -> dict[str, Since]:
     found = {task: Since() for task, each in subject.moment.tasks.items() if each.state != "CREATED"}
     if not subject.whole.trace.detailed:
         for each in found.values():
-            each.taken = None
+            each.taken = each.read = None
     waiting: dict[int, deque[int]] = defaultdict(deque)
     own = _of_epoch(subject)
     is_here = any(record.kind == "WriteSnapshot" and record.checkpoint_id == checkpoint for record in own)
@@ -224,7 +226,7 @@ def _since(subject: Subject, checkpoint: int | None) -> dict[str, Since]:
             if task in behind:
                 found[task].taken = (found[task].taken or 0) + rows
         elif record.kind == "SplitRead" and record.role == "event" and task in behind:
-            found[task].read += (record.data.get("batch") or {}).get("rows", 0)
+            found[task].read = (found[task].read or 0) + (record.data.get("batch") or {}).get("rows", 0)
     return found
 
 

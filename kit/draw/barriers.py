@@ -168,7 +168,7 @@ class Barriers:
 
     def _repr_html_(self) -> str:
         if self.known is None:
-            return view_html(TITLE, QUESTION, answer(self.answer()))
+            return view_html(TITLE, answer(self.answer()))
         number, pending = self.known.checkpoint_id, self.known.status == PENDING
         meaning = "waits" if self.wait_for.waits else "good" if self.known.status == COMPLETED or pending else "bad"
         parts = [answer(self.answer(), meaning)]
@@ -185,7 +185,7 @@ class Barriers:
                 is_open=len(frame) <= MOST_ROWS,
             )
         )
-        return view_html(f"{TITLE} of checkpoint {number}", QUESTION, *parts)
+        return view_html(f"{TITLE} of checkpoint {number}", *parts)
 
     def _legend(self) -> list[tuple[str, str]]:
         entries = [("waits", "waits for a barrier"), ("root", "what the waiting comes down to")]
@@ -215,7 +215,8 @@ def draw_barriers(subject: Subject) -> Barriers:
         )
     now_ms = getattr(subject.thing, "at_ms", 0) if subject.is_present else 0
     stage = stage_for(subject.whole.stages, log.moment.epoch)
-    return Barriers(stage, known, WaitFor(stage, log, number or 0, now_ms))
+    detailed = subject.whole.trace.detailed
+    return Barriers(stage, known, WaitFor(stage, log, number or 0, now_ms, detailed=detailed))
 
 
 VIEW = View("barriers", TITLE, QUESTION, draw_barriers)

@@ -45,7 +45,7 @@ class Chains:
         nodes = self._nodes()
         edges = tuple(Edge(f"o{each.source}", f"o{each.target}", (each.shipping,)) for each in self.stage.edges)
         caption = f"{self.stage.job}: {_count(len(nodes), 'operator')}, {_count(len(edges), 'edge')}"
-        return Graph("stream_graph", caption, nodes, edges)
+        return Graph("stream_graph", caption, nodes, edges, from_sides=True)
 
     def job_graph(self) -> Graph:
         """The operators in their chains; each edge says whether it is chained, and why not."""
@@ -62,7 +62,7 @@ class Chains:
             Edge(f"o{each.source}", f"o{each.target}", _why(each), "dashed" if each.reason else "good")
             for each in self.stage.edges
         )
-        return Graph("job_graph", self.caption, self._nodes(), edges, groups)
+        return Graph("job_graph", self.caption, self._nodes(), edges, groups, from_sides=True)
 
     @property
     def caption(self) -> str:
@@ -109,7 +109,6 @@ class Chains:
         ]
         return view_html(
             f"{TITLE} of {self.stage.job}",
-            QUESTION,
             fold("Stream graph", f"what was written: {written.caption.partition(': ')[2]}", graph_html(written)),
             fold(
                 "Job graph",

@@ -370,7 +370,7 @@ class LifeOfCheckpoint:
         names = ("checkpoint", "job", "task", "barrier handler")
         parts += ["<h4>State machines, with the present state lit</h4>", self.machines.body(*names)]
         title = TITLE if life is None else f"Life of checkpoint {life.checkpoint_id}"
-        return view_html(title, QUESTION, *parts, styles=(STYLE,))
+        return view_html(title, *parts, styles=(STYLE,))
 
     def _acks(self) -> str:
         """Every task, those that are missing first."""

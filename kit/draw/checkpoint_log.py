@@ -156,16 +156,17 @@ class CheckpointLog:
         self.queue, self.timers, self.starting = [], {}, None
 
     def _numbered(self, record: TraceRecord) -> None:
-        life, self.starting = self.starting, None
-        if life is None:
-            return
-        life.checkpoint_id = record.data["checkpoint_id"]
-        life.answer(ID, record.at_ms)
-        self.lives[life.checkpoint_id] = life
+        if self.starting is not None:
+            self.starting.checkpoint_id = record.data["checkpoint_id"]
+            self.starting.answer(ID, record.at_ms)
 
     # --- steps --------------------------------------------------------------------------------------------------------
 
     def _begun(self, record: TraceRecord) -> None:
+        begun, self.starting = self.starting, None
+        number = record.checkpoint_id
+        if begun is not None and begun.checkpoint_id == number:
+            self.lives[begun.checkpoint_id] = begun
         life = self._life(record)
         life.expires_ms = record.data.get("expires_ms")
         life.enter(CheckpointState.LOCATING, record.at_ms)

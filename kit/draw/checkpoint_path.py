@@ -1,4 +1,9 @@
-"""A subtask's path through one checkpoint: when it came to the end of each phase, read from the trace."""
+"""A subtask's path through one checkpoint: when it came to the end of each phase, read from the trace.
+
+*Start delay*: from the trigger until its first barrier (or, at a source, the trigger's message) is there. *Alignment*:
+until the last barrier is there. *Sync*: the copy of its state, while it does nothing else. *Async*: until its files are
+written. *Ack*: until the coordinator has its acknowledgement.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +12,19 @@ from dataclasses import dataclass, field
 
 from kit.protocol.trace import TraceRecord
 
+PHASES = ("start_delay", "alignment", "sync", "async", "ack")
+PHASE_WORDS = {
+    "start_delay": "waits for the first barrier",
+    "alignment": "waits for the other barriers",
+    "sync": "copies its state",
+    "async": "writes the copy",
+    "ack": "acknowledgement under way",
+}
+
 
 @dataclass(slots=True)
 class Path:
-    """When a subtask came to the end of each phase, in ms; phases not ended are missing. See `kit.draw.gantt`."""
+    """When a subtask came to the end of each phase, in ms; phases not ended are missing."""
 
     ends: dict[str, int] = field(default_factory=dict)
     instants: dict[str, tuple[int, int]] = field(default_factory=dict)
@@ -47,3 +61,31 @@ class Path:
 
 
 PathStep = Callable[[Path, TraceRecord], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """One phase of a subtask's path; an open one lasts until the checkpoint's end, or the trace's."""
+
+    phase: str
+    start_ms: int
+    end_ms: int
+    open: bool
+
+
+def spans_of(path: Path, start_ms: int, until_ms: int) -> list[Span]:
+    """The phases one after the other; the first without an end is open, and the last. Between hosts clocks may differ a
+    little: no span is shorter than nothing.
+    """
+    spans: list[Span] = []
+    at = start_ms
+    until = path.declined_ms if path.declined_ms is not None else until_ms
+    for phase in PHASES:
+        end = path.ends.get(phase)
+        if end is None:
+            # the sync part ends with the event that the async part begins in: until the files are written both are one
+            shown = "async" if phase == "sync" else phase
+            return [*spans, Span(shown, at, max(at, until), open=True)]
+        spans.append(Span(phase, at, max(at, end), open=False))
+        at = max(at, end)
+    return spans

@@ -6,14 +6,15 @@ from collections.abc import Container, Iterable, Mapping
 from statistics import median
 from typing import NamedTuple
 
-from kit.draw.checkpoint_path import Path
-from kit.draw.gantt import Span, spans_of
+from kit.draw.checkpoint_path import PHASES, Path, Span, spans_of
 from kit.draw.job_state import ABORTED, PENDING, CheckpointMoment, Moment
 from kit.draw.journeys import Journeys
 
 OUTLIER = 2.0
 """What lasts so many times as long as the median of the operator's subtasks, and `OUTLIER_MS` more, is marked."""
 OUTLIER_MS = 5
+SHARE = 0.1
+"""A phase that took less than this part of its checkpoint's time made nothing slow."""
 
 DOING = {
     "start_delay": "went by before the first barrier was there",
@@ -111,6 +112,19 @@ def outliers(took: Mapping[str, float]) -> dict[str, tuple[float, float]]:
         for task, length in took.items()
         if length > max(OUTLIER * usual[_vertex(task)], usual[_vertex(task)] + OUTLIER_MS)
     }
+
+
+def slow_phases(found: Journeys, known: CheckpointMoment) -> dict[tuple[str, str], tuple[float, float]]:
+    """The phases that took a task much longer than the others of its operator, and a good part of the checkpoint's
+    time: by task and phase, how long it took and how long those, in ms.
+    """
+    spans = [(task, span) for task in known.expected for span in spans_of_task(found, known, task)]
+    least = SHARE * max((span.end_ms - known.triggered_ms for _, span in spans), default=0)
+    slow: dict[tuple[str, str], tuple[float, float]] = {}
+    for phase in PHASES:
+        lengths = {task: float(span.end_ms - span.start_ms) for task, span in spans if span.phase == phase}
+        slow |= {(task, phase): told for task, told in outliers(lengths).items() if told[0] >= least}
+    return slow
 
 
 def _vertex(task: str) -> str:

@@ -21,7 +21,7 @@ from kit.draw.layout import place_of
 from kit.draw.picture import Svg
 from kit.draw.run import shape_of
 from kit.draw.stage import Stage
-from kit.draw.view_html import graph_html, table, view_html
+from kit.draw.view_html import graph_html, table, view_html, words
 from kit.protocol.shape import ShapeVertex
 from kit.protocol.tasks import split_task_name
 from kit.state.key_groups import key_group_partitions
@@ -104,8 +104,9 @@ class ExecutionGraphPicture:
             tuple(node for nodes in made.values() for node in nodes),
             edges,
             rows=tuple(map(tuple, rows.values())),
-            rank_gap=70.0,
+            rank_gap=110.0,
             node_gap=16.0,
+            from_sides=True,
         )
 
     def _ranks(self) -> dict[str, int]:
@@ -195,7 +196,7 @@ class ExecutionGraphPicture:
         rest = f"<p>and {more:,} more: <code>.channels()</code></p>" if more else ""
         return view_html(
             f"Execution graph of {self.stage.job}",
-            f"What is deployed in epoch {self.stage.epoch}: {self.facts}.",
+            words(f"What is deployed in epoch {self.stage.epoch}: {self.facts}."),
             self.body(),
             f"<details><summary>Channels by number</summary>{listed}{rest}</details>",
         )

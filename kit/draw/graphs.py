@@ -9,16 +9,17 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from html import escape
 from itertools import pairwise
 from typing import Any
 
 import graphviz
 import numpy as np
+import numpy.typing as npt
 import pygraphviz
 
-from kit.draw.graphviz_objects import Dot, without_font_noise
+from kit.draw.graphviz_objects import Dot
 from kit.draw.layout import Box, Point
 from kit.draw.picture import Svg
 from kit.draw.themed import light_colours, light_svg
@@ -107,6 +108,8 @@ class Graph:
     direction: str = "LR"
     rank_gap: float = 46.0
     node_gap: float = 22.0
+    from_sides: bool = False
+    """Whether every arrow leaves a box on the far side and comes in on the near one: for graphs that only go ahead."""
     plain_labels: bool = False
     """Whether the first line of a label is no heavier than the others."""
 
@@ -164,6 +167,7 @@ def text_width(text: str, size: float, *, bold: bool = False) -> float:
 # --- placing --------------------------------------------------------------------------------------------------------
 
 
+@lru_cache(maxsize=512)
 def _place(graph: Graph) -> Placed:
     """Graphviz leaves a label its room, yet another arrow may cross it: then all is placed with more room between."""
     best = _placed(graph, 1.0)
@@ -183,7 +187,7 @@ def _crossed_labels(graph: Graph, placed: Placed) -> int:
     labels = [box for box in placed.labels if box is not None]
     if not labels or len(labels) * len(graph.edges) > MOST_PAIRS:
         return 0
-    along = np.array([list(points_of(way)) for way in placed.ways])
+    along = np.array([points_of(way) for way in placed.ways])
     count = 0
     for box in labels:
         x, y = along[..., 0], along[..., 1]
@@ -192,25 +196,20 @@ def _crossed_labels(graph: Graph, placed: Placed) -> int:
     return count
 
 
-def points_of(way: Sequence[Point]) -> list[Point]:
-    """Points along an arrow, equally many for every one."""
-    *points, tip = way
-    curves = [points[at : at + 4] for at in range(0, len(points) - 3, 3)]
-    found = [tip]
-    for step in range(SAMPLES):
-        at = step / SAMPLES * len(curves)
-        t = at - int(at)
-        u = 1 - t
-        weights = u * u * u, 3 * u * u * t, 3 * u * t * t, t * t * t
-        x, y = (sum(w * p[axis] for w, p in zip(weights, curves[int(at)])) for axis in (0, 1))
-        found.append((x, y))
-    return found
+def points_of(way: Sequence[Point]) -> npt.NDArray[np.float64]:
+    """Points along an arrow, equally many for every one, its tip the last; shape (SAMPLES + 1, 2)."""
+    points = np.array(way)
+    at = np.linspace(0, (len(way) - 2) // 3, SAMPLES, endpoint=False)
+    curve = at.astype(int)
+    t = (at - curve)[:, None]
+    weights = np.hstack([(1 - t) ** 3, 3 * (1 - t) ** 2 * t, 3 * (1 - t) * t**2, t**3])
+    along = np.einsum("sk,skx->sx", weights, points[3 * curve[:, None] + np.arange(4)])
+    return np.vstack([along, points[-1]])
 
 
 def _placed(graph: Graph, room: float) -> Placed:
-    with without_font_noise():
-        picture = _agraph(graph, room)
-        picture.layout(prog="dot")
+    picture = _agraph(graph, room)
+    picture.layout(prog="dot")
     keys = {node.name: f"n{number}" for number, node in enumerate(graph.nodes)}
     low_x, low_y, high_x, high_y = _numbers(picture.graph_attr["bb"])
 
@@ -252,7 +251,7 @@ def _agraph(graph: Graph, room: float) -> Any:
         picture.add_node(f"n{number}", width=f"{width / 72:.3f}", height=f"{height / 72:.3f}")
     for number, edge in enumerate(graph.edges):
         label = {"label": _empty(*edge.size)} if edge.lines else {}
-        picture.add_edge(keys[edge.source], keys[edge.target], key=f"e{number}", **label)
+        picture.add_edge(keys[edge.source], keys[edge.target], key=f"e{number}", **label, **_sides(graph))
     for number, group in enumerate(graph.groups):
         width = text_width(group.title, GROUP_SIZE, bold=True) + 8
         if graph.direction != "LR":  # arrows come from above: the title stands beside them
@@ -269,6 +268,14 @@ def _agraph(graph: Graph, room: float) -> Any:
         for one, other in pairwise(row):
             beside.add_edge(keys[one], keys[other], key=f"{one}|{other}", style="invis")
     return picture
+
+
+def _sides(graph: Graph) -> dict[str, str]:
+    """Where arrows leave a box and come in, as Graphviz names it."""
+    if not graph.from_sides:
+        return {}
+    tail, head = ("e", "w") if graph.direction == "LR" else ("s", "n")
+    return {"tailport": tail, "headport": head}
 
 
 def _empty(width: float, height: float) -> str:
@@ -426,14 +433,21 @@ def _dot(graph: Graph) -> Dot:
         meaning, _, dashed = edge.meaning.partition(" ")
         style = {"style": "dashed"} if "dashed" in (meaning, dashed) else {}
         colour = colours[_EDGE_COLOURS.get(meaning, "line")]
-        label = {"label": _label(edge.lines)} if edge.lines else {}
-        made.edge(_key(edge.source), _key(edge.target), color=colour, **label, **style)
+        label = {"label": _roomy(edge.lines)} if edge.lines else {}
+        made.edge(_key(edge.source), _key(edge.target), color=colour, **label, **style, **_sides(graph))
     return made
 
 
 def _key(name: str) -> str:
     """A node's name in Graphviz' language, where a colon would begin a port."""
     return name.replace(":", ".")
+
+
+def _roomy(lines: Sequence[str]) -> str:
+    """A label with room around it, so that it does not touch its arrow."""
+    text = "<BR/>".join(map(escape, lines))
+    table = f'<TABLE BORDER="0" CELLBORDER="0" CELLPADDING="{EDGE_PAD:.0f}" CELLSPACING="0">'
+    return f"<{table}<TR><TD>{text}</TD></TR></TABLE>>"
 
 
 def _label(lines: Sequence[str]) -> str:

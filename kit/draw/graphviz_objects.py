@@ -78,7 +78,7 @@ class Dot(graphviz.Digraph):
 
 def drawn_in_process(source: str, format: str, engine: str = "dot") -> bytes:
     """A graph drawn by the library inside this process. Raises ValueError for what it cannot read or draw."""
-    with without_font_noise():
+    with _without_font_noise():
         try:
             graph = pygraphviz.AGraph(string=source)
         except Exception as error:
@@ -92,7 +92,7 @@ def drawn_in_process(source: str, format: str, engine: str = "dot") -> bytes:
 
 
 @contextmanager
-def without_font_noise() -> Iterator[None]:
+def _without_font_noise() -> Iterator[None]:
     """What the C library says of the machine's fonts stays out of a notebook; all else that it writes is passed on."""
     sys.stderr.flush()
     try:

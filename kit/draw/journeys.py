@@ -158,6 +158,10 @@ class Journeys:
     """When each record was made, in ms, in the order of the run."""
     last: Moment = field(default_factory=Moment)
 
+    def epoch_at(self, at: Instant) -> int:
+        """The epoch that ran then."""
+        return max((epoch for epoch, since in self.epochs.items() if since.n <= at.n), default=self.last.epoch)
+
     def to_pandas(self, checkpoint: int | None = None) -> pd.DataFrame:
         """One row per element: epoch, channel, sender, receiver, kind, rows, checkpoint_id (of a barrier), made_ms,
         sent_ms, received_ms, taken_ms (Int64), and, given a checkpoint, `crossing`: BEFORE, IN_FLIGHT, AFTER or AGAINST

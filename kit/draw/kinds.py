@@ -7,7 +7,7 @@ checkpoint it ends. For all roles it says how much the word matters, whether a r
 on a task's box while it is under way.
 
 `kit.draw.captions` fills the sentences in, `kit.draw.moment` applies the changes, `kit.draw.frames` goes by levels and
-marks, `kit.draw.gantt` by the paths. The elements that travel in channels have a table of their own,
+marks, `kit.draw.journeys` by the paths. The elements that travel in channels have a table of their own,
 `kit.draw.element_kinds`.
 """
 

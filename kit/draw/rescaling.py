@@ -74,7 +74,8 @@ def rescaling_view(subject: Subject) -> Rescaling:
     """The last restore by then, for the explorer's tab."""
     restores = subject.moment.restores
     restore = restore_of(subject, restores[-1]) if restores else None
-    return Rescaling(restore, None, _key_types(subject.thing))
+    found = Rescaling(restore, None, _key_types(subject.thing))
+    return found.find(subject.asked) if subject.asked else found
 
 
 def _key_types(run: Any) -> dict[str, pa.DataType]:
@@ -110,6 +111,7 @@ class Rescaling:
     restore: Restore | None
     key: Any = None
     key_types: Any = None
+    note: str = ""
 
     @property
     def title(self) -> str:
@@ -180,6 +182,19 @@ class Rescaling:
                 found[table.operator, repr(row["key"])] = told
         return pd.DataFrame([found[each] for each in sorted(found)], columns=columns)
 
+    def find(self, text: str) -> Rescaling:
+        """The same with the key that a person typed in, read as the type that the keys have; `note` says so where there
+        is none.
+        """
+        for key_type in dict.fromkeys([*(self.key_types or {}).values(), pa.string(), pa.int64()]):
+            try:
+                key = pa.scalar(text).cast(key_type).as_py()
+                self.where(key)
+            except (ValueError, TypeError, pa.ArrowException):
+                continue
+            return Rescaling(self.restore, key, self.key_types)
+        return Rescaling(self.restore, None, self.key_types, f"No operator of this restore has a key {text!r}.")
+
     @cached_property
     def _moves(self) -> list[KeyMove]:
         return [] if self.key is None else self.where(self.key)
@@ -234,6 +249,7 @@ class Rescaling:
         picture = drawing_html(WIDTH, height, drawn, self.title)
         under = "Above who wrote it, below who was given it; a colour stays with its writer."
         moves = "".join(f"<p><b>{escape(str(move))}</b></p>" for move in self._moves)
+        moves += f"<p>{escape(self.note)}</p>" if self.note else ""
         return panel(self.title, moves, picture, self._besides(), under=under, styles=(STYLE,))
 
     def _besides(self) -> str:
@@ -572,4 +588,10 @@ def _text(x: float, y: float, look: str, text: str, anchor: str = "") -> str:
     return f'<text class="{look}" x="{x:.1f}" y="{y:.1f}"{where}>{escape(text)}</text>'
 
 
-VIEW = View("rescaling", "Redistribution", "Who was given which piece of state at the last restore?", rescaling_view)
+VIEW = View(
+    "rescaling",
+    "Redistribution",
+    "Who was given which piece of state at the last restore?",
+    rescaling_view,
+    asks="where is key",
+)

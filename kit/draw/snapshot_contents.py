@@ -203,15 +203,19 @@ def _progress(snapshot: Snapshot) -> str:
         "acknowledged": sum(each.acked_ms is not None for each in tasks.values()),
     }
     told = ", ".join(f"{count} {what}" for what, count in counts.items())
-    rows = [_task_row(task, each) for task, each in tasks.items()]
+    rows = [_task_row(task, each, snapshot.began_ms) for task, each in tasks.items()]
     table = frame_html(pd.DataFrame(rows), most=60)
     summary = f"<summary>Of {len(tasks)} tasks: {told}</summary>"
     return f"<details{' open' if len(tasks) <= 12 else ''}>{summary}{table}</details>"
 
 
-def _task_row(task: str, part: TaskPart) -> dict[str, str]:
+def _task_row(task: str, part: TaskPart, began_ms: int) -> dict[str, str]:
     if part.declined:
         return {"task": task, "copied (sync)": "declined", "written (async)": "", "in flight": "", "acknowledged": ""}
+
+    def _when(at_ms: int | None, otherwise: str = "") -> str:
+        return otherwise if at_ms is None else f"✓ at {at_ms - began_ms:,} ms"
+
     written = _when(part.written_ms, "being written" if part.copied_ms is not None else "")
     return {
         "task": task,
@@ -220,10 +224,6 @@ def _task_row(task: str, part: TaskPart) -> dict[str, str]:
         "in flight": "" if part.channels_ms is None else f"{_when(part.channels_ms)}, {size_text(part.channel_bytes)}",
         "acknowledged": _when(part.acked_ms, "under way" if part.written_ms is not None else ""),
     }
-
-
-def _when(at_ms: int | None, otherwise: str = "") -> str:
-    return otherwise if at_ms is None else f"✓ at {at_ms:,} ms"
 
 
 # --- the byte map -----------------------------------------------------------------------------------------------------

@@ -67,6 +67,8 @@ class Snapshot:
     inline_at: Mapping[str, int] = field(default_factory=dict)
     files: StateFiles | None = None
     note: str = ""
+    began_ms: int = 0
+    """When the run began, by the clock of its host."""
 
     @property
     def size(self) -> int:
@@ -90,7 +92,7 @@ def snapshot_of(subject: Subject) -> Snapshot | None:
     parts, path = _parts(subject.trace, number)
     names = operator_names(subject)
     pieces = settled(_pieces(parts, names))
-    snapshot = Snapshot(number, known.status, tuple(pieces), parts, path)
+    snapshot = Snapshot(number, known.status, tuple(pieces), parts, path, began_ms=subject.moment.began_ms)
     if known.status == PENDING and not path:
         return snapshot
     files = files_of(subject.thing)

@@ -334,9 +334,10 @@ export class SpaceTimePane {
       name.className = `kit-st-name${fold ? " kit-st-fold" : ""}`;
       name.style.top = `${y - this.lanes.job}px`;
       name.title = fold ? `${group.title}: ${count} subtasks; ${fold === "closed" ? "open" : "close"}` : text;
-      const shown = document.createElement("span");
-      shown.textContent = text;
-      name.append(shown);
+      const shown = document.createElement("span"); // cut where there is no room, but not the subtask's number
+      const [, head, subtask] = /^(.*?)(\/\d+)?$/.exec(text);
+      shown.textContent = head;
+      name.append(shown, subtask ?? "");
       if (fold) {
         name.setAttribute("aria-expanded", fold === "open");
         const many = document.createElement("b");

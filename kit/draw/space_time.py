@@ -11,15 +11,16 @@ Here is what is shown of a run, and what is said of it; `kit.draw.space_time_svg
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
 import pandas as pd
 
+from kit.draw.checkpoint_path import Span
 from kit.draw.checkpoint_words import Crossed, how_it_went, outliers, spans_of_task, took_ms, what_crossed
-from kit.draw.gantt import Span
+from kit.draw.gantt import waits_in
 from kit.draw.job_state import CheckpointMoment
 from kit.draw.journeys import Crossing, Cut, Instant, Journey, Journeys, Letter, journeys
 from kit.draw.picture import Svg
@@ -52,14 +53,15 @@ def space_time(
         checkpoint = max(found.cuts)
     known = run_of(run).known
     machines = tuple(known[-1].tasks() if known else sorted(last.tasks))
+    waits = {} if checkpoint is None else waits_in(run_of(run), found, last.checkpoints[checkpoint])
     if checkpoint is not None and since_ms is None and until_ms is None:
-        return SpaceTime(found, checkpoint, machines, *_around(found, checkpoint))
+        return SpaceTime(found, checkpoint, machines, *_around(found, checkpoint), waits)
     begin, end = float(last.began_ms), float(last.at_ms)
     since = begin if since_ms is None else begin + since_ms
     until = end if until_ms is None else min(end, begin + until_ms)
     if since >= until and (since_ms, until_ms) != (None, None):
         raise ValueError(f"nothing happens from {since - begin:g} ms on: the run lasts {end - begin:g} ms")
-    return SpaceTime(found, checkpoint, machines, since, until)
+    return SpaceTime(found, checkpoint, machines, since, until, waits)
 
 
 def _around(found: Journeys, checkpoint: int) -> tuple[float, float]:
@@ -88,6 +90,8 @@ class SpaceTime:
     machines: tuple[str, ...]
     since_ms: float
     until_ms: float
+    waits: Mapping[str, str] = field(default_factory=dict)
+    """What each task waits for that has not finished the checkpoint, in words."""
 
     def to_pandas(self) -> pd.DataFrame:
         """The elements of the whole run, and how they lie to the cut: see `Journeys.to_pandas`."""

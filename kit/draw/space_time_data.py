@@ -14,15 +14,15 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from kit.draw.checkpoint_path import Path
-from kit.draw.checkpoint_words import Crossed, how_it_went, outliers, spans_of_task, what_crossed
+from kit.draw.checkpoint_path import PHASE_WORDS, PHASES, Path, Span
+from kit.draw.checkpoint_words import Crossed, how_it_went, slow_phases, spans_of_task, what_crossed
 from kit.draw.element_kinds import ELEMENTS as ELEMENT_KINDS
 from kit.draw.element_kinds import SIGNS
-from kit.draw.gantt import PHASE_WORDS, PHASES, Span
+from kit.draw.gantt import waiting_in
 from kit.draw.job_state import PENDING, CheckpointMoment
 from kit.draw.journeys import Crossing, Cut, Follower, Instant, Journey, Journeys, Letter
-from kit.draw.run import run_of
-from kit.draw.stage import Stage, stage_for
+from kit.draw.run import Run, run_of
+from kit.draw.stage import Stage
 from kit.draw.waiting import Waiting
 
 T = TypeVar("T", Journey, Letter)
@@ -107,7 +107,7 @@ class SpaceTimeFeed:
             "phases": PHASES,
             "elements": elements,
             "letters": self._table("letters", found.letters, LETTERS, self._letter),
-            "checkpoints": list(self._checkpoints(stages, found, run.trace.detailed)),
+            "checkpoints": list(self._checkpoints(run, found)),
             "marks": [{"kind": each.kind, "text": each.text, "n": each.at.n} for each in found.marks],
             "words": WORDS,
             "losses": [[self._tasks[task], at.n] for task, at in found.losses if task in self._tasks],
@@ -185,7 +185,7 @@ class SpaceTimeFeed:
 
     # --- checkpoints ----------------------------------------------------------------------------------------------
 
-    def _checkpoints(self, stages: Sequence[Stage], found: Journeys, detailed: bool) -> Iterator[dict[str, Any]]:
+    def _checkpoints(self, run: Run, found: Journeys) -> Iterator[dict[str, Any]]:
         """Those that are new or may have changed."""
         unsettled = {number: each for number, each in found.last.checkpoints.items() if number not in self._settled}
         crossed = _crossed(found, [number for number in unsettled if number in found.cuts])
@@ -193,9 +193,8 @@ class SpaceTimeFeed:
             life, cut = found.lives.get(number), found.cuts.get(number)
             if life is None:
                 continue
-            epoch = _epoch_at(found, life.triggered)
+            epoch = found.epoch_at(life.triggered)
             counted = crossed.get(number, Crossed())
-            ends = stage_for(stages, epoch).ends() if stages else {}
             instants = {} if cut is None else cut.instants
             yield {
                 "id": number,
@@ -204,22 +203,18 @@ class SpaceTimeFeed:
                 "savepoint": known.savepoint,
                 "triggered": life.triggered.n,
                 "finished": _n(life.finished),
-                "said": what_crossed(known, counted, instants, detailed),
+                "said": what_crossed(known, counted, instants, run.trace.detailed),
                 "went": how_it_went(found, known),
                 "crossed": counted,
                 "cut": [[self._tasks[task], at.n] for task, at in instants.items() if task in self._tasks],
-                "phases": list(self._phases(found, known, Waiting(found, known, ends))),
+                "phases": list(self._phases(found, known, waiting_in(run, found, known))),
             }
             if _is_settled(found, known, epoch):
                 self._settled.add(number)
 
     def _phases(self, found: Journeys, known: CheckpointMoment, waiting: Waiting) -> Iterator[tuple[Any, ...]]:
         spans = {task: spans_of_task(found, known, task) for task in known.expected if task in self._tasks}
-        usual = {
-            (task, phase): usual_ms
-            for phase in PHASES
-            for task, (_, usual_ms) in outliers(_lengths(spans, phase)).items()
-        }
+        usual = {each: usual_ms for each, (_, usual_ms) in slow_phases(found, known).items()}
         began, life = found.last.began_ms, found.lives[known.checkpoint_id]
         end_n = found.last.n if life.finished is None else life.finished.n
         for task, of_task in spans.items():
@@ -263,16 +258,6 @@ def _end_of(span: Span, path: Path, begin: int, times: Sequence[int]) -> int:
     if span.phase == "sync":
         return begin if span.end_ms == span.start_ms else bisect_left(times, span.end_ms, min(begin, end), end) + 1
     return end
-
-
-def _lengths(spans: Mapping[str, Sequence[Span]], phase: str) -> dict[str, float]:
-    return {
-        task: span.end_ms - span.start_ms for task, of_task in spans.items() for span in of_task if span.phase == phase
-    }
-
-
-def _epoch_at(found: Journeys, at: Instant) -> int:
-    return max((epoch for epoch, since in found.epochs.items() if since.n <= at.n), default=found.last.epoch)
 
 
 def _is_settled(found: Journeys, known: CheckpointMoment, epoch: int) -> bool:

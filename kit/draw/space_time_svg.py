@@ -6,14 +6,15 @@ from collections.abc import Callable, Iterable, Iterator
 from html import escape
 from typing import TypeVar
 
-from kit.draw.gantt import PHASE_COLOURS, PHASE_WORDS, Span
+from kit.draw.checkpoint_path import PHASE_WORDS, PHASES, Span
+from kit.draw.gantt import PHASE_INKS
 from kit.draw.job_state import COMPLETED, CheckpointMoment
 from kit.draw.journeys import Crossing, Journey, Letter
-from kit.draw.picture import CARD, LEAST_WIDTH
+from kit.draw.picture import LEAST_WIDTH
 from kit.draw.scene import colour, fit
 from kit.draw.shown import shown as drawn_by
 from kit.draw.space_time import SpaceTime
-from kit.draw.svg import asset
+from kit.draw.themed import light_svg
 
 T = TypeVar("T")
 
@@ -49,7 +50,7 @@ class _Drawing:
     def svg(self) -> str:
         """The document: what belongs to a time is cut off at the ends of the axis."""
         shown, width = self._shown, float(LEAST_WIDTH)
-        bottom = self._y(len(self._rows) - 1) + 20
+        bottom = self._y(len(self._rows) - 1) + 0.29 * self._row_height + 12
         parts = [
             _text(24, 30, "title", fit(shown.caption[:1].upper() + shown.caption[1:], width - 48, 16, bold=True)),
             _text(24, 51, "under", fit(shown.outcome, width - 48, 12.5)),
@@ -74,11 +75,8 @@ class _Drawing:
             f'<clipPath id="kit-space-time-clip"><rect x="{LEFT:g}" y="{TOP - 30:g}" '
             f'width="{width - LEFT - RIGHT:g}" height="{height:g}"/></clipPath>'
         )
-        return (
-            f'<svg xmlns="http://www.w3.org/2000/svg" class="kit-space-time" viewBox="0 0 {width:g} {height:g}" '
-            f'width="100%" style="max-width:{width:g}px" role="img" aria-label="{escape(shown.caption)}">'
-            f"<style>{asset('space_time.css')}</style>{CARD}<defs>{clip}</defs>{''.join([*parts, *legend])}</svg>"
-        )
+        drawn = f'<g class="kit-space-time"><defs>{clip}</defs>{"".join([*parts, *legend])}</g>'
+        return str(light_svg(width, height, drawn, shown.caption, "space_time.css"))
 
     def _x(self, at_ms: float) -> float:
         since, until = self._shown.since_ms, self._shown.until_ms
@@ -141,16 +139,26 @@ class _Drawing:
             for task in self._shown.machines:
                 for span in self._shown.spans(task):
                     yield self._bar(task, span)
+                    if span.open and task in self._shown.waits:
+                        yield self._waits(task, span)
 
     def _bar(self, task: str, span: Span) -> str:
         start, end = self._x(span.start_ms), self._x(span.end_ms)
-        hue = PHASE_COLOURS[span.phase]
-        look = f'class="open" stroke="{hue}"' if span.open else f'fill="{hue}"'
+        hue = f"var(--kit-{PHASE_INKS[span.phase]})"
+        look = f'class="open" style="stroke:{hue}"' if span.open else f'style="fill:{hue}"'
         unfinished = ", not finished" if span.open else ""
         told = _title(f"{task} {PHASE_WORDS[span.phase]}: {span.end_ms - span.start_ms:g} ms{unfinished}")
         y = self._y(self._rows[task]) + 0.16 * self._row_height
         height = 0.13 * self._row_height
         return f'<rect {look} x="{start:.1f}" y="{y:.1f}" width="{end - start:.1f}" height="{height:.1f}">{told}</rect>'
+
+    def _waits(self, task: str, span: Span) -> str:
+        """What a task waits for, below its open bar."""
+        x = min(self._x(span.end_ms), LEAST_WIDTH - RIGHT) - 2
+        told = f"waits for {self._shown.waits[task]}"
+        text = escape(fit(told, x - LEFT, 10))
+        y = self._y(self._rows[task]) + 0.29 * self._row_height + 11
+        return f'<text class="slow" x="{x:.1f}" y="{y:.1f}" text-anchor="end">{text}{_title(told)}</text>'
 
     def _outliers(self) -> Iterator[str]:
         if self._row_height <= LEAST_ROW:
@@ -273,14 +281,26 @@ class _Drawing:
         if shown.letters:
             yield '<path class="letter travel" d="M2 0H26"/>', "message from or to the JobMaster"
         for phase in self._phases_shown():
-            yield f'<rect x="2" y="-4" width="24" height="8" fill="{PHASE_COLOURS[phase]}"/>', PHASE_WORDS[phase]
+            sign = f'<rect x="2" y="-4" width="24" height="8" style="fill:var(--kit-{PHASE_INKS[phase]})"/>'
+            yield sign, PHASE_WORDS[phase]
+        if self._is_open:
+            yield (
+                '<rect x="2" y="-4" width="24" height="8" class="open" style="stroke:var(--kit-quiet)"/>',
+                "not finished",
+            )
+
+    @property
+    def _is_open(self) -> bool:
+        """Whether a phase that is shown has not ended."""
+        shown = self._shown
+        return self._row_height > LEAST_ROW and any(span.open for task in shown.machines for span in shown.spans(task))
 
     def _phases_shown(self) -> list[str]:
         if self._row_height <= LEAST_ROW:
             return []
         spans = [span for task in self._shown.machines for span in self._shown.spans(task)]
         there = {span.phase for span in spans if span.end_ms > span.start_ms}
-        return [phase for phase in PHASE_COLOURS if phase in there]
+        return [phase for phase in PHASES if phase in there]
 
 
 def _ticks(since: float, until: float) -> Iterable[float]:

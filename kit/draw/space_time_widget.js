@@ -1,19 +1,31 @@
 // The space-time diagram as a widget: the run's data come once whole, in `data`, then piece by piece in `more`. The pieces
-// are put together beside the model, so each view of it has all.
+// are put together beside the model, by the data that began them, so each view of it has all.
+
+const kept = new WeakMap();
+
+function keptOf(model) {
+  const data = model.get("data");
+  if (!kept.has(data)) kept.set(data, { parts: [data], panes: new Set() });
+  return kept.get(data);
+}
 
 function initialize({ model }) {
-  const parts = [model.get("data")];
-  model.spaceTime = { parts, panes: new Set() };
+  let now = keptOf(model);
   const whole = () => {
-    parts.splice(0, parts.length, model.get("data"));
-    for (const pane of model.spaceTime.panes) { pane.forget(); pane.take(parts[0]); }
+    const { panes } = now;
+    now = keptOf(model);
+    for (const pane of panes) {
+      pane.forget();
+      pane.take(now.parts[0]);
+      now.panes.add(pane);
+    }
   };
   const more = () => {
     const piece = model.get("more");
     if (piece.clock === undefined) return;
-    if (piece.part !== parts.length) { model.send({ wanted: "all" }); return; }
-    parts.push(piece);
-    for (const pane of model.spaceTime.panes) pane.take(piece);
+    if (piece.part !== now.parts.length) { model.send({ wanted: "all" }); return; }
+    now.parts.push(piece);
+    for (const pane of now.panes) pane.take(piece);
   };
   model.on("change:data", whole);
   model.on("change:more", more);
@@ -28,7 +40,7 @@ function initialize({ model }) {
 function render({ model, el }) {
   const box = document.createElement("div");
   el.append(box);
-  const { parts, panes } = model.spaceTime;
+  const { parts, panes } = keptOf(model);
   const pane = new SpaceTimePane(box, parts[0], {
     go: (n) => { model.set("n", n); model.save_changes(); },
     pick: (name) => { model.set("picked", name); model.save_changes(); },
@@ -41,7 +53,12 @@ function render({ model, el }) {
   if (model.get("checkpoint")) { chosen(); pane.fitTo(pane.chosen); }
   model.on("change:n", moved);
   model.on("change:checkpoint", chosen);
-  return () => { panes.delete(pane); model.off("change:n", moved); model.off("change:checkpoint", chosen); pane.close(); };
+  return () => {
+    keptOf(model).panes.delete(pane);
+    model.off("change:n", moved);
+    model.off("change:checkpoint", chosen);
+    pane.close();
+  };
 }
 
 export default { initialize, render };

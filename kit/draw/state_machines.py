@@ -129,7 +129,7 @@ class StateMachine:
         return graph_html(self.graph()) + legend(entries)
 
     def _repr_html_(self) -> str:
-        return view_html(self.caption, "", self.body())
+        return view_html(self.caption, self.body())
 
     def __repr__(self) -> str:
         return f"StateMachine({self.caption})"
@@ -152,7 +152,7 @@ class StateMachines(dict[str, StateMachine]):
         return pd.DataFrame(rows, columns=["machine", "state", "who"])
 
     def _repr_html_(self) -> str:
-        return view_html("State machines", "In which state is what, by the tables that the code goes by?", self.body())
+        return view_html("State machines, with the present states lit", self.body())
 
     def __repr__(self) -> str:
         return f"StateMachines({', '.join(self)})"

@@ -61,6 +61,7 @@ SUBTASKS = (
     "alignment_ms",
     "start_delay_ms",
     "unaligned",
+    "waits_for",
 )
 INITIALIZATION = (
     "task",
@@ -73,6 +74,8 @@ INITIALIZATION = (
     "restored_bytes",
 )
 FROM_TRACE = ("sync_ms", "async_ms", "alignment_ms", "start_delay_ms")
+OF_SUBTASKS = (50, 90, 99)
+"""Percentiles over the subtasks of a vertex."""
 SPREAD = tuple(name for name in SUBTASKS if name.endswith(("_ms", "_bytes")) and name != "ack_at_ms")
 
 
@@ -233,7 +236,8 @@ class CheckpointStatistics:
         """One checkpoint by subtask: the columns of `SUBTASKS`.
 
         `status` is acknowledged, reported (it told its figures of a checkpoint that had failed), declined or
-        unfinished; `open_phase` is where an unfinished one was: start_delay, alignment, sync, async or ack.
+        unfinished; `open_phase` is where an unfinished one was: start_delay, alignment, sync, async or ack, and
+        `waits_for` what it waits for there.
         """
         stats = self._snapshot.find(checkpoint_id)
         told = self._phases(checkpoint_id)
@@ -251,10 +255,13 @@ class CheckpointStatistics:
         return {row["task"]: row for row in table.to_dict("records")}
 
     def spread(self, checkpoint_id: int) -> pd.DataFrame:
-        """Least, mean and most over the subtasks of each vertex (the index: vertex, figure); what is known only."""
+        """Least, mean, most and percentiles over the subtasks of each vertex (the index: vertex, figure); what is known
+        only.
+        """
         table = self.subtasks(checkpoint_id)
         by_vertex = table.groupby("vertex", sort=False)[list(SPREAD)]
         parts = {"min": by_vertex.min(), "mean": by_vertex.mean(), "max": by_vertex.max()}
+        parts |= {f"p{percent}": by_vertex.quantile(percent / 100) for percent in OF_SUBTASKS}
         return pd.concat(parts, names=["figure"]).swaplevel().sort_index(level="vertex", sort_remaining=False)
 
     # --- the beginning ----------------------------------------------------------------------------------------------
@@ -382,7 +389,8 @@ def _subtask_row(
     if report is None:
         known = {figure: told.get(figure) for figure in FROM_TRACE}
         status = "declined" if told.get("status") == "declined" else "unfinished"
-        row = {"status": status, "open_phase": told.get("open_phase", ""), **known}
+        row = {"status": status, "open_phase": told.get("open_phase", ""), "waits_for": told.get("waits_for", "")}
+        row |= known
         return (*name, *(row.get(column) for column in SUBTASKS[3:]))
     metrics = report.metrics
     return (
@@ -400,6 +408,7 @@ def _subtask_row(
         metrics.alignment_ms,
         metrics.start_delay_ms,
         metrics.unaligned,
+        "",
     )
 
 

@@ -45,6 +45,8 @@ class Subject:
     thing: Any
     n: int | None = None
     checkpoint: int | None = None
+    asked: str = ""
+    """What was typed in, for a view that `asks`."""
 
     @cached_property
     def whole(self) -> Run:
@@ -96,6 +98,8 @@ class View:
     question: str
     draw: Callable[[Subject], Drawn]
     follows: bool = True
+    asks: str = ""
+    """What may be typed in, in a few words: "where is key"; empty where nothing may."""
 
     def __repr__(self) -> str:
         return f"View({self.name}: {self.question})"

@@ -18,10 +18,10 @@ NARROW = 330.0
 Cell = str | int | float | None
 
 
-def view_html(title: str, question: str, *parts: str, styles: Sequence[str] = ()) -> str:
-    """The whole of a view: one element in the theme's colours."""
+def view_html(title: str, *parts: str, styles: Sequence[str] = ()) -> str:
+    """The whole of a view: one element in the theme's colours. Its question is for whoever shows it to tell."""
     rules = "".join(asset(name) for name in (THEME, GRAPH_STYLE, STYLE, *styles))
-    head = f"<h3>{escape(title)}</h3>" + (f"<p>{escape(question)}</p>" if question else "")
+    head = f"<h3>{escape(title)}</h3>"
     return (
         f'<div class="kit-picture kit-view" role="group" aria-label="{escape(title)}"><style>{rules}</style>'
         f"{head}{''.join(parts)}</div>"

@@ -6,6 +6,7 @@ from kit.draw.at_risk import VIEW as AT_RISK
 from kit.draw.barriers import VIEW as BARRIERS
 from kit.draw.chains import VIEW as CHAINS
 from kit.draw.checkpoint_life import VIEW as LIFE
+from kit.draw.phase_bars import VIEW as PHASES
 from kit.draw.rescaling import VIEW as RESCALING
 from kit.draw.shared_state import VIEW as SHARED_STATE
 from kit.draw.snapshot_contents import VIEW as SNAPSHOT
@@ -14,6 +15,7 @@ from kit.draw.view import View
 VIEWS: tuple[View, ...] = (
     CHAINS,
     BARRIERS,
+    PHASES,
     LIFE,
     SNAPSHOT,
     AT_RISK,

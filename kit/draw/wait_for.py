@@ -65,11 +65,11 @@ class Held:
 class WaitFor:
     """The waits of one checkpoint at the moment that a log ends at; `now_ms` is the host's time, if it is known."""
 
-    def __init__(self, stage: Stage, log: BarrierLog, checkpoint_id: int, now_ms: int = 0) -> None:
+    def __init__(self, stage: Stage, log: BarrierLog, checkpoint_id: int, now_ms: int = 0, *, detailed: bool) -> None:
         self.stage, self.log, self.checkpoint_id = stage, log, checkpoint_id
         self.moment = log.moment
         self.now_ms = max(now_ms, self.moment.at_ms)
-        self.detailed = bool(log.bytes_of)
+        self.detailed = detailed or bool(log.bytes_of)
         """Whether single buffers are known."""
 
     # --- where a barrier is ---------------------------------------------------------------------------------------

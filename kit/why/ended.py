@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import pairwise
 
-from kit.draw.gantt import PHASES, phases
+from kit.draw.checkpoint_path import PHASES
+from kit.draw.gantt import phases
 from kit.draw.job_state import COMPLETED, CheckpointMoment
 from kit.draw.kinds import DETAIL, level_of
 from kit.protocol.duties import Duty

@@ -8,7 +8,7 @@ import pytest
 from kit.draw.barriers import barriers
 from kit.draw.moment import moments
 from kit.lab import Lab
-from kit.protocol.trace import Trace
+from kit.protocol.trace import Trace, keeps_record
 from tests.draw.geometry import crossings
 from tests.draw.labs import lab_of
 from tests.draw.test_chains import texts
@@ -142,12 +142,7 @@ def test_many_tasks_that_wait_alike_are_one_box() -> None:
 
 def test_a_trace_without_buffers_says_what_it_does_not_know(unaligned: Lab) -> None:
     """As a cluster's: of elements it tells of barriers only."""
-    kept = [
-        record
-        for record in unaligned.trace
-        if record.kind not in ("SendElement", "ElementQueued", "ElementReceived", "ElementTaken", "GrantCredit")
-        or record.checkpoint_id is not None
-    ]
+    kept = [record for record in unaligned.trace if keeps_record(record)]
     view = barriers(Trace(kept, stages=unaligned.trace.stages), checkpoint=1)
     assert view.to_pandas()[["buffers_before", "bytes_overtaken"]].isna().all(axis=None)
     assert (view.to_pandas().barrier == "taken").all()

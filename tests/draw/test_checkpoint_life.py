@@ -8,7 +8,9 @@ from kit.draw.checkpoint_life import checkpoint_life
 from kit.draw.checkpoint_log import CheckpointLog
 from kit.draw.state_machines import handlers_of, phase_of, state_machines
 from kit.draw.view import Subject
+from kit.draw.views import VIEWS
 from kit.lab import Lab
+from kit.protocol.trace import Trace, keeps_record
 from tests.draw.geometry import crossings
 from tests.draw.labs import lab_of
 from tests.draw.test_barriers import played
@@ -201,3 +203,28 @@ def test_barriers_that_are_counted_have_no_such_machine() -> None:
     lab = lab_of(3, mode="at_least_once")
     lab.run_until(checkpoint=1)
     assert "barrier handler" not in state_machines(lab)
+
+
+@pytest.mark.parametrize("kind", ["CheckpointIdAllocated", "LocationInitialized", "CheckpointCompleted", "SlotLost"])
+def test_a_moment_in_the_middle_of_an_event_can_be_drawn(kind: str) -> None:
+    """The records of one event come one by one, and any of them may be the last that is looked at."""
+    lab = lab_of(2, rows=20)
+    lab.run_until(checkpoint=1)
+    lab.kill(1)
+    lab.run_until(record="AllTasksRunning")
+    (first, *_) = (number for number, record in enumerate(lab.trace) if record.kind == kind)
+    for n in range(first, first + 5):
+        for view in VIEWS:
+            if view.name in ("barriers", "life"):
+                assert view.draw(Subject(lab, n))._repr_html_()
+
+
+def test_a_clusters_trace_is_enough() -> None:
+    """It tells of no turns and no single buffers."""
+    lab = played("alignment", 2)
+    trace = Trace([record for record in lab.trace if keeps_record(record)], stages=lab.stages)
+    assert len(trace) < len(lab.trace) / 4
+    view = checkpoint_life(trace)
+    assert "waits for 2 of 3 acknowledgements, of right/0, sums/0: the word to right/0 to begin" in view.answer()
+    assert [row.name for row in view.clocks()] == ["timeout"]
+    assert state_machines(trace).to_pandas().equals(state_machines(lab).to_pandas())

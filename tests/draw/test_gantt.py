@@ -56,7 +56,13 @@ def test_the_chart_has_a_bar_for_every_phase_and_names_the_end() -> None:
     figure.savefig(BytesIO(), format="png")
     (axes,) = gantt(story()).figure.axes
     assert axes.get_title(loc="left") == "Checkpoint 2: aborted after 51 ms, job failover region"
-    assert [text.get_text().strip() for text in axes.texts] == ["not done"] * 4
+    waits = phases(story(), 2).set_index("task")["waits_for"]
+    unfinished = waits[waits != ""]
+    assert list(unfinished.index) == ["source/1", "count/0", "count/1", "sink/0"]
+    for note, text in zip(unfinished, axes.texts, strict=True):
+        assert text.get_text().startswith(f"waits for {note}"[:60])
+    assert waits["source/1"] == "its acknowledgement, on its way"
+    assert waits["count/0"].startswith("barrier 2 from source/1 (")
 
 
 def test_a_checkpoint_that_is_not_there() -> None:

@@ -80,6 +80,15 @@ def test_split_entries_go_to_one_and_union_entries_to_all() -> None:
     assert f"all {len(union) // 2} entries" in rescaling(lab)._repr_html_()
 
 
+def test_a_key_that_is_typed_in_is_found_in_the_explorers_view() -> None:
+    lab = _restored("keyed-sum", 2, 3, max_parallelism=128)
+    (move,) = rescaling(lab).where("UA")
+    html = rescaling_view(Subject(lab, asked="UA"))._repr_html_()
+    assert f"Key &#x27;UA&#x27; of sums is in key group {move.key_group} of 128" in html
+    assert "UA" not in rescaling_view(Subject(lab))._repr_html_()
+    assert rescaling(lab).find("7").key == "7", "the keys are strings"
+
+
 def test_readers_that_get_nothing_are_named() -> None:
     lab = _restored("keyed-sum", 2, 4)
     sources = next(deal for deal in rescaling(lab).deals if deal.operator == "letters")

@@ -118,7 +118,7 @@ def test_one_checkpoint_opened(ended: Lab) -> None:
     assert list(subtasks["status"]) == DONE
     assert subtasks["end_to_end_ms"].max() == statistics.detail(2)["duration_ms"]
     spread = statistics.spread(2)
-    assert set(spread.index.get_level_values("figure")) == {"min", "mean", "max"}
+    assert set(spread.index.get_level_values("figure")) == {"min", "mean", "max", "p50", "p90", "p99"}
     with pytest.raises(KeyError, match=r"no statistics of checkpoint 9; there are \[4, 3, 2, 1\]"):
         statistics.subtasks(9)
 

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from kit.draw import frames
+from kit.draw import at_risk, frames, snapshot_contents
+from kit.draw.state_tables import KEYED
 from kit.protocol.trace import Trace
 from kit.spark.job import SparkJob
 from tests.draw.elsewhere import shown, shown_elsewhere
@@ -25,6 +26,10 @@ def test_every_door_and_the_stepper_take_a_job_at_any_time(tmp_path: Path) -> No
         await_checkpoint(job, 1)
         seen = len(stepper.refresh().film["frames"])
         assert 1 in stepper.moment.checkpoints
+        held = snapshot_contents(job)
+        assert held.values.of(KEYED), "its files are read from where the job writes them"
+        assert held.progress().acked_ms.notna().all()
+        assert "what was read since would be read again" in at_risk(job).title
         stepper.value = 3
         there = stepper.moment.n
         ThreadGang.current.kill(1)

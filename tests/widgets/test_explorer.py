@@ -68,6 +68,18 @@ def test_buttons_lead_the_lab_on_and_the_stage_follows() -> None:
     assert explorer.told != ""
 
 
+def test_what_became_of_a_request_is_said() -> None:
+    explorer = kit.show("keyed-sum")
+    said = explorer.controls.why_not
+    explorer.controls.checkpoint.click()
+    assert "Checkpoint: Not all required tasks are currently running." in said.value
+    until(explorer, "all tasks are running")
+    explorer.controls.savepoint.click()
+    assert f"Savepoint: asked for at step {explorer.lab.position}, not done yet" in said.value
+    until(explorer, "the next checkpoint is complete")
+    assert "Savepoint: /savepoints/savepoint-" in said.value
+
+
 def test_until_a_task_has_its_barrier() -> None:
     explorer = kit.show("keyed-sum")
     explorer.controls.checkpoint.click()
@@ -79,7 +91,7 @@ def test_until_a_task_has_its_barrier() -> None:
 
 def test_a_person_chooses_what_happens_and_what_fails() -> None:
     explorer = kit.show("keyed-sum")
-    until(explorer, "all tasks run again")
+    until(explorer, "all tasks are running")
     chosen = keys(explorer, NEXT)[-1]
     explorer.panel(NEXT).list.press(chosen)
     assert explorer.lab.last_action.key == chosen
@@ -102,7 +114,7 @@ def test_what_may_not_happen_says_why() -> None:
 
 def test_a_list_is_searched_by_words() -> None:
     explorer = kit.show("keyed-sum")
-    until(explorer, "all tasks run again")
+    until(explorer, "all tasks are running")
     listed = explorer.turn_to(FAIL).list
     listed.query = "kill 1"
     assert [item["label"] for group in listed.groups for item in group["items"]] == ["Kill worker 1"]
@@ -206,7 +218,7 @@ def test_it_runs_by_itself_until_it_is_paused() -> None:
 
 def test_it_is_saved_as_a_page_a_play_and_a_trace(tmp_path: Path) -> None:
     explorer = kit.show("keyed-sum")
-    until(explorer, "all tasks run again")
+    until(explorer, "all tasks are running")
     panel = explorer.turn_to(CODE)
     assert panel.code.text == explorer.code
     for name in ("run.html", "run.play", "run.jsonl"):

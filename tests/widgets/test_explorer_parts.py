@@ -11,6 +11,7 @@ from kit import CheckpointConfig
 from kit.draw.state_tables import KEYED
 from kit.lab import Lab, ready_job
 from kit.lab.faults import FreezeWorker
+from kit.spark import SparkJob
 from tests.draw.labs import lab_of, letters
 from tests.widgets.test_explorer import run, until
 from widgets import Explorer
@@ -115,7 +116,7 @@ def test_a_message_is_lost_where_it_flies() -> None:
 
 def test_a_channel_is_held_back_and_let_go() -> None:
     explorer = Explorer(lab_of(seed=1))
-    until(explorer, "all tasks run again")
+    until(explorer, "all tasks are running")
     pick(explorer, "channel:1")
     choose(explorer, "Hold it back")
     until(explorer, "the next checkpoint is complete")
@@ -187,7 +188,7 @@ def test_a_run_goes_on_from_a_savepoint_with_another_parallelism() -> None:
     panel.begin.value = "from a savepoint of the run that is shown"
     panel.fields["parallelism"].value = "3"
     panel.start.click()
-    until(explorer, "all tasks run again")
+    until(explorer, "all tasks are running")
     assert explorer.told == ""
     restored = explorer.lab.restores()
     assert set(restored.query("operator == 'totals'")["task"]) == {"totals/0", "totals/1", "totals/2"}
@@ -259,3 +260,14 @@ def test_the_diagram_has_the_stages_cursor_and_each_run_its_own() -> None:
     assert panel.widget.children == (panel.diagram,)
     explorer.controls.step.click()
     assert panel.diagram.n == len(explorer.lab.trace)
+
+
+def test_a_job_on_spark_is_watched_and_its_stage_follows() -> None:
+    job = SparkJob(letters())
+    explorer = job.show()
+    assert explorer.lab is None
+    panel = explorer.panel("The job on Spark")
+    assert panel.widget.job is job
+    assert explorer.tabs.selected_index == explorer.panels.index(panel) == 0
+    assert "What may happen next" not in [each.title for each in explorer.panels]
+    explorer.close()

@@ -1,0 +1,178 @@
+"""Where the time of one checkpoint went: a row of bars per subtask, finished or not, and what the unfinished wait for.
+
+Of a vertex with many subtasks the slowest are shown, and all that are much slower than the others or not done.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from html import escape
+from statistics import median
+
+import pandas as pd
+
+from kit.draw.checkpoint_path import PHASE_WORDS, PHASES, Span
+from kit.draw.checkpoint_words import how_it_went, slow_phases, spans_of_task
+from kit.draw.gantt import phases
+from kit.draw.job_state import ABORTED, COMPLETED, CheckpointMoment
+from kit.draw.journeys import Journeys, journeys
+from kit.draw.view import Subject, View
+from kit.draw.view_html import answer, fold, view_html, words
+
+STYLE = "phase_bars.css"
+MOST_ROWS = 12
+"""Of a vertex with more subtasks only some are shown at once."""
+SLOWEST, MOST_SHOWN = 3, 6
+TICKS = 4
+
+
+@dataclass(frozen=True)
+class PhaseBars:
+    """The phases of a checkpoint's subtasks; `checkpoint` is None where the run has none yet."""
+
+    found: Journeys
+    checkpoint: int | None
+    table: pd.DataFrame
+
+    @property
+    def known(self) -> CheckpointMoment | None:
+        """The checkpoint as its coordinator sees it."""
+        return None if self.checkpoint is None else self.found.last.checkpoints[self.checkpoint]
+
+    def to_pandas(self) -> pd.DataFrame:
+        """One row per subtask: see `kit.draw.phases`."""
+        return self.table
+
+    @cached_property
+    def _spans(self) -> dict[str, list[Span]]:
+        known = self.known
+        return {} if known is None else {task: spans_of_task(self.found, known, task) for task in known.expected}
+
+    @cached_property
+    def _slow(self) -> dict[tuple[str, str], tuple[float, float]]:
+        """The outliers, by task and phase: how long that took, and the others of the operator, in ms."""
+        return {} if self.known is None else slow_phases(self.found, self.known)
+
+    def __repr__(self) -> str:
+        known = self.known
+        return "PhaseBars(no checkpoint)" if known is None else f"PhaseBars({known.checkpoint_id}: {self._went})"
+
+    @property
+    def _went(self) -> str:
+        return "" if self.known is None else how_it_went(self.found, self.known)
+
+    def _repr_html_(self) -> str:
+        known = self.known
+        if known is None:
+            return view_html(VIEW.title, VIEW.question, words("No checkpoint has begun yet."))
+        kind = "Savepoint" if known.savepoint else "Checkpoint"
+        meaning = {COMPLETED: "good", ABORTED: "bad"}.get(known.status, "waits")
+        parts = [answer(f"{kind} {known.checkpoint_id} is {self._went}.", meaning), self._axis()]
+        by_vertex: dict[str, list[str]] = {}
+        for task in self._spans:
+            by_vertex.setdefault(task.rpartition("/")[0], []).append(task)
+        for vertex, tasks in by_vertex.items():
+            parts += self._vertex(vertex, tasks)
+        return view_html(VIEW.title, VIEW.question, *parts, self._legend(), styles=(STYLE,))
+
+    # --- rows -----------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def _until_ms(self) -> float:
+        ends = [span.end_ms for spans in self._spans.values() for span in spans]
+        return max([1.0, *(end - self._began_ms for end in ends)])
+
+    @property
+    def _began_ms(self) -> int:
+        return 0 if self.known is None else self.known.triggered_ms
+
+    def _axis(self) -> str:
+        marks = (
+            f'<i style="left:{100 * step / TICKS:g}%"><span>{self._until_ms * step / TICKS:,.0f} ms</span></i>'
+            for step in range(TICKS + 1)
+        )
+        return f'<div class="ph-row ph-axis"><span></span><div class="ph-track">{"".join(marks)}</div></div>'
+
+    def _vertex(self, vertex: str, tasks: Sequence[str]) -> Iterable[str]:
+        if len(tasks) <= MOST_ROWS:
+            return map(self._row, tasks)
+        lengths = {task: self._length(task) for task in tasks}
+        slowest = sorted(tasks, key=lambda task: -lengths[task])[:SLOWEST]
+        noted = {task for task, _ in self._slow} | {task for task, spans in self._spans.items() if spans[-1].open}
+        shown = [task for task in tasks if task in slowest or task in noted][:MOST_SHOWN]
+        rest = [task for task in tasks if task not in shown]
+        of_rest = [lengths[task] for task in rest]
+        about = f"{min(of_rest):,g} to {max(of_rest):,g} ms, half of them within {median(of_rest):,g} ms"
+        others = fold(f"{len(rest)} more of {vertex}", about, "".join(map(self._row, rest)))
+        return [*map(self._row, shown), others]
+
+    def _length(self, task: str) -> int:
+        return sum(span.end_ms - span.start_ms for span in self._spans[task])
+
+    def _row(self, task: str) -> str:
+        spans = self._spans[task]
+        bars = "".join(self._bar(task, span) for span in spans if span.end_ms > span.start_ms or span.open)
+        told, look = self._told(task)
+        return (
+            f'<div class="ph-row"><span class="ph-name" title="{escape(task)}">{escape(task)}</span>'
+            f'<div class="ph-track">{bars}</div><span class="ph-told {look}">{escape(told)}</span></div>'
+        )
+
+    def _bar(self, task: str, span: Span) -> str:
+        length = span.end_ms - span.start_ms
+        left, width = (100 * at / self._until_ms for at in (span.start_ms - self._began_ms, length))
+        usual = self._slow.get((task, span.phase))
+        looks = f"{span.phase}{' open' if span.open else ''}{'' if usual is None else ' slow'}"
+        told = f"{PHASE_WORDS[span.phase]}: {length:,} ms{', not finished' if span.open else ''}"
+        told += "" if usual is None else f"; the others of its operator {usual[1]:,g} ms"
+        return f'<i class="{looks}" style="left:{left:.2f}%;width:{width:.2f}%" title="{escape(told)}"></i>'
+
+    def _told(self, task: str) -> tuple[str, str]:
+        """What is said of a subtask behind its bars, and how that looks."""
+        row = self._by_task.loc[task]
+        if row["status"] == "declined":
+            return "declined", "bad"
+        if row["waits_for"]:
+            return f"waits for {row['waits_for']}", "bad"
+        slow = [(phase, usual) for (of_task, phase), usual in self._slow.items() if of_task == task]
+        if slow:
+            phase, (length, usual) = max(slow, key=lambda each: each[1])
+            return f"{length:,g} ms {SHORT[phase]}, the others {usual:,g} ms", "bad"
+        return f"{self._length(task):,} ms", ""
+
+    @cached_property
+    def _by_task(self) -> pd.DataFrame:
+        return self.table.set_index("task")
+
+    def _legend(self) -> str:
+        spans = [span for of_task in self._spans.values() for span in of_task]
+        there = {span.phase for span in spans if span.end_ms > span.start_ms}
+        signs = [(f'<i class="{phase}"></i>', PHASE_WORDS[phase]) for phase in PHASES if phase in there]
+        if any(span.open for span in spans):
+            signs.append(('<i class="open"></i>', "not finished"))
+        if self._slow:
+            signs.append(('<i class="slow"></i>', "much longer than at the others of its operator"))
+        listed = "".join(f"<span>{sign}{escape(told)}</span>" for sign, told in signs)
+        return f'<div class="v-legend ph-legend">{listed}</div>'
+
+
+SHORT = {
+    "start_delay": "until the first barrier",
+    "alignment": "waiting for other barriers",
+    "sync": "copying",
+    "async": "writing",
+    "ack": "for the acknowledgement",
+}
+
+
+def phase_bars(subject: Subject) -> PhaseBars:
+    """The phases of the subject's checkpoint."""
+    found, checkpoint = journeys(subject.run), subject.checkpoint_id
+    checkpoint = checkpoint if checkpoint in found.last.checkpoints else None
+    table = phases(subject.run, -1 if checkpoint is None else checkpoint)
+    return PhaseBars(found, checkpoint, table)
+
+
+VIEW = View("phases", "Phases", "Where did a checkpoint's time go, and who was slow?", phase_bars)
