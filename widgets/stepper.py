@@ -57,6 +57,7 @@ class Stepper(anywidget.AnyWidget):
 
     def __init__(self, run: Any, **traits: Any) -> None:
         self._run = run
+        self._records = 0
         self._shown = self._look()
         self._reel = Reel()
         self._reel.take(self._shown)
@@ -91,8 +92,10 @@ class Stepper(anywidget.AnyWidget):
         return max(0, bisect_right(self.film["frames"], n, key=lambda frame: frame["n"]) - 1)
 
     def _look(self) -> Run:
-        """The run as it is now: a lab's own trace goes on."""
+        """The run as it is now: a lab's own trace goes on. What is new is made into records there, once for all."""
         run = run_of(self._run)
+        run.trace.since(self._records)
+        self._records = len(run.trace)
         return Run(run.trace[:], run.stages, run.notes)
 
     @property

@@ -18,6 +18,7 @@ class Camera {
     this.root.append(picture.svg);
     this.x = this.y = 0;
     this.scale = 1;
+    this.measure();
     this.pointers = new Map();
     this.root.addEventListener("wheel", (event) => this.wheel(event), { passive: false });
     this.root.addEventListener("pointerdown", (event) => this.down(event));
@@ -33,30 +34,30 @@ class Camera {
     this.watch.observe(this.root);
   }
 
-  get width() {
-    return this.root.clientWidth || 900;
-  }
-
-  get height() {
-    return this.root.clientHeight || 300;
+  // How large the viewport is; asked for when that changes, not at each step, since the page is laid out to answer.
+  measure() {
+    this.width = this.root.clientWidth || 900;
+    this.height = this.root.clientHeight || 300;
   }
 
   // The picture has another size, or is another one.
   setTheStage() {
+    this.measure();
     const { width, height } = this.picture.size;
     const room = Math.max(260, Math.min(640, Math.round(window.innerHeight * 0.6)));
     const whole = Math.min(this.width / width, room / height);
     this.fits = whole;
     this.scale = whole >= 1 ? Math.min(whole, LARGEST_AT_FIRST) : 1;
     this.root.style.height = `${Math.round(Math.min(height * this.scale, room))}px`;
+    this.measure();
     this.x = this.y = 0;
     this.drawMap();
     this.apply();
   }
 
   resized() {
-    if (this.picture.stage < 0 || this.width === this.lastWidth) return;
-    this.lastWidth = this.width;
+    if (this.picture.stage < 0 || this.root.clientWidth === this.lastWidth) return;
+    this.lastWidth = this.root.clientWidth;
     this.setTheStage();
     this.onResize?.();
   }

@@ -168,17 +168,19 @@ function split(picked) {
 class Details {
   constructor(hands) {
     this.hands = hands;
-    this.root = make("aside", { class: "kit-details", "aria-label": "details" });
+    this.root = make("aside", { class: "kit-details", "aria-label": "details", tabindex: -1 });
     this.root.hidden = true;
   }
 
   show(known, picked, { told, offers, n }) {
+    if (!picked && this.root.matches(":focus-within")) this.root.closest(".kit-player").focus({ preventScroll: true });
     this.root.hidden = !picked;
     if (!picked) {
       this.root.replaceChildren();
       return;
     }
     const top = this.root.scrollTop;
+    const hadFocus = this.root.matches(":focus-within");
     this.known = known;
     const [kind, name] = split(picked);
     const body = this[kind]?.(name, picked) ?? [];
@@ -193,6 +195,7 @@ class Details {
       ...this.last(picked),
     );
     this.root.scrollTop = top;
+    if (hadFocus) this.root.focus({ preventScroll: true }); // what was pressed is gone; keys still belong here
   }
 
   title(kind, name) {

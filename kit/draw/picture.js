@@ -103,8 +103,7 @@ class Picture {
   }
 
   mark() {
-    const of = (name) => name && this.nodes.get(name);
-    const node = this.picked ? of(spriteOf(this.picked, this.film.stages[this.stage])) : undefined;
+    const node = this.picked ? this.nodes.get(spriteOf(this.picked, this.film.stages[this.stage])) : undefined;
     if (this.ringed === node) return;
     this.ringed?.classList.remove("picked");
     this.ringed = node;

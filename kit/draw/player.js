@@ -2,6 +2,7 @@
 // its camera, the JobMaster above it and the details beside it.
 
 const SAVE_AFTER_MS = 150;
+const MOTION_MS = 240;
 const SAY_AFTER_MS = 700;
 
 function button(label, hint, act, attributes = {}) {
@@ -183,6 +184,7 @@ class Player {
     const { frames } = this.film;
     this.now = Math.min(Math.max(index, 0), frames.length - 1);
     const frame = frames[this.now];
+    this.hurry();
     if (this.picture.show(this.now)) this.camera.setTheStage();
     this.known.at(this.now);
     this.job.show(frame, this.known);
@@ -201,6 +203,14 @@ class Player {
     if (this.model.get("picked")) this.detail();
     clearTimeout(this.later);
     this.later = setTimeout(() => this.afterwards(frame), SAVE_AFTER_MS);
+  }
+
+  // Who goes on before the last step's motion is over sees pictures, not motion.
+  hurry() {
+    const now = performance.now();
+    const quick = now - (this.went ?? -Infinity) < MOTION_MS;
+    if (quick !== this.quick) this.root.classList.toggle("kit-quick", quick);
+    [this.quick, this.went] = [quick, now];
   }
 
   // Others on the page follow at once; the kernel hears where it came to rest, so a replay sends nothing.

@@ -136,8 +136,8 @@ def test_no_text_leaves_the_picture_or_lies_on_another(page: Page, exported: Pat
 
 OVERLAPS = """
 () => {
-  const picture = document.querySelector(".kit-player .kit-stage").getBoundingClientRect();
-  const texts = [...document.querySelectorAll(".kit-player .kit-stage text")].filter(
+  const picture = document.querySelector(".kit-viewport .kit-stage").getBoundingClientRect();
+  const texts = [...document.querySelectorAll(".kit-viewport text")].filter(
     (node) => node.textContent && !node.closest("[data-layer=elements]"));
   const boxes = texts.map((node) => ({ text: node.textContent, box: node.getBoundingClientRect() }));
   const wrong = boxes.filter(({ box }) => box.right > picture.right || box.bottom > picture.bottom).map((b) => b.text);

@@ -1,0 +1,205 @@
+"""How quickly the stepper answers: from a click to the picture, from a step of a lab to the page, and from opening a
+run to its first picture.
+
+The page is the widget's own module with a model that stands in for Jupyter's, in a browser without a display. A
+picture counts when it has been painted: a task posted in the animation frame runs after that. So a step waits for the
+next frame of the screen, at 60 a second, and its median cannot be below some 8 ms. What the kernel does is measured on
+the processor, what the page does by the clock.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from playwright.sync_api import Page, sync_playwright
+
+from kit.api.environment import StreamEnvironment
+from kit.connectors.memory_sources import CollectionSource
+from kit.connectors.sink import CollectSink
+from kit.draw.assets import stage_css, stage_js
+from kit.graph.settings import CheckpointConfig
+from kit.lab import Lab
+from kit.operators.aggregates import sum_
+from kit.protocol.trace import Trace
+from widgets import Stepper
+
+QUIET = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update"]
+STEPS, RESTED_STEPS, LAB_STEPS = 60, 15, 25
+LONG_RUN = 100_000
+LIMITS_MS = {"20 subtasks": 20, "200 subtasks": 50, "alive": 50, "first": 1_000, "long": 3_000}
+
+MODEL = """
+window.sent = 0;
+window.heard = {};
+const values = JSON.parse(document.getElementById("state").textContent);
+window.model = {
+  get: (name) => values[name],
+  set: (name, value) => { values[name] = value; },
+  save_changes: () => { window.sent += 1; },
+  send: () => { window.sent += 1; },
+  on: (name, act) => { (window.heard[name] ??= []).push(act); },
+  off: () => {},
+};
+window.painted = () => new Promise((done) => requestAnimationFrame(() => {
+  const channel = new MessageChannel();
+  channel.port1.onmessage = () => done(performance.now());
+  channel.port2.postMessage(0);
+}));
+stage.initialize({ model: window.model });
+stage.render({ model: window.model, el: document.getElementById("stage") });
+window.first = window.painted();
+"""
+
+CLICKS = """
+async ([count, rest_ms]) => {
+  const [step] = [...document.querySelectorAll(".kit-controls button")].filter((b) => b.textContent === "Step ▶");
+  document.querySelector(".kit-player").dispatchEvent(new KeyboardEvent("keydown", { key: "Home", bubbles: true }));
+  await window.painted();
+  const took = [];
+  for (let n = 0; n < count; n += 1) {
+    await new Promise((done) => setTimeout(done, rest_ms + (n * 5) % 16));
+    const began = performance.now();
+    step.click();
+    took.push((await window.painted()) - began);
+  }
+  return took;
+}
+"""
+
+PLAY = """
+async () => {
+  await new Promise((done) => setTimeout(done, 400));
+  const before = window.sent;
+  const player = document.querySelector(".kit-player");
+  document.querySelector(".kit-controls select").value = "250";
+  player.dispatchEvent(new KeyboardEvent("keydown", { key: "Home", bubbles: true }));
+  player.dispatchEvent(new KeyboardEvent("keydown", { key: " ", bubbles: true }));
+  await new Promise((done) => setTimeout(done, 2500));
+  return [window.sent - before, document.querySelector(".kit-count").textContent];
+}
+"""
+
+NEWS = """
+async ([film, value]) => {
+  const began = performance.now();
+  window.heard["msg:custom"].forEach((act) => act({ film }));
+  window.model.set("value", value);
+  window.heard["change:value"].forEach((act) => act());
+  return (await window.painted()) - began;
+}
+"""
+
+
+def job(vertices: int, parallelism: int, rows: int = 600) -> StreamEnvironment:
+    """A chain of vertices, each joined to the next by all channels, a row a buffer."""
+    env = StreamEnvironment("chain", parallelism=parallelism, checkpoint=CheckpointConfig(interval_ms=50))
+    data = [{"letter": "abcdefgh"[n % 8], "n": n} for n in range(rows)]
+    stream = env.from_source(CollectionSource(data, batch_rows=1), uid="letters")
+    for number in range(vertices - 1):
+        stream = stream.key_by("letter").aggregate(n=sum_("n")).uid(f"totals {number}")
+    stream.sink_to(CollectSink("out"), uid="out")
+    return env
+
+
+def page_of(stepper: Stepper, folder: Path) -> Path:
+    """The widget's page, with a stand-in for its model."""
+    state = {"film": stepper.film, "value": stepper.value, "n": stepper.n, "picked": "", "told": {}, "offers": []}
+    data = json.dumps(state, separators=(",", ":")).replace("</", "<\\/")
+    script = stage_js().replace("export default {", "const stage = {")
+    path = folder / "stepper.html"
+    path.write_text(
+        f'<!doctype html><meta charset="utf-8"><style>{stage_css()}</style><div id="stage"></div>'
+        f'<script type="application/json" id="state">{data}</script><script type="module">{script}{MODEL}</script>',
+        encoding="utf-8",
+    )
+    return path
+
+
+def ms(deed: Callable[[], Any]) -> tuple[float, Any]:
+    """How long it takes on the processor, and what it gives."""
+    began = time.process_time()
+    result = deed()
+    return (time.process_time() - began) * 1e3, result
+
+
+def opened(page: Page, path: Path) -> float:
+    """Milliseconds from the beginning of the page to its first picture."""
+    page.goto(path.as_uri())
+    page.wait_for_function("window.first !== undefined")
+    return float(page.evaluate("async () => await window.first"))
+
+
+def tell(what: str, took_ms: float, limit_ms: float, more: str = "") -> bool:
+    """One row; whether it is within its limit."""
+    print(f"{what:50} {took_ms:9.1f} ms   at most {limit_ms:6,.0f} ms   {more}", flush=True)
+    return took_ms <= limit_ms
+
+
+def of_a_lab(page: Page, folder: Path, vertices: int, parallelism: int) -> list[bool]:
+    """A lab after its first checkpoint: opened, stepped through, played, gone on with."""
+    name = f"{vertices * parallelism} subtasks"
+    lab = Lab(job(vertices, parallelism), seed=1)
+    lab.run_until(lambda lab: lab.position >= 3_000)  # type: ignore[misc]
+    kernel_ms, stepper = ms(lambda: Stepper(lab))
+    path = page_of(stepper, folder)
+    first_ms = opened(page, path)
+    shown = f"{kernel_ms:.0f} in the kernel, {first_ms:.0f} in the page; {path.stat().st_size / 1e6:.1f} MB"
+    within = [tell(f"{name}: first picture", kernel_ms + first_ms, LIMITS_MS["first"], shown)]
+    for pace, count, rest_ms in (("in a row", STEPS, 7), ("after a rest", RESTED_STEPS, 300)):
+        clicks = page.evaluate(CLICKS, [count, rest_ms])
+        longest = f"longest {max(clicks):.0f} ms"
+        within.append(tell(f"{name}: click to picture, {pace}", median(clicks), LIMITS_MS[name], longest))
+    sent, where = page.evaluate(PLAY)
+    print(f"{name}: sent to the kernel while it played      {sent} messages ({where})")
+    within.append(sent == 0)
+    news: list[dict[str, Any]] = []
+    stepper.send = lambda content, buffers=None: news.append(content)  # type: ignore[method-assign]
+    page.reload()
+    page.wait_for_function("window.first !== undefined")
+    took = []
+    for _ in range(LAB_STEPS):
+        step_ms, _ = ms(lambda: (lab.step(), stepper.refresh()))
+        took.append(step_ms + page.evaluate(NEWS, [news[-1]["film"], stepper.value]))
+    within.append(tell(f"{name}: a step of the lab to the picture", median(took), LIMITS_MS["alive"]))
+    return within
+
+
+def of_a_long_trace(page: Page, folder: Path) -> list[bool]:
+    """A trace read from a file."""
+    lab = Lab(job(2, 2, rows=8_000), seed=1)
+    lab.run_until(lambda lab: len(lab.trace) >= LONG_RUN)  # type: ignore[misc]
+    trace = Trace.load(lab.trace.save(folder / "run.jsonl"))
+    kernel_ms, stepper = ms(lambda: Stepper(trace))
+    path = page_of(stepper, folder)
+    first_ms = opened(page, path)
+    shown = f"{kernel_ms:.0f} in the kernel, {first_ms:.0f} in the page; {path.stat().st_size / 1e6:.1f} MB"
+    return [tell(f"a trace of {len(trace):,} records: first picture", kernel_ms + first_ms, LIMITS_MS["long"], shown)]
+
+
+def main() -> int:
+    """Gives how many of the limits are not kept."""
+    argparse.ArgumentParser(description=__doc__.partition("\n")[0]).parse_args()
+    within: list[bool] = []
+    with tempfile.TemporaryDirectory() as name, sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=QUIET)
+        page = browser.new_page(viewport={"width": 1280, "height": 1000})
+        Stepper(Lab(job(1, 1, 4)))  # what is imported once is not measured
+        within += of_a_lab(page, Path(name), 4, 5)
+        within += of_a_lab(page, Path(name), 4, 50)
+        within += of_a_long_trace(page, Path(name))
+        browser.close()
+    print(f"load average {', '.join(f'{load:.1f}' for load in os.getloadavg())} on {os.cpu_count()} cores")
+    return within.count(False)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
