@@ -358,6 +358,7 @@ export class SpaceTimePane {
         name.append(many);
         name.addEventListener("click", () => this.fold(group.name));
       } else {
+        name.setAttribute("aria-label", text);
         name.addEventListener("click", () => this.pick(`task:${this.run.tasks[task]}`));
       }
       return name;
