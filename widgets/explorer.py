@@ -33,6 +33,7 @@ from widgets.compare_panel import ComparePanel
 from widgets.controls import ROW, Controls, button, why_none_can_act
 from widgets.deferred import Deferred, Ticker
 from widgets.details import Details
+from widgets.key_finder import KeyFinder
 from widgets.panels import ActionPanel, CodePanel, MonitorPanel, Panel, ViewPanel
 from widgets.run_settings import RunSettings
 from widgets.space_time_panel import SpaceTimePanel
@@ -106,8 +107,8 @@ class Explorer(ipywidgets.VBox):
     def _make_panels(self) -> list[Panel]:
         panels: list[Panel] = []
         if self._branch.lab is not None:
-            panels.append(ActionPanel(self, "What may happen next", "what may happen next"))
-            panels.append(ActionPanel(self, "Make something fail", "what may be made to fail", faults=True))
+            panels.append(ActionPanel(self, "Next", "what may happen next"))
+            panels.append(ActionPanel(self, "Faults", "what may be made to fail", faults=True))
         if _is_on_spark(self._branch.thing):
             panels.append(MonitorPanel(self._branch.thing))
         return [
@@ -115,6 +116,7 @@ class Explorer(ipywidgets.VBox):
             SpaceTimePanel(self),
             ViewPanel(self, VIEWS),
             ComparePanel(self),
+            KeyFinder(self),
             RunSettings(self),
             CodePanel(self),
         ]
@@ -401,5 +403,5 @@ def in_a_tab(explorer: Explorer) -> None:
 
 def _short(text: str) -> str:
     """One line of an error, cut where it is very long."""
-    line = " ".join(text.split())
+    line = "; ".join(" ".join(each.split()) for each in text.splitlines() if each.strip())
     return line if len(line) <= LONGEST_ERROR else f"{line[:LONGEST_ERROR]}…"

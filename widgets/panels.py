@@ -129,7 +129,7 @@ class MonitorPanel:
 class CodePanel:
     """What was done, as Python; saved as a play; the whole as a page that works offline."""
 
-    title = "Take it with you"
+    title = "Save"
 
     def __init__(self, app: App) -> None:
         self._app = app

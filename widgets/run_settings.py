@@ -24,14 +24,14 @@ from widgets.controls import ROW, App, button
 OWN = "the job that is shown"
 SCRATCH, SAVEPOINT = "from scratch", "from a savepoint of the run that is shown"
 RESTARTS: Mapping[str, Any] = {
-    "as the job says": None,
+    "as the job says": "",
     "never": NoRestart(),
     "3 times, after 5 ms": FixedDelay(3, 5),
     "ever more slowly": ExponentialDelay(),
     "at most 2 failures a minute": FailureRate(2, 60_000, 5),
 }
 SCHEDULERS: Mapping[str, Any] = {
-    "random, by the seed": None,
+    "random, by the seed": "",
     "the first of the list": First(),
     "in turn": Fair(),
     "sinks and last tasks come last": "last",
@@ -147,7 +147,7 @@ class RunSettings:
         """The settings that are not as the job has them. Raises ValueError for what is no number."""
         found = {name: _value(PLAIN[name], field) for name, field in self.fields.items() if not field.disabled}
         changed = {name: value for name, value in found.items() if value != self._given.get(name)}
-        if self.restart.value is not None:
+        if self.restart.value != "":
             changed["restart"] = self.restart.value
         return changed
 
@@ -174,7 +174,7 @@ class RunSettings:
             lines = [f"env = ready_job({self.job.value!r}{', ' if told else ''}{told})"]
         arguments: dict[str, Any] = {"seed": self.seed.value} if self.seed.value else {}
         scheduler = _last_come_last(job) if self.scheduler.value == "last" else self.scheduler.value
-        if scheduler is not None:
+        if scheduler != "":
             arguments["scheduler"] = scheduler
         told = "".join(f", {name}={value!r}" for name, value in arguments.items())
         if self.begin.value == SAVEPOINT:
@@ -244,8 +244,8 @@ def _last_come_last(job: StreamEnvironment | JobGraph) -> Adversarial:
 
 
 def _field(setting: Setting) -> Any:
-    wide = {"width": "17em"}
-    named = {"description": setting.label, "tooltip": setting.hint, "style": {"description_width": "8.5em"}}
+    wide = {"width": "min(21em, 100%)"}
+    named = {"description": setting.label, "tooltip": setting.hint, "style": {"description_width": "10.5em"}}
     if setting.kind == "flag":
         return ipywidgets.Checkbox(value=False, indent=True, layout=wide, **named)
     if isinstance(setting.kind, tuple):
@@ -255,7 +255,9 @@ def _field(setting: Setting) -> Any:
 
 
 def _milliseconds(named: dict[str, Any]) -> ipywidgets.Text:
-    return ipywidgets.Text(layout={"width": "17em"}, **(named | {"description": f"{named['description']}, ms"}))
+    return ipywidgets.Text(
+        layout={"width": "min(21em, 100%)"}, **(named | {"description": f"{named['description']}, ms"})
+    )
 
 
 def _choice(name: str, hint: str, options: Mapping[str, Any]) -> ipywidgets.Dropdown:

@@ -100,6 +100,8 @@ class LifeOfCheckpoint:
             how = life.ended if life.ended == "completed" else f"aborted: {life.ended.replace('_', ' ').lower()}"
             late = self._late()
             return " ".join([f"Checkpoint {number} was {how} after {took} ms.", *late, *self._next()])
+        if life.state is None:
+            return " ".join([f"Checkpoint {number} was given its number, and nothing came of it.", *self._next()])
         waits = f"Checkpoint {number} has been pending for {self.now_ms - begun} ms and waits {self._waits_for()}."
         expires = self.log.expires_ms(number)
         clock = [] if expires is None else [f"It expires in {expires - self.now_ms} ms."]

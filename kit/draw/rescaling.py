@@ -360,7 +360,7 @@ def _keyed(deal: Deal, y: float, moves: Sequence[KeyMove]) -> tuple[float, str]:
         parts.append(_text((LEFT + RIGHT) / 2, below + BAR + 13, "rs-skew", told, "middle"))
     for move in moves:
         x = LEFT + (move.key_group + 0.5) * scale
-        parts.append(f'<path class="rs-key" d="M{x:.1f} {above - 6:g}V{below + BAR + 4:g}"/>')
+        parts.append(f'<path class="rs-key" d="M{x:.1f} {above - 6:g}V{above:g}M{x:.1f} {above + BAR:g}V{below:g}"/>')
         parts.append(_text(x, above - 8, "rs-title", repr(move.key), "middle"))
     ticks = [0, deal.groups - 1] if deal.groups > 1 else [0]
     for tick, anchor in zip(ticks, ("start", "end")):

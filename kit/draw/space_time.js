@@ -8,6 +8,7 @@ const MAP = 34;
 const MOST_HEIGHT = 620;
 const LEAST_SPAN = 6;
 const ANNOUNCE_MS = 700;
+const NUMBERS = new Intl.NumberFormat("en");
 const KEYS = "← → step the cursor, Shift a tenth of what is seen; [ ] from checkpoint to checkpoint; + − zoom; 0 all";
 
 const PHASE_SIGN = (name) => `<rect x="2" y="3" width="22" height="7" class="phase ${name}"/>`;
@@ -186,9 +187,7 @@ export class SpaceTimePane {
       this.cut = cut;
       this.layOut();
     }
-    const known = this.run.checkpoints.get(this.chosen);
-    this.saidLine.textContent = known?.said ?? "No checkpoint has begun";
-    this.wentLine.textContent = known ? known.went[0].toUpperCase() + known.went.slice(1) : "";
+    this.say(this.run.checkpoints.get(this.chosen));
     this.root.style.setProperty("--kit-st-chosen", `var(--kit-cp${(this.chosen ?? 0) % 4})`);
     this.ask();
   }
@@ -200,6 +199,20 @@ export class SpaceTimePane {
     this.choose(this.choice);
     this.go(to);
     this.announce();
+  }
+
+  // What is said of a checkpoint; what the cursor has not come to is said to come later.
+  say(known) {
+    let said = known?.said ?? "No checkpoint has begun";
+    let went = known?.went ?? "";
+    if (known && this.n < known.triggered) {
+      went = `it begins later, at ${this.ms(known.triggered)}`;
+      said = `${known.savepoint ? "Savepoint" : "Checkpoint"} ${known.id} has not begun at the cursor`;
+    } else if (known && this.n < known.finished) {
+      went = `under way at the cursor; later ${went}`;
+    }
+    this.saidLine.textContent = said;
+    this.wentLine.textContent = went ? went[0].toUpperCase() + went.slice(1) : "";
   }
 
   // Puts the lines where they belong: that changes with what is open, and in a closed band with the cut.
@@ -216,7 +229,7 @@ export class SpaceTimePane {
   // --- time --------------------------------------------------------------------------------------------------------
 
   ms(n) {
-    return `${this.run.ms[n].toLocaleString("en")} ms`;
+    return `${NUMBERS.format(this.run.ms[n])} ms`;
   }
 
   // A record's place on the axis: its number, or its time.
@@ -345,6 +358,7 @@ export class SpaceTimePane {
         name.append(many);
         name.addEventListener("click", () => this.fold(group.name));
       } else {
+        name.setAttribute("aria-label", text);
         name.addEventListener("click", () => this.pick(`task:${this.run.tasks[task]}`));
       }
       return name;
@@ -391,7 +405,8 @@ export class SpaceTimePane {
     for (let at = Math.ceil(a / step) * step; at <= b; at += step) {
       if (at < this.whole[0] || at > this.whole[1]) continue;
       const x = (at - a) * scale;
-      const told = this.order ? `${at.toLocaleString("en")} · ${this.ms(at)}` : `${at.toLocaleString("en")} ms`;
+      at += 0; // of -0 no sign is shown
+      const told = this.order ? `${NUMBERS.format(at)} · ${this.ms(at)}` : `${NUMBERS.format(at)} ms`;
       if (x > 3.2 * told.length && x < this.width - 3.2 * told.length) found.push({ x, label: told });
     }
     return found;
@@ -559,7 +574,7 @@ export class SpaceTimePane {
     this.view.style.cursor = at && at.y < RULER ? "ew-resize" : found ? "pointer" : "grab";
     this.tip.hidden = !found;
     if (!found) return;
-    const lines = found.told ? [found.told] : this.tell(found);
+    const lines = found.told ? [typeof found.told === "function" ? found.told() : found.told] : this.tell(found);
     this.tip.replaceChildren(...lines.map((text) => { const p = document.createElement("p"); p.textContent = text; return p; }));
     const root = this.root.getBoundingClientRect(), view = this.view.getBoundingClientRect();
     const x = view.left - root.left + at.x, y = view.top - root.top + at.y;

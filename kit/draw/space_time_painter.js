@@ -6,8 +6,9 @@ const WAIT = 4.5;
 const MOST_HEADS = 900;
 const NUMBERED = 16;
 const PLAIN = 250; // more lines than that are thin and whole: dashes and width cost most of a frame
-const MANY = 1200;
+const MANY = 900;
 const NEVER = -1;
+const NUMBERS = new Intl.NumberFormat("en");
 
 const STYLES = {
   records: { ink: "line", width: 1, wait: 3, fade: 0.75 },
@@ -234,11 +235,9 @@ export class Painter {
   cuts() {
     const { ctx, scene } = this;
     for (const each of scene.run.checkpoints.values()) {
-      if (each.cut.length === 0) continue;
+      if (!this.isCutSeen(each)) continue;
       const isChosen = each.id === scene.chosen;
-      const cut = isChosen ? scene.cut : scene.run.cutOf(each.id);
-      const points = this.cutPoints(each.id, cut);
-      if (points.every(([x]) => x < -40) || points.every(([x]) => x > scene.width + 40)) continue;
+      const points = this.cutPoints(each.id, scene.run.cutOf(each.id));
       this.seen.add(isChosen ? "cut" : "other cuts");
       ctx.strokeStyle = this.ofCheckpoint(each.id);
       ctx.lineWidth = isChosen ? 9 : 5;
@@ -250,9 +249,14 @@ export class Painter {
     }
   }
 
+  isCutSeen({ cut, first, last }) {
+    return cut.length > 0 && this.scene.x(last) > -40 && this.scene.x(first) < this.scene.width + 40;
+  }
+
   copies() {
     const { ctx, scene } = this;
     for (const each of scene.run.checkpoints.values()) {
+      if (!this.isCutSeen(each)) continue;
       const isChosen = each.id === scene.chosen;
       for (const [task, n] of each.cut) {
         const x = scene.x(n), y = this.y(task);
@@ -265,7 +269,7 @@ export class Painter {
         ctx.globalAlpha = 1;
         this.spots.push({
           x: x - half - 2, y: y - half - 2, w: 2 * half + 4, h: 2 * half + 4, pick: `checkpoint:${each.id}`,
-          told: `${scene.run.tasks[task]} copies its state for checkpoint ${each.id}, ${scene.when(n)}`,
+          told: () => `${scene.run.tasks[task]} copies its state for checkpoint ${each.id}, ${scene.when(n)}`,
         });
       }
     }
@@ -293,7 +297,7 @@ export class Painter {
       ctx.globalAlpha = open ? 0.25 : 0.9;
       ctx.fillRect(begin, y, w, height);
       ctx.globalAlpha = 1;
-      const length = (untilMs - sinceMs).toLocaleString("en");
+      const length = NUMBERS.format(untilMs - sinceMs);
       let told = `${run.tasks[task]} ${run.words.phases[name]}: ${length} ms`;
       if (open) {
         this.seen.add("open");
@@ -374,7 +378,7 @@ export class Painter {
       if (x < -20 || x > scene.width + 20 || !this.isIn(y)) continue;
       this.text(scene.lanes.room[task] > 12 ? "✗ lost" : "✗", x, y, { ink: "bad", size: 12, weight: 700, align: "center" });
       this.spots.push({ x: x - 20, y: y - 8, w: 40, h: 16, pick: `task:${scene.run.tasks[task]}`,
-        told: `${scene.run.tasks[task]} is lost, ${scene.when(n)}` });
+        told: () => `${scene.run.tasks[task]} is lost, ${scene.when(n)}` });
     }
   }
 
@@ -396,7 +400,7 @@ export class Painter {
       ctx.fill();
       ctx.stroke();
       this.seen.add(kind);
-      this.spots.push({ x: x - 7, y: y - 8, w: 14, h: 15, told: `${text}, ${scene.when(n)}`, pick: "job" });
+      this.spots.push({ x: x - 7, y: y - 8, w: 14, h: 15, told: () => `${text}, ${scene.when(n)}`, pick: "job" });
     }
   }
 
@@ -523,7 +527,6 @@ export class Painter {
         ctx.moveTo(over, yt);
         ctx.lineTo(over - size / 2, yt - sign * size);
         ctx.lineTo(over + size / 2, yt - sign * size);
-        ctx.closePath();
       }
       ctx.fill();
       for (const each of shapes) if (each.lost) this.text("✗", each.over, each.leaves ? each.to : each.ys + each.away, { ink: "bad", size: 10, align: "center" });
@@ -583,7 +586,6 @@ export class Painter {
         ctx.moveTo(over, to);
         ctx.lineTo(over - 2.5, to - sign * 5);
         ctx.lineTo(over + 2.5, to - sign * 5);
-        ctx.closePath();
       }
       ctx.fill();
       for (const each of this.letterShapes) if (each.lost) this.text("✗", each.over, each.to, { ink: "bad", size: 11, align: "center" });

@@ -29,7 +29,11 @@ export class SpaceTimeRun {
     this.BARRIER = data.kinds.indexOf("barrier");
     this.takeClock(data.clock);
     for (const name of ["elements", "letters"]) this.takeTable(name, data[name]);
-    for (const each of data.checkpoints) this.checkpoints.set(each.id, each);
+    for (const each of data.checkpoints) {
+      const times = each.cut.map(([, n]) => n);
+      this.checkpoints.set(each.id, { ...each, first: Math.min(...times), last: Math.max(...times) });
+    }
+    this.cuts = new Map();
   }
 
   takeClock({ from, runs }) {
@@ -90,8 +94,11 @@ export class SpaceTimeRun {
 
   // At which record each task copied its state for a checkpoint; -1 for those that have not.
   cutOf(checkpoint) {
+    const known = this.cuts.get(checkpoint);
+    if (known) return known;
     const at = new Array(this.tasks.length).fill(NEVER);
     for (const [task, n] of this.checkpoints.get(checkpoint)?.cut ?? []) at[task] = n;
+    this.cuts.set(checkpoint, at);
     return at;
   }
 

@@ -21,6 +21,7 @@ import numpy as np
 import pyarrow as pa
 
 from kit.channel.input_channel import InputChannel
+from kit.coordinator.ledger import COMPLETED
 from kit.graph.execution_graph import ExecutionGraph
 
 T = TypeVar("T")
@@ -35,6 +36,7 @@ UNSEEN: dict[str, frozenset[str]] = {
     "TaskInput": frozenset({"_recovered_by"}),
     "AsyncCheckpoint": frozenset({"metrics", "started_ms"}),
     "CheckpointLedger": frozenset({"statistics", "last_completion_ms"}),
+    "CheckpointCompletion": frozenset({"_metadata_size"}),
     "PendingCheckpoint": frozenset({"stats", "timestamp_ms"}),
     "StreamTask": frozenset({"failure", "_initialization"}),
     "CheckpointCoordinator": frozenset({"_requests"}),
@@ -45,6 +47,16 @@ UNSEEN: dict[str, frozenset[str]] = {
 UNORDERED = frozenset({"PendingCheckpoint", "OperatorStateBuilder"})
 """Classes whose dictionaries may be filled in any order: nothing depends on it."""
 
+SEEN_AS: dict[str, dict[str, Callable[[Any], Any]]] = {
+    "CheckpointLedger": {
+        "ended": lambda ended: {checkpoint_id: how == COMPLETED for checkpoint_id, how in sorted(ended.items())}
+    },
+}
+"""Of what only a part matters: why a checkpoint was aborted is said, and looked up for nothing else."""
+
+VALUES_OF = ("kit.state.", "kit.protocol.")
+"""The rooms whose frozen classes are values to the ground: what they hold never changes either."""
+
 _ATOM_SET = frozenset({type(None), bool, int, float, complex, str, bytes})
 
 
@@ -54,6 +66,9 @@ class Digester:
     def __init__(self, names: Names) -> None:
         self._names = names
         self._plans: dict[type, Callable[[Any, Walk], None]] = {}
+        self._tokens: dict[int, bytes] = {}
+        self.values: dict[int, Any] = {}
+        """Values that were met, by address: they never change, so copies may share them."""
 
     def digest(self, value: object) -> bytes:
         """128 bits that equal values have in common."""
@@ -72,6 +87,19 @@ class Digester:
             plan = self._plans[kind] = _plan_for(kind)
         return plan
 
+    def token(self, value: Any) -> bytes | None:
+        """Stands for all of a value that never changes; None for an object that holds what may."""
+        token = self._tokens.get(id(value))
+        if token is None:
+            kind = type(value)
+            walk = Walk(self, within_values=kind.__module__.startswith(VALUES_OF))
+            self.plan(kind)(value, walk)
+            if walk.met_objects:
+                return None
+            token = self._tokens[id(value)] = blake2b(repr(walk.out).encode(), digest_size=16).digest()
+            self.values[id(value)] = value
+        return token
+
     def name_of(self, value: object) -> str | None:
         """What a shared object is called."""
         return self._names.get(id(value))
@@ -83,10 +111,13 @@ class Digester:
 class Walk:
     """One way through a value: `out` is what was met, in order; what was met before is referred to by number."""
 
-    __slots__ = ("_digester", "_kept", "_met", "out")
+    __slots__ = ("_digester", "_kept", "_met", "_within_values", "met_objects", "out")
 
-    def __init__(self, digester: Digester) -> None:
+    def __init__(self, digester: Digester, *, within_values: bool = False) -> None:
         self.out: list[Any] = []
+        self.met_objects = False
+        """Whether something was met that may change."""
+        self._within_values = within_values
         self._met: dict[int, int] = {}
         self._kept: list[Any] = []
         self._digester = digester
@@ -107,7 +138,14 @@ class Walk:
             self.out.append(name)
             return
         plan = self._digester.plan(kind)
-        if plan not in _OF_VALUES and not _is_frozen(cast(Hashable, kind)):
+        if _is_frozen(cast(Hashable, kind)):
+            token = self._digester.token(value)
+            if token is not None:
+                self.out.append(token)
+                return
+            self.met_objects = True
+        elif plan not in _OF_VALUES:
+            self.met_objects |= not (self._within_values and plan in _OF_CONTAINERS)
             met = self._met.get(id(value))
             if met is not None:
                 self.out.append((Walk, met))
@@ -218,7 +256,9 @@ def _by_address(value: Any, walk: Walk) -> None:
     walk.out.append((type(value).__name__, id(value)))
 
 
-def _object(fields: tuple[str, ...], unseen: frozenset[str], unordered: bool) -> Callable[[Any, Walk], None]:
+def _object(
+    fields: tuple[str, ...], unseen: frozenset[str], unordered: bool, seen_as: dict[str, Callable[[Any], Any]]
+) -> Callable[[Any, Walk], None]:
     def walked(value: Any, walk: Walk) -> None:
         walk.out.append(type(value))
         for name in fields:
@@ -227,6 +267,8 @@ def _object(fields: tuple[str, ...], unseen: frozenset[str], unordered: bool) ->
         for name, item in getattr(value, "__dict__", {}).items():
             if name not in unseen:
                 walk.out.append(name)
+                if name in seen_as:
+                    item = walk.keep(seen_as[name](item))
                 walk.visit(walk.keep(dict(sorted(item.items()))) if unordered and type(item) is dict else item)
 
     return walked
@@ -254,6 +296,7 @@ _PLANS: dict[type, Callable[[Any, Walk], None]] = {
 
 _OF_VALUES = frozenset({_values, _values_of_no_kind, _tuple, _array, _arrow, _by_text, _method, _partial, _function})
 """Plans for what never changes: whether two refer to the same one makes no difference."""
+_OF_CONTAINERS = frozenset({_sequence, _mapping, _set})
 
 
 def _plan_for(kind: type) -> Callable[[Any, Walk], None]:
@@ -274,7 +317,8 @@ def _plan_for(kind: type) -> Callable[[Any, Walk], None]:
         return _by_address
     unseen = frozenset().union(*(UNSEEN.get(each.__name__, ()) for each in kind.__mro__))
     unordered = kind.__name__ in UNORDERED
-    return _object(tuple(name for name in _slots(kind) if name not in unseen), unseen, unordered)
+    seen_as = SEEN_AS.get(kind.__name__, {})
+    return _object(tuple(name for name in _slots(kind) if name not in unseen), unseen, unordered, seen_as)
 
 
 def _slots(kind: type) -> Iterator[str]:

@@ -15,6 +15,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from html import escape
+from os import PathLike
+from typing import Any
 
 import pandas as pd
 
@@ -57,6 +59,10 @@ class Counterexample:
     def lab(self) -> Lab:
         """A lab in which all this has happened. Raises LabError where a lab cannot do one of the steps."""
         return replay(Lab(self._job), self.moves)
+
+    def save_play(self, path: str | PathLike[str], *, job: str = "", title: str = "") -> Any:
+        """Write it down as a play (docs/PLAYS.md), which `Lab.play` opens again; as `Lab.save_play`."""
+        return self.lab().save_play(path, job=job, title=title or self.property)
 
     def holds_in(self, lab: Lab) -> bool:
         """Whether the property holds in a lab as it stands."""
@@ -168,9 +174,9 @@ def explore(
     progress: bool | None = None,
     parts: Parts | None = None,
 ) -> Exploration:
-    """Try every schedule of a job in which at most `checkpoints` checkpoints are asked for, whenever all tasks run, and
-    at most `faults` things fail, of these `kinds`: "kill", "expire", "fail", "lose", "repeat" (`FAULTS` says what each
-    is).
+    """Try every schedule of a job in which at most `checkpoints` checkpoints are asked for, whenever all tasks run and
+    none is about to finish, and at most `faults` things fail, of these `kinds`: "kill", "expire", "fail", "lose",
+    "repeat" (`FAULTS` says what each is). The last checkpoint of a job that ends comes on top of those.
 
     Stops at the first state that violates a property, when there are more than `most_states`, or when the states seen
     take more than `memory_mb`. With `exact` steps are tried in every order, also where that makes no difference.
@@ -186,7 +192,7 @@ def explore(
         raise LabError(f"no kind of fault is {unknown[0]!r}; there are {', '.join(map(repr, FAULTS))}")
     exploration = Exploration(graph, tuple(properties))
     for kind in kinds if faults else (NOTHING_FAILS,):
-        space = Space(graph, requests=checkpoints, faults=faults, kinds=[kind] if faults else ())
+        space = Space(graph, requests=checkpoints, faults=faults, kinds=[kind] if faults else (), exact=exact)
         show = _Progress(kind, enabled=somebody_looks() if progress is None else progress)
         search = Search(
             space,

@@ -33,9 +33,12 @@ def veiled(state: TaskStateSnapshot) -> TaskStateSnapshot:
 
 def unveiled(state: TaskStateSnapshot, handles: Handles) -> TaskStateSnapshot:
     """The snapshot with offsets for places."""
-    return _with_handles(
-        state, lambda handle: _unveiled(handle, handles[handle.delegate.path]) if _is_file(handle) else handle
-    )
+
+    def put_back(handle: Any) -> Any:
+        made = handles.get(handle.delegate.path) if _is_file(handle) else None  # None: the file is gone from all disks
+        return handle if made is None else _unveiled(handle, made)
+
+    return _with_handles(state, put_back)
 
 
 def _with_handles(state: TaskStateSnapshot, change: Callable[[Any], Any]) -> TaskStateSnapshot:

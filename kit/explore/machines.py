@@ -18,8 +18,10 @@ from kit.explore.digest import Digester
 from kit.explore.tables import Column, Function, Ids, Interned
 from kit.explore.words import NOW_MS, Words
 from kit.job.job_master import JobMaster
+from kit.job.status import JobStatus
 from kit.lab.copying import copy_of
-from kit.protocol.events import SlotLost, TimerFired
+from kit.operators.base import Operator
+from kit.protocol.events import ProcessInput, SlotLost, TimerFired
 from kit.protocol.words import Machine, Word
 from kit.task.stream_task import StreamTask
 
@@ -59,6 +61,19 @@ class Unwatched:
         return "Unwatched()"
 
 
+class SharedMemo(dict[int, Any]):
+    """The memo of one copy: objects that all copies share are their own copies."""
+
+    def __init__(self, values: dict[int, Any], shared: dict[int, Any]) -> None:
+        super().__init__(shared)
+        self._values = values
+
+    def get(self, key: int, default: Any = None) -> Any:
+        """The copy of what lies at this address, as far as it is known."""
+        found = super().get(key)
+        return self._values.get(key, default) if found is None else found
+
+
 @dataclass(frozen=True, slots=True)
 class Broken:
     """A machine that has broken: an invariant did not hold, or its host made a mistake."""
@@ -88,6 +103,9 @@ class MachineStates:
         self.has_turn.append(False)
         self.is_broken = Column(bool)
         self.is_broken.append(False)
+        self.listens = Column(bool)
+        """Whether a task does something about a checkpoint being complete: it publishes, or leaves."""
+        self.listens.append(False)
         self.settled = Column(np.int8, width=MOST_INPUTS)
         """Of each input in order: 0 when it is open, 1 when its data has ended, 2 when nothing is taken from it."""
         self.settled.append(2)
@@ -108,6 +126,7 @@ class MachineStates:
             self.machines.append(machine)
             self.has_turn.append(isinstance(machine, StreamTask) and machine.available)
             self.is_broken.append(isinstance(machine, Broken))
+            self.listens.append(_listens(machine))
             self.settled.append(_settled(machine))
         return number
 
@@ -172,9 +191,17 @@ class States:
     """
 
     def __init__(
-        self, digester: Digester, words: Words, shared: Callable[[], dict[int, Any]], translate: Translate
+        self,
+        digester: Digester,
+        words: Words,
+        shared: Callable[[], dict[int, Any]],
+        translate: Translate,
+        *,
+        takes_turns: bool,
     ) -> None:
         self.digester = digester
+        self.takes_turns = takes_turns
+        """Whether a task with inputs takes what has arrived in the step in which it arrives."""
         self.words = words
         self.handings: Interned[tuple[tuple[int, int], ...]] = Interned()
         self.handings.number(())
@@ -184,7 +211,7 @@ class States:
     def work_out(self, owner: MachineStates, state: int, number: int) -> Outcome:
         """Let a copy of a machine take an event, and see."""
         before, word = owner.machines[state], self.words[number]
-        if before is None or isinstance(before, Broken):
+        if before is None or word is None or isinstance(before, Broken):
             return Outcome(state)
         machine = self.copy(before)
         at = NOW_MS
@@ -195,6 +222,9 @@ class States:
             word = SlotLost(epoch=machine.epoch, slot=word.slot, error="it was killed in the lab")
         try:
             commands = machine.handle(word, at)
+            if self.takes_turns and isinstance(machine, StreamTask) and not machine.is_source:
+                while machine.available:
+                    commands = [*commands, *machine.handle(ProcessInput(), at)]
             machine.validate()
             outcome = self._translate(machine, commands)
         except Exception as error:
@@ -204,13 +234,28 @@ class States:
 
     def copy(self, machine: Machine) -> Machine:
         """A machine in the same state, whose events are counted anew."""
-        made = copy_of(machine, self._shared())
+        made = copy_of(machine, SharedMemo(self.digester.values, self._shared()))
         made.events_handled = 0
         made._commands = []
         return made
 
 
 Translate = Callable[[Machine, list[Any]], Outcome]
+
+
+def takes_requests(machine: Machine | Broken | None) -> bool:
+    """Whether checkpoints are asked for: all tasks run, and none has taken its last checkpoint."""
+    if not isinstance(machine, JobMaster) or machine.status is not JobStatus.RUNNING:
+        return False
+    return machine.tasks.all_running and not machine.checkpoints.ledger.leaving
+
+
+def _listens(machine: Machine | Broken) -> bool:
+    if not isinstance(machine, StreamTask) or machine.state.is_terminal:
+        return False
+    operators = (type(link.operator) for link in machine.chain.links)
+    told = (each.notify_checkpoint_complete is not Operator.notify_checkpoint_complete for each in operators)
+    return machine._operators_finished or any(told)
 
 
 def _settled(machine: Machine | Broken) -> list[int]:

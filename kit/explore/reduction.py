@@ -1,50 +1,64 @@
 """Which steps need not be tried: those that lead to nothing new, because they commute with all that may come.
 
-A step that commutes with whatever else may happen before it, and that nobody outside sees, is taken at once and alone:
-every schedule in which it comes later leads to the same. What is put off rather than tried now is tried later, when
+Steps of two machines commute: each takes from its own queues and puts at the end of others'. So what makes a difference
+is the order in which one machine takes what comes to it, and a step may be taken at once, and alone, when nothing
+that may come to its machine before it would lead elsewhere. What is put off rather than tried now is tried later, when
 there is a choice to make. Each rule says why it loses nothing; a test explores small jobs with and without them, and
 finds the same checkpoints, output and ends.
 
+0. *Turns.* A task with inputs takes what arrives in the step in which it arrives: an element that waits in its queue
+   might as well wait on its channel. Not so where barriers overtake.
 1. *Deployment.* A task is deployed, reads its state and reports that it runs before anything else can reach it.
 2. *Splits.* What a source and its coordinator have to say to each other arrives at once: what comes in between might as
    well have come before it was said.
 3. *Beginnings and ends of checkpoints.* An id is allocated, a directory is made, files nobody wants are deleted at
-   once: so early they may be in the way of something, later they are not.
-4. *Turns.* A task with inputs takes what has arrived before more arrives: an element that waits in its queue might as
-   well wait on its channel. Not so where barriers overtake.
+   once: so early they may be in the way of something, later they are not. Reports that only measure, and those of a
+   checkpoint that has ended, are ignored whenever they come.
+4. *Marks.* Watermarks, barriers and ends commute with what other inputs bring, so they are taken as they come. The
+   barrier that begins a snapshot does not commute with the news of an older checkpoint, where the task publishes then,
+   or leaves: there both orders are tried.
 5. *Arrivals with a choice.* When on each input of a task something has arrived, or nothing will (it is blocked, or has
    ended), which comes first is decided now: nothing else may come in between, except what the JobMaster has to say,
-   which matters to the task only if a checkpoint may be aborted. Marks come first: they commute with other inputs'.
+   which matters to the task only if a checkpoint may be aborted.
 6. *Arrivals without a choice yet.* While an input of a task is empty whose sender is at work, nothing is taken from the
    others: whatever it would lead to is not seen before the empty one has delivered as well.
-7. *Acknowledgements.* While others have not acknowledged a checkpoint, it makes no difference to them when one task
-   writes and acknowledges its part. The same goes for reports that a task has seen all its input, and for the news that
-   a checkpoint is complete where a task has nothing to do about it.
-8. *After the last fault.* When nothing can fail any more, nothing more is asked for and one checkpoint at most is under
-   way, the order in which messages and files arrive makes no difference.
+7. *Own affairs.* Where a task was told something by the JobMaster, and something has come on each of its inputs, nobody
+   can add to what it may do next: its steps are tried, and no others.
+8. *Sources.* A source reads on at once when it cannot be told to take a checkpoint any more.
+9. *Acknowledgements.* While others have not acknowledged a checkpoint, it makes no difference to them when one task
+   writes its part; what is written is acknowledged at once, for it might as well be written later; and what all have
+   acknowledged is stored at once, for another checkpoint would wait. The same goes for reports that a task has seen all
+   its input, and for the news that a checkpoint is complete where a task has nothing to do about it.
+10. *After the last fault.* When nothing can fail any more, nothing more is asked for and one checkpoint at most is
+   under way, the order in which messages and files arrive makes no difference.
 
-Where something may still fail, it may fail instead of each step that is taken at once. When a worker is killed its
-epoch's other workers leave at once: what they could still do, they could have done before.
+Where something may still fail, it may fail instead of each step that is taken at once and that changes what a failure
+leaves behind: the JobMaster or a file. When a worker is killed its epoch's other workers leave at once: what they could
+still do, they could have done before.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import numpy.typing as npt
 
-from kit.explore.space import Places, Space, Step
+from kit.explore.queues import Contents
+from kit.explore.space import MOST_TRIED, Places, Space, Step
 from kit.explore.tables import Function, Ids, Rows
 from kit.job.job_master import JobMaster
 from kit.protocol.commands import (
     AllocateCheckpointId,
+    CommitEffects,
     DiscardSnapshot,
     DropEffects,
     InitializeLocation,
     ReadState,
     ScheduleCoordinatorCheckpoint,
     SetCheckpointIdCounter,
+    StoreCheckpoint,
+    WriteMetadata,
     WriteSnapshot,
 )
 from kit.protocol.duties import Command, Duty
@@ -64,6 +78,7 @@ from kit.protocol.messages import (
     NotifyCheckpointComplete,
     OperatorEventToCoordinator,
     OperatorEventToTask,
+    ReportCheckpointMetrics,
     TaskStateChanged,
 )
 from kit.protocol.tasks import ExecutionState
@@ -94,6 +109,12 @@ class Reduction:
         self._at_once: dict[int, bool] = {}
         self._news: dict[int, bool] = {}
         self._counts = Function(self._count)
+        self._older = Function(self._count_older)
+        self._idle = Function(self._is_idle)
+        self._late = Function(self._ended_before)
+        self._over = Function(self._took_last)
+        self._early = (self._is_told_too_early(space.queues), self._is_told_too_early(space.bags))
+        self._kinds: dict[tuple[type, ...], dict[int, bool]] = {}
         self._not_last = Function(self._others_are_awaited)
 
     def _sources_of(self, task: int) -> frozenset[int]:
@@ -101,8 +122,8 @@ class Reduction:
         inputs = self._inputs[task]
         return frozenset({task}) if not inputs else frozenset().union(*(self._sources_of(each) for _, each in inputs))
 
-    def groups(self, rows: Rows) -> Iterator[tuple[Places, list[Step]]]:
-        """Rows by number, and the steps to try in all of them."""
+    def groups(self, rows: Rows) -> Iterator[tuple[Places, Sequence[Step]]]:
+        """Rows by number, and the steps to try in all of them: all steps that there are, or those that a rule picks."""
         left = np.arange(len(rows))
         if not self._exact:
             for steps, mask in self._rules(rows):
@@ -112,7 +133,7 @@ class Reduction:
                     left = left[~mask[left]]
                 if not len(left):
                     return
-        yield left, list(self._space.steps)
+        yield left, self._space.steps
 
     def tried(self, rows: Rows, step: Step) -> Places | None:
         """The rows in which this step is tried; None: in all."""
@@ -146,7 +167,7 @@ class Reduction:
             heads = space.queues.heads(rows[:, space.mail_to + task])
             yield self._alone("message", task), self._is_at_once(heads) | self._is_unseen(task, rows[:, task], heads)
             heads = space.queues.heads(rows[:, space.mail_from + task])
-            yield self._alone("report", task), self._is_at_once(heads)
+            yield self._alone("report", task), self._is_at_once(heads) | self._is_too_late(rows[:, 0], heads)
             for place in range(2):
                 work = space.bags.member(rows[:, space.work + task], place)
                 yield self._alone("work", task, place), self._is_at_once(work)
@@ -157,10 +178,9 @@ class Reduction:
         if self._eager:
             for task in space.tasks:
                 if self._inputs[task]:
-                    yield [Step("turn", task)], space.machines[task].has_turn.of(rows[:, task])
-            for task in space.tasks:
-                if self._inputs[task]:
                     yield from self._arrivals(rows, task, may_abort)
+            yield from self._own_affairs(rows)
+            yield from self._source_turns(rows, may_abort)
         yield from self._acknowledgements(rows)
         quiet = self._is_quiet(rows[:, 0]) & ~may_abort
         quiet &= (rows[:, space.failed] >= space.faults) & (rows[:, space.asked] >= space.requests)
@@ -172,31 +192,116 @@ class Reduction:
                 yield [Step("work", machine, 0)], quiet & (rows[:, space.work + machine] != 0)
 
     def _arrivals(self, rows: Rows, task: int, may_abort: Mask) -> Iterator[tuple[list[Step], Mask]]:
-        """Where something may be taken from each input, or will not be: by the inputs that may."""
+        """Marks as they come; where something may be taken from each input, or will not be, by the inputs that may."""
         space, inputs = self._space, self._inputs[task]
         settled = space.machines[task].settled.of(rows[:, task])[:, : len(inputs)] == 2
         arrived = np.stack([rows[:, space.wires + number] != 0 for number, _ in inputs], axis=1)
-        ready = (arrived | settled).all(axis=1) & (arrived & ~settled).any(axis=1) & (rows[:, task] != 0)
-        ready &= (rows[:, space.mail_to + task] == 0) & ~may_abort
-        if not ready.any():
-            return
         heads = np.stack([space.queues.heads(rows[:, space.wires + number]) for number, _ in inputs], axis=1)
-        takes = arrived & ~settled
-        marks = takes & self._is_mark(heads)
+        calm = (rows[:, task] != 0) & ~may_abort
+        takes = arrived & ~settled & calm[:, None]
+        told = space.queues.heads(rows[:, space.mail_to + task])
+        calm &= (told == 0) | self._is_of(told, NotifyCheckpointComplete)
+        ready = (arrived | settled).all(axis=1) & calm
         for place, (number, _) in enumerate(inputs):
-            yield [Step("wire", task, number)], ready & marks[:, place]
+            barriers = np.flatnonzero(takes[:, place] & self._is_of(heads[:, place], CheckpointBarrier))
+            bound = np.zeros(len(rows), bool)
+            bound[barriers] = ~self._commutes(rows[barriers], task, heads[barriers, place])
+            ready &= ~bound
+            yield [Step("wire", task, number)], takes[:, place] & self._is_mark(heads[:, place]) & ~bound
         for number in range(1, 1 << len(inputs)):
             chosen = [bool(number >> place & 1) for place in range(len(inputs))]
             steps = [Step("wire", task, each) for (each, _), is_chosen in zip(inputs, chosen) if is_chosen]
             yield steps, ready & (takes == chosen).all(axis=1)
 
+    def _commutes(self, rows: Rows, task: int, barriers: Ids) -> Mask:
+        """Whether a barrier's arrival leads to the same before and after news that a checkpoint is complete: not where
+        it begins a snapshot of a task that publishes, or leaves, when it hears of it.
+        """
+        states = self._space.machines[task]
+        free = states.leads_to_nothing(rows[:, task], barriers) | ~states.listens.of(rows[:, task])
+        left = np.flatnonzero(~free)
+        if len(left):
+            told = rows[left, self._space.mail_to + task] != 0
+            told |= self._publishes(rows[left, self._space.work + task])
+            free[left] = ~told & (self._older.of(rows[left, 0], barriers[left]) == 0)
+        return free
+
+    def _publishes(self, bags: Ids) -> Mask:
+        """Whether a task is about to publish something."""
+        found = np.zeros(len(bags), bool)
+        for place in range(MOST_TRIED):
+            found |= self._is_of(self._space.bags.member(bags, place), CommitEffects)
+        return found
+
+    def _count_older(self, state: int, barrier: int) -> int:
+        """How many checkpoints are under way that are older than the barrier's."""
+        master = self._space.machines[0].machines[state]
+        if not isinstance(master, JobMaster):
+            return 1
+        return sum(each < self._space.words[barrier].element.checkpoint_id for each in master.checkpoints.pending)
+
+    def _own_affairs(self, rows: Rows) -> Iterator[tuple[list[Step], Mask]]:
+        """Where a task was told something, and something has come on each of its inputs, others can do nothing about
+        what it may do next.
+        """
+        space = self._space
+        for task in space.tasks:
+            told = (rows[:, space.mail_to + task] != 0) & (rows[:, task] != 0)
+            steps = [Step("message", task), Step("turn", task)]
+            settled = space.machines[task].settled.of(rows[:, task]) == 2
+            for place, (number, _) in enumerate(self._inputs[task]):
+                told &= (rows[:, space.wires + number] != 0) | settled[:, place]
+                steps.append(Step("wire", task, number))
+            steps.extend(Step("work", task, place) for place in range(MOST_TRIED))
+            yield [*steps, *self._faults_of(steps)], told
+
+    def _faults_of(self, steps: Sequence[Step]) -> list[Step]:
+        """What may fail instead of one of these steps."""
+        return list(dict.fromkeys(fault for step in steps for fault in self._space.faults_of(step)))
+
+    def _is_too_late(self, states: Ids, words: Ids) -> Mask:
+        """Whether a report is about a checkpoint that has ended: it will be ignored, whenever it comes."""
+        return self._late.of(states, words) == 1
+
+    def _ended_before(self, state: int, number: int) -> int:
+        word, master = self._space.words[number], self._space.machines[0].machines[state]
+        if not isinstance(word, AcknowledgeCheckpoint | DeclineCheckpoint) or not isinstance(master, JobMaster):
+            return 0
+        return int(word.checkpoint_id in master.checkpoints.ledger.ended)
+
+    def _source_turns(self, rows: Rows, may_abort: Mask) -> Iterator[tuple[list[Step], Mask]]:
+        """A source reads on when nothing that it may be told makes a difference to what it reads."""
+        space = self._space
+        left_alone = ~may_abort & (rows[:, space.asked] >= space.requests) & self._triggers_nothing(rows[:, 0])
+        for task in space.tasks:
+            if not self._inputs[task]:
+                calm = left_alone & (rows[:, space.mail_to + task] == 0)
+                yield [Step("turn", task)], calm & space.machines[task].has_turn.of(rows[:, task])
+
+    def _triggers_nothing(self, states: Ids) -> Mask:
+        return self._idle.of(states, states * 0) == 1
+
+    def _is_idle(self, state: int, nothing: int) -> int:
+        """Whether no checkpoint is on its way to the tasks, or asked for."""
+        master = self._space.machines[0].machines[state]
+        if not isinstance(master, JobMaster):
+            return 0
+        coordinator = master.checkpoints
+        return int(not (coordinator.decider.queue or coordinator.trigger.is_triggering))
+
+    def _is_of(self, words: Ids, *kinds: type) -> Mask:
+        """Which words are, or bring, something of these types."""
+        known = self._kinds.setdefault(kinds, {})
+        different = np.unique(words).tolist()
+        for number in different:
+            if number not in known:
+                word = self._space.words[number]
+                known[number] = isinstance(getattr(word, "element", word), kinds)
+        return np.isin(words, [number for number in different if known[number]])
+
     def _is_mark(self, words: Ids) -> Mask:
         """Whether what arrives is a mark, which commutes with what other inputs bring: no data, no cancellation."""
-        different = np.unique(words).tolist()
-        marks = [
-            number for number in different if number and isinstance(self._space.words[number].element, self._marks)
-        ]
-        return np.isin(words, marks)
+        return self._is_of(words, *self._marks)
 
     def _alone(self, kind: str, machine: int, number: int = 0) -> list[Step]:
         """A step that is taken at once, and what may fail instead."""
@@ -224,27 +329,89 @@ class Reduction:
         return np.isin(queues, [number for number in different if told[number]])
 
     def _acknowledgements(self, rows: Rows) -> Iterator[tuple[list[Step], Mask]]:
-        """What a task has to write for a checkpoint, and says of it, while another task has not answered either."""
+        """What is acknowledged is heard of at once, and written at once while another task has not answered either;
+        what all have acknowledged is stored at once.
+        """
         space = self._space
         for task in space.tasks:
             heads = space.queues.heads(rows[:, space.mail_from + task])
-            yield self._alone("report", task), self._is_not_the_last(rows[:, 0], heads)
+            yield (
+                self._alone("report", task),
+                self._is_not_the_last(rows[:, 0], heads) | self._is_of(heads, AcknowledgeCheckpoint),
+            )
             for place in range(2):
                 work = space.bags.member(rows[:, space.work + task], place)
                 yield self._alone("work", task, place), self._is_not_the_last(rows[:, 0], work)
+        over = self._is_over(rows[:, 0])
+        for task in space.tasks:
+            stays = over & space.machines[task].listens.of(rows[:, task])
+            for place in range(2):
+                work = space.bags.member(rows[:, space.work + task], place)
+                yield self._alone("work", task, place), stays & self._is_of(work, CommitEffects)
+        told = self._are_told_too_early(rows)
+        for place in range(3):
+            work = space.bags.member(rows[:, space.work], place)
+            yield self._alone("work", 0, place), self._is_of(work, WriteMetadata, StoreCheckpoint) & ~told
+
+    def _are_told_too_early(self, rows: Rows) -> Mask:
+        """Whether somebody is told that a checkpoint is complete, or publishes it, which is yet to be stored: it should
+        not be so, and then it matters what comes first.
+        """
+        space = self._space
+        found = np.zeros(len(rows), bool)
+        storing = np.flatnonzero(self._counts.of(rows[:, 0], rows[:, 0] * 0) > 0)
+        for task in space.tasks if len(storing) else ():
+            for column in (space.mail_to + task, space.work + task):
+                early = self._early[column >= space.work]
+                found[storing] |= early.of(rows[storing, 0], rows[storing, column]) == 1
+        return found
+
+    def _is_told_too_early(self, contents: Contents) -> Function:
+        def told(state: int, number: int) -> int:
+            master = self._space.machines[0].machines[state]
+            if not isinstance(master, JobMaster):
+                return 0
+            words = (self._space.words[each] for each in contents.values[number])
+            return int(
+                any(isinstance(word, _NEWS) and word.checkpoint_id in master.checkpoints.pending for word in words)
+            )
+
+        return Function(told)
+
+    def _is_over(self, states: Ids) -> Mask:
+        """Whether the last checkpoint is complete, and no other is under way."""
+        return self._over.of(states, states * 0) == 1
+
+    def _took_last(self, state: int, nothing: int) -> int:
+        master = self._space.machines[0].machines[state]
+        if not isinstance(master, JobMaster):
+            return 0
+        ledger = master.checkpoints.ledger
+        return int(ledger.took_last_checkpoint and not ledger.pending and bool(self._is_idle(state, 0)))
 
     def _is_not_the_last(self, states: Ids, words: Ids) -> Mask:
         return self._not_last.of(states, words) == 1
 
     def _others_are_awaited(self, state: int, number: int) -> int:
         word, master = self._space.words[number], self._space.machines[0].machines[state]
-        if isinstance(word, TaskStateChanged) and word.end_of_data and isinstance(master, JobMaster):
-            working = [task for task, record in master.tasks.items() if not record.data_ended]
-            return int(len(working) > 1)
-        if not isinstance(word, AcknowledgeCheckpoint | WriteSnapshot) or not isinstance(master, JobMaster):
+        if not isinstance(master, JobMaster):
+            return 0
+        if isinstance(word, TaskStateChanged):
+            return int(self._others_are_to_end(state, master, word))
+        if not isinstance(word, AcknowledgeCheckpoint | WriteSnapshot):
             return 0
         checkpoint = master.checkpoints.pending.get(word.checkpoint_id)
         return int(checkpoint is not None and len(checkpoint.not_yet_acked_tasks) > 1)
+
+    def _others_are_to_end(self, state: int, master: JobMaster, word: TaskStateChanged) -> bool:
+        """Whether other tasks than this one have yet to see all their input, or to leave after the last checkpoint."""
+        records = master.tasks.items()
+        if word.end_of_data:
+            return sum(not record.data_ended for _, record in records) > 1
+        if word.state is not ExecutionState.FINISHED or not self._is_idle(state, 0):
+            return False
+        staying = sum(record.state is not ExecutionState.FINISHED for _, record in records)
+        return master.checkpoints.ledger.took_last_checkpoint and staying > 1
 
     def _is_at_once(self, words: Ids) -> Mask:
         known = self._at_once
@@ -283,6 +450,7 @@ class Reduction:
         return len(master.checkpoints.pending) + len(master.checkpoints.decider.queue)
 
 
+_NEWS = (NotifyCheckpointComplete, CommitEffects)
 _AT_ONCE = (
     DeployTask,
     ReadState,
@@ -294,6 +462,7 @@ _AT_ONCE = (
     SetCheckpointIdCounter,
     DiscardSnapshot,
     DropEffects,
+    ReportCheckpointMetrics,
 )
 """Rules 1 to 3: what is done at once, beside all that only cleans up, and reports that a task runs."""
 

@@ -23,12 +23,15 @@ from kit.protocol.words import Word
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """One step of a path: what is done, to whom, and the word that it is about."""
+    """One step of a path: what is done, to whom, and the word that it is about; where the search lets tasks take what
+    has arrived in the same step (`takes_turns`), so does whoever does it again.
+    """
 
     step: Step
     machine: str
     word: Word | None
     text: str
+    takes_turns: bool = False
 
     def __repr__(self) -> str:
         return f"<{self.text}>"
@@ -50,7 +53,8 @@ def _move(space: Space, row: Rows, step: Step) -> Move:
     number = space.word_of(row, step)
     word = space.words[number] if number else None
     about = "" if word is None else _about(word)
-    return Move(step, name, word, _TEXTS[step.kind].format(name=name, about=about, number=step.number))
+    text = _TEXTS[step.kind].format(name=name, about=about, number=step.number)
+    return Move(step, name, word, text, space.takes_turns)
 
 
 _TEXTS = {
@@ -84,9 +88,21 @@ def replay(lab: Lab, path: Sequence[Move]) -> Lab:
     for number, move in enumerate(path, 1):
         try:
             _DO[move.step.kind](lab, move)
+            if move.takes_turns:
+                _take_turns(lab)
         except LabError as error:
             raise LabError(f"move {number} of {len(path)}, {move.text!r}, cannot be done in a lab: {error}") from error
     return lab
+
+
+def _take_turns(lab: Lab) -> None:
+    """Tasks with inputs take all that they can."""
+    while True:
+        turns = [each for each in lab.enabled() if isinstance(each, TakeTurn)]
+        found = next((each for each in turns if not lab._world.tasks[each.task].is_source), None)
+        if found is None:
+            return
+        lab.step(found)
 
 
 def _do(lab: Lab, wanted: Callable[[Action], bool], move: Move) -> None:

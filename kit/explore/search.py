@@ -123,7 +123,7 @@ class Search:
         for places, steps in self._reduction.groups(rows):
             here = rows[places]
             for step in steps:
-                tried = self._reduction.tried(here, step)
+                tried = self._reduction.tried(here, step) if steps is self._space.steps else None
                 at, made = self._space.successors(here if tried is None else here[tried], step)
                 if len(at):
                     yield places[at if tried is None else tried[at]], made, step

@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kit.channel.slot_channel_state import SlotChannelState, slot_name
+from kit.explore import machines as own
 from kit.explore.digest import Digester
 from kit.explore.files import Disks
 from kit.explore.machines import Broken, DueTimer, Killed, MachineStates, Outcome, States, Unwatched
@@ -25,7 +26,6 @@ from kit.explore.words import Words
 from kit.graph.execution_graph import ExecutionGraph
 from kit.graph.job_graph import JobGraph
 from kit.job.job_master import JobMaster
-from kit.job.status import JobStatus
 from kit.lab.world import JOB
 from kit.protocol.commands import (
     CancelTimer,
@@ -66,9 +66,15 @@ class Step:
 class Space:
     """The states of one job."""
 
-    def __init__(self, job: JobGraph, *, requests: int, faults: int, kinds: Collection[str] = ("kill",)) -> None:
-        """At most `requests` checkpoints are asked for, and `faults` faults happen, of these `kinds` (`FAULTS`)."""
+    def __init__(
+        self, job: JobGraph, *, requests: int, faults: int, kinds: Collection[str] = ("kill",), exact: bool = False
+    ) -> None:
+        """At most `requests` checkpoints are asked for, and `faults` faults happen, of these `kinds` (`FAULTS`). With
+        `exact` a task's turn is always a step of its own.
+        """
         self.job = job
+        self.takes_turns = not (exact or job.settings.checkpoint.unaligned)
+        """Whether tasks with inputs take what arrives in the same step."""
         self.kinds = frozenset(kinds) if faults else frozenset()
         self.graph = ExecutionGraph(job)
         self._graphs: dict[tuple[tuple[str, int], ...], ExecutionGraph] = {}
@@ -78,7 +84,9 @@ class Space:
         self._share_all()
         self.digester = Digester(self._names)
         self.words = Words(self.digester)
-        self.states = States(self.digester, self.words, self._shared.copy, self._translate)
+        self.states = States(
+            self.digester, self.words, self._shared.copy, self._translate, takes_turns=self.takes_turns
+        )
         self.requests, self.faults = requests, faults
         self._lay_out()
         self.queues, self.bags = Queues(), Bags(self.words)
@@ -117,7 +125,7 @@ class Space:
         self.work = add(f"work of {name}" for name in machines)
         self.timer = add(f"timers of {name}" for name in machines)
         self.disk = add(f"disk of {name}" for name in machines)
-        self.answers, self.asked, self.failed = (add(iter([name])) for name in ("answers", "asked", "failed"))
+        self.asked, self.failed = (add(iter([name])) for name in ("asked", "failed"))
         self.columns = tuple(columns)
 
     def _share_all(self) -> None:
@@ -149,7 +157,6 @@ class Space:
             end = self.work if first == self.mail_to else first + len(self.machine_names)
             for column in range(first, end):
                 after[column] = contents.after
-        after[self.answers] = self.queues.after
         return after
 
     # --- what a machine asks for ----------------------------------------------------------------------------------
@@ -168,7 +175,7 @@ class Space:
 
         for command in commands:
             duty = command.duty
-            if duty is Duty.OBSERVE or duty is Duty.SHOW_STATUS:
+            if duty in (Duty.OBSERVE, Duty.SHOW_STATUS) or isinstance(command, CompleteRequest):
                 continue
             if isinstance(command, TaskMessage):
                 change(self.mail_to + self.number_of[command.task], self.words.number(command))
@@ -193,8 +200,6 @@ class Space:
                     handed.append((me, self.words.number(answer)))
             elif isinstance(command, StartEpoch):
                 outcome.changes |= self._begin(command)
-            elif isinstance(command, CompleteRequest):
-                change(self.answers, self.words.number(command))
             elif duty in (Duty.WORK, Duty.CLEAN_UP, Duty.STOP_EPOCH, Duty.STOP_WORK):
                 change(self.work + me, (self.words.number(command), duty is not Duty.STOP_WORK))
             else:
@@ -486,9 +491,9 @@ class Space:
         return places, made
 
     def _may_ask(self, states: Ids) -> npt.NDArray[np.bool_]:
-        """Whether the JobMaster would take a request for a checkpoint: all tasks run."""
+        """Where a checkpoint may be asked for."""
         machines = self.machines[0].machines
-        known = {number: _takes_requests(machines[number]) for number in {*np.unique(states).tolist()}}
+        known = {number: own.takes_requests(machines[number]) for number in {*np.unique(states).tolist()}}
         return np.array([known[number] for number in states.tolist()], bool)
 
     _STEPS: ClassVar[dict[str, Callable[[Space, Rows, Step], tuple[Places, Rows]]]] = {
@@ -589,7 +594,3 @@ def _replaced(numbers: Ids, changes: Ids) -> Ids:
 
 def _is_expiry(timer: str) -> bool:
     return timer.startswith(EXPIRY)
-
-
-def _takes_requests(machine: Machine | Broken | None) -> bool:
-    return isinstance(machine, JobMaster) and machine.status is JobStatus.RUNNING and machine.tasks.all_running

@@ -370,9 +370,8 @@ def random_job(settings: Mapping[str, Any]) -> RandomJob:
     """The job of a swarm with these settings. Raises ReadyJobError for one that there is not."""
     known = {each.name for each in fields(RandomJob)} | _OF_CHECKPOINTS
     for wrong in settings.keys() - known:
-        raise ReadyJobError(
-            f"the job of a swarm has no setting {wrong!r}; {enumerated(nearest(wrong, sorted(known)))}?"
-        )
+        meant = enumerated(nearest(wrong, sorted(known)))
+        raise ReadyJobError(f"the job of a swarm has no setting {wrong!r}; did you mean {meant}?")
     return RandomJob.of(settings)
 
 

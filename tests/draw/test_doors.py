@@ -43,6 +43,7 @@ from kit.draw import (
     space_time_data,
     state_machines,
 )
+from kit.draw.views import VIEWS
 from kit.lab import Lab
 from kit.protocol.trace import Trace
 from kit.spark import SparkJob
@@ -201,7 +202,9 @@ def test_a_restore_is_chosen_by_its_epoch(lab: Lab) -> None:
 
 
 def test_the_page_is_made_of_a_lab_and_of_a_saved_trace(lab: Lab, saved: Trace, tmp_path: Path) -> None:
-    pages = [export_html(run, tmp_path / "page.html").read_text(encoding="utf-8") for run in (lab, saved)]
+    """But for what only a lab knows at its present: which entries of state a failure would undo."""
+    views = [view for view in VIEWS if view.name != "at-risk"]
+    pages = [export_html(run, tmp_path / "page.html", views=views).read_text(encoding="utf-8") for run in (lab, saved)]
     assert pages[0] == pages[1]
 
 

@@ -64,6 +64,8 @@ def test_the_ruler_moves_the_cursor_and_keys_step_it(page: Page, lab: Lab, expor
     assert page.evaluate("window.went") == went + 1
     page.keyboard.press("Home")
     assert page.evaluate("[window.went, pane.n]") == [0, 0]
+    assert "Checkpoint 1 has not begun at the cursor" in page.inner_text(".kit-st-said")
+    assert "It begins later" in page.inner_text(".kit-st-went")
     page.keyboard.press("End")
     page.locator(".kit-st-live", has_text=f"record {len(lab.trace)} of").wait_for(state="attached")
 
@@ -127,7 +129,7 @@ BOXES = """
   const wrong = [];
   const root = document.querySelector(".kit-st").getBoundingClientRect();
   const all = [...document.querySelectorAll(".kit-st button, .kit-st select, .kit-st p, .kit-st-legend span")]
-    .filter((node) => node.textContent && !node.closest(".kit-st-tip"));
+    .filter((node) => node.textContent && node.getClientRects().length && !node.closest(".kit-st-tip"));
   const boxes = all.map((node) => ({ node, text: node.textContent, box: node.getBoundingClientRect() }));
   for (const { text, box } of boxes) {
     if (box.right > root.right + 1 || box.left < root.left - 1) wrong.push(`out: ${text}`);

@@ -25,3 +25,14 @@ def counts(*, rows: int = 1, sources: int = 1, keyed: int = 1, sinks: int | None
     counted = stream.key_by("k").aggregate(rows=count()).set_parallelism(keyed)
     counted.sink_to(CollectSink("counts"), uid="out").set_parallelism(sinks or keyed)
     return env
+
+
+def collects(*, rows: int = 1, **checkpoint: Any) -> Any:
+    """Rows are collected by the task that reads them: the smallest job that publishes anything."""
+    settings: dict[str, Any] = {"interval_ms": None, "memory_threshold_bytes": 0, "max_concurrent": 2} | checkpoint
+    env = StreamEnvironment(
+        "collects", max_parallelism=1, checkpoint=CheckpointConfig(**settings), restart=FixedDelay(3, 1_000)
+    )
+    records = [{"n": number} for number in range(rows)]
+    env.from_source(CollectionSource(records, batch_rows=1), uid="rows").sink_to(CollectSink("collects"), uid="out")
+    return env

@@ -4,34 +4,35 @@ from __future__ import annotations
 
 import pytest
 
-from kit.explore import exactly_once, expected_output, explore
-from tests.explore.jobs import counts
-from tests.mutants.planting import planted
+from tests.mutants.by_explore import look
+from tests.mutants.finders import ByExplore
+from tests.mutants.planting import Mutant, planted
 from tests.mutants.table import MUTANTS
 
-JOB = {"rows": 2, "sources": 2}
+EXPLORED = {name: mutant for name, mutant in MUTANTS.items() if isinstance(mutant.found_by, ByExplore)}
 BREAKS = "no machine breaks"
+MOST_STEPS = 60
 
 
-@pytest.mark.parametrize(
-    ("mutant", "violated", "most_steps"),
-    [
-        ("last-ack-not-awaited", BREAKS, 30),
-        ("notify-before-storing", "what is published is covered by a completed checkpoint", 60),
-        ("leaves-before-publishing", "no row is lost", 70),
-    ],
-)
-def test_a_planted_fault_is_found(mutant: str, violated: str, most_steps: int) -> None:
-    env = counts(**JOB)
-    wanted = exactly_once(expected_output(env))
-    with planted(MUTANTS[mutant]):
-        found = explore(env, wanted, faults=0, checkpoints=1)
-        example = found.counterexample
+@pytest.mark.parametrize("mutant", EXPLORED.values(), ids=EXPLORED)
+def test_a_planted_fault_is_found_and_shown(mutant: Mutant) -> None:
+    finder = mutant.found_by
+    assert isinstance(finder, ByExplore)
+    with planted(mutant):
+        example = look(finder.job, finder.checkpoints, finder.fault).counterexample
         assert example is not None
-        assert example.property.startswith(violated)
-        assert len(example) <= most_steps
-        if violated == BREAKS:
+        assert len(example) <= MOST_STEPS
+        if example.property.startswith(BREAKS):
             with pytest.raises(AssertionError):
                 example.lab().validate()
         else:
             assert not example.holds_in(example.lab())
+
+
+def test_there_are_ten_of_them() -> None:
+    assert len(EXPLORED) >= 10
+
+
+@pytest.mark.parametrize("finder", {mutant.found_by for mutant in EXPLORED.values()}, ids=repr)
+def test_nothing_is_found_in_the_kit_as_it_is(finder: ByExplore) -> None:
+    assert look(finder.job, finder.checkpoints, finder.fault).holds

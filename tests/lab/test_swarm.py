@@ -67,7 +67,7 @@ def test_what_is_found_is_made_small_and_told() -> None:
 
 @pytest.mark.parametrize(
     ("name", "lines"),
-    [("last-ack-not-awaited", 8), ("aborted-rows-dropped", 20), ("restored-output-not-published", 20)],
+    [("restored-output-not-published", 20), ("id-given-out-again", 25), ("one-channel-not-aligned", 20)],
 )
 def test_what_is_found_is_a_play_that_fails_until_the_fault_is_mended(name: str, lines: int, tmp_path: Path) -> None:
     with planted(MUTANTS[name]):

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from difflib import get_close_matches
 
-from tests.mutants.finders import BySwarm, ByTest, Found, all_pass
+from tests.mutants.finders import ByExplore, BySwarm, ByTest, Found, all_pass
 from tests.mutants.planting import Mutant, environment
 from tests.mutants.table import MUTANTS
 
@@ -54,7 +54,9 @@ def _finds_nothing(mutants: Sequence[Mutant]) -> str:
     seeds = max((mutant.found_by.seeds for mutant in mutants if isinstance(mutant.found_by, BySwarm)), default=0)
     failed = all_pass(tests, environment(None)) if tests else ""
     swarm = BySwarm(seeds).look(environment(None)) if seeds else Found(False, "")
-    return failed + (swarm.how if swarm.found else "")
+    explorers = {mutant.found_by for mutant in mutants if isinstance(mutant.found_by, ByExplore)}
+    explored = [each.look(environment(None)) for each in explorers]
+    return failed + " ".join(found.how for found in (swarm, *explored) if found.found)
 
 
 def _row(area: str, name: str, steps: str, found_by: str, breaks: str) -> str:

@@ -1,4 +1,4 @@
-"""What may find a mutant, the cheapest first: some seeds of the swarm, or one test.
+"""What may find a mutant: all schedules of a small job, some seeds of the swarm, or one test.
 
 A finder is run in a process of its own in which the mutant is planted; it must find nothing without one.
 """
@@ -44,6 +44,27 @@ class BySwarm:
 
 
 @dataclass(frozen=True)
+class ByExplore:
+    """All schedules of a job of `tests.explore.jobs`, with so many checkpoints and, if `fault` says so, a fault."""
+
+    job: str = "counts"
+    checkpoints: int = 1
+    fault: str = ""
+
+    def __str__(self) -> str:
+        return f"explore, {self.fault}" if self.fault else "explore"
+
+    def look(self, environment: Mapping[str, str]) -> Found:
+        """Look for the mutant that the environment names."""
+        shape = [self.job, str(self.checkpoints), *([self.fault] if self.fault else [])]
+        done = _run([sys.executable, "-m", "tests.mutants.by_explore", *shape], environment)
+        try:
+            return Found(**json.loads(done.stdout.splitlines()[-1]))
+        except (IndexError, ValueError):
+            raise RuntimeError(f"the exploration did not come to an end: {done.stderr[-2000:]}") from None
+
+
+@dataclass(frozen=True)
 class ByTest:
     """One test, by its node id below `tests/`."""
 
@@ -74,4 +95,4 @@ def _run(command: list[str], environment: Mapping[str, str]) -> subprocess.Compl
     )
 
 
-Finder = BySwarm | ByTest
+Finder = ByExplore | BySwarm | ByTest

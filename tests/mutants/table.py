@@ -6,14 +6,31 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tests.mutants.finders import BySwarm, ByTest, Finder
+from tests.mutants.finders import ByExplore, BySwarm, ByTest, Finder
 from tests.mutants.planting import Mutant
 
 SWARM = BySwarm()
+EXPLORE = ByExplore()
 Row = tuple[str, str, str, str, str, Finder]
 """Name, what it breaks, the function, how it reads, how it reads in the mutant, what finds it."""
 
 COORDINATOR: tuple[Row, ...] = (
+    (
+        "two-complete-at-once",
+        "a checkpoint that all have acknowledged does not wait while another one is being completed",
+        "kit.coordinator.completing:CheckpointCompletion.go_on",
+        "while self._queue and not any(each.state in _IN_TURN for each in self._ledger.pending.values()):",
+        "while self._queue:",
+        ByExplore(job="collects", checkpoints=2),
+    ),
+    (
+        "older-not-subsumed",
+        "when a checkpoint completes, the older ones go on",
+        "kit.coordinator.ledger:CheckpointLedger.abort_subsumed",
+        "if checkpoint.checkpoint_id < checkpoint_id and checkpoint.can_be_subsumed:",
+        "if checkpoint.checkpoint_id > checkpoint_id and checkpoint.can_be_subsumed:",
+        ByExplore(job="collects", checkpoints=2),
+    ),
     (
         "late-ack-forgotten",
         "the state of an acknowledgement that comes after its checkpoint was aborted is never deleted",
@@ -28,7 +45,7 @@ COORDINATOR: tuple[Row, ...] = (
         "kit.coordinator.pending_checkpoint:PendingCheckpoint.is_fully_acknowledged",
         "self.is_disposed or self.not_yet_acked_tasks or",
         "self.is_disposed or len(self.not_yet_acked_tasks) > 1 or",
-        SWARM,
+        EXPLORE,
     ),
     (
         "notify-before-storing",
@@ -36,7 +53,7 @@ COORDINATOR: tuple[Row, ...] = (
         "kit.coordinator.completing:CheckpointCompletion.on_metadata_written",
         "self._storing = checkpoint, completed\n",
         "self._storing = checkpoint, completed\n    self._notify(checkpoint, -1)\n",
-        ByTest("coordinator/test_completing.py::test_every_step_is_a_command_and_the_next_waits_for_its_answer"),
+        EXPLORE,
     ),
     (
         "stale-epoch-accepted",
@@ -94,7 +111,7 @@ COORDINATOR: tuple[Row, ...] = (
         "kit.coordinator.completing:CheckpointCompletion._notify",
         "checkpoint.plan.tasks_to_commit_to",
         "checkpoint.plan.tasks_to_trigger",
-        SWARM,
+        EXPLORE,
     ),
     (
         "sweep-takes-completed",
@@ -140,6 +157,22 @@ COORDINATOR: tuple[Row, ...] = (
 
 TASK: tuple[Row, ...] = (
     (
+        "barrier-not-passed-on",
+        "a task takes its snapshot and keeps the barrier to itself",
+        "kit.task.subtask_coordinator:SubtaskCheckpointCoordinator.checkpoint_state",
+        "self._task.outputs.broadcast(barrier)",
+        "pass",
+        EXPLORE,
+    ),
+    (
+        "end-of-data-not-reported",
+        "nobody hears that a task has seen all its input, so nobody begins the last checkpoint",
+        "kit.task.stream_task:StreamTask._end_data",
+        "self.emit(TaskStateChanged(task=self.name, attempt=self.attempt, state=self.state, end_of_data=True))",
+        "pass",
+        EXPLORE,
+    ),
+    (
         "one-channel-not-aligned",
         "the barrier handler takes the checkpoint when one channel's barrier is still to come",
         "kit.task.single_barrier_handler:SingleCheckpointBarrierHandler._check_new_checkpoint",
@@ -169,9 +202,7 @@ TASK: tuple[Row, ...] = (
         "kit.task.subtask_coordinator:SubtaskCheckpointCoordinator.notify_checkpoint_aborted",
         "elif checkpoint_id > self.last_checkpoint_id:",
         "elif checkpoint_id < self.last_checkpoint_id:",
-        ByTest(
-            "task/test_checkpoints.py::test_an_abort_before_the_barrier_is_remembered_and_answered_with_a_cancel_marker"
-        ),
+        ByExplore(job="collects", fault="repeat"),
     ),
     (
         "leaves-before-publishing",
@@ -179,7 +210,7 @@ TASK: tuple[Row, ...] = (
         "kit.task.stream_task:StreamTask._may_leave",
         "if self._commits_pending or self.checkpoints.running:",
         "if self.checkpoints.running:",
-        SWARM,
+        EXPLORE,
     ),
     (
         "any-checkpoint-is-the-last",
@@ -187,7 +218,7 @@ TASK: tuple[Row, ...] = (
         "kit.task.final_checkpoint:FinalCheckpoint.complete",
         "elif self._checkpoint_id is not None and checkpoint_id >= self._checkpoint_id:",
         "else:",
-        SWARM,
+        EXPLORE,
     ),
     (
         "ended-channel-awaited",
@@ -227,7 +258,7 @@ TASK: tuple[Row, ...] = (
         "kit.connectors.sink:SinkOperator.open",
         "for checkpoint_id, effects in self._publishing.items():",
         "for checkpoint_id, effects in ():",
-        SWARM,
+        ByExplore(job="collects", fault="kill"),
     ),
 )
 

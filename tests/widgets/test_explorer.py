@@ -14,7 +14,7 @@ from kit.protocol.trace import Trace
 from tests.draw.labs import lab_of, letters
 from widgets import Explorer
 
-NEXT, FAIL, CLOSER, CODE = "What may happen next", "Make something fail", "Look closer", "Take it with you"
+NEXT, FAIL, CLOSER, CODE = "Next", "Faults", "Look closer", "Save"
 
 
 def run(code: str, **known: Any) -> Lab:

@@ -105,7 +105,7 @@ def test_from_the_first_look_to_a_notebook_without_a_kernel(address: str, browse
     for _ in range(3):
         page.keyboard.press("ArrowRight")
     expect(app.get_by_text("You look at step")).to_be_visible()
-    tab(app, "What may happen next")
+    tab(app, "Next")
     expect(app.get_by_text("in the past: what is done here begins a fork")).to_be_visible()
     app.locator(".kit-action:enabled").first.click()
     expect(app.get_by_role("button", name=re.compile("^fork 1"))).to_be_visible()

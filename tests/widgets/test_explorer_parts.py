@@ -269,5 +269,26 @@ def test_a_job_on_spark_is_watched_and_its_stage_follows() -> None:
     panel = explorer.panel("The job on Spark")
     assert panel.widget.job is job
     assert explorer.tabs.selected_index == explorer.panels.index(panel) == 0
-    assert "What may happen next" not in [each.title for each in explorer.panels]
+    assert "Next" not in [each.title for each in explorer.panels]
     explorer.close()
+
+
+def test_a_key_is_found_before_and_after_a_rescale() -> None:
+    lab = Lab(ready_job("flights", parallelism=2), seed=1)
+    for _ in range(200):
+        lab.step()
+    path = lab.stop(wait=True)
+    wider = Lab(ready_job("flights", parallelism=3), restore_path=path, after=lab)
+    wider.run_until(record="AllTasksRunning")
+    explorer = wider.show()
+    finder = explorer.turn_to("Find a key")
+    held = wider.state()["totals.totals"].set_index("key")
+    before = lab.back(20).state()["totals.totals"].set_index("key")
+    for key in ("UA", "AA", "DL"):
+        finder.key.value = key
+        assert f"{held.loc[key, 'task']} holds totals of {key}" in finder.found.value
+        assert f"in key group {held.loc[key, 'key_group']}" in finder.found.value
+        moved = "stayed in" if held.loc[key, "task"] == before.loc[key, "task"] else "came from"
+        assert f"{key} {moved} {before.loc[key, 'task']}" in finder.found.value
+    finder.key.value = "XX"
+    assert "no task holds the key XX" in finder.found.value

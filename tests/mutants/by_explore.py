@@ -1,0 +1,34 @@
+"""An exploration in a process of its own: `python -m tests.mutants.by_explore counts 1 kill` prints its find, as JSON.
+
+Without the last word nothing fails. What is expected is what the sound kit publishes, whatever is planted.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+
+from kit.explore import Exploration, exactly_once, explore
+from kit.explore.properties import Row
+from tests.explore import jobs
+
+EXPECTED: dict[str, list[Row]] = {"counts": [(("k", "a"), ("rows", 1))], "collects": [(("n", 0),)]}
+"""The rows of a run of each job in which nothing goes wrong."""
+
+
+def look(job: str, checkpoints: int, fault: str) -> Exploration:
+    """Explore a job."""
+    kinds = [fault] if fault else []
+    wanted = exactly_once(EXPECTED[job])
+    return explore(getattr(jobs, job)(), wanted, faults=len(kinds), checkpoints=checkpoints, kinds=kinds)
+
+
+def main(job: str, checkpoints: int, fault: str = "") -> None:
+    found = look(job, checkpoints, fault)
+    example = found.counterexample
+    how = repr(found) if example is None else f"{example.property}: {example.actions[-1]}"
+    print(json.dumps({"found": example is not None, "how": how, "steps": None if example is None else len(example)}))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], int(sys.argv[2]), *sys.argv[3:])
