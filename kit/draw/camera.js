@@ -2,6 +2,7 @@
 // smaller by itself: what has no room at its size is panned to.
 
 const LARGEST = 3;
+const SMALLEST = 0.28;
 const LARGEST_AT_FIRST = 1.15;
 const MAP_WIDTH = 190;
 const MAP_HEIGHT = 64;
@@ -65,13 +66,18 @@ class Camera {
   fit() {
     const { width, height } = this.picture.size;
     this.fits = Math.min(this.width / width, this.height / height);
-    this.scale = Math.min(this.fits, LARGEST_AT_FIRST);
+    this.scale = Math.max(this.smallest, Math.min(this.fits, LARGEST_AT_FIRST));
     this.apply();
+  }
+
+  // Smaller than this the boxes would be dots; the overview has all of a longer picture.
+  get smallest() {
+    return Math.min(1, Math.max(this.fits, SMALLEST));
   }
 
   // Zooms so that what is at a point of the viewport stays there.
   zoom(factor, px = this.width / 2, py = this.height / 2) {
-    const scale = Math.min(LARGEST, Math.max(Math.min(1, this.fits), this.scale * factor));
+    const scale = Math.min(LARGEST, Math.max(this.smallest, this.scale * factor));
     this.x += px / this.scale - px / scale;
     this.y += py / this.scale - py / scale;
     this.scale = scale;
@@ -118,8 +124,8 @@ class Camera {
     this.lastScale = scale;
     this.root.classList.toggle("kit-wide", this.covers());
     this.map.style.display = this.covers() ? "" : "none";
-    this.frame?.setAttribute("x", x);
-    this.frame?.setAttribute("y", y);
+    this.frame?.setAttribute("x", Math.max(0, x));
+    this.frame?.setAttribute("y", Math.max(0, y));
     this.frame?.setAttribute("width", Math.min(width, this.width / scale));
     this.frame?.setAttribute("height", Math.min(height, this.height / scale));
   }

@@ -2,7 +2,7 @@
 
 const SVG = "http://www.w3.org/2000/svg";
 const TITLE_PX = 12;
-const TITLE_PITCH = 430; // from the middle of a box to that of the next rank's, less some air
+const TITLE_PITCH = 420; // from a box to that of the next rank, less some air
 
 function svgNode(tag, attributes = {}) {
   const node = document.createElementNS(SVG, tag);
@@ -57,7 +57,7 @@ class Picture {
     this.layers = new Map([...this.world.querySelectorAll("[data-layer]")].map((g) => [g.dataset.layer, g]));
     this.titles = [...this.world.querySelectorAll("[data-full]")].map((group) => {
       const y = group.querySelector("text").getAttribute("y");
-      const far = svgNode("text", { class: "far-title", x: group.dataset.x, y, "text-anchor": "middle" });
+      const far = svgNode("text", { class: "far-title", x: group.dataset.left, y });
       group.append(far);
       return { far, full: group.dataset.full };
     });
@@ -89,10 +89,10 @@ class Picture {
     const far = scale < 0.98;
     this.svg.classList.toggle("kit-far", far);
     if (!far) return;
-    const most = Math.floor((TITLE_PITCH * scale) / (TITLE_PX * 0.6));
+    const most = Math.floor((TITLE_PITCH * scale) / (TITLE_PX * 0.72));
     for (const { far: node, full } of this.titles) {
       node.style.fontSize = `${TITLE_PX / scale}px`;
-      node.textContent = full.length <= most ? full : most < 4 ? "" : `${full.slice(0, most - 1)}…`;
+      node.textContent = full.length <= most ? full : most < 6 ? "" : `${full.slice(0, most - 1)}…`;
     }
   }
 

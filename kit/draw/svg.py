@@ -97,7 +97,9 @@ def _titles(layout: Layout) -> list[str]:
         names = " → ".join(vertex.operators) or vertex.name
         room = box.width + (0 if many else 2 * (layout.margin - 6))
         facts = f"{vertex.parallelism} {'subtasks' if many else 'subtask'}, max parallelism {vertex.max_parallelism}"
-        parts.append(f'<g data-pick="{escape("vertex:" + vertex.name)}" data-x="{x:g}" data-full="{escape(names)}">')
+        parts.append(
+            f'<g data-pick="{escape("vertex:" + vertex.name)}" data-left="{box.x:g}" data-full="{escape(names)}">'
+        )
         parts.append(f"<title>{escape(names)}</title>")
         for dy, classes, line in ((14, "vertex-title", fit(names, room, 12, bold=True)), (30, "vertex-facts", facts)):
             parts.append(

@@ -458,11 +458,12 @@ class Lab(FaultDoors, PlayDoors, StateDoors, LabAsking):
                 f"there is no step {position}: {len(path)} steps have been taken, the first started the job; "
                 f"goto(1) to goto({len(path)}) are possible, and run_until() goes on"
             )
-        if position < self.position:
-            self._rewind(position)
-        self._undone = []
-        for action in path[self.position : position]:
-            self._do(action)
+        with garbage_among_new_objects_only():
+            if position < self.position:
+                self._rewind(position)
+            self._undone = []
+            for action in path[self.position : position]:
+                self._do(action)
         self._undone = path[position:]
         return self
 

@@ -212,14 +212,19 @@ def test_tabs_follow_the_cursor_at_milestones(page: Page, tmp_path: Path) -> Non
     assert len(seen) > 1
 
 
+GROUND = "(colour) => getComputedStyle(document.body).backgroundColor === colour"
+LIGHT_PAPER, DARK_PAPER = "rgb(255, 255, 255)", "rgb(20, 24, 31)"
+
+
 def test_a_page_is_light_or_dark_as_its_reader_likes(page: Page, exported: Path) -> None:
     page.emulate_media(color_scheme="dark")
     page.goto(exported.as_uri())
-    ground = "() => getComputedStyle(document.body).backgroundColor"
-    assert page.evaluate(ground) == "rgb(20, 24, 31)"
+    page.wait_for_function(GROUND, arg=DARK_PAPER)
     page.emulate_media(color_scheme="light")
-    assert page.evaluate(ground) == "rgb(255, 255, 255)"
+    page.wait_for_function(GROUND, arg=LIGHT_PAPER)
     page.get_by_role("button", name="Dark", exact=True).click()
+    page.wait_for_function(GROUND, arg=DARK_PAPER)
     page.emulate_media(color_scheme="dark")
     page.emulate_media(color_scheme="light")
-    assert page.evaluate(ground) == "rgb(20, 24, 31)"
+    page.wait_for_timeout(50)
+    assert page.evaluate(GROUND, DARK_PAPER)

@@ -43,7 +43,7 @@ TABLES = (
     "SparkJob(env)",
     "lab.moment()",
     "lab.master.checkpoints.store.latest",
-    "chains(lab)",
+    "chains(lab).to_pandas()",
     "phases(lab)",
     "redistribution(lab)",
 )
@@ -137,7 +137,7 @@ def test_both_themes_can_be_read(shown: Notebook, theme: str, width: int, tmp_pa
     player = shown.page.locator(".kit-player")
     player.scroll_into_view_if_needed()
     texts = player.locator("button:visible, select, label, .kit-count, .kit-help summary")
-    assert texts.count() == 16
+    assert texts.count() == 19
     contrasts = {each.inner_text()[:12]: each.evaluate(CONTRAST) for each in texts.all()}
     assert min(contrasts.values()) >= 4.5, contrasts
     for number in range(len(shown.sources())):
