@@ -35,6 +35,7 @@ from widgets.deferred import Deferred, Ticker
 from widgets.details import Details
 from widgets.key_finder import KeyFinder
 from widgets.panels import ActionPanel, CodePanel, MonitorPanel, Panel, ViewPanel
+from widgets.planner_panel import PlannerPanel
 from widgets.run_settings import RunSettings
 from widgets.space_time_panel import SpaceTimePanel
 from widgets.stepper import Stepper
@@ -116,6 +117,7 @@ class Explorer(ipywidgets.VBox):
             SpaceTimePanel(self),
             ViewPanel(self, VIEWS),
             ComparePanel(self),
+            PlannerPanel(self),
             KeyFinder(self),
             RunSettings(self),
             CodePanel(self),
