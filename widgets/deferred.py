@@ -8,9 +8,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
+from IPython.core.getipython import get_ipython
+
 
 def running_loop() -> asyncio.AbstractEventLoop | None:
-    """The loop that this code runs in; None outside a kernel."""
+    """The kernel's loop; None outside a kernel, where another's loop may run that has nothing to do with widgets."""
+    if getattr(get_ipython(), "kernel", None) is None:
+        return None
     try:
         return asyncio.get_running_loop()
     except RuntimeError:

@@ -16,6 +16,7 @@ from typing import Any, ClassVar
 import ipywidgets as ui
 
 from kit.draw.live import Live, look, page_part
+from widgets.deferred import running_loop
 
 EVERY_S = 1.0
 NEWEST = "the newest"
@@ -123,9 +124,8 @@ class Monitor(ui.VBox):
             button.tooltip = reason or self._ACTS[name][1]
 
     def _watch(self, every_s: float) -> None:
-        try:
-            loop = asyncio.get_running_loop()
-        except RuntimeError:  # no event loop: a script refreshes by itself
+        loop = running_loop()
+        if loop is None:  # a script refreshes by itself
             return
         self._task = loop.create_task(self._go_on(every_s))
 

@@ -42,6 +42,7 @@ def test_jobs_share_a_database_and_see_their_own_records_only(tmp_path: Path) ->
 
 def test_drivers_at_once_never_get_the_same_id(tmp_path: Path) -> None:
     given: list[int] = []
+    DurableStore(SqliteRecords(str(tmp_path / "kit.db"), JOB)).begin(recover=False)
 
     def take() -> None:
         store = DurableStore(SqliteRecords(str(tmp_path / "kit.db"), JOB))

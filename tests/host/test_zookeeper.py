@@ -47,6 +47,9 @@ def test_nodes_are_named_as_flink_names_them(zookeeper: ZooKeeper) -> None:
 def test_drivers_at_once_never_get_the_same_id(zookeeper: ZooKeeper) -> None:
     root = next(ROOTS)
     given: list[int] = []
+    first = DurableStore(ZooKeeperRecords(zookeeper.hosts, root))
+    first.begin(recover=False)
+    first.close()
 
     def take() -> None:
         store = DurableStore(ZooKeeperRecords(zookeeper.hosts, root))
