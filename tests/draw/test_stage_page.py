@@ -34,6 +34,8 @@ def chain(vertices: int, parallelism: int, **checkpoint: bool) -> StreamEnvironm
     return env
 
 
+ALWAYS = ("30 stages", "200 subtasks")
+"""The jobs that are hardest to draw; the others are in the longer run of the tests."""
 JOBS = {
     "2 subtasks": (2, 1, 150),
     "20 subtasks, unaligned": (4, 5, 600),
@@ -42,7 +44,10 @@ JOBS = {
 }
 
 
-@pytest.fixture(scope="module", params=JOBS)
+@pytest.fixture(
+    scope="module",
+    params=[pytest.param(name, marks=[] if name in ALWAYS else [pytest.mark.soak]) for name in JOBS],
+)
 def job(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run of one of the jobs, in the middle of a checkpoint, as a page."""
     vertices, parallelism, steps = JOBS[request.param]

@@ -94,7 +94,19 @@ def stored_ids(directory: Path, setting: str, job_id: str) -> list[int]:
         store.close()
 
 
-@pytest.mark.parametrize("die", DEATHS.values(), ids=DEATHS)
+ALWAYS = (
+    "in the middle of a checkpoint",
+    "between the metadata and the store",
+    "stored, and nobody told",
+    "while it publishes",
+)
+"""Deaths of which each run of the tests has one; all are in the longer one."""
+
+
+@pytest.mark.parametrize(
+    "die",
+    [pytest.param(die, id=when, marks=[] if when in ALWAYS else [pytest.mark.soak]) for when, die in DEATHS.items()],
+)
 def test_on_the_file_system(tmp_path: Path, die: tuple[str, str, int]) -> None:
     check_takeover(tmp_path, "filesystem", die)
 
@@ -118,6 +130,7 @@ def test_on_sqlite(tmp_path: Path) -> None:
     check_takeover(tmp_path, f"sqlite://{tmp_path}/kit.db", ("StoreCheckpoint", "after", 2))
 
 
+ALWAYS_AT_A_STOP = 2
 DEATHS_AT_A_STOP = {
     "before the savepoint is noted": ("StoreCheckpoint", "before", 1),
     "noted, and nobody told": ("StoreCheckpoint", "after", 1),
@@ -126,7 +139,13 @@ DEATHS_AT_A_STOP = {
 }
 
 
-@pytest.mark.parametrize("die", DEATHS_AT_A_STOP.values(), ids=DEATHS_AT_A_STOP)
+@pytest.mark.parametrize(
+    "die",
+    [
+        pytest.param(die, id=when, marks=[] if number < ALWAYS_AT_A_STOP else [pytest.mark.soak])
+        for number, (when, die) in enumerate(DEATHS_AT_A_STOP.items())
+    ],
+)
 def test_a_driver_that_dies_while_it_stops_a_job(tmp_path: Path, die: tuple[str, str, int]) -> None:
     """The savepoint is the only snapshot there is: once it may have been published, the next driver begins with it."""
     assert drive(tmp_path, "filesystem", recover=False, die=die, stop=True) is None
