@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from kit.draw import at_risk, frames, snapshot_contents
+from kit.draw import SnapshotContents, at_risk, frames, snapshot_contents
 from kit.draw.state_tables import KEYED
 from kit.protocol.trace import Trace
 from kit.spark.job import SparkJob
@@ -14,6 +14,11 @@ from tests.draw.elsewhere import shown, shown_elsewhere
 from tests.draw.test_doors import DOORS, as_data
 from tests.spark.jobs import ThreadGang, await_checkpoint, generator, totals_job, until
 from widgets import Stepper
+
+
+def _is_whole(held: SnapshotContents) -> bool:
+    """Whether its keyed state was read, from where the job writes it, and all have acknowledged."""
+    return bool(held.values.of(KEYED)) and bool(held.progress().acked_ms.notna().all())
 
 
 @pytest.mark.usefixtures("nothing_left")
@@ -26,9 +31,7 @@ def test_every_door_and_the_stepper_take_a_job_at_any_time(tmp_path: Path) -> No
         await_checkpoint(job, 1)
         seen = len(stepper.refresh().film["frames"])
         assert 1 in stepper.moment.checkpoints
-        held = snapshot_contents(job)
-        assert held.values.of(KEYED), "its files are read from where the job writes them"
-        assert held.progress().acked_ms.notna().all()
+        until(lambda: _is_whole(snapshot_contents(job)))  # the newest one may be under way
         assert "what was read since would be read again" in at_risk(job).title
         stepper.value = 3
         there = stepper.moment.n
