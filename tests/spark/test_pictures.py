@@ -31,7 +31,7 @@ def test_every_door_and_the_stepper_take_a_job_at_any_time(tmp_path: Path) -> No
         await_checkpoint(job, 1)
         seen = len(stepper.refresh().film["frames"])
         assert 1 in stepper.moment.checkpoints
-        until(lambda: _is_whole(snapshot_contents(job)))  # the newest one may be under way
+        until(lambda: _is_whole(snapshot_contents(job)), job)  # the newest one may be under way
         assert "what was read since would be read again" in at_risk(job).title
         stepper.value = 3
         there = stepper.moment.n
