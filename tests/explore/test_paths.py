@@ -33,7 +33,7 @@ def _walk(space: Space, random: Random, *, most: int = 400) -> list[Step]:
     return path
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.soak)])
 @pytest.mark.parametrize("kind", FAULTS)
 def test_a_path_ends_as_it_does_in_a_lab(kind: str, seed: int) -> None:
     job = explorable(counts(rows=2, sources=2))

@@ -111,7 +111,7 @@ def test_on_the_file_system(tmp_path: Path, die: tuple[str, str, int]) -> None:
     check_takeover(tmp_path, "filesystem", die)
 
 
-ABOUT_THE_STORE = ("between the metadata and the store", "stored, and nobody told", "ended, and nothing cleaned up")
+ABOUT_THE_STORE = ("between the metadata and the store", "ended, and nothing cleaned up")
 """What `make test` has ZooKeeper go through; `tests/host/contract.py` holds all stores to the same."""
 
 
