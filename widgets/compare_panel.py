@@ -12,8 +12,7 @@ from typing import Any
 import ipywidgets
 
 from kit.draw.comparison import compare
-from kit.lab.comparing import SLOW_MS, SLOWER_MS, compare_modes, union_growth
-from kit.lab.errors import LabError
+from kit.lab.comparing import SLOW_MS, SLOWER_MS, compare_modes, slow_tasks, union_growth
 from widgets.controls import ROW, App, button
 
 MODES, RUNS, GROWTH = "the four modes", "the runs above", "union state over failovers"
@@ -79,20 +78,12 @@ class ComparePanel:
         options = {"timeout_ms": timeout_ms, "fail_after": fail_after, "seed": 0 if lab is None else lab.seed}
         said = ", ".join(f"{name}={value!r}" for name, value in options.items())
         if lab is not None and lab.job.settings.checkpoint.interval_ms is not None:
-            busy_ms = self._busy_ms(lab.job)
+            busy_ms = slow_tasks(lab.job, self.busy_ms.value, self.source_ms.value)
             return compare_modes(lab.job, busy_ms=busy_ms, **options), f"compare_modes(env, busy_ms={busy_ms}, {said})"
         self.note.value = f"The job takes no checkpoints by itself, so the ready job {READY_WORKLOAD!r} is run instead."
         busy_ms = {"sums": self.busy_ms.value, "right": self.source_ms.value}
         code = f"compare_modes({READY_WORKLOAD!r}, busy_ms={busy_ms}, {said})"
         return compare_modes(READY_WORKLOAD, busy_ms=busy_ms, **options), code
-
-    def _busy_ms(self, job: Any) -> dict[str, int]:
-        sources = [vertex.name for vertex in job.sources]
-        others = [vertex.name for vertex in job.vertices if vertex.name not in sources]
-        if not others:
-            raise LabError("all tasks of this job are sources: there is no channel that a slow task could hold up")
-        slower = {sources[-1]: self.source_ms.value} if len(sources) > 1 else {}
-        return {others[-1]: self.busy_ms.value} | slower
 
     def _growth(self) -> tuple[Any, str]:
         failovers, parallelism = self.failovers.value, self.parallelism.value

@@ -38,6 +38,7 @@ from widgets.panels import ActionPanel, CodePanel, MonitorPanel, Panel, ViewPane
 from widgets.planner_panel import PlannerPanel
 from widgets.run_settings import RunSettings
 from widgets.space_time_panel import SpaceTimePanel
+from widgets.static_form import with_static_form
 from widgets.stepper import Stepper
 
 SOON_S = 0.06
@@ -364,9 +365,7 @@ class Explorer(ipywidgets.VBox):
     def _repr_mimebundle_(self, **kwargs: Any) -> Any:
         """The app, and for where no app can be shown the stage's picture and its words."""
         bundle = super()._repr_mimebundle_(**kwargs)
-        data, *rest = bundle if isinstance(bundle, tuple) else (bundle,)
-        data = {**(data or {}), "image/svg+xml": str(self.svg()), "text/plain": repr(self)}
-        return (data, *rest) if rest else data
+        return with_static_form(bundle, image_svg=str(self.svg()), text_plain=repr(self))
 
     def __repr__(self) -> str:
         job, where = self._branch.headline

@@ -7,7 +7,6 @@ request is shown when the answer is there, and a request that is refused says wh
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from html import escape
@@ -16,7 +15,8 @@ from typing import Any, ClassVar
 import ipywidgets as ui
 
 from kit.draw.live import Live, look, page_part
-from widgets.deferred import running_loop
+from widgets.deferred import Ticker
+from widgets.static_form import with_static_form
 
 EVERY_S = 1.0
 NEWEST = "the newest"
@@ -37,7 +37,7 @@ class Monitor(ui.VBox):
         """What was asked for, and what says where it is: None as long as it is not there."""
         self._threads = ThreadPoolExecutor(1, thread_name_prefix="kit-monitor")
         self._live: Live | None = None
-        self._task: asyncio.Task[None] | None = None
+        self._ticker = Ticker(self._watch, every_s)
         self._job = ui.Dropdown(description="Job", options=[], layout=ui.Layout(width="360px"))
         self._which = ui.Dropdown(description="Checkpoint", options=[(NEWEST, NEWEST)], value=NEWEST)
         self._worker = ui.Dropdown(description="Worker", options=[])
@@ -60,7 +60,7 @@ class Monitor(ui.VBox):
             ]
         )
         self.refresh()
-        self._watch(every_s)
+        self._ticker.start()
 
     # --- looking --------------------------------------------------------------------------------------------------
 
@@ -123,21 +123,16 @@ class Monitor(ui.VBox):
             button.disabled = bool(reason)
             button.tooltip = reason or self._ACTS[name][1]
 
-    def _watch(self, every_s: float) -> None:
-        loop = running_loop()
-        if loop is None:  # a script refreshes by itself
-            return
-        self._task = loop.create_task(self._go_on(every_s))
-
-    async def _go_on(self, every_s: float) -> None:
-        while self.comm is not None:
-            await asyncio.sleep(every_s)
-            self.refresh()
+    def _watch(self) -> bool:
+        """Look again, as long as the monitor is open."""
+        if self.comm is None:
+            return False
+        self.refresh()
+        return True
 
     def close(self) -> None:
         """Take the monitor out of the page and look no more; the job goes on."""
-        if self._task is not None:
-            self._task.cancel()
+        self._ticker.stop()
         self._threads.shutdown(wait=False)
         super().close()
 
@@ -220,9 +215,7 @@ class Monitor(ui.VBox):
     def _repr_mimebundle_(self, **kwargs: Any) -> Any:
         """The widget, and for where no widget can be shown the last look."""
         bundle = super()._repr_mimebundle_(**kwargs)
-        data, *rest = bundle if isinstance(bundle, tuple) else (bundle,)
-        data = {**(data or {}), "text/plain": repr(self), "text/html": self._shown.value}
-        return (data, *rest) if rest else data
+        return with_static_form(bundle, text_html=self._shown.value, text_plain=repr(self))
 
 
 def _not_yet(done: Future[Any]) -> None:

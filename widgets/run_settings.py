@@ -6,7 +6,6 @@ scratch, or go on with another parallelism from a savepoint with which the run t
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any
@@ -15,6 +14,7 @@ import ipywidgets
 
 from kit.api.environment import StreamEnvironment
 from kit.graph.job_graph import JobGraph
+from kit.graph.parallelism import at_parallelism
 from kit.graph.settings import CheckpointConfig, ExponentialDelay, FailureRate, FixedDelay, JobSettings, NoRestart
 from kit.lab import Adversarial, Fair, First, Lab, ready_job
 from kit.lab.errors import LabError
@@ -214,15 +214,8 @@ def changed_job(graph: JobGraph, changed: Mapping[str, Any]) -> JobGraph:
     if "restart" in others:
         others["restart_is_default"] = False
     settings = replace(settings, checkpoint=replace(settings.checkpoint, **checkpoint), **others)
-    made = copy.copy(graph)
-    vertices = made.vertices
-    if "parallelism" in changed:
-        widest = max(vertex.parallelism for vertex in vertices)
-        vertices = tuple(
-            replace(vertex, parallelism=changed["parallelism"]) if vertex.parallelism == widest else vertex
-            for vertex in vertices
-        )
-    return replace(made, settings=settings, vertices=vertices)
+    job = at_parallelism(graph, changed["parallelism"]) if "parallelism" in changed else graph
+    return replace(job, settings=settings)
 
 
 def changed_job_code(changed: Mapping[str, Any]) -> list[str]:

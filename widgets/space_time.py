@@ -19,6 +19,7 @@ from kit.draw.space_time import SpaceTime, space_time
 from kit.draw.space_time_data import SpaceTimeFeed
 from kit.draw.space_time_page import space_time_script, space_time_styles
 from kit.draw.svg import asset
+from widgets.static_form import with_static_form
 
 AFTER_EACH_CELL = "post_run_cell"
 
@@ -101,9 +102,7 @@ class SpaceTimeWidget(anywidget.AnyWidget):
     def _repr_mimebundle_(self, **kwargs: Any) -> Any:
         """The widget, and for where no widget can be shown the picture."""
         bundle = super()._repr_mimebundle_(**kwargs)
-        data, *rest = bundle if isinstance(bundle, tuple) else (bundle,)
-        data = {**(data or {}), "image/svg+xml": str(self.svg()), "text/plain": repr(self)}
-        return (data, *rest) if rest else data
+        return with_static_form(bundle, image_svg=str(self.svg()), text_plain=repr(self))
 
     def __repr__(self) -> str:
         return f"SpaceTimeWidget({self._records} records, at {self.n})"

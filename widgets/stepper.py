@@ -28,6 +28,7 @@ from kit.draw.frames import Frame, frame_at
 from kit.draw.job_state import Moment
 from kit.draw.picture import Svg
 from kit.draw.run import Run, run_of
+from widgets.static_form import with_static_form
 
 AFTER_EACH_CELL = "post_run_cell"
 
@@ -202,9 +203,7 @@ class Stepper(anywidget.AnyWidget):
     def _repr_mimebundle_(self, **kwargs: Any) -> Any:
         """The widget, and for where no widget can be shown the picture."""
         bundle = super()._repr_mimebundle_(**kwargs)
-        data, *rest = bundle if isinstance(bundle, tuple) else (bundle,)
-        data = {**(data or {}), "image/svg+xml": str(self.svg()), "text/plain": repr(self)}
-        return (data, *rest) if rest else data
+        return with_static_form(bundle, image_svg=str(self.svg()), text_plain=repr(self))
 
     def __repr__(self) -> str:
         return f"Stepper({len(self.film['frames'])} frames, at {self.value})"

@@ -18,6 +18,7 @@ from kit.draw.captions import caption_of
 from kit.draw.kinds import MILESTONE, level_of
 from kit.draw.scene import colour
 from kit.draw.svg import asset
+from kit.protocol.tasks import split_task_name
 
 STORY, HISTORY, RECENT = 12, 8, 4_000
 """So many milestones are told, and checkpoints listed; milestones are looked for among so many of the last records."""
@@ -79,7 +80,7 @@ class Live:
         """One row per vertex: vertex, subtasks, records_in_per_s and records_out_per_s (of all together), busy,
         backpressured and idle (parts of the time, of its subtasks' mean), busiest (the part of the busiest subtask).
         """
-        table = self.meters.assign(vertex=[_vertex_of(task) for task in self.meters["task"]])
+        table = self.meters.assign(vertex=[split_task_name(task)[0] for task in self.meters["task"]])
         rows = []
         for vertex, of in table.groupby("vertex", sort=False):
             parts = [of[f"{part}_ms_per_s"].mean() / 1000 for part in PARTS]
@@ -124,7 +125,7 @@ class Live:
         return f'<div class="vertices">{arrow.join(boxes)}</div><p class="legend">time of a task: {legend}</p>'
 
     def _of(self, vertex: str) -> pd.DataFrame:
-        return self.meters[[_vertex_of(task) == vertex for task in self.meters["task"]]]
+        return self.meters[[split_task_name(task)[0] == vertex for task in self.meters["task"]]]
 
     def checkpoints_html(self) -> str:
         """The newest checkpoints."""
@@ -166,10 +167,6 @@ class Live:
 
 
 WORDS = {"busy": "busy", "backpressured": "back-pressured", "idle": "idle"}
-
-
-def _vertex_of(task: str) -> str:
-    return task.rpartition("/")[0]
 
 
 def page_part(html: str) -> str:

@@ -23,6 +23,7 @@ from kit.lab.lab import Lab
 from kit.lab.opening import job_graph
 from kit.lab.ready_jobs import ready_job
 from kit.lab.schedulers import Choice, Random, Slow
+from kit.protocol.tasks import split_task_name
 
 RESTARTS, RESTART_DELAY_MS = 10, 20
 SLOW_MS, SLOWER_MS = 12, 16
@@ -72,7 +73,7 @@ def run_modes(
     graph = job_graph(job)
     if graph.settings.checkpoint.interval_ms is None:
         raise LabError("the job takes no checkpoints by itself: compare_modes needs CheckpointConfig(interval_ms=...)")
-    busy_ms = _busy(graph) if busy_ms is None else busy_ms
+    busy_ms = slow_tasks(graph) if busy_ms is None else busy_ms
     known = [vertex.name for vertex in graph.vertices]
     for name in busy_ms:
         if name not in known and name.rpartition("/")[0] not in known:
@@ -89,13 +90,15 @@ def run_modes(
     return runs
 
 
-def _busy(graph: JobGraph) -> dict[str, int]:
-    """A slow last vertex, and of several sources a last one that is slower."""
+def slow_tasks(graph: JobGraph, slow_ms: int = SLOW_MS, slower_ms: int = SLOWER_MS) -> dict[str, int]:
+    """How long tasks are busy with a buffer, by vertex: the last one that has inputs is slow, and of several sources
+    the last is slower. Raises LabError for a job of sources alone.
+    """
     sources = [vertex.name for vertex in graph.sources]
     others = [vertex.name for vertex in graph.vertices if vertex.name not in sources]
     if not others:
         raise LabError("all of the job's tasks are sources: there is no channel that a slow task could hold up")
-    return {others[-1]: SLOW_MS} | ({sources[-1]: SLOWER_MS} if len(sources) > 1 else {})
+    return {others[-1]: slow_ms} | ({sources[-1]: slower_ms} if len(sources) > 1 else {})
 
 
 def _with(graph: JobGraph, changes: Mapping[str, Any]) -> JobGraph:
@@ -144,7 +147,7 @@ def _failing(job: str, failovers: int, parallelism: int, seed: int) -> Lab:
 
 def _sources_stand_still(enabled: Sequence[Action], lab: Lab) -> Choice:
     """Anything but a source's turn."""
-    free = [each for each in enabled if not (isinstance(each, TakeTurn) and each.task.rpartition("/")[0] in SOURCES)]
+    free = [each for each in enabled if not (isinstance(each, TakeTurn) and split_task_name(each.task)[0] in SOURCES)]
     if not free and lab.wait is not None:
         return lab.wait
     actions = free or list(enabled)

@@ -25,6 +25,7 @@ from kit.lab.actions import Action, LetTimePass, TakeTurn
 from kit.lab.agenda import Agenda
 from kit.lab.by_words import matching
 from kit.lab.errors import LabError
+from kit.protocol.tasks import split_task_name
 from kit.protocol.trace import TraceRecord
 
 Choice = Action | int | str
@@ -197,7 +198,7 @@ class Slow:
 
     def _free_ms(self, task: str, lab: Any) -> int:
         """When the task has done with what it took last. Of the trace only the last `busy_ms` are looked at."""
-        busy_ms = self.busy_ms.get(task, self.busy_ms.get(task.rpartition("/")[0], 0))
+        busy_ms = self.busy_ms.get(task, self.busy_ms.get(split_task_name(task)[0], 0))
         if busy_ms == 0:
             return 0
         for record in reversed(lab.trace):

@@ -35,6 +35,7 @@ from kit.draw.redistribution import restores_table
 from kit.draw.stage import Stage
 from kit.draw.statistics import CheckpointStatistics
 from kit.graph.job_graph import JobGraph
+from kit.graph.parallelism import at_parallelism
 from kit.graph.parts import Parts
 from kit.host.job_failed import JobFailedError
 from kit.host.output import begin_new_output, check_new_output
@@ -56,7 +57,6 @@ from kit.spark.edge import (
 )
 from kit.spark.epoch import Launch
 from kit.spark.progress import Progress, show_progress
-from kit.spark.rescaling import at_parallelism
 from kit.spark.signals import end_in_order, keep_jobs_on_interrupt
 from kit.spark.slot import SlotTicket
 from kit.spark.started_jobs import StartedJob, remember, started

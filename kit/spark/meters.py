@@ -17,6 +17,7 @@ from typing import Any
 import pandas as pd
 import pyarrow as pa
 
+from kit.protocol.tasks import split_task_name
 from kit.task.stream_task import StreamTask
 
 SAMPLE_EVERY_S = 0.02
@@ -119,7 +120,7 @@ class MeterReadings:
         """One row per subtask, `vertices` in this order: see `SparkJob.meters`."""
         place = {name: number for number, name in enumerate(vertices)}
         read = ((slot, task) for slot, readings in self._slots.items() for task in readings[-1][1])
-        ordered = sorted(read, key=lambda each: (place[each[1].rpartition("/")[0]], each[0]))
+        ordered = sorted(read, key=lambda each: (place[split_task_name(each[1])[0]], each[0]))
         return pd.DataFrame([self._row(slot, task) for slot, task in ordered], columns=COLUMNS)
 
     def _row(self, slot: int, task: str) -> list[Any]:

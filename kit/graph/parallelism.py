@@ -1,4 +1,4 @@
-"""A running job at another parallelism: it is stopped with a savepoint, and another job goes on from that."""
+"""A job at another parallelism: how many subtasks its vertices have, within their numbers of key groups."""
 
 from __future__ import annotations
 
