@@ -46,6 +46,7 @@ th { background: var(--kit-card); } td.text, th.text { text-align: left; }
 .kit-tabs button[aria-selected="true"] { background: var(--kit-accent-fill); border-color: var(--kit-accent); }
 .kit-tabs :focus-visible, #theme:focus-visible { outline: 2px solid var(--kit-accent); outline-offset: 1px; }
 .kit-question { font-size: 15px; font-weight: 600; margin: 6px 0; }
+.kit-as-of { font-size: 12px; color: var(--kit-quiet); margin: 2px 0 6px; }
 .kit-piece { overflow-x: auto; }
 """
 

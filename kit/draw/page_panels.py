@@ -1,14 +1,15 @@
 """The panels of an exported page: below the stage one for each view and each table, of which one is seen.
 
-A view is drawn beforehand, at the milestones of the run: when a checkpoint begins or ends, at failures and restores, at
-the end. The page shows the one that is nearest before its cursor. How many milestones there are, and how much all their
-pictures weigh, is bounded; what follows nothing is drawn once.
+A view is drawn beforehand, at the milestones of the run: at its beginning, when a checkpoint begins or ends, at
+failures and restores, at the end. The page shows the one that is nearest before its cursor, never one that comes after
+it, and says of which time it is. How many milestones there are, and how much all their pictures weigh, is bounded; what
+follows nothing is drawn once.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from itertools import pairwise
@@ -18,39 +19,54 @@ from kit.draw.view import Subject, View
 
 MOST_MILESTONES = 10
 MOST_BYTES = 1_500_000
-"""The pictures of one view weigh no more than this together; the last one is always there."""
+"""The pictures of one view weigh no more than this together; the first and the last are always there."""
+
+FEWEST = 2
 
 _STYLE = re.compile(r"<style>(.*?)</style>", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
+class Piece:
+    """A picture, and from which number of records on it holds. `told` says of which time it is; "" for any."""
+
+    n: int
+    html: str
+    told: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class PagePanel:
-    """One panel: `pieces` are HTML, each with the number of records from which on it holds."""
+    """One panel: its pieces in order, the first of them from the run's beginning on."""
 
     name: str
     title: str
-    pieces: tuple[tuple[int, str], ...]
+    pieces: tuple[Piece, ...]
     lead: str = ""
 
 
-def milestones(film: Mapping[str, Any]) -> list[int]:
-    """The numbers of records at which something turned in a film, the last frame's too; not too many."""
+def milestones(film: Mapping[str, Any]) -> dict[int, int]:
+    """The numbers of records at which something turned in a film, not too many, and the times; the first frame and the
+    last are among them.
+    """
     frames = film["frames"]
-    found = sorted({frame["n"] for frame in frames if frame.get("mark")} | {frames[-1]["n"]})
-    if len(found) <= MOST_MILESTONES:
-        return found
-    gaps = MOST_MILESTONES - 1
-    return sorted({found[number * (len(found) - 1) // gaps] for number in range(gaps + 1)})
+    turns = [frames[0], *(frame for frame in frames if frame.get("mark")), frames[-1]]
+    found = sorted({frame["n"]: frame["at"] for frame in turns}.items())
+    if len(found) > MOST_MILESTONES:
+        gaps = MOST_MILESTONES - 1
+        found = [found[number * (len(found) - 1) // gaps] for number in range(gaps + 1)]
+    return dict(found)
 
 
-def view_panel(view: View, thing: Any, at: Sequence[int]) -> PagePanel:
-    """The view at these numbers of records."""
-    drawn = [(n, _drawn(view, thing, n)) for n in (at if view.follows else at[-1:])]
-    pieces = [drawn[0], *((n, html) for (_, before), (n, html) in pairwise(drawn) if html != before)]
-    while len(pieces) > 1 and sum(len(html) for _, html in pieces) > MOST_BYTES:
-        pieces = [*pieces[:-1:2], pieces[-1]] if len(pieces) > 2 else pieces[-1:]
-    first = (0, pieces[0][1])
-    return PagePanel(view.name, view.title, (first, *pieces[1:]), view.question)
+def view_panel(view: View, thing: Any, at: Mapping[int, int]) -> PagePanel:
+    """The view at these numbers of records, whose times are given."""
+    if not view.follows:
+        return PagePanel(view.name, view.title, (Piece(0, _drawn(view, thing, max(at))),), view.question)
+    drawn = [Piece(n, _drawn(view, thing, n), f"as it stood at {at_ms:,} ms") for n, at_ms in at.items()]
+    pieces = [drawn[0], *(piece for before, piece in pairwise(drawn) if piece.html != before.html)]
+    while len(pieces) > FEWEST and sum(len(piece.html) for piece in pieces) > MOST_BYTES:
+        pieces = [*pieces[:-1:2], pieces[-1]] if len(pieces) > FEWEST + 1 else [pieces[0], pieces[-1]]
+    return PagePanel(view.name, view.title, tuple(pieces), view.question)
 
 
 def _drawn(view: View, thing: Any, n: int) -> str:
@@ -75,14 +91,14 @@ def _tab(panel: PagePanel) -> str:
 
 def _panel(panel: PagePanel, styles: set[str]) -> str:
     lead = f'<p class="kit-question">{escape(panel.lead)}</p>' if panel.lead else ""
-    pieces = "".join(f'<template data-n="{n}">{html}</template>' for n, html in _without_styles(panel.pieces, styles))
+    pieces = "".join(_template(piece, styles) for piece in panel.pieces)
     return (
         f'<section role="tabpanel" id="panel-{panel.name}" aria-labelledby="tab-{panel.name}" hidden>{lead}'
         f'<div class="kit-piece"></div>{pieces}</section>'
     )
 
 
-def _without_styles(pieces: Iterable[tuple[int, str]], styles: set[str]) -> Iterator[tuple[int, str]]:
-    for n, html in pieces:
-        styles.update(_STYLE.findall(html))
-        yield n, _STYLE.sub("", html)
+def _template(piece: Piece, styles: set[str]) -> str:
+    styles.update(_STYLE.findall(piece.html))
+    told = f'<p class="kit-as-of">{escape(piece.told)}</p>' if piece.told else ""
+    return f'<template data-n="{piece.n}">{told}{_STYLE.sub("", piece.html)}</template>'

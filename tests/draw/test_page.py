@@ -212,6 +212,24 @@ def test_tabs_follow_the_cursor_at_milestones(page: Page, tmp_path: Path) -> Non
     assert len(seen) > 1
 
 
+def test_a_view_is_never_of_a_time_after_the_cursors(page: Page, tmp_path: Path) -> None:
+    lab = lab_of(seed=2)
+    lab.run_until(checkpoint=2)
+    page.goto(export_html(lab, tmp_path / "run.html").as_uri())
+    page.get_by_role("tab", name="Life of a checkpoint").click()
+    page.locator(".kit-player").focus()
+    page.keyboard.press("Home")
+    assert page.locator("#panel-life .kit-as-of").inner_text() == "as it stood at 0 ms"
+    seen = set()
+    for _ in range(4):
+        shown_ms = int(page.locator("#panel-life .kit-as-of").inner_text().split()[-2].replace(",", ""))
+        cursor_ms = int(page.locator(".kit-count").inner_text().split()[-2].replace(",", ""))
+        assert shown_ms <= cursor_ms
+        seen.add(shown_ms)
+        page.keyboard.press("c")
+    assert len(seen) > 1
+
+
 GROUND = "(colour) => getComputedStyle(document.body).backgroundColor === colour"
 LIGHT_PAPER, DARK_PAPER = "rgb(255, 255, 255)", "rgb(20, 24, 31)"
 
