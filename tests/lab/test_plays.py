@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -176,6 +177,25 @@ def test_a_play_opens_in_the_player_with_its_prose() -> None:
     play.next()
     assert film(play)["notes"] == [[0, play.text.blocks[1].prose]]
     assert play.runs[0].notes == ((0, play.text.blocks[0].prose), (before, play.text.blocks[1].prose))
+
+
+def test_a_block_that_was_played_shows_the_job_as_it_left_it() -> None:
+    """The prose, the picture of that moment, whatever came later, and what was done for whoever wants to know."""
+    play = Lab.play("alignment")
+    play.next()
+    second = play.next()
+    shown = second._repr_html_()
+    assert escape(second.block.prose) in shown
+    assert "Alignment: 2 of 3" in shown
+    assert "waits for right/0" in shown
+    assert "blocked until the other barriers came" in shown
+    row = '<tr class=""><td>sums/0</td><td>notes</td><td>BarrierAligned chk-1 from left/0: waits for right/0</td></tr>'
+    assert row in shown
+    assert "<code>run until BarrierAligned</code>" in shown
+    assert "<td></td><td></td><td>left/0 -&gt; sums/0: at the sender" in shown, "what was shown is a line"
+    play.run()
+    play.lab.back(20)
+    assert second._repr_html_() == shown
 
 
 def a_run(seed: int) -> Lab:
