@@ -17,7 +17,7 @@ from kit.draw.job_state import (
     Item,
     Moment,
     changed,
-    put_all,
+    gated,
     task_of,
     with_channel,
     with_phase,
@@ -157,7 +157,7 @@ def barrier_counted(moment: Moment, record: TraceRecord) -> Moment:
 def _collecting(moment: Moment, task: str, checkpoint_id: int | None) -> Moment:
     """Barriers come in; of an unaligned checkpoint the snapshot may be under way already."""
     known = moment.tasks.get(task)
-    if known is None or known.phases.get(checkpoint_id or -1) == WRITING:
+    if known is None or known.phases.get(checkpoint_id or -1) in (ALIGNING, WRITING):
         return moment
     return with_phase(moment, task, checkpoint_id, ALIGNING)
 
@@ -193,9 +193,8 @@ def barrier_ignored(moment: Moment, record: TraceRecord) -> Moment:
 
 def release(moment: Moment, checkpoint_id: int | None, task: str) -> Moment:
     """The task is done with the checkpoint's barriers: its channels are neither blocked nor awaited for it."""
-    freed = {
-        number: changed(channel, held=None, awaited=None)
-        for number, channel in moment.channels.items()
-        if channel.receiver == task and checkpoint_id in (channel.held, channel.awaited)
-    }
-    return changed(moment, channels=put_all(moment.channels, freed)) if freed else moment
+    for number in gated(moment, task):
+        channel = moment.channels[number]
+        if channel.receiver == task and checkpoint_id in (channel.held, channel.awaited):
+            moment = with_channel(moment, number, held=None, awaited=None)
+    return moment
