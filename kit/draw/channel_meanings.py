@@ -112,13 +112,13 @@ def credit(moment: Moment, record: TraceRecord) -> Moment:
     return _take(moment, number)
 
 
-def _take_barrier(moment: Moment, number: int, checkpoint_id: int | None) -> Moment:
+def _take_barrier(moment: Moment, number: int, checkpoint_id: int | None, **changes: Any) -> Moment:
     channel = moment.channels.get(number, ChannelMoment())
     barrier = next(
         (item for item in channel.arrived if (item.kind, item.checkpoint_id) == ("barrier", checkpoint_id)), None
     )
     arrived = tuple(item for item in channel.arrived if item is not barrier)
-    return with_channel(moment, number, arrived=arrived, taken=checkpoint_id)
+    return with_channel(moment, number, arrived=arrived, taken=checkpoint_id, **changes)
 
 
 def barrier_aligned(moment: Moment, record: TraceRecord) -> Moment:
@@ -127,11 +127,10 @@ def barrier_aligned(moment: Moment, record: TraceRecord) -> Moment:
     """
     number, checkpoint_id, task = record.data["channel"], record.checkpoint_id, task_of(record)
     moment = _collecting(moment, task, checkpoint_id)
-    moment = _take_barrier(moment, number, checkpoint_id)
     awaited = record.data.get("awaited", ())
     if not awaited:
-        return release(moment, checkpoint_id, task)
-    moment = with_channel(moment, number, held=checkpoint_id, awaited=None, receiver=task)
+        return release(_take_barrier(moment, number, checkpoint_id), checkpoint_id, task)
+    moment = _take_barrier(moment, number, checkpoint_id, held=checkpoint_id, awaited=None, receiver=task)
     return _awaiting(moment, awaited, checkpoint_id, task)
 
 

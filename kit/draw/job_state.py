@@ -277,12 +277,13 @@ def _with(kind: type[V], value: Any, changes: Mapping[str, Any]) -> V:
 class Own(dict[K, V]):
     """A mapping that nobody but the fold holds: it is changed in place, as no earlier moment is looked at again.
 
-    Of the channels, those in `mine` nobody else holds either. `gated` has, by receiver, the channels that may be blocked
-    or awaited; it is made when it is first asked for.
+    Of the channels, those in `mine` nobody else holds either. `gated` has, by receiver, the channels that may be
+    blocked or awaited; it is made when it is first asked for.
     """
 
     def __init__(self, items: Mapping[K, V] | None = None) -> None:
         super().__init__(items or {})
+        self.touched: set[K] | None = None
         self.mine: set[K] = set()
         self.gated: dict[str, set[K]] | None = None
 
@@ -291,7 +292,7 @@ class Watched(Own[K, V]):
     """One that also keeps the keys of what changed in it until somebody takes them."""
 
     def __init__(self, items: Mapping[K, V] | None = None, touched: Iterable[K] = ()) -> None:
-        super().__init__(items or {})
+        super().__init__(items)
         self.touched: set[K] = set(touched)
 
     def __setitem__(self, key: K, value: V) -> None:
@@ -366,20 +367,24 @@ def with_phase(moment: Moment, name: str, checkpoint_id: int | None, phase: str)
 
 def with_channel(moment: Moment, number: int, **changes: Any) -> Moment:
     """The moment with these values changed for a channel."""
-    channels, channel = moment.channels, moment.channels.get(number)
+    channels = moment.channels
+    channel = channels.get(number)
     if type(moment) is not Running or not isinstance(channels, Own):
         return changed(moment, channels=put(channels, number, changed(channel or ChannelMoment(), **changes)))
-    if channel is None:
-        channel = ChannelMoment()
-    elif number not in channels.mine:
-        channel = _with(ChannelMoment, channel, {})
-    channels.mine.add(number)
+    if channel is None or number not in channels.mine:
+        channel = ChannelMoment() if channel is None else _with(ChannelMoment, channel, {})
+        channels.mine.add(number)
+        channels[number] = channel
+    elif channels.touched is not None:
+        channels.touched.add(number)
     for name, value in changes.items():
-        object.__setattr__(channel, name, value)
+        _set(channel, name, value)
     if channels.gated is not None and (channel.held is not None or channel.awaited is not None):
         channels.gated.setdefault(channel.receiver, set()).add(number)
-    channels[number] = channel
     return moment
+
+
+_set = object.__setattr__
 
 
 def gated(moment: Moment, task: str) -> Iterable[int]:
