@@ -501,4 +501,5 @@ def kind_of(record: TraceRecord) -> Kind:
 
 def level_of(record: TraceRecord) -> int:
     """How much a record matters."""
-    return kind_of(record).level_of(record)
+    level = KINDS.get(record.kind, OTHER).level
+    return level if isinstance(level, int) else level(record)
