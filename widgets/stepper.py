@@ -28,12 +28,12 @@ from kit.draw.frames import Frame, frame_at
 from kit.draw.job_state import Moment
 from kit.draw.picture import Svg
 from kit.draw.run import Run, run_of
-from widgets.static_form import with_static_form
+from widgets.static_form import StaysInNotebook
 
 AFTER_EACH_CELL = "post_run_cell"
 
 
-class Stepper(anywidget.AnyWidget):
+class Stepper(StaysInNotebook, anywidget.AnyWidget):
     """Steps through the run of a Lab, a SparkJob, a Trace or a play, and opens at the present.
 
     `value` is the number of the frame shown; `moment` is what is known then. What a lab or a job has done since is
@@ -83,6 +83,7 @@ class Stepper(anywidget.AnyWidget):
         """The cursor follows the frame, unless it lies between this one and the next."""
         if self._frame_at(self.n) != change["new"]:
             self.n = self._records_at(change["new"])
+        self._keep()
 
     @traitlets.observe("n")
     def _n_changed(self, change: Any) -> None:
@@ -194,16 +195,15 @@ class Stepper(anywidget.AnyWidget):
         shell = getattr(self, "_shell", None)
         if shell is not None and self._cell_ran in shell.events.callbacks[AFTER_EACH_CELL]:
             shell.events.unregister(AFTER_EACH_CELL, self._cell_ran)
+        self._forget_kept()
         super().close()
 
     def svg(self) -> Svg:
         """The frame shown as a static picture."""
         return self.frame.svg()
 
-    def _repr_mimebundle_(self, **kwargs: Any) -> Any:
-        """The widget, and for where no widget can be shown the picture."""
-        bundle = super()._repr_mimebundle_(**kwargs)
-        return with_static_form(bundle, image_svg=str(self.svg()), text_plain=repr(self))
+    def _still(self) -> dict[str, str]:
+        return {"image/svg+xml": str(self.svg())}
 
     def __repr__(self) -> str:
         return f"Stepper({len(self.film['frames'])} frames, at {self.value})"
