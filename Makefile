@@ -4,11 +4,14 @@ SHELL := bash
 PYTHON := .venv/bin/python
 # Spark's workers, Jupyter's kernels and the browser tests find the environment's programs first.
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
+# Images for containers like to forbid Python to keep what it has compiled. Here a hundred processes begin with the same
+# imports (workers, kernels, drivers that are killed), and compiling them costs each more than half of its start.
+unexport PYTHONDONTWRITEBYTECODE
 # A JVM that lives for a test is up sooner, and takes a third less of the cores, without its second compiler.
 QUICK_JVM := -XX:TieredStopAtLevel=1 -XX:+UseSerialGC
 
 .DEFAULT_GOAL := help
-.PHONY: help demo lab looks plays test bench lint format behaviours mutants swarm interop soak lock clean
+.PHONY: help demo lab looks plays test notebooks bench lint format behaviours mutants swarm interop soak lock clean
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -33,11 +36,16 @@ plays:  ## play every play of the lab and say what it showed; REWRITE=1 writes w
 test:  ## everything that must pass: style, types, tests, notebooks
 	@scripts/setup.sh java browser zookeeper
 	@$(MAKE) --no-print-directory lint
-	HYPOTHESIS_PROFILE=ci $(PYTHON) -m pytest -q -n 4 --dist loadfile --no-loadscope-reorder -m "not spark and not soak"
+	@# The one process first: in a fresh checkout it compiles what four would compile at once, each for itself.
 	SPARK_SUBMIT_OPTS="$(QUICK_JVM)" HYPOTHESIS_PROFILE=ci $(PYTHON) -m pytest -q -m "spark and not soak"
-ifneq ($(wildcard notebooks/*.ipynb),)
-	TQDM_DISABLE=1 $(PYTHON) -m pytest -q -n 2 --dist loadfile --nbval-lax --nbval-sanitize-with notebooks/sanitize.cfg notebooks
-endif
+	HYPOTHESIS_PROFILE=ci $(PYTHON) -m pytest -q -n 4 --dist loadfile --no-loadscope-reorder -m "not spark and not soak"
+	SPARK_SUBMIT_OPTS="$(QUICK_JVM)" $(PYTHON) -m pytest -q -n 3 --dist loadfile --no-loadscope-reorder -o verbosity_assertions=2 \
+		-p nbval --nbval-lax --nbval-sanitize-with notebooks/sanitize.cfg notebooks
+
+notebooks:  ## run the notebooks anew in place, and keep what they are to show (ARGS= names some)
+	@scripts/setup.sh java
+	TQDM_DISABLE=1 $(PYTHON) -m nbconvert --to notebook --execute --inplace $(or $(ARGS),$(wildcard notebooks/*.ipynb))
+	$(PYTHON) -m nbstripout --keep-count $(or $(ARGS),$(wildcard notebooks/*.ipynb))
 
 bench:  ## measure; WHICH=name measures one
 	@scripts/setup.sh java
