@@ -11,7 +11,7 @@ unexport PYTHONDONTWRITEBYTECODE
 QUICK_JVM := -XX:TieredStopAtLevel=1 -XX:+UseSerialGC
 
 .DEFAULT_GOAL := help
-.PHONY: help demo lab plays test bench lint format behaviours mutants swarm interop soak lock clean
+.PHONY: help demo lab plays test notebooks bench lint format behaviours mutants swarm interop soak lock clean
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -34,9 +34,13 @@ test:  ## everything that must pass: style, types, tests, notebooks
 	@# The one process first: in a fresh checkout it compiles what four would compile at once, each for itself.
 	SPARK_SUBMIT_OPTS="$(QUICK_JVM)" HYPOTHESIS_PROFILE=ci $(PYTHON) -m pytest -q -m "spark and not soak"
 	HYPOTHESIS_PROFILE=ci $(PYTHON) -m pytest -q -n 4 --dist loadfile --no-loadscope-reorder -m "not spark and not soak"
-ifneq ($(wildcard notebooks/*.ipynb),)
-	TQDM_DISABLE=1 $(PYTHON) -m pytest -q -n 2 --dist loadfile -p nbval --nbval-lax --nbval-sanitize-with notebooks/sanitize.cfg notebooks
-endif
+	SPARK_SUBMIT_OPTS="$(QUICK_JVM)" $(PYTHON) -m pytest -q -n 3 --dist loadfile --no-loadscope-reorder -o verbosity_assertions=2 \
+		-p nbval --nbval-lax --nbval-sanitize-with notebooks/sanitize.cfg notebooks
+
+notebooks:  ## run the notebooks anew in place, and keep what they are to show (ARGS= names some)
+	@scripts/setup.sh java
+	TQDM_DISABLE=1 $(PYTHON) -m nbconvert --to notebook --execute --inplace $(or $(ARGS),$(wildcard notebooks/*.ipynb))
+	$(PYTHON) -m nbstripout --keep-count $(or $(ARGS),$(wildcard notebooks/*.ipynb))
 
 bench:  ## measure; WHICH=name measures one
 	@scripts/setup.sh java

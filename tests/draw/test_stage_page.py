@@ -255,7 +255,7 @@ def test_the_task_that_acts_is_kept_in_view(page: Page, job: Path) -> None:
 
 def test_the_legend_has_what_is_on_the_picture_and_no_more(opened: Page) -> None:
     legend = opened.locator(".kit-legend")
-    expect(legend).to_contain_text("barrier of checkpoint 4")
+    expect(legend).to_contain_text("barrier of checkpoint n")
     expect(legend).not_to_contain_text("recovered")
     opened.keyboard.press("Home")
     expect(legend).to_have_text("")
