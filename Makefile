@@ -11,7 +11,7 @@ unexport PYTHONDONTWRITEBYTECODE
 QUICK_JVM := -XX:TieredStopAtLevel=1 -XX:+UseSerialGC
 
 .DEFAULT_GOAL := help
-.PHONY: help demo lab plays test notebooks bench lint format behaviours mutants swarm interop soak lock clean
+.PHONY: help demo lab looks plays test notebooks bench lint format behaviours mutants swarm interop soak lock clean
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -23,6 +23,11 @@ demo:  ## run a job, fail it, restore and rescale it; writes demo/index.html
 lab:  ## open the notebooks in JupyterLab (ARGS= is handed on to it)
 	@scripts/setup.sh java
 	JUPYTER_CONFIG_PATH=$(CURDIR)/scripts/jupyter $(PYTHON) -m jupyterlab notebooks $(if $(filter 0,$(shell id -u)),--allow-root) $(ARGS)
+
+looks:  ## six jobs at three sizes in two themes, as a page and in JupyterLab: measured, with screenshots in build/looks
+	@scripts/setup.sh browser
+	KIT_LOOKS=$(CURDIR)/build/looks $(PYTHON) -m pytest -q -m "soak or not soak" -k can_be_read $(ARGS) \
+	  tests/draw/test_stage_page.py tests/widgets/test_explorer_in_jupyterlab.py
 
 plays:  ## play every play of the lab and say what it showed; REWRITE=1 writes what came of it (ARGS= names some)
 	@scripts/setup.sh
