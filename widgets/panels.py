@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from html import escape
 from pathlib import Path
 from typing import Any, Protocol
@@ -103,7 +102,7 @@ class ViewPanel:
         if (view, self.as_table.value, there, asked) == self._drawn:
             return
         self.question.value = f'<div class="kit-question">{escape(view.question)}</div>'
-        drawn = view.draw(replace(branch.subject, asked=asked) if asked else branch.subject)
+        drawn = view.draw(branch.subject.asking(asked) if asked else branch.subject)
         self.shown.value = drawn.to_pandas().to_html(index=False) if self.as_table.value else drawn._repr_html_()
         self._drawn = (view, self.as_table.value, there, asked)
 

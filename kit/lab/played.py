@@ -1,22 +1,32 @@
 """A block of a play that was played: its prose, what was done and what came of it, and how the job stands then.
 
-In a notebook it is one picture to read: the prose, the job at the end of the block, and the commands with what came of
-them for whoever wants to know how it was brought about.
+In a notebook it is one card to read: the prose, the commands, what each machine took, gave and noted because of them,
+and the job at the end of the block.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from html import escape
+from itertools import groupby
+from operator import itemgetter
 
 from kit.draw.frames import moment_svg
 from kit.draw.run import Run
-from kit.draw.view_html import answer, fold, table, view_html
+from kit.draw.view_html import fold, view_html
 from kit.lab.play_text import Block
 
-SIGNS = {">": "asks", "<": "hears", "*": "notes", "!": "fault"}
-"""What the signs in an outcome mean (`kit.lab.play_outcome`)."""
+STYLE = "played.css"
+SIGNS = {"<": "takes", ">": "gives", "*": "notes", "!": "fault"}
+"""What the signs of an outcome's lines mean (`kit.lab.play_outcome`)."""
+MOST_LINES = 14
+"""More lines than this of what came of a block are folded away."""
+_LINE = re.compile(r"(\S.*?) +([<>*!]) (.+)")
+_CHECKPOINT = re.compile(r"chk-(\d+)")
+_KIND = re.compile(r"\b(?!JobMaster\b)(?:[A-Z][a-z]+){2,}\b")
+_CODE = re.compile(r"`([^`]+)`")
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,23 +54,46 @@ class Played:
         return str(self)
 
     def _repr_html_(self) -> str:
-        done = "".join(f"<li><code>{escape(command.text)}</code></li>" for command in self.block.commands)
-        came = table(["who", "", "what"], [_told(line) for line in self.outcome])
-        about = f"{len(self.block.commands)} commands of the play, {len(self.outcome)} lines"
+        """The card, in the theme's colours; a long list of what came of it is folded away."""
+        done = "".join(f"<li>{_marked(command.text)}</li>" for command in self.block.commands)
+        did = f'<ol class="p-done" aria-label="what is done">{done}</ol>'
+        came, lines = _came(self.outcome), len(self.outcome)
+        if lines > MOST_LINES:
+            came = fold("What came of it", f"{lines} lines", came)
+        picture = str(moment_svg(self.run))
         return view_html(
-            self.title or "A block of a play",
-            answer(self.block.prose),
-            str(moment_svg(self.run)),
-            fold("What was done, and what came of it", about, f"<ol>{done}</ol>{came}"),
+            self.title or "A block of a play", _prose(self.block.prose), did, came, picture, styles=(STYLE,)
         )
 
 
-_LINE = re.compile(r"(\w[\w /,.-]*?) +([<>*!]) (.+)")
+def _prose(text: str) -> str:
+    return f'<p class="v-answer">{_CODE.sub(_code, escape(text))}</p>' if text else ""
 
 
-def _told(line: str) -> tuple[str, str, str]:
-    """A line of an outcome as a row: who, whether that is asked for, heard or noted, and what. What `show` and `why`
-    say has no such parts.
-    """
+def _code(found: re.Match[str]) -> str:
+    return f"<code>{found[1]}</code>"
+
+
+def _came(outcome: Sequence[str]) -> str:
+    """The records as rows, who beside what; what is not a record (an answer, what was shown) as lines."""
+    parts = []
+    for who, lines in groupby(map(_split, outcome), key=itemgetter(0)):
+        if who:
+            told = "".join(f'<div class="p-{sign}"><i>{sign}</i> {_marked(what)}</div>' for _, sign, what in lines)
+            parts.append(f'<tr><th scope="row">{escape(who)}</th><td>{told}</td></tr>')
+        else:
+            said = "".join(f'<p class="p-said">{_marked(what)}</p>' for *_, what in lines)
+            parts.append(f'<tr><td colspan="2">{said}</td></tr>')
+    return f'<div class="v-scroll"><table class="p-came" aria-label="what comes of it">{"".join(parts)}</table></div>'
+
+
+def _split(line: str) -> tuple[str, str, str]:
+    """Who, takes or gives, and what; a line that is no record's is all "what"."""
     found = _LINE.fullmatch(line)
-    return ("", "", line) if found is None else (found[1], SIGNS[found[2]], found[3])
+    return (found[1], SIGNS[found[2]], found[3]) if found else ("", "", line)
+
+
+def _marked(text: str) -> str:
+    """Checkpoints in their colours, Flink's words in bold."""
+    shown = _KIND.sub(lambda found: f"<b>{found[0]}</b>", escape(text))
+    return _CHECKPOINT.sub(lambda found: f'<span class="p-chk cp{int(found[1]) % 4}">{found[0]}</span>', shown)

@@ -8,13 +8,14 @@ import pytest
 
 from kit.draw.captions import listed
 from kit.draw.drawing import scene
-from kit.draw.frames import frames
+from kit.draw.frames import frames, moment_svg
 from kit.draw.job_master_panel import Words
 from kit.draw.job_state import Moment
 from kit.draw.layout import lay_out
 from kit.draw.moment import moment_at, moments
 from kit.draw.scene import Scene, fit, size_text
 from kit.draw.svg import picture_layout, still
+from kit.lab import Lab
 from tests.draw.script import stage, story
 
 
@@ -137,3 +138,17 @@ def test_long_texts_are_cut() -> None:
 
 def test_sizes_have_units() -> None:
     assert [size_text(size) for size in (7, 1_500, 2_000_000, 3e9)] == ["7 B", "1.5 kB", "2 MB", "3 GB"]
+
+
+def test_the_legend_has_the_colours_of_the_picture_and_what_is_in_the_job() -> None:
+    """The sign of a barrier is coloured like the first one there; the JobMaster's flag is no barrier."""
+    play = Lab.play("alignment")
+    play.next()
+    queued = str(moment_svg(play))
+    play.next()
+    taken = str(moment_svg(play))
+    assert "barrier of checkpoint n" in queued
+    assert queued.count('class="barrier cp1"') == 3, "in the channel, in the JobMaster's panel, in the legend"
+    assert 'class="barrier cp0"' not in queued
+    assert "barrier of checkpoint n" not in taken
+    assert 'class="ring cp1"' in taken.partition('class="ring cp1"')[2], "in the graph, and in the legend"
