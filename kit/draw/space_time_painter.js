@@ -49,6 +49,7 @@ export class Painter {
   // `scene` is { run, lanes, x, width, top, height, scroll, chosen, cursor, range: [a, b], order, ms }.
   draw(scene) {
     this.scene = scene;
+    this.shift = 0; // how far the picture has been moved to the left since
     this.spots = [];
     this.seen = new Set();
     this.sampled = new Map();
@@ -626,6 +627,7 @@ export class Painter {
 
   // What lies at a point of the canvas: a spot, or the nearest way of an element or a message.
   at(px, py) {
+    px += this.shift ?? 0;
     for (let i = this.spots.length - 1; i >= 0; i--) {
       const { x, y, w, h } = this.spots[i];
       if (px >= x && px <= x + w && py >= y && py <= y + h && w < 60) return this.spots[i];
