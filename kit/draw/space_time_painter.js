@@ -206,17 +206,21 @@ export class Painter {
       const begin = Math.max(0, scene.x(k === 0 ? 0 : each.since));
       const end = Math.min(scene.width, k + 1 < epochs.length ? scene.x(epochs[k + 1].since) : scene.width);
       if (end < 0 || begin > scene.width) return;
-      ctx.beginPath();
-      for (const task of each.tasks) {
-        const y = this.y(task);
-        if (!this.isIn(y)) continue;
-        ctx.moveTo(begin, y);
-        ctx.lineTo(end, y);
-      }
       ctx.strokeStyle = this.inks.line;
-      ctx.lineWidth = 1.2;
-      ctx.globalAlpha = scene.lanes.bands.length ? 0.55 : 1;
-      ctx.stroke();
+      // those of a band lie close: drawn like others they would be all that one sees of it
+      const isClose = (task) => scene.lanes.room[task] < 12;
+      for (const close of [true, false]) {
+        ctx.beginPath();
+        for (const task of each.tasks) {
+          const y = this.y(task);
+          if (isClose(task) !== close || !this.isIn(y)) continue;
+          ctx.moveTo(begin, y);
+          ctx.lineTo(end, y);
+        }
+        ctx.lineWidth = close ? 0.5 : 1.2;
+        ctx.globalAlpha = close ? 0.3 : 1;
+        ctx.stroke();
+      }
       ctx.globalAlpha = 1;
     });
   }
