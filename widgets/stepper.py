@@ -19,7 +19,6 @@ from bisect import bisect_right
 from collections.abc import Callable
 from typing import Any
 
-import anywidget
 import traitlets
 from IPython.core.getipython import get_ipython
 
@@ -31,21 +30,22 @@ from kit.draw.picture import Svg
 from kit.draw.run import Run, run_of
 from kit.draw.stage import stage_for
 from widgets.deferred import Ticker, running_loop
-from widgets.static_form import with_static_form
+from widgets.listening import ListeningWidget, listening
+from widgets.static_form import StaysInNotebook
 
 AFTER_EACH_CELL = "post_run_cell"
 DRAWN_AT_ONCE, DRAWN_EVERY_S = 24, 0.01
 """Of a long run so many frames are drawn at a time, some 40 ms, with room between for what somebody does."""
 
 
-class Stepper(anywidget.AnyWidget):
+class Stepper(StaysInNotebook, ListeningWidget):
     """Steps through the run of a Lab, a SparkJob, a Trace or a play, and opens at the present.
 
     `value` is the number of the frame shown; `moment` is what is known then. What a lab or a job has done since is
     taken in after each cell, and by `refresh()`. Raises TypeError for what is no run.
     """
 
-    _esm = stage_js()
+    _esm = listening(stage_js())
     _css = stage_css()
     film = traitlets.Dict().tag(sync=True)
     value = traitlets.Int(0).tag(sync=True, echo_update=False)
@@ -89,6 +89,7 @@ class Stepper(anywidget.AnyWidget):
         """The cursor follows the frame, unless it lies between this one and the next."""
         if self._frame_at(self.n) != change["new"]:
             self.n = self._records_at(change["new"])
+        self._keep()
 
     @traitlets.observe("n")
     def _n_changed(self, change: Any) -> None:
@@ -266,16 +267,15 @@ class Stepper(anywidget.AnyWidget):
         if shell is not None and self._cell_ran in shell.events.callbacks[AFTER_EACH_CELL]:
             shell.events.unregister(AFTER_EACH_CELL, self._cell_ran)
         self._drawing.stop()
+        self._forget_kept()
         super().close()
 
     def svg(self) -> Svg:
         """The frame shown as a static picture."""
         return self.frame.svg()
 
-    def _repr_mimebundle_(self, **kwargs: Any) -> Any:
-        """The widget, and for where no widget can be shown the picture."""
-        bundle = super()._repr_mimebundle_(**kwargs)
-        return with_static_form(bundle, image_svg=str(self.svg()), text_plain=repr(self))
+    def _still(self) -> dict[str, str]:
+        return {"image/svg+xml": str(self.svg())}
 
     def __repr__(self) -> str:
         return f"Stepper({len(self.film['frames'])} frames, at {self.value})"

@@ -117,7 +117,12 @@ export class SpaceTimePane {
     on(this.map, "pointerdown", (event) => { this.map.setPointerCapture(event.pointerId); this.mapTo(event); });
     on(this.map, "pointermove", (event) => { if (event.buttons) this.mapTo(event); });
     on(document, "visibilitychange", () => this.ask());
-    this.sizes = new ResizeObserver(() => { this.stale = true; this.ask(); });
+    this.sizes = new ResizeObserver(([{ contentRect }]) => {
+      this.isHidden = contentRect.width === 0;
+      this.stale = true;
+      this.ask();
+    });
+    this.isHidden = true; // so far as the observer has said
     this.sizes.observe(this.root);
     this.themes = new MutationObserver(() => { this.inked = false; this.ask(); });
     for (const node of [document.documentElement, document.body]) {
@@ -373,7 +378,12 @@ export class SpaceTimePane {
   }
 
   draw() {
-    if (!this.root.isConnected || this.view.clientWidth === 0) return;
+    if (!this.root.isConnected) return;
+    if (this.view.clientWidth === 0) {
+      // What is hidden for less than a frame, as all of JupyterLab is when its theme changes, is not told when it is seen.
+      if (!this.isHidden && this.root.clientWidth === 0) this.ask();
+      return;
+    }
     const began = performance.now();
     this.size();
     if (!this.inked) { this.painter.readInks(); this.inked = true; }

@@ -156,6 +156,29 @@ def test_nothing_lies_on_anything_else(page: Page, exported: Path, width: int) -
     assert page.evaluate(BOXES) == []
 
 
+HIDDEN_WHILE_THE_THEME_CHANGES = """
+async () => {
+  const frame = () => new Promise((done) => requestAnimationFrame(done));
+  document.documentElement.dataset.theme = "light";
+  await frame();
+  await frame();
+  const before = pane.painter.inks.paper;
+  await new Promise((done) => setTimeout(done)); // as a style sheet that has come: between two frames
+  pane.ask();
+  document.documentElement.dataset.theme = "dark";
+  document.body.style.display = "none";
+  requestAnimationFrame(() => { document.body.style.display = ""; });
+  for (let n = 0; n < 3; n++) await frame();
+  return [before, pane.painter.inks.paper];
+}
+"""
+
+
+def test_a_theme_that_changes_while_all_is_hidden_for_a_moment_is_seen(page: Page, exported: Path) -> None:
+    opened(page, exported)
+    assert page.evaluate(HIDDEN_WHILE_THE_THEME_CHANGES) == ["#ffffff", "#14181f"]
+
+
 def test_many_subtasks_share_a_band_until_it_is_opened(page: Page, tmp_path: Path) -> None:
     lab = lab_of(1, rows=40, parallelism=12)
     lab.run_until(record="SnapshotWritten")
