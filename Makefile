@@ -11,7 +11,7 @@ unexport PYTHONDONTWRITEBYTECODE
 QUICK_JVM := -XX:TieredStopAtLevel=1 -XX:+UseSerialGC
 
 .DEFAULT_GOAL := help
-.PHONY: help demo lab looks plays test notebooks bench lint format behaviours mutants swarm interop soak lock clean
+.PHONY: help demo lab looks plays test docs notebooks bench lint format behaviours mutants swarm interop soak lock clean
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -41,6 +41,10 @@ test:  ## everything that must pass: style, types, tests, notebooks
 	HYPOTHESIS_PROFILE=ci $(PYTHON) -m pytest -q -n 4 --dist loadfile --no-loadscope-reorder -m "not spark and not soak"
 	SPARK_SUBMIT_OPTS="$(QUICK_JVM)" $(PYTHON) -m pytest -q -n 3 --dist loadfile --no-loadscope-reorder -o verbosity_assertions=2 \
 		-p nbval --nbval-lax --nbval-sanitize-with notebooks/sanitize.cfg notebooks
+
+docs:  ## this documentation as a static site, into build/docs/html
+	@scripts/setup.sh
+	$(PYTHON) -m scripts.site
 
 notebooks:  ## run the notebooks anew in place, and keep what they are to show (ARGS= names some)
 	@scripts/setup.sh java
