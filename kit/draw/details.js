@@ -189,9 +189,9 @@ class Details {
     const close = make("button", { type: "button", class: "kit-close", "aria-label": "close the details", title: "close (Escape)", click: () => this.hands.pick("") }, "×");
     this.root.replaceChildren(
       make("div", { class: "kit-details-head" }, make("b", {}, this.title(kind, name)), close),
-      this.offered(picked, offers ?? []),
-      ...body,
       said,
+      ...body,
+      this.offered(picked, offers ?? []),
       ...this.last(picked),
     );
     this.root.scrollTop = top;

@@ -152,6 +152,11 @@ WRONG = """
       if (wide > 1.5 && high > 1.5) wrong.add(`${named(a.node)} on ${named(b.node)}`);
     }
   });
+  for (const badge of root.querySelectorAll(".kit-viewport rect.badge")) {
+    const over = badge.getBoundingClientRect();
+    const name = root.querySelector(`[data-name="${badge.dataset.name.replace(/badge$/, "name")}"]`);
+    if (name && name.getBoundingClientRect().right > over.left + 1) wrong.add(`under its badge: ${said(name)}`);
+  }
   const blocks = [...root.querySelectorAll(".kit-player > *:not([hidden]):not(.kit-tip):not(.kit-live)")]
     .map((node) => node.getBoundingClientRect()).filter((box) => box.height > 0);
   blocks.slice(1).forEach((box, i) => {
