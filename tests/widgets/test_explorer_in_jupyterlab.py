@@ -259,7 +259,7 @@ def tall(part: Locator) -> bool:
 
 @pytest.mark.soak
 @pytest.mark.spark
-def test_a_job_on_spark_is_followed_loses_a_worker_and_is_stopped(
+def test_a_job_on_spark_is_followed_loses_a_worker_and_is_canceled(
     address: str, browser: Browser, tmp_path: Path
 ) -> None:
     wrong: list[str] = []
@@ -283,9 +283,11 @@ def test_a_job_on_spark_is_followed_loses_a_worker_and_is_stopped(
         expect(now).to_contain_text(re.compile("last complete checkpoint: [3-9]"))
         seen("2 restarted")
         app.get_by_role("button", name="Stop", exact=True).click()
-        expect(now).to_contain_text("totals finished")
-        expect(app.locator(".kit-words")).to_contain_text("FINISHED")
-        seen("3 stopped")
+        expect(app).to_contain_text("no savepoint directory")
+        app.get_by_role("button", name="Cancel", exact=True).click()
+        expect(now).to_contain_text("totals canceled")
+        expect(app.locator(".kit-words")).to_contain_text("CANCELED")
+        seen("3 canceled")
     page.close()
     assert wrong == []
 
