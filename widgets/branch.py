@@ -62,12 +62,14 @@ class Branch:
 
     @property
     def subject(self) -> Subject:
-        """The run as it is looked at, for views."""
+        """The run as it is looked at, for views: at the checkpoint that is picked, if one is."""
         trace = run_of(self.thing).trace
         n = None if self.is_present else self.n
-        key = (n, len(trace), trace[-1] if trace else None)
+        kind, _, name = self.stepper.picked.partition(":")
+        chosen = int(name) if kind == "checkpoint" else None
+        key = (n, chosen, len(trace), trace[-1] if trace else None)
         if self._subject is None or self._subject[0] != key:
-            self._subject = key, Subject(self.thing, n, folds=self._folds)
+            self._subject = key, Subject(self.thing, n, chosen, folds=self._folds)
         return self._subject[1]
 
     def _moment_of(self, n: int) -> Moment | None:

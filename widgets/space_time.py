@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import anywidget
 import traitlets
 from IPython.core.getipython import get_ipython
 from ipywidgets import widget_serialization
@@ -19,12 +18,13 @@ from kit.draw.space_time import SpaceTime, space_time
 from kit.draw.space_time_data import SpaceTimeFeed
 from kit.draw.space_time_page import space_time_script, space_time_styles
 from kit.draw.svg import asset
+from widgets.listening import ListeningWidget, listening
 from widgets.static_form import StaysInNotebook
 
 AFTER_EACH_CELL = "post_run_cell"
 
 
-class SpaceTimeWidget(StaysInNotebook, anywidget.AnyWidget):
+class SpaceTimeWidget(StaysInNotebook, ListeningWidget):
     """The space-time diagram of a Lab, a SparkJob, a Trace or a play.
 
     `n` is the cursor: how many records had come; `picked` names what was clicked, as the stepper's does; `checkpoint`
@@ -32,7 +32,7 @@ class SpaceTimeWidget(StaysInNotebook, anywidget.AnyWidget):
     after each cell, and by `refresh()`. Raises TypeError for what is no run.
     """
 
-    _esm = space_time_script() + asset("space_time_widget.js")
+    _esm = listening(space_time_script() + asset("space_time_widget.js"))
     _css = space_time_styles()
     data = traitlets.Dict().tag(sync=True)
     more = traitlets.Dict().tag(sync=True)

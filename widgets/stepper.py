@@ -19,7 +19,6 @@ from bisect import bisect_right
 from collections.abc import Callable
 from typing import Any
 
-import anywidget
 import traitlets
 from IPython.core.getipython import get_ipython
 
@@ -29,8 +28,8 @@ from kit.draw.frames import Frame
 from kit.draw.job_state import Moment
 from kit.draw.picture import Svg
 from kit.draw.run import Run, run_of
-from kit.draw.stage import stage_for
 from widgets.deferred import Ticker, running_loop
+from widgets.listening import ListeningWidget, listening
 from widgets.static_form import StaysInNotebook
 
 AFTER_EACH_CELL = "post_run_cell"
@@ -38,14 +37,14 @@ DRAWN_AT_ONCE, DRAWN_EVERY_S = 24, 0.01
 """Of a long run so many frames are drawn at a time, some 40 ms, with room between for what somebody does."""
 
 
-class Stepper(StaysInNotebook, anywidget.AnyWidget):
+class Stepper(StaysInNotebook, ListeningWidget):
     """Steps through the run of a Lab, a SparkJob, a Trace or a play, and opens at the present.
 
     `value` is the number of the frame shown; `moment` is what is known then. What a lab or a job has done since is
     taken in after each cell, and by `refresh()`. Raises TypeError for what is no run.
     """
 
-    _esm = stage_js()
+    _esm = listening(stage_js())
     _css = stage_css()
     film = traitlets.Dict().tag(sync=True)
     value = traitlets.Int(0).tag(sync=True, echo_update=False)
@@ -113,8 +112,7 @@ class Stepper(StaysInNotebook, anywidget.AnyWidget):
     @property
     def frame(self) -> Frame:
         """The frame shown."""
-        moment, step = self.moment, self._reel.step_at(self._records_at(self.value))
-        return Frame(moment, stage_for(self._shown.stages, moment.epoch), *step)
+        return self._reel.frame_at(self._shown, self._records_at(self.value))
 
     @property
     def moment(self) -> Moment:

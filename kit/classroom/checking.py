@@ -111,4 +111,4 @@ def _where(error: BaseException) -> str:
 def shown(lab: Lab) -> None:
     """Open the lab in the stepper, in a notebook."""
     if get_ipython() is not None:
-        display(Stepper(lab))
+        display(Stepper(lab))  # type: ignore[no-untyped-call]

@@ -24,7 +24,7 @@ from kit.protocol.shape import ShapeChannel
 
 TASK_WIDTH, TASK_HEIGHT, TASK_GAP, HEADER = 168, 58, 20, 46
 PITCH, DENSE_PITCH, CELL, BEND_HEIGHT = 16.0, 13.0, 14, 40
-CELLS_IN_A_ROW = (TASK_WIDTH - 12) // CELL
+MOST_CELLS_IN_A_ROW = (TASK_WIDTH - 12) // CELL
 OUT_LENGTH, WIRE_LENGTH, IN_LENGTH = 50, 120, 100
 MARGIN = 64
 MOST_RANKS, RANKS_IN_A_ROW, WIRE_IN_ROWS = 6, 3, 60
@@ -35,6 +35,12 @@ between a row and those lanes.
 """
 
 Point = tuple[float, float]
+
+
+def cells_in_a_row(many: int) -> int:
+    """So many subtasks of a closed vertex stand in each row of its box: rows that are about equally long."""
+    rows = math.ceil(many / MOST_CELLS_IN_A_ROW)
+    return math.ceil(many / rows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,7 +202,7 @@ def _place_heights(stage: Stage, names: Names, closed: frozenset[str], bundles: 
     for vertex in stage.vertices:
         least = TASK_HEIGHT
         if vertex.name in closed:
-            least = 58 + math.ceil(vertex.parallelism / CELLS_IN_A_ROW) * CELL
+            least = 58 + math.ceil(vertex.parallelism / cells_in_a_row(vertex.parallelism)) * CELL
         busiest = max(lanes[side, name] for name in names[vertex.name] for side in (0, 1))
         height = max(least, busiest * _pitch(busiest) + 8)
         heights.update(dict.fromkeys(names[vertex.name], height))

@@ -11,9 +11,9 @@ from kit.draw.drawing import scene
 from kit.draw.frames import frames, moment_svg
 from kit.draw.job_master_panel import Words
 from kit.draw.job_state import Moment
-from kit.draw.layout import lay_out
+from kit.draw.layout import cells_in_a_row, lay_out
 from kit.draw.moment import moment_at, moments
-from kit.draw.scene import Scene, fit, size_text
+from kit.draw.scene import Scene, fit, fit_name, size_text
 from kit.draw.svg import picture_layout, still
 from kit.lab import Lab
 from tests.draw.script import stage, story
@@ -152,3 +152,13 @@ def test_the_legend_has_the_colours_of_the_picture_and_what_is_in_the_job() -> N
     assert 'class="barrier cp0"' not in queued
     assert "barrier of checkpoint n" not in taken
     assert 'class="ring cp1"' in taken.partition('class="ring cp1"')[2], "in the graph, and in the legend"
+
+
+def test_names_that_are_cut_keep_what_their_neighbours_differ_by() -> None:
+    assert fit_name("sums", "/11", 100, 12.5) == "sums/11"
+    cut = [fit_name("sum-of-what-came-0", end, 100, 12.5) for end in ("/0", "/11", " x 40")]
+    assert cut == ["sum-of-wha…/0", "sum-of-wh…/11", "sum-of…" + " x 40"]
+
+
+def test_the_subtasks_of_a_closed_vertex_stand_in_rows_of_about_one_length() -> None:
+    assert [cells_in_a_row(many) for many in (9, 11, 12, 40, 50)] == [9, 11, 6, 10, 10]

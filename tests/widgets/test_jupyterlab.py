@@ -60,6 +60,13 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield address
 
 
+IMPATIENT = """
+const wait = AbortSignal.timeout.bind(AbortSignal);
+AbortSignal.timeout = (ms) => wait(ms === 2000 ? 0 : ms);
+"""
+"""anywidget gives up at once on a module, as it does after two seconds."""
+
+
 @pytest.fixture(scope="module")
 def shown(address: str, browser: Browser) -> Iterator[Notebook]:
     """A notebook with each kind of picture and table, run from top to bottom."""
@@ -79,8 +86,9 @@ def touched(with_stepper: Notebook) -> Notebook:
     return with_stepper
 
 
-def opened(address: str, browser: Browser, path: str) -> Iterator[Notebook]:
+def opened(address: str, browser: Browser, path: str, script: str = "") -> Iterator[Notebook]:
     page = browser.new_page(viewport={"width": 1440, "height": 1000})
+    page.add_init_script(script)
     notebook = Notebook(page, address, path)
     notebook.run_all()
     yield notebook
@@ -199,6 +207,19 @@ def test_the_stepper_opens_at_the_present_and_follows_the_lab(touched: Notebook)
     expect(touched.page.locator(".kit-count")).not_to_have_text(re.compile(f"of {after[1]},"))
     now = count(touched)
     assert now[0] == now[1] < before[1]
+
+
+@pytest.fixture
+def impatient(address: str, browser: Browser) -> Iterator[Notebook]:
+    """A notebook with a lab and its stepper, on a machine so busy that the widgets' modules come late."""
+    for notebook in opened(address, browser, "touched.ipynb", IMPATIENT):
+        notebook.begin_again([LAB, "stepper = Stepper(lab)\nstepper"])
+        yield notebook
+
+
+def test_a_stepper_whose_module_came_late_follows_the_lab_all_the_same(impatient: Notebook) -> None:
+    impatient.run("lab.run()")
+    expect(headline(impatient)).to_have_text(present(impatient))
 
 
 def test_a_person_who_went_back_stays_there_and_is_told_of_more(touched: Notebook) -> None:
