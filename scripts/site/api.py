@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 from inspect import cleandoc
 from itertools import pairwise
 from pathlib import Path
@@ -18,6 +19,7 @@ ROOT = HOME.parent
 Documented = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 
 
+@cache
 def rooms() -> dict[str, list[Path]]:
     """The files of each room by its dotted name, `kit` itself first."""
     found: dict[str, list[Path]] = {}
