@@ -47,8 +47,13 @@ def pages() -> Iterator[tuple[str, str]]:
         "[the architecture](../reference/architecture.md) tells which of them lies on which.\n\n"
         f"| room | what it is |\n|---|---|\n{chr(10).join(lines)}\n\n```{{toctree}}\n:hidden:\n\n{toc}\n```\n",
     )
-    for name, files in listed.items():
-        yield name, f"# {name}\n\n" + "\n".join(filter(None, map(_module, files)))
+    for name in listed:
+        yield name, page(name)
+
+
+def page(room: str) -> str:
+    """The page of one room."""
+    return f"# {room}\n\n" + "\n".join(filter(None, map(_module, rooms()[room])))
 
 
 def _first_line(path: Path) -> str:
