@@ -43,7 +43,8 @@ def output(lab: Lab) -> Counter[tuple[Any, ...]]:
 def walked(lab: Lab, each: Callable[[Lab], None] | None = None, *, most_steps: int = MOST_STEPS) -> Lab:
     """Step the lab to the end of its job, with a look after each step.
 
-    Raises NotYet, with the lab where it stands, when the student's part breaks, and when the job does not come to its end.
+    Raises NotYet, with the lab where it stands, when the student's part breaks, and when the job does not
+    come to its end.
     """
     try:
         while not lab.finished:
