@@ -1,9 +1,9 @@
 """The labs and what is handed in for them: the solution, nothing, and five typical wrong answers each.
 
 `notebooks/labs/source/<lab>/<lab>.ipynb` is a lab with its solution, as nbgrader has it;
-`notebooks/labs/wrong/<lab>.toml` has the wrong answers, each the solution with one place written otherwise, the points
-that it gets, and what the check says that it fails. `graded` runs a notebook's cells in this process, as a grader would, and counts: tests do so with
-every answer; `make classroom` does the same with nbgrader itself.
+`notebooks/labs/wrong/<lab>.toml` has the wrong answers, each the solution with one place written otherwise, the
+points that it gets, and what the check says that it fails. `graded` runs a notebook's cells in this process, as a
+grader would, and counts: tests do so with every answer; `make classroom` does the same with nbgrader itself.
 """
 
 from __future__ import annotations
