@@ -22,6 +22,7 @@ demo:  ## run a job, fail it, restore and rescale it; writes demo/index.html
 
 lab:  ## open the notebooks in JupyterLab (ARGS= is handed on to it)
 	@scripts/setup.sh java
+	@$(PYTHON) -m jupyter trust notebooks/*.ipynb >/dev/null  # else JupyterLab keeps their pictures back until they are run
 	JUPYTER_CONFIG_PATH=$(CURDIR)/scripts/jupyter $(PYTHON) -m jupyterlab notebooks $(if $(filter 0,$(shell id -u)),--allow-root) $(ARGS)
 
 looks:  ## six jobs at three sizes in two themes, as a page and in JupyterLab: measured, with screenshots in build/looks
