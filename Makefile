@@ -11,7 +11,7 @@ unexport PYTHONDONTWRITEBYTECODE
 QUICK_JVM := -XX:TieredStopAtLevel=1 -XX:+UseSerialGC
 
 .DEFAULT_GOAL := help
-.PHONY: help demo lab looks plays test notebooks bench lint format behaviours mutants swarm interop soak lock clean
+.PHONY: help demo lab looks plays test docs notebooks bench lint format behaviours mutants swarm interop soak classroom lock clean
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -22,6 +22,7 @@ demo:  ## run a job, fail it, restore and rescale it; writes demo/index.html
 
 lab:  ## open the notebooks in JupyterLab (ARGS= is handed on to it)
 	@scripts/setup.sh java
+	@$(PYTHON) -m jupyter trust notebooks/*.ipynb >/dev/null  # else JupyterLab keeps their pictures back until they are run
 	JUPYTER_CONFIG_PATH=$(CURDIR)/scripts/jupyter $(PYTHON) -m jupyterlab notebooks $(if $(filter 0,$(shell id -u)),--allow-root) $(ARGS)
 
 looks:  ## six jobs at three sizes in two themes, as a page and in JupyterLab: measured, with screenshots in build/looks
@@ -41,6 +42,10 @@ test:  ## everything that must pass: style, types, tests, notebooks
 	HYPOTHESIS_PROFILE=ci $(PYTHON) -m pytest -q -n 4 --dist loadfile --no-loadscope-reorder -m "not spark and not soak"
 	SPARK_SUBMIT_OPTS="$(QUICK_JVM)" $(PYTHON) -m pytest -q -n 3 --dist loadfile --no-loadscope-reorder -o verbosity_assertions=2 \
 		-p nbval --nbval-lax --nbval-sanitize-with notebooks/sanitize.cfg notebooks
+
+docs:  ## this documentation as a static site, into build/docs/html
+	@scripts/setup.sh
+	$(PYTHON) -m scripts.site
 
 notebooks:  ## run the notebooks anew in place, and keep what they are to show (ARGS= names some)
 	@scripts/setup.sh java
@@ -84,6 +89,10 @@ interop:  ## what we write, read by Flink itself (needs javac; fetches Flink's j
 soak:  ## what `make test` leaves out: long random runs, all rescales in all modes (hours)
 	@scripts/setup.sh java
 	HYPOTHESIS_PROFILE=soak $(PYTHON) -m pytest -q -m soak
+
+classroom:  ## give out the labs, hand in right, empty and wrong answers, grade them with nbgrader (ARGS= names some)
+	@scripts/setup.sh classroom
+	build/classroom/env/bin/python -m scripts.classroom $(ARGS)
 
 lock:  ## after a change of dependencies: uv.lock and environment.yml anew
 	@scripts/setup.sh lock

@@ -28,7 +28,6 @@ from kit.draw.frames import Frame
 from kit.draw.job_state import Moment
 from kit.draw.picture import Svg
 from kit.draw.run import Run, run_of
-from kit.draw.stage import stage_for
 from widgets.deferred import Ticker, running_loop
 from widgets.listening import ListeningWidget, listening
 from widgets.static_form import StaysInNotebook
@@ -113,8 +112,7 @@ class Stepper(StaysInNotebook, ListeningWidget):
     @property
     def frame(self) -> Frame:
         """The frame shown."""
-        moment, step = self.moment, self._reel.step_at(self._records_at(self.value))
-        return Frame(moment, stage_for(self._shown.stages, moment.epoch), *step)
+        return self._reel.frame_at(self._shown, self._records_at(self.value))
 
     @property
     def moment(self) -> Moment:

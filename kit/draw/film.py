@@ -99,6 +99,7 @@ class Reel:
         self._marks: list[_Mark] = []
         self._shapes: dict[tuple[Any, ...], int] = {}
         self._stages: list[Stage] = []
+        self._layouts: list[Layout] = []
         self._least = BULK
         self._alike: set[int | None] = set()
         self._owed: Iterator[int] | None = None
@@ -294,12 +295,12 @@ class Reel:
         if shape not in self._shapes:
             self._shapes[shape] = len(self._shapes)
             self._stages.append(stage)
-            self.film["stages"].append(self._packed_stage(stage))
+            self._layouts.append(film_layout(stage, self._closed(stage)))
+            self.film["stages"].append(self._packed_stage(stage, self._layouts[-1]))
         return self._shapes[shape]
 
     def _layout(self, shape: int) -> Layout:
-        stage = self._stages[shape]
-        return film_layout(stage, self._closed(stage))
+        return self._layouts[shape]
 
     def _closed(self, stage: Stage) -> frozenset[str]:
         closed = stage.closed_at_first()
@@ -308,8 +309,7 @@ class Reel:
             closed = stage.turned(closed, name) if name in names else closed
         return closed
 
-    def _packed_stage(self, stage: Stage) -> Film:
-        layout = film_layout(stage, self._closed(stage))
+    def _packed_stage(self, stage: Stage, layout: Layout) -> Film:
         tasks = stage.tasks()
         numbers = {task: number for number, task in enumerate(tasks)}
         return {
@@ -409,7 +409,12 @@ class Reel:
         cause = None if moment.record is None else led_by(moment.record.cause, self._by_id.get)
         return changed(moment, cause=cause)
 
-    def step_at(self, n: int) -> tuple[tuple[TraceRecord, ...], TraceRecord | None]:
+    def frame_at(self, run: Run, n: int) -> Frame:
+        """The frame that ends with the n-th record taken in of this run."""
+        moment = self.moment(n)
+        return Frame(moment, stage_for(run.stages, moment.epoch), *self._step_at(n))
+
+    def _step_at(self, n: int) -> tuple[tuple[TraceRecord, ...], TraceRecord | None]:
         """The step that ends with the n-th record, and the record that led to it."""
         group: list[TraceRecord] = []
         for record in reversed(self._records[:n]):

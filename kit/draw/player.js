@@ -32,12 +32,13 @@ class Player {
       pick: (picked) => this.pick(picked),
       go: (index) => this.go(index),
       act: (key) => this.model.send({ do: key }),
-      open: this.alive ? (vertex) => this.model.send({ open: vertex }) : undefined,
+      open: (vertex) => this.open(vertex),
+      canOpen: (vertex) => this.canOpen(vertex),
     });
     this.root = make("div", { class: `kit-player kit-picture${this.alive ? "" : " kit-offline"}`, tabindex: 0, role: "application", "aria-label": "a run, step by step" });
     this.note = make("p", { class: "kit-note" });
     this.tip = make("div", { class: "kit-tip", "aria-hidden": "true" });
-    this.live = make("div", { class: "kit-live", "aria-live": "polite" });
+    this.live = make("div", { class: "kit-announcer", "aria-live": "polite" });
     this.tip.hidden = true;
     const middle = make("div", { class: "kit-middle" },
       make("div", { class: "kit-stage-side" }, this.view(), this.legend.root), this.details.root);
@@ -207,7 +208,7 @@ class Player {
       return;
     }
     this.hurry();
-    if (this.picture.show(this.now)) this.camera.setTheStage();
+    if (this.picture.show(this.now)) this.setTheStage();
     this.known.at(this.now);
     this.job.show(frame, this.known);
     this.camera.showMap();
@@ -217,10 +218,34 @@ class Player {
     this.later = setTimeout(() => this.afterwards(frame), SAVE_AFTER_MS);
   }
 
+  setTheStage() {
+    this.camera.setTheStage();
+    for (const opener of this.picture.world.querySelectorAll("[data-open]")) {
+      opener.classList.toggle("kit-can", this.canOpen(opener.dataset.open));
+    }
+  }
+
+  canOpen(vertex) {
+    return this.alive || Boolean(this.film.opened?.[vertex]);
+  }
+
+  // Each subtask of a vertex is drawn, or one box again. Where there is a kernel it draws them; a page has brought them.
+  async open(vertex) {
+    if (this.alive) {
+      this.model.send({ open: vertex });
+      return;
+    }
+    if (!this.canOpen(vertex)) return;
+    this.whole ??= this.film;
+    this.isOpen = this.isOpen === vertex ? undefined : vertex;
+    this.take(this.isOpen ? await withOpen(this.whole, vertex) : this.whole, this.now);
+    this.camera.reveal(this.boxOf(`vertex:${vertex}`) ?? this.boxOf(`task:${vertex}/0`), false);
+  }
+
   // Some picture, until the one that is waited for is there.
   showAtFirst(index) {
     this.picture.show(index);
-    this.camera.setTheStage();
+    this.setTheStage();
     this.known.at(index);
   }
 
@@ -294,7 +319,7 @@ class Player {
       return;
     }
     const opener = event.target.closest("[data-open]");
-    if (opener && this.alive) this.model.send({ open: opener.dataset.open });
+    if (opener) this.open(opener.dataset.open);
     else this.pick(this.thing(event.target));
   }
 

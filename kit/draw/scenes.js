@@ -69,6 +69,14 @@ function facts(film) {
   });
 }
 
+// The film with one of its groups open, as a page brings it with it.
+async function withOpen(film, vertex) {
+  const bytes = Uint8Array.from(atob(film.opened[vertex]), (each) => each.charCodeAt(0));
+  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
+  const { stages, looks, sets } = await new Response(stream).json();
+  return { ...film, stages, looks, frames: film.frames.map((frame, index) => ({ ...frame, set: sets[index] })) };
+}
+
 // A frame whose picture the kernel has not drawn yet.
 function isOwed(frame) {
   return frame.set === undefined;

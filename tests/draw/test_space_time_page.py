@@ -203,3 +203,41 @@ def test_a_run_that_goes_on_is_followed(page: Page, tmp_path: Path) -> None:
     assert page.evaluate("[pane.n, pane.run.n]") == [len(lab.trace), len(lab.trace)]
     assert "Complete after" in page.inner_text(".kit-st-went")
     assert sum(page.evaluate("pane.counts()").values()) > 0
+
+
+GLIDE = """
+async () => {
+  const drawn = () => new Promise((done) => requestAnimationFrame(() => setTimeout(done, 0)));
+  const read = document.createElement("canvas").getContext("2d", { willReadFrequently: true });
+  [read.canvas.width, read.canvas.height] = [pane.canvas.width, pane.canvas.height];
+  const pixels = () => {
+    read.drawImage(pane.canvas, 0, 0);
+    return read.getImageData(0, 0, pane.canvas.width, pane.canvas.height).data;
+  };
+  pane.painter.visible.length = 0;
+  for (let k = 0; k < 300; k += 1) pane.painter.visible.push({ style: "records", leaves: false });
+  const exact = pane.painter.draw.bind(pane.painter);
+  let draws = 0;
+  pane.painter.draw = (scene) => { draws += 1; exact(scene); };
+  const before = pixels();
+  for (const px of [30, 25, 40, -20]) { pane.pan(px); await drawn(); }
+  const [moved, glided] = [pixels(), draws];
+  await new Promise((done) => setTimeout(done, 400));
+  const [settled, after] = [pixels(), draws];
+  const differs = (one, other) => one.filter((value, k) => Math.abs(value - other[k]) > 40).length;
+  const apart = (one, other) => differs(one, other) / one.length;
+  return { glided, after, off: apart(moved, settled), moved: apart(before, settled), shift: pane.painter.shift };
+}
+"""
+
+
+def test_while_it_is_moved_it_is_shifted_and_then_drawn_as_it_is(page: Page, exported: Path) -> None:
+    opened(page, exported)
+    page.get_by_role("button", name="Zoom in").click()
+    page.wait_for_timeout(100)
+    found = page.evaluate(GLIDE)
+    assert found["glided"] == 0
+    assert found["after"] == 1
+    assert found["shift"] == 0
+    assert found["off"] < found["moved"] / 5
+    assert found["off"] < 0.02
