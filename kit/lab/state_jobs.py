@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections import defaultdict
-from typing import IO, Any
+from typing import Any
 
 import pyarrow as pa
 
@@ -12,6 +12,7 @@ from kit.api.environment import StreamEnvironment
 from kit.backend.descriptors import ListStateDescriptor, MapStateDescriptor, ReducingStateDescriptor
 from kit.backend.key_hashing import assign_to_key_group
 from kit.backend.operator_store import OperatorListState
+from kit.backend.raw_state import RawStateStream
 from kit.connectors import CollectSink
 from kit.lab.story_jobs import HowMany, flight_source
 from kit.operators.checkpointed import CheckpointedFunction, FunctionInitializationContext, FunctionSnapshotContext
@@ -83,9 +84,9 @@ def _written(text: str) -> bytes:
     return _LENGTH.pack(len(text)) + text.encode()
 
 
-def _read(stream: IO[bytes]) -> str:
+def _read(stream: RawStateStream) -> str:
     (length,) = _LENGTH.unpack(stream.read(_LENGTH.size))
-    return stream.read(length).decode()
+    return bytes(stream.read(length)).decode()
 
 
 def every_kind(env: StreamEnvironment, how_many: HowMany) -> None:
