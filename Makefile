@@ -4,11 +4,14 @@ SHELL := bash
 PYTHON := .venv/bin/python
 # Spark's workers, Jupyter's kernels and the browser tests find the environment's programs first.
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
+# Images for containers like to forbid Python to keep what it has compiled. Here a hundred processes begin with the same
+# imports (workers, kernels, drivers that are killed), and compiling them costs each more than half of its start.
+unexport PYTHONDONTWRITEBYTECODE
 # A JVM that lives for a test is up sooner, and takes a third less of the cores, without its second compiler.
 QUICK_JVM := -XX:TieredStopAtLevel=1 -XX:+UseSerialGC
 
 .DEFAULT_GOAL := help
-.PHONY: help demo lab plays test bench lint format behaviours mutants swarm interop soak lock clean
+.PHONY: help demo lab looks plays test docs notebooks bench lint format behaviours mutants swarm interop soak lock clean
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -19,7 +22,13 @@ demo:  ## run a job, fail it, restore and rescale it; writes demo/index.html
 
 lab:  ## open the notebooks in JupyterLab (ARGS= is handed on to it)
 	@scripts/setup.sh java
+	@$(PYTHON) -m jupyter trust notebooks/*.ipynb >/dev/null  # else JupyterLab keeps their pictures back until they are run
 	JUPYTER_CONFIG_PATH=$(CURDIR)/scripts/jupyter $(PYTHON) -m jupyterlab notebooks $(if $(filter 0,$(shell id -u)),--allow-root) $(ARGS)
+
+looks:  ## six jobs at three sizes in two themes, as a page and in JupyterLab: measured, with screenshots in build/looks
+	@scripts/setup.sh browser
+	KIT_LOOKS=$(CURDIR)/build/looks $(PYTHON) -m pytest -q -m "soak or not soak" -k can_be_read $(ARGS) \
+	  tests/draw/test_stage_page.py tests/widgets/test_explorer_in_jupyterlab.py
 
 plays:  ## play every play of the lab and say what it showed; REWRITE=1 writes what came of it (ARGS= names some)
 	@scripts/setup.sh
@@ -27,12 +36,24 @@ plays:  ## play every play of the lab and say what it showed; REWRITE=1 writes w
 
 test:  ## everything that must pass: style, types, tests, notebooks
 	@scripts/setup.sh java browser zookeeper
-	@$(MAKE) --no-print-directory lint
+	@# The Spark tests are one process that mostly waits: style and types have the other core. They come first, since in a
+	@# fresh checkout one process then compiles what four would compile at once, each for itself.
+	@$(MAKE) --no-print-directory -j 2 lint sparktests
 	HYPOTHESIS_PROFILE=ci $(PYTHON) -m pytest -q -n 4 --dist loadfile --no-loadscope-reorder -m "not spark and not soak"
+	SPARK_SUBMIT_OPTS="$(QUICK_JVM)" $(PYTHON) -m pytest -q -n 3 --dist loadfile --no-loadscope-reorder -o verbosity_assertions=2 \
+		-p nbval --nbval-lax --nbval-sanitize-with notebooks/sanitize.cfg notebooks
+
+docs:  ## this documentation as a static site, into build/docs/html
+	@scripts/setup.sh
+	$(PYTHON) -m scripts.site
+
+notebooks:  ## run the notebooks anew in place, and keep what they are to show (ARGS= names some)
+	@scripts/setup.sh java
+	TQDM_DISABLE=1 $(PYTHON) -m nbconvert --to notebook --execute --inplace $(or $(ARGS),$(wildcard notebooks/*.ipynb))
+	$(PYTHON) -m nbstripout --keep-count $(or $(ARGS),$(wildcard notebooks/*.ipynb))
+
+sparktests:
 	SPARK_SUBMIT_OPTS="$(QUICK_JVM)" HYPOTHESIS_PROFILE=ci $(PYTHON) -m pytest -q -m "spark and not soak"
-ifneq ($(wildcard notebooks/*.ipynb),)
-	TQDM_DISABLE=1 $(PYTHON) -m pytest -q -n 2 --dist loadfile --nbval-lax --nbval-sanitize-with notebooks/sanitize.cfg notebooks
-endif
 
 bench:  ## measure; WHICH=name measures one
 	@scripts/setup.sh java

@@ -71,6 +71,7 @@ from kit.protocol.showing import show_with as _show_with
 from kit.protocol.trace import explain_with as _explain_with
 
 if TYPE_CHECKING:
+    from kit.checkup import doctor
     from kit.coordinator import MasterHook
     from kit.glossary import where
     from kit.host.job_failed import JobFailedError
@@ -86,6 +87,7 @@ _LAZY = {
     "SparkJob": "kit.spark",
     "Trace": "kit.protocol.trace",
     "create_session": "kit.spark",
+    "doctor": "kit.checkup",
     "running": "kit.spark",
     "where": "kit.glossary",
 }
@@ -206,6 +208,7 @@ __all__ = [
     "avg",
     "count",
     "create_session",
+    "doctor",
     "max_",
     "min_",
     "running",

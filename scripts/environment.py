@@ -31,6 +31,9 @@ TARGET = {
     "extra": "",
 }
 
+LEFT_OUT = {"docs"}
+"""Extras that nobody needs where notebooks are run."""
+
 HEADER = """\
 # For conda and Binder. Written from uv.lock by `make lock`: do not edit.
 name: checkpoint-kit
@@ -61,12 +64,13 @@ def chosen(packages: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
 
 
 def pins(lock: dict[str, Any]) -> dict[str, str]:
-    """Give name -> version of all that the project needs at run time, extras included."""
+    """Give name -> version of all that the project needs at run time, with the extras for it."""
     packages = chosen(lock["package"])
     project = packages[PROJECT]
     found: dict[str, str] = {}
     seen: set[tuple[str, str]] = set()
-    waiting = [*project["dependencies"], *(d for extra in project["optional-dependencies"].values() for d in extra)]
+    extras = [entries for name, entries in project["optional-dependencies"].items() if name not in LEFT_OUT]
+    waiting = [*project["dependencies"], *(entry for entries in extras for entry in entries)]
     while waiting:
         entry = waiting.pop()
         if not applies(entry):

@@ -28,14 +28,20 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "kit"))
 
 LONGEST_FIRST = (
     "tests/widgets/test_jupyterlab",
+    "tests/widgets/test_explorer_in_jupyterlab",
     "tests/spark/test_two_drivers",
+    "tests/unaligned/test_matrix",
+    "tests/lab/test_swarm",
+    "tests/draw/test_stage_page",
+    "tests/explore/",
     "tests/unaligned/",
+    "tests/stories/",
     "tests/lab/",
     "tests/widgets/",
     "tests/spark/",
 )
 """Where the longest files are. Workers take whole files, so that a JupyterLab is started once for its tests; with those
-first no worker is left with the longest at the end. The first two mostly wait, so others have the processor meanwhile.
+first no worker is left with the longest at the end. The first three mostly wait; others have the processor meanwhile.
 """
 
 

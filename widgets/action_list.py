@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import anywidget
 import traitlets
 
 from kit.draw.svg import asset
+from widgets.listening import ListeningWidget, listening
 
 MOST_SHOWN = 80
 """More than these are not drawn: what is looked for is searched for."""
@@ -31,12 +31,12 @@ class Item(NamedTuple):
     why_not: str = ""
 
 
-class ActionList(anywidget.AnyWidget):
+class ActionList(ListeningWidget):
     """The list. `offer` puts things on it, `press` does one of them, as a click does; `query` is what is searched for,
     words that must all be there.
     """
 
-    _esm = (Path(__file__).parent / "action_list.js").read_text(encoding="utf-8")
+    _esm = listening((Path(__file__).parent / "action_list.js").read_text(encoding="utf-8"))
     _css = asset("theme.css") + (Path(__file__).parent / "explorer.css").read_text(encoding="utf-8")
     name = traitlets.Unicode("Actions").tag(sync=True)
     groups: Any = traitlets.List().tag(sync=True)

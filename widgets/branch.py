@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from kit.draw.job_state import Moment
 from kit.draw.run import run_of
-from kit.draw.view import Subject
+from kit.draw.view import Folds, Subject
 from kit.lab import Lab
 from kit.lab.play import Play
 from widgets.deeds import Deeds
@@ -21,6 +22,8 @@ class Branch:
         self.stepper = Stepper(thing)
         self.deeds = deeds or (None if self.lab is None else Deeds(self.lab, made))
         self._there: tuple[object, Lab] | None = None
+        self._folds = Folds(self._moment_of)
+        self._subject: tuple[object, Subject] | None = None
 
     @property
     def lab(self) -> Lab | None:
@@ -59,8 +62,21 @@ class Branch:
 
     @property
     def subject(self) -> Subject:
-        """The run as it is looked at, for views."""
-        return Subject(self.thing, None if self.is_present else self.n)
+        """The run as it is looked at, for views: at the checkpoint that is picked, if one is."""
+        trace = run_of(self.thing).trace
+        n = None if self.is_present else self.n
+        kind, _, name = self.stepper.picked.partition(":")
+        chosen = int(name) if kind == "checkpoint" else None
+        key = (n, chosen, len(trace), trace[-1] if trace else None)
+        if self._subject is None or self._subject[0] != key:
+            self._subject = key, Subject(self.thing, n, chosen, folds=self._folds)
+        return self._subject[1]
+
+    def _moment_of(self, n: int) -> Moment | None:
+        """The moment after so many records, where the stage has taken in what the run is now."""
+        shown, trace = self.stepper.shown.trace, run_of(self.thing).trace
+        is_same = len(shown) == len(trace) and (not trace or shown[-1] == trace[-1])
+        return self.stepper.moment_at(n) if is_same else None
 
     @property
     def job_code(self) -> list[str]:

@@ -5,16 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import anywidget
 import traitlets
 
 from kit.draw.svg import asset
+from widgets.listening import ListeningWidget, listening
 
 
-class CodeBox(anywidget.AnyWidget):
+class CodeBox(ListeningWidget):
     """`text`, with a button that copies it."""
 
-    _esm = """
+    _esm = listening("""
     function render({ model, el }) {
       const root = document.createElement("div");
       root.className = "kit-picture kit-code";
@@ -46,7 +46,7 @@ class CodeBox(anywidget.AnyWidget):
       return () => model.off("change:text", show);
     }
     export default { render };
-    """
+    """)
     _css = asset("theme.css") + (Path(__file__).parent / "explorer.css").read_text(encoding="utf-8")
     text = traitlets.Unicode("").tag(sync=True)
     label = traitlets.Unicode("Copy").tag(sync=True)

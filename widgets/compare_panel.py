@@ -49,13 +49,18 @@ class ComparePanel:
             GROWTH: (self.failovers, self.parallelism),
         }
         self._settings = ipywidgets.HBox(layout=ROW)
+        self._were_two = False
         self.widget = ipywidgets.VBox(
             [self.what, self.question, self._settings, self.go, self.note, self.shown, self.code]
         )
         self.what.observe(lambda _: app.guarded(self.update), "value")
 
     def update(self) -> None:
-        """Show the settings of what is compared; it is run when it is asked for."""
+        """Show the settings of what is compared; it is run when it is asked for. Once there are two runs, these are."""
+        two = len(self._app.branches) > 1
+        if two and not self._were_two:
+            self._were_two = True
+            self.what.value = RUNS
         self.question.value = f'<div class="kit-question">{QUESTIONS[self.what.value]}</div>'
         self._settings.children = self._of[self.what.value]
         runs = self._app.branches

@@ -14,7 +14,6 @@ from collections.abc import Callable
 from html import escape
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
 import ipywidgets
 from IPython.display import display
@@ -38,19 +37,17 @@ from widgets.panels import ActionPanel, CodePanel, MonitorPanel, Panel, ViewPane
 from widgets.planner_panel import PlannerPanel
 from widgets.run_settings import RunSettings
 from widgets.space_time_panel import SpaceTimePanel
-from widgets.static_form import with_static_form
+from widgets.static_form import StaysInNotebook
 from widgets.stepper import Stepper
 
 SOON_S = 0.06
 """Panels follow when the cursor has stood still for so long."""
-LATER_S = 1.0
-"""The picture that stays in the notebook is brought up to date when the app has rested for so long."""
 LOOK_EVERY_S = 1.0
 """A job on Spark is looked at so often while it runs."""
 LONGEST_ERROR = 400
 
 
-class Explorer(ipywidgets.VBox):
+class Explorer(StaysInNotebook, ipywidgets.VBox):
     """An app over a Lab, a SparkJob, a Trace or a play. `made` is the code that made the lab, if it was made here.
 
     `stepper` is the stage, `lab` the lab that is shown, `code` what was done as Python; `controls` and `panels` are
@@ -64,17 +61,9 @@ class Explorer(ipywidgets.VBox):
         self.told = ""
         """What went wrong with what was done last; "" when all went well."""
         self._soon = Deferred(lambda: self.guarded(self._update_panel), SOON_S)
-        self._later = Deferred(lambda: self.guarded(self._keep_still), LATER_S)
-        self._still: Any = None
-        self._mark = f"kit-still-{uuid4().hex[:12]}"
         self.controls = Controls(self)
         self.panels = self._make_panels()
         self._head = ipywidgets.HTML()
-        hidden = f'img[src*="{self._mark}"]'
-        self._hide = ipywidgets.HTML(
-            f"<style>{hidden}, .jp-OutputArea-child:has({hidden}) {{ display: none !important; }}</style>",
-            layout={"display": "contents"},
-        )
         self._line = ipywidgets.HTML()
         self.runs = ipywidgets.ToggleButtons(style={"button_width": "auto"}, layout={"display": "none"})
         self._past = self._make_past()
@@ -90,7 +79,6 @@ class Explorer(ipywidgets.VBox):
                 self.controls.widget,
                 self._line,
                 self.tabs,
-                self._hide,
             ]
         )
         inside.add_class("kit-explorer-inside")
@@ -208,7 +196,7 @@ class Explorer(ipywidgets.VBox):
         return more
 
     def _update_panel(self) -> None:
-        self._later.ask()
+        self._keep()
         self._details[self._branch.name].update()
         self.panels[self.tabs.selected_index or 0].update()
 
@@ -335,7 +323,7 @@ class Explorer(ipywidgets.VBox):
         if not hasattr(self, "tabs"):  # what it was given was no run
             return
         self._soon.cancel()
-        self._later.cancel()
+        self._forget_kept()
         self._live.stop()
         for panel in self.panels:
             if isinstance(panel, MonitorPanel | SpaceTimePanel):
@@ -345,27 +333,8 @@ class Explorer(ipywidgets.VBox):
             branch.close()
         super().close()
 
-    def _ipython_display_(self) -> None:
-        """The picture, which stays in the notebook as it was last seen and is hidden while the app lives, and the app:
-        JupyterLab shows no picture in place of an app whose kernel is gone.
-        """
-        self._still = display(self._still_picture(), display_id=True)
-        bundle, *_ = super()._repr_mimebundle_(), None
-        data = bundle[0] if isinstance(bundle, tuple) else bundle
-        display({**data, "text/plain": repr(self)}, raw=True)
-
-    def _still_picture(self) -> Svg:
-        svg = self.svg()
-        return Svg.of(str(svg).replace("<svg ", f'<svg id="{self._mark}" ', 1), svg.caption)
-
-    def _keep_still(self) -> None:
-        if self._still is not None:
-            self._still.update(self._still_picture())
-
-    def _repr_mimebundle_(self, **kwargs: Any) -> Any:
-        """The app, and for where no app can be shown the stage's picture and its words."""
-        bundle = super()._repr_mimebundle_(**kwargs)
-        return with_static_form(bundle, image_svg=str(self.svg()), text_plain=repr(self))
+    def _still(self) -> dict[str, str]:
+        return {"image/svg+xml": str(self.svg())}
 
     def __repr__(self) -> str:
         job, where = self._branch.headline

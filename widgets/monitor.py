@@ -16,13 +16,13 @@ import ipywidgets as ui
 
 from kit.draw.live import Live, look, page_part
 from widgets.deferred import Ticker
-from widgets.static_form import with_static_form
+from widgets.static_form import StaysInNotebook
 
 EVERY_S = 1.0
 NEWEST = "the newest"
 
 
-class Monitor(ui.VBox):
+class Monitor(StaysInNotebook, ui.VBox):
     """Watches one of several SparkJobs: of `jobs`, by default of those that run in this process, each time anew.
 
     `refresh()` takes a look now; `close()` ends the watching, not the job.
@@ -37,6 +37,8 @@ class Monitor(ui.VBox):
         """What was asked for, and what says where it is: None as long as it is not there."""
         self._threads = ThreadPoolExecutor(1, thread_name_prefix="kit-monitor")
         self._live: Live | None = None
+        self._looked_at: tuple[Any, ...] = ()
+        """What was looked at when the picture that stays was last brought up to date."""
         self._ticker = Ticker(self._watch, every_s)
         self._job = ui.Dropdown(description="Job", options=[], layout=ui.Layout(width="360px"))
         self._which = ui.Dropdown(description="Checkpoint", options=[(NEWEST, NEWEST)], value=NEWEST)
@@ -81,6 +83,12 @@ class Monitor(ui.VBox):
         else:
             self._look(self.job)
         self._enable()
+        if self.job is not None and (not self._looked_at or self._looked_at[0] is not self.job):
+            self._parallelism.value = max(vertex.parallelism for vertex in self.job.job.vertices)
+        looked_at = (self.job, self.job and self.job.status, self._which.value)
+        if looked_at != self._looked_at:  # not each second: what is kept makes a notebook one that is to be saved
+            self._looked_at = looked_at
+            self._keep()
         return self
 
     def _jobs(self) -> list[Any]:
@@ -134,6 +142,7 @@ class Monitor(ui.VBox):
         """Take the monitor out of the page and look no more; the job goes on."""
         self._ticker.stop()
         self._threads.shutdown(wait=False)
+        self._forget_kept()
         super().close()
 
     # --- asking ---------------------------------------------------------------------------------------------------
@@ -212,10 +221,8 @@ class Monitor(ui.VBox):
     def __repr__(self) -> str:
         return f"Monitor({'no job' if self.job is None else self.job.job.name})"
 
-    def _repr_mimebundle_(self, **kwargs: Any) -> Any:
-        """The widget, and for where no widget can be shown the last look."""
-        bundle = super()._repr_mimebundle_(**kwargs)
-        return with_static_form(bundle, text_html=self._shown.value, text_plain=repr(self))
+    def _still(self) -> dict[str, str]:
+        return {"text/html": self._shown.value}
 
 
 def _not_yet(done: Future[Any]) -> None:

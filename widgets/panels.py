@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from html import escape
 from pathlib import Path
 from typing import Any, Protocol
@@ -97,13 +96,14 @@ class ViewPanel:
         if view is None:
             self.shown.value = "<p>There are no views.</p>"
             return
-        there = (id(branch), len(branch.subject.whole.trace), branch.n) if view.follows else id(branch)
+        subject = branch.subject
+        there = (id(branch), len(subject.whole.trace), branch.n, subject.checkpoint) if view.follows else id(branch)
         self.asked.layout.display = "" if view.asks else "none"
         self.asked.description, asked = view.asks, self.asked.value.strip() if view.asks else ""
         if (view, self.as_table.value, there, asked) == self._drawn:
             return
         self.question.value = f'<div class="kit-question">{escape(view.question)}</div>'
-        drawn = view.draw(replace(branch.subject, asked=asked) if asked else branch.subject)
+        drawn = view.draw(subject.asking(asked) if asked else subject)
         self.shown.value = drawn.to_pandas().to_html(index=False) if self.as_table.value else drawn._repr_html_()
         self._drawn = (view, self.as_table.value, there, asked)
 

@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from kit.draw import state_tables
 from kit.draw.rescale_plan import RescalePlan, rescale_plan
+from widgets.static_form import StaysInNotebook
 
 MOST = 32_768
 """Flink knows no more key groups."""
@@ -23,7 +24,7 @@ STEPS = tuple(1 << power for power in range(15, -1, -1))[::-1]
 LABEL = {"description_width": "initial"}
 
 
-class RescalePlanner(ipywidgets.VBox):
+class RescalePlanner(StaysInNotebook, ipywidgets.VBox):
     """What a parallelism and a maximum parallelism would do with these keys; `plan` is what is shown.
 
     `keys` are keys, or a lab whose keyed state has some (of the operator named `operator`, where several are keyed).
@@ -82,6 +83,7 @@ class RescalePlanner(ipywidgets.VBox):
     def _show(self) -> None:
         self.picture.value = self.plan._repr_html_()
         self.told.value = f"<b>{escape(self._where())}</b>" if self.key.value else ""
+        self._keep()
 
     def _where(self) -> str:
         """The key that was typed in, as the type that the keys have."""
@@ -90,12 +92,8 @@ class RescalePlanner(ipywidgets.VBox):
         except (pa.ArrowException, TypeError, ValueError):
             return f"{self.key.value!r} is no key here: keys are {self.plan.key_type}"
 
-    def _repr_mimebundle_(self, **kwargs: Any) -> Any:
-        """The widget, and for where no widget can be shown what it shows."""
-        bundle = super()._repr_mimebundle_(**kwargs)
-        data, *rest = bundle if isinstance(bundle, tuple) else (bundle,)
-        data = {**(data or {}), "text/html": self.plan._repr_html_(), "text/plain": repr(self)}
-        return (data, *rest) if rest else data
+    def _still(self) -> dict[str, str]:
+        return {"text/html": self.plan._repr_html_()}
 
     def __repr__(self) -> str:
         return f"RescalePlanner({self.plan.caption})"

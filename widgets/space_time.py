@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import anywidget
 import traitlets
 from IPython.core.getipython import get_ipython
 from ipywidgets import widget_serialization
@@ -19,12 +18,13 @@ from kit.draw.space_time import SpaceTime, space_time
 from kit.draw.space_time_data import SpaceTimeFeed
 from kit.draw.space_time_page import space_time_script, space_time_styles
 from kit.draw.svg import asset
-from widgets.static_form import with_static_form
+from widgets.listening import ListeningWidget, listening
+from widgets.static_form import StaysInNotebook
 
 AFTER_EACH_CELL = "post_run_cell"
 
 
-class SpaceTimeWidget(anywidget.AnyWidget):
+class SpaceTimeWidget(StaysInNotebook, ListeningWidget):
     """The space-time diagram of a Lab, a SparkJob, a Trace or a play.
 
     `n` is the cursor: how many records had come; `picked` names what was clicked, as the stepper's does; `checkpoint`
@@ -32,7 +32,7 @@ class SpaceTimeWidget(anywidget.AnyWidget):
     after each cell, and by `refresh()`. Raises TypeError for what is no run.
     """
 
-    _esm = space_time_script() + asset("space_time_widget.js")
+    _esm = listening(space_time_script() + asset("space_time_widget.js"))
     _css = space_time_styles()
     data = traitlets.Dict().tag(sync=True)
     more = traitlets.Dict().tag(sync=True)
@@ -97,12 +97,15 @@ class SpaceTimeWidget(anywidget.AnyWidget):
         shell = get_ipython()
         if shell is not None and self._cell_ran in shell.events.callbacks[AFTER_EACH_CELL]:
             shell.events.unregister(AFTER_EACH_CELL, self._cell_ran)
+        self._forget_kept()
         super().close()
 
-    def _repr_mimebundle_(self, **kwargs: Any) -> Any:
-        """The widget, and for where no widget can be shown the picture."""
-        bundle = super()._repr_mimebundle_(**kwargs)
-        return with_static_form(bundle, image_svg=str(self.svg()), text_plain=repr(self))
+    @traitlets.observe("n", "checkpoint", "more")
+    def _changed(self, _: Any) -> None:
+        self._keep()
+
+    def _still(self) -> dict[str, str]:
+        return {"image/svg+xml": str(self.svg())}
 
     def __repr__(self) -> str:
         return f"SpaceTimeWidget({self._records} records, at {self.n})"

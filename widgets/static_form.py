@@ -1,17 +1,82 @@
-"""What stays of a widget where none can be shown: in a notebook that was closed, on a page, in a plain terminal."""
+"""What stays of a widget where none can be shown: in a notebook that was closed, on a page, in a plain terminal.
+
+JupyterLab shows nothing in place of a widget whose kernel is gone but a line that it could not be loaded. So a cell
+with such a widget has three outputs: its picture, as it was seen last; the widget; and rules by which the picture is
+hidden while the widget lives, and afterwards that line. The rules count in a notebook that is trusted, as one's own is.
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
+from IPython.display import display
 
-def with_static_form(bundle: Any, **forms: str) -> Any:
-    """What ipywidgets gives for a widget, and these forms beside it; a name's underscore stands for the slash of a MIME
-    type's main part: `text_plain`, `text_html`, `image_svg`.
+from widgets.deferred import Deferred
+
+LATER_S = 1.0
+"""The picture that stays is brought up to date when nothing has changed for so long."""
+MARK, ALIVE, RULES = "kit-still", "kit-alive", "kit-still-rules"
+_CHILD = ".jp-OutputArea-child"
+_STILL = f'{_CHILD}:has(:is(img[src*="{MARK}"], .{MARK}))'
+HIDING = (
+    f'<style class="{RULES}">{_STILL}:has(+ {_CHILD} .{ALIVE}), '
+    f"{_STILL} + {_CHILD}:not(:has(.{ALIVE})), "
+    f"{_CHILD}:has(.{RULES}) {{ display: none !important; }}</style>"
+)
+
+
+class StaysInNotebook:
+    """Mixin of a widget that leaves a picture in the notebook; comes before the widget's class.
+
+    `_still` gives the picture: `{"image/svg+xml": …}` or `{"text/html": …}`. What changes what is shown calls `_keep`.
     """
-    data, *rest = bundle if isinstance(bundle, tuple) else (bundle,)
-    data = {**(data or {}), **{_MIME[name]: form for name, form in forms.items()}}
-    return (data, *rest) if rest else data
+
+    _kept: Any = None
+    _keeping: Deferred | None = None
+
+    def _still(self) -> dict[str, str]:
+        raise NotImplementedError
+
+    def _keep(self) -> None:
+        """Bring the picture in the notebook up to date, a little later."""
+        if self._kept is not None:
+            self._keeping = self._keeping or Deferred(self._keep_now, LATER_S)
+            self._keeping.ask()
+
+    def _keep_now(self) -> None:
+        if self._kept is not None:
+            self._kept.update(self._marked(), raw=True)
+
+    def _forget_kept(self) -> None:
+        """The picture stays as it is: the widget is closed."""
+        if self._keeping is not None:
+            self._keeping.cancel()
+        self._kept = None
+
+    def _marked(self) -> dict[str, str]:
+        marked = {"text/plain": repr(self)}
+        for kind, form in self._still().items():
+            svg = kind == "image/svg+xml"
+            marked[kind] = (
+                form.replace("<svg ", f'<svg id="{MARK}" ', 1) if svg else f'<div class="{MARK}">{form}</div>'
+            )
+        return marked
+
+    def _ipython_display_(self) -> None:
+        widget: Any = self
+        widget.add_class(ALIVE)
+        self._kept = display(self._marked(), raw=True, display_id=True)
+        bundle = super()._repr_mimebundle_()  # type: ignore[misc]
+        display({**_data(bundle), "text/plain": repr(self)}, raw=True)
+        display({"text/html": HIDING}, raw=True)
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> Any:
+        """The widget and its picture in one, for those who choose among them."""
+        bundle = super()._repr_mimebundle_(**kwargs)  # type: ignore[misc]
+        data = {**_data(bundle), **self._still(), "text/plain": repr(self)}
+        return (data, *bundle[1:]) if isinstance(bundle, tuple) else data
 
 
-_MIME = {"text_plain": "text/plain", "text_html": "text/html", "image_svg": "image/svg+xml"}
+def _data(bundle: Any) -> dict[str, Any]:
+    """What ipywidgets gives for a widget, without its metadata."""
+    return dict((bundle[0] if isinstance(bundle, tuple) else bundle) or {})

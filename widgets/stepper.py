@@ -1,6 +1,7 @@
 """The stepper: a run in the notebook, forward and back, with everything that the page's export can do.
 
-All frames travel to the browser once, and what a run adds later is appended; stepping then needs no kernel. The
+All frames travel to the browser once, and what a run adds later is appended; stepping then needs no kernel. Those of a
+long run follow the first picture, and steps that have no frame get one when somebody comes to them. The
 controls are in the module itself, so they also work where no kernel runs. `value`, the number of the frame shown, is
 kept the same on both sides: the kernel hears it when the page has come to rest.
 
@@ -18,29 +19,32 @@ from bisect import bisect_right
 from collections.abc import Callable
 from typing import Any
 
-import anywidget
 import traitlets
 from IPython.core.getipython import get_ipython
 
 from kit.draw.assets import stage_css, stage_js
-from kit.draw.film import Reel
-from kit.draw.frames import Frame, frame_at
+from kit.draw.film import DEFER_FROM, MOST_FRAMES, Reel
+from kit.draw.frames import Frame
 from kit.draw.job_state import Moment
 from kit.draw.picture import Svg
 from kit.draw.run import Run, run_of
-from widgets.static_form import with_static_form
+from widgets.deferred import Ticker, running_loop
+from widgets.listening import ListeningWidget, listening
+from widgets.static_form import StaysInNotebook
 
 AFTER_EACH_CELL = "post_run_cell"
+DRAWN_AT_ONCE, DRAWN_EVERY_S = 24, 0.01
+"""Of a long run so many frames are drawn at a time, some 40 ms, with room between for what somebody does."""
 
 
-class Stepper(anywidget.AnyWidget):
+class Stepper(StaysInNotebook, ListeningWidget):
     """Steps through the run of a Lab, a SparkJob, a Trace or a play, and opens at the present.
 
     `value` is the number of the frame shown; `moment` is what is known then. What a lab or a job has done since is
     taken in after each cell, and by `refresh()`. Raises TypeError for what is no run.
     """
 
-    _esm = stage_js()
+    _esm = listening(stage_js())
     _css = stage_css()
     film = traitlets.Dict().tag(sync=True)
     value = traitlets.Int(0).tag(sync=True, echo_update=False)
@@ -57,10 +61,11 @@ class Stepper(anywidget.AnyWidget):
     """What may be done: each `{"key", "label", "on", "hint", "why_not"}`, shown on the thing named `on`."""
 
     def __init__(self, run: Any, **traits: Any) -> None:
+        self._drawing = Ticker(lambda: self._draw_more(DRAWN_AT_ONCE), DRAWN_EVERY_S)
         self._run = run
         self._records = 0
         self._shown = self._look()
-        self._reel = Reel()
+        self._reel = Reel(defer_from=DEFER_FROM)
         self._reel.take(self._shown)
         self._acts: list[Callable[[str], object]] = []
         last = len(self._reel.film["frames"]) - 1
@@ -83,10 +88,15 @@ class Stepper(anywidget.AnyWidget):
         """The cursor follows the frame, unless it lies between this one and the next."""
         if self._frame_at(self.n) != change["new"]:
             self.n = self._records_at(change["new"])
+        self._keep()
 
     @traitlets.observe("n")
     def _n_changed(self, change: Any) -> None:
-        self.value = self._frame_at(change["new"])
+        value = self._frame_at(change["new"])
+        if self._has_more_after(value) and change["new"] > self._records_at(value):
+            self._insert(value + 1, change["new"])
+            value = self._frame_at(change["new"])
+        self.value = value
 
     def _frame_at(self, n: int) -> int:
         """The last frame with at most `n` records."""
@@ -102,12 +112,21 @@ class Stepper(anywidget.AnyWidget):
     @property
     def frame(self) -> Frame:
         """The frame shown."""
-        return frame_at(self._shown, self._records_at(self.value))
+        return self._reel.frame_at(self._shown, self._records_at(self.value))
 
     @property
     def moment(self) -> Moment:
         """What is known at the frame shown."""
-        return self.frame.moment
+        return self._reel.moment(self._records_at(self.value))
+
+    @property
+    def shown(self) -> Run:
+        """The run as far as it was taken in."""
+        return self._shown
+
+    def moment_at(self, n: int) -> Moment:
+        """What is known after the first `n` records taken in, causes before effects."""
+        return self._reel.moment(n)
 
     def refresh(self) -> Stepper:
         """Take in what happened since. Whoever looks at the last frame then looks at the new last one; whoever looks at
@@ -142,12 +161,58 @@ class Stepper(anywidget.AnyWidget):
         if vertex not in names:
             raise ValueError(f"there is no vertex {vertex!r}: expected one of {', '.join(dict.fromkeys(names))}")
         shown = self.n
-        self._reel = Reel([*self._reel.turned, vertex])
+        self._reel = Reel([*self._reel.turned, vertex], defer_from=DEFER_FROM)
         self._reel.take(self._shown)
         with self.hold_sync():
             self.film = self._reel.film | {"edition": self.film["edition"] + 1}
             self.value = self._frame_at(shown)
         return self
+
+    def _has_more_after(self, value: int) -> bool:
+        """Whether steps after this frame have none of their own."""
+        frames = self.film["frames"]
+        return value + 1 < len(frames) and "skipped" in frames[value + 1]
+
+    def _insert(self, number: int, n: int, go: int | None = None) -> int:
+        """Give frames to the steps before a frame, around the record `n`; how many there are now. `go`: the page then
+        shows the first of them, or with -1 the last.
+        """
+        edition = self.film["edition"]
+        self._draw_more(len(self.film["frames"]))
+        news = self._reel.insert(number, n)
+        added = len(news["frames"]) - 1
+        self.film["edition"] = edition + 1
+        there = {} if go is None else {"go": number if go > 0 else number + added - 1}
+        self.send({"film": news | {"base": edition, "edition": edition + 1} | there})
+        return added
+
+    def _between(self, number: int, by: int) -> None:
+        """Somebody steps over frames that are not there yet."""
+        frames = self.film["frames"]
+        n = frames[number - 1]["n"] + 1 if by > 0 else frames[number]["n"] - 1
+        added = self._insert(number, n, by)
+        self.value = number if by > 0 else number + added - 1
+
+    def _draw_more(self, most: int) -> bool:
+        """Send the page the pictures of the next frames; whether there are more."""
+        if self._reel.is_owed:
+            looks, edition = len(self.film["looks"]), self.film["edition"]
+            drawn = self._reel.draw_more(most)
+            news = {"drawn": drawn, "looks": self.film["looks"][looks:], "base": edition, "edition": edition}
+            self.send({"film": news})
+        return self._reel.is_owed
+
+    def _pictures_wanted(self, upto: int | None) -> None:
+        """A page shows the run: draw the other frames while nobody waits, those up to a number at once."""
+        if upto is not None:
+            if "set" in self.film["frames"][upto]:
+                self.send_state("film")  # it was sent, and did not arrive
+            while "set" not in self.film["frames"][upto] and self._draw_more(MOST_FRAMES):
+                pass
+        elif running_loop() is None:
+            self._draw_more(len(self.film["frames"]))
+        else:
+            self._drawing.start()
 
     @property
     def _is_last(self) -> bool:
@@ -173,6 +238,11 @@ class Stepper(anywidget.AnyWidget):
             self.turn(content["open"])
         elif content["wanted"] == "film":
             self.send_state("film")
+        elif content["wanted"] == "pictures":
+            self._pictures_wanted(content.get("upto"))
+        elif content["wanted"] == "between":
+            if content["edition"] == self.film["edition"]:
+                self._between(content["frame"], content["by"])
         else:
             self._asked(content)
 
@@ -194,16 +264,16 @@ class Stepper(anywidget.AnyWidget):
         shell = getattr(self, "_shell", None)
         if shell is not None and self._cell_ran in shell.events.callbacks[AFTER_EACH_CELL]:
             shell.events.unregister(AFTER_EACH_CELL, self._cell_ran)
+        self._drawing.stop()
+        self._forget_kept()
         super().close()
 
     def svg(self) -> Svg:
         """The frame shown as a static picture."""
         return self.frame.svg()
 
-    def _repr_mimebundle_(self, **kwargs: Any) -> Any:
-        """The widget, and for where no widget can be shown the picture."""
-        bundle = super()._repr_mimebundle_(**kwargs)
-        return with_static_form(bundle, image_svg=str(self.svg()), text_plain=repr(self))
+    def _still(self) -> dict[str, str]:
+        return {"image/svg+xml": str(self.svg())}
 
     def __repr__(self) -> str:
         return f"Stepper({len(self.film['frames'])} frames, at {self.value})"

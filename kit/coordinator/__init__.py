@@ -3,7 +3,7 @@
 from kit.coordinator.completed_checkpoint import CompletedCheckpoint
 from kit.coordinator.context import CoordinatorContext
 from kit.coordinator.coordinator import CheckpointCoordinator
-from kit.coordinator.failure_manager import CheckpointFailureManager
+from kit.coordinator.failure_manager import CheckpointFailureManager, failure_reasons
 from kit.coordinator.master_hooks import MasterHook, MasterHooks, MasterStateSerializer
 from kit.coordinator.pending_checkpoint import PendingCheckpoint, TaskAcknowledgeResult
 from kit.coordinator.plan import CheckpointPlan, CheckpointPlanCalculator
@@ -33,4 +33,5 @@ __all__ = [
     "RecoveryClaimMode",
     "SharedStateRegistry",
     "TaskAcknowledgeResult",
+    "failure_reasons",
 ]

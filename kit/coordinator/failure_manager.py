@@ -16,6 +16,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import pandas as pd
+
 from kit.protocol.properties import CheckpointProperties
 from kit.protocol.reasons import CheckpointException, CheckpointFailureReason
 
@@ -32,6 +34,15 @@ COUNTED = frozenset(
         CheckpointFailureReason.FINALIZE_CHECKPOINT_FAILURE,
     }
 )
+
+
+def failure_reasons() -> pd.DataFrame:
+    """Why a checkpoint may fail, a row each: reason, counts (towards the tolerable failures), pre_flight (before any
+    task was reached), message. Flink: `CheckpointFailureReason`, `CheckpointFailureManager`.
+    """
+    rows = [(reason.name, reason in COUNTED, reason.pre_flight, reason.message) for reason in CheckpointFailureReason]
+    return pd.DataFrame(rows, columns=["reason", "counts", "pre_flight", "message"])
+
 
 FailJob = Callable[[str, int], None]
 FailJobDueToTask = Callable[[str, str], None]

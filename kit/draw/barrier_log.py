@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from kit.draw.element_kinds import element_kind
-from kit.draw.job_state import Item, Moment, only_last, task_of
+from kit.draw.job_state import Item, Moment, Running, task_of
 from kit.draw.moment import advance
 from kit.protocol.trace import TraceRecord
 
@@ -40,19 +40,27 @@ class TaskBarriers:
 class BarrierLog:
     """The barriers of a run: `paths[checkpoint, channel]`, `tasks[checkpoint, task]`, and how it all stands (`moment`).
 
-    `bytes_of` has the size of each element by the record that first told of it.
+    `bytes_of` has the size of each element by the record that first told of it. `moment` is how it stands after these
+    records, where that is known: what stood in the channels meanwhile matters only where a barrier overtakes.
     """
 
-    def __init__(self, records: Iterable[TraceRecord]) -> None:
+    def __init__(self, records: Iterable[TraceRecord], moment: Moment | None = None) -> None:
         self.paths: dict[tuple[int, int], BarrierPath] = {}
         self.tasks: dict[tuple[int, str], TaskBarriers] = {}
         self.bytes_of: dict[str, int] = {}
         self.by_id: dict[str, TraceRecord] = {}
-        self.moment: Moment = only_last()
+        records = list(records)
+        if moment is not None and not any(map(_may_overtake, records)):
+            self.moment = moment
+            for record in records:
+                self.by_id[record.id] = record
+                self._take(record)
+            return
+        self.moment = Running.of(Moment())
         for record in records:
             self.by_id[record.id] = record
             self._take(record)
-            self.moment = advance(self.moment, record)
+            advance(self.moment, record)
 
     def path(self, checkpoint_id: int, channel: int) -> BarrierPath:
         """The path of a barrier, an empty one if nothing is known."""
@@ -127,6 +135,15 @@ _HANDLERS = {
     "EndCounted": BarrierLog._ended,
     "BarrierPrioritized": BarrierLog._prioritized,
 }
+
+
+def _may_overtake(record: TraceRecord) -> bool:
+    """Whether what stands in a channel is looked at: a barrier goes ahead of it, or has done so at its sender."""
+    if record.kind not in _HANDLERS or record.checkpoint_id is None:
+        return False
+    options = (record.data.get("element") or {}).get("options") or {}
+    ahead = record.data.get("priority") or options.get("alignment") == "UNALIGNED"
+    return bool(ahead) or record.kind == "BarrierPrioritized"
 
 
 def _before(items: Iterable[Item], checkpoint_id: int) -> list[Item]:

@@ -205,7 +205,7 @@ def barriers(run: Any, n: int | None = None, checkpoint: int | None = None) -> B
 
 def draw_barriers(subject: Subject) -> Barriers:
     """The view of a run at a moment."""
-    log = BarrierLog(subject.trace)
+    log = BarrierLog(subject.trace, subject.moment)
     number = subject.checkpoint if subject.checkpoint is not None else max(log.moment.checkpoints, default=None)
     known = None if number is None else log.moment.checkpoints.get(number)
     if known is None and subject.checkpoint is not None:

@@ -17,7 +17,7 @@ from kit.draw.job_state import (
     Item,
     Moment,
     changed,
-    put_all,
+    gated,
     task_of,
     with_channel,
     with_phase,
@@ -112,13 +112,13 @@ def credit(moment: Moment, record: TraceRecord) -> Moment:
     return _take(moment, number)
 
 
-def _take_barrier(moment: Moment, number: int, checkpoint_id: int | None) -> Moment:
+def _take_barrier(moment: Moment, number: int, checkpoint_id: int | None, **changes: Any) -> Moment:
     channel = moment.channels.get(number, ChannelMoment())
     barrier = next(
         (item for item in channel.arrived if (item.kind, item.checkpoint_id) == ("barrier", checkpoint_id)), None
     )
     arrived = tuple(item for item in channel.arrived if item is not barrier)
-    return with_channel(moment, number, arrived=arrived, taken=checkpoint_id)
+    return with_channel(moment, number, arrived=arrived, taken=checkpoint_id, **changes)
 
 
 def barrier_aligned(moment: Moment, record: TraceRecord) -> Moment:
@@ -127,11 +127,10 @@ def barrier_aligned(moment: Moment, record: TraceRecord) -> Moment:
     """
     number, checkpoint_id, task = record.data["channel"], record.checkpoint_id, task_of(record)
     moment = _collecting(moment, task, checkpoint_id)
-    moment = _take_barrier(moment, number, checkpoint_id)
     awaited = record.data.get("awaited", ())
     if not awaited:
-        return release(moment, checkpoint_id, task)
-    moment = with_channel(moment, number, held=checkpoint_id, awaited=None, receiver=task)
+        return release(_take_barrier(moment, number, checkpoint_id), checkpoint_id, task)
+    moment = _take_barrier(moment, number, checkpoint_id, held=checkpoint_id, awaited=None, receiver=task)
     return _awaiting(moment, awaited, checkpoint_id, task)
 
 
@@ -157,7 +156,7 @@ def barrier_counted(moment: Moment, record: TraceRecord) -> Moment:
 def _collecting(moment: Moment, task: str, checkpoint_id: int | None) -> Moment:
     """Barriers come in; of an unaligned checkpoint the snapshot may be under way already."""
     known = moment.tasks.get(task)
-    if known is None or known.phases.get(checkpoint_id or -1) == WRITING:
+    if known is None or known.phases.get(checkpoint_id or -1) in (ALIGNING, WRITING):
         return moment
     return with_phase(moment, task, checkpoint_id, ALIGNING)
 
@@ -193,9 +192,8 @@ def barrier_ignored(moment: Moment, record: TraceRecord) -> Moment:
 
 def release(moment: Moment, checkpoint_id: int | None, task: str) -> Moment:
     """The task is done with the checkpoint's barriers: its channels are neither blocked nor awaited for it."""
-    freed = {
-        number: changed(channel, held=None, awaited=None)
-        for number, channel in moment.channels.items()
-        if channel.receiver == task and checkpoint_id in (channel.held, channel.awaited)
-    }
-    return changed(moment, channels=put_all(moment.channels, freed)) if freed else moment
+    for number in gated(moment, task):
+        channel = moment.channels[number]
+        if channel.receiver == task and checkpoint_id in (channel.held, channel.awaited):
+            moment = with_channel(moment, number, held=None, awaited=None)
+    return moment

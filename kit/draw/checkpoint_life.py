@@ -411,7 +411,7 @@ def checkpoint_life(
 
 def draw_checkpoint_life(subject: Subject, task: str | None = None) -> LifeOfCheckpoint:
     """The view of a run at a moment."""
-    log, stage = CheckpointLog(subject.trace), stage_of(subject)
+    log, stage = CheckpointLog(subject.trace, subject.moment), stage_of(subject)
     number = subject.checkpoint if subject.checkpoint is not None else max(log.lives, default=None)
     life = None if number is None else log.lives.get(number)
     if life is None and subject.checkpoint is not None:

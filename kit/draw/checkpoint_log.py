@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from kit.coordinator.checkpoint_state import CheckpointState
 from kit.coordinator.ledger import timeout_timer
 from kit.coordinator.periodic import PERIODIC_TIMER
-from kit.draw.job_state import Moment, is_of_the_job_master, only_last
-from kit.draw.moment import advance
+from kit.draw.job_state import Moment, is_of_the_job_master
+from kit.draw.moment import moment_at
 from kit.protocol.trace import TraceRecord
 
 ID, LOCATION, COORDINATOR, HOOK, LEAVING, ACK, METADATA, STORE, NOTIFY = (
@@ -95,9 +95,12 @@ class CheckpointLife:
 
 
 class CheckpointLog:
-    """The checkpoints of a run by id, the requests that wait, the timers that are set, and how it all stands."""
+    """The checkpoints of a run by id, the requests that wait, the timers that are set, and how it all stands.
 
-    def __init__(self, records: Iterable[TraceRecord]) -> None:
+    `moment` is how it stands after these records, where that is known.
+    """
+
+    def __init__(self, records: Iterable[TraceRecord], moment: Moment | None = None) -> None:
         self.lives: dict[int, CheckpointLife] = {}
         self.queue: list[Request] = []
         self.timers: dict[str, tuple[int, int]] = {}
@@ -108,7 +111,8 @@ class CheckpointLog:
         self.starting: CheckpointLife | None = None
         """What was chosen and has no number yet."""
         self.by_id: dict[str, TraceRecord] = {}
-        self.moment: Moment = only_last()
+        records = list(records)
+        self.moment = moment_at(records) if moment is None else moment
         for record in records:
             self.by_id[record.id] = record
             handler = _HANDLERS.get((record.role, record.kind))
@@ -116,7 +120,6 @@ class CheckpointLog:
                 handler(self, record)
             elif record.kind == "NotifyCheckpointComplete" and record.role == "event":
                 self._answered(NOTIFY, record, record.machine)
-            self.moment = advance(self.moment, record)
 
     def _life(self, record: TraceRecord) -> CheckpointLife:
         number = record.checkpoint_id if record.checkpoint_id is not None else record.data["checkpoint_id"]

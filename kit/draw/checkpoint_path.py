@@ -1,7 +1,8 @@
 """A subtask's path through one checkpoint: when it came to the end of each phase, read from the trace.
 
-*Start delay*: from the trigger until its first barrier (or, at a source, the trigger's message) is there. *Alignment*:
-until the last barrier is there. *Sync*: the copy of its state, while it does nothing else. *Async*: until its files are
+*Start delay*: from the trigger until it takes its first barrier or hears of it (or, at a source, has the trigger's
+message), as Flink measures it: a barrier that waits in the input queue has not begun anything. *Alignment*: until it
+takes the last barrier. *Sync*: the copy of its state, while it does nothing else. *Async*: until its files are
 written. *Ack*: until the coordinator has its acknowledgement.
 """
 
@@ -36,11 +37,11 @@ class Path:
         self.ends.setdefault(phase, at_ms)
 
     def reached(self, record: TraceRecord) -> None:
-        """The first barrier, or at a source the trigger, is there."""
+        """The first barrier is taken or announced, or at a source the trigger is there."""
         self._end("start_delay", record.at_ms)
 
     def copied(self, record: TraceRecord) -> None:
-        """The last barrier is there, and the state is being copied."""
+        """The last barrier is taken, and the state is being copied."""
         self._end("start_delay", record.at_ms)
         self._end("alignment", record.at_ms)
 

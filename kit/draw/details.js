@@ -189,9 +189,9 @@ class Details {
     const close = make("button", { type: "button", class: "kit-close", "aria-label": "close the details", title: "close (Escape)", click: () => this.hands.pick("") }, "×");
     this.root.replaceChildren(
       make("div", { class: "kit-details-head" }, make("b", {}, this.title(kind, name)), close),
-      this.offered(picked, offers ?? []),
-      ...body,
       said,
+      ...body,
+      this.offered(picked, offers ?? []),
       ...this.last(picked),
     );
     this.root.scrollTop = top;
@@ -324,7 +324,7 @@ class Details {
       const queued = (this.known.into.get(task) ?? []).reduce((sum, number) => sum + (this.known.channel(number).arrived?.length ?? 0), 0);
       return [this.link(`task:${task}`, task), state(this.known, task), queued];
     });
-    const turn = this.hands.open && count > 1
+    const turn = this.hands.canOpen(name) && count > 1
       ? make("button", { type: "button", click: () => this.hands.open(name) }, closed ? "Draw each subtask" : "Draw as one box") : "";
     return [
       this.list([["operators", operators.join(" → ")], ["subtasks", count], ["max parallelism", most]]),

@@ -102,7 +102,9 @@ class Drawing:
                 self._replace(f"t:{vertex.name}", crowd_sprites(self.layout, vertex.name, own, now), changes)
                 for task in mine:
                     subtask = int(task.rpartition("/")[2])
-                    self._replace(f"t:{task}", cell_sprites(self.layout, vertex.name, subtask, now), changes)
+                    self._replace(
+                        f"t:{task}", cell_sprites(self.layout, vertex.name, subtask, vertex.parallelism, now), changes
+                    )
         self._lanes(moment, touched.channels, whole, changes)
         self._seen, self._begun = now, True
         return changes

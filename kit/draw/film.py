@@ -9,28 +9,34 @@ way. What it makes is JSON-like, and grows at the end:
   the story. `words`: what happened, what came of it, because of what. `by` is the task that acted, or "job"; `about`
   names the things that it was about. `set` maps a sprite's name to the attributes that changed, or to None when it is
   gone; the first frame of a stage sets everything. A new sprite refers to what it has in common with others by `look`,
-  its number in `looks`. `facts` are those of `kit.draw.facts` that changed;
+  its number in `looks`. `facts` are those of `kit.draw.facts` that changed. `whole`: both say everything, not what
+  changed. `skipped` is how many steps before it have no frame;
 - `notes`, for the reader: each `[n, text]` is for the frames with more than `n` records.
+
+The film of a long run comes in two parts, so that its first picture is there soon: all frames with their words, and of
+the last one the picture, at once; `set` and `facts` of the others when `draw_more` is asked for them. Steps that have
+no frame get one when somebody asks (`insert`).
 """
 
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator, Mapping, Sequence
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from itertools import chain
+from dataclasses import dataclass, replace
+from itertools import chain, islice
 from typing import Any
 
 from kit.draw import meanings
-from kit.draw.drawing import Changes, Drawing, Touched
-from kit.draw.facts import facts_of
+from kit.draw.drawing import Touched
 from kit.draw.frames import Frame, Told, is_minor, story_of
-from kit.draw.job_state import Moment, Running, is_of_the_job_master, task_of
+from kit.draw.job_state import Moment, Running, changed, is_of_the_job_master, task_of
 from kit.draw.kinds import BULK, DETAIL, MAIN, MILESTONE, kind_of, level_of
 from kit.draw.layout import Layout, lay_out
 from kit.draw.legend import legend_data
 from kit.draw.moment import advance
+from kit.draw.pen import Looks, Pen
 from kit.draw.run import Run, run_of
 from kit.draw.stage import Stage, stage_for
 from kit.draw.steps import Step, event_of, in_order, steps
@@ -39,6 +45,12 @@ from kit.protocol.trace import TraceRecord, led_by
 
 MOST_FRAMES = 1500
 """A film has at most about this many frames: of a longer run only those that matter more."""
+WELL_FILLED = 1000
+"""A longer run has about so many at least: what happened around its turning points is told in full."""
+MOST_INSERTED = 200
+"""So many steps at most get a frame when somebody asks for those between two frames."""
+DEFER_FROM = 8_000
+"""Where one can ask for pictures, those of a run with more records come later."""
 MARK_EVERY = 1_000
 """Moments that are marked are at least so many records apart, and a part of the run."""
 MARGIN = 30
@@ -66,15 +78,20 @@ class _Mark:
 
 
 class Reel:
-    """The film of one run, as far as it was taken in. `turned` are the vertices that somebody opened or closed."""
+    """The film of one run, as far as it was taken in. `turned` are the vertices that somebody opened or closed.
 
-    def __init__(self, turned: Sequence[str] = ()) -> None:
+    Of a run with more than `defer_from` records only the last frame is drawn at first.
+    """
+
+    def __init__(self, turned: Sequence[str] = (), *, defer_from: int | None = None) -> None:
         self.turned = tuple(turned)
+        self.defer_from = defer_from
         self.film: Film = {}
         self._begin()
 
     def _begin(self) -> None:
-        self.film = {"stages": [], "frames": [], "looks": [], "notes": [], "legend": legend_data()}
+        self._looks = Looks()
+        self.film = {"stages": [], "frames": [], "looks": self._looks.told, "notes": [], "legend": legend_data()}
         self._records: list[TraceRecord] = []
         self._by_id: dict[str, TraceRecord] = {}
         self._told: list[Told] = []
@@ -82,17 +99,17 @@ class Reel:
         self._marks: list[_Mark] = []
         self._shapes: dict[tuple[Any, ...], int] = {}
         self._stages: list[Stage] = []
-        self._looks: dict[tuple[tuple[str, str | float | None], ...], int] = {}
+        self._layouts: list[Layout] = []
         self._least = BULK
         self._alike: set[int | None] = set()
+        self._owed: Iterator[int] | None = None
         self._go_on_from(Moment())
 
     def _go_on_from(self, moment: Moment) -> None:
         self._running = Running.watched(moment)
         self._stage: Stage | None = None
         self._shape = -1
-        self._drawing: Drawing | None = None
-        self._facts: dict[str, Any] = {}
+        self._pen = Pen(self._looks)
 
     # --- taking in ----------------------------------------------------------------------------------------------------
 
@@ -110,22 +127,31 @@ class Reel:
         new, keep = self._new_steps(run), len(self.film["frames"])
         levels = [max(map(level_of, group)) for group in new]
         least = self._least_level(levels)
-        if not keep:
-            self._least = least
-            self._alike = _alike(new)
-        elif keep + len(new) > 2 * MOST_FRAMES and least > self._least:
+        if keep and keep + len(new) > 2 * MOST_FRAMES and least > self._least:
             self._begin()
-            self._least, keep, new = least, 0, self._new_steps(run)
-            levels, self._alike = [max(map(level_of, group)) for group in new], _alike(new)
+            keep, new = 0, self._new_steps(run)
+            levels = [max(map(level_of, group)) for group in new]
+        shown: Sequence[bool] = ()
+        if not keep:
+            self._least, self._alike = least, _alike(new)
+            shown = self._chosen(new, levels)
+        later = self.defer_from is not None and not keep and sum(map(len, new)) > self.defer_from
         if not self.film["frames"]:
-            self._show(run, ())
-        for number, (group, level) in enumerate(zip(new, levels), 1):
+            self._show(run, (), draw=not later)
+        skipped = 0
+        for number, (group, level) in enumerate(zip(new, levels)):
             for record in group:
                 advance(self._running, record)
                 self._by_id[record.id] = record
             self._records += group
-            if number == len(new) or self._matters(group, level):
-                self._show(run, group)
+            last = number == len(new) - 1
+            if last or (shown[number] if shown else self._matters(group, level)):
+                self._show(run, group, skipped, draw=not later, whole=later and last)
+                skipped = 0
+            else:
+                skipped += 1
+        if later:
+            self._owed = self._drawing_the_first(len(self.film["frames"]) - 1)
         changed = self._tell(keep)
         self.film["notes"] = [list(note) for note in run.notes]
         anew = self.film is not known
@@ -160,26 +186,16 @@ class Reel:
         """Forget what came after the last mark within the first `n` records."""
         while self._marks and self._marks[-1].moment.n > n:
             self._marks.pop()
-        if not self._marks:
-            least, alike = self._least, self._alike
+        if not self._marks or self.is_owed:
             self._begin()
-            self._least, self._alike = least, alike
             return
         mark = self._marks[-1]
         frames = self.film["frames"]
         del frames[mark.frames :], self._told[mark.frames :], self._records[mark.moment.n :]
         self._met = {number: epoch for number, epoch in self._met.items() if number in mark.moment.checkpoints}
         self._go_on_from(mark.moment)
-        self._again(frames[-1]["stage"])
-
-    def _again(self, shape: int) -> None:
-        """The drawing and the facts as they were at the mark."""
-        stage = self._stages[shape]
-        self._drawing = Drawing(film_layout(stage, self._closed(stage)))
-        everything = Touched.all_of(self._drawing.layout, self._running)
-        self._drawing.draw(self._running, everything)
-        self._facts = {name: fact for name, fact in facts_of(self._running, everything).items() if fact is not None}
-        self._shape = shape
+        self._shape = frames[-1]["stage"]
+        self._pen.draw_whole(self._layout(self._shape), self._running)
 
     def _least_level(self, new: Sequence[int]) -> int:
         """The level of the frames that are shown when all are too many."""
@@ -197,6 +213,28 @@ class Reel:
             return True
         return not is_minor(group) and not self._alike.intersection(record.checkpoint_id for record in group)
 
+    def _chosen(self, new: Sequence[Step], levels: Sequence[int]) -> list[bool]:
+        """Which steps of a run have a frame: those that matter; and as long as there are few of these, what lies
+        nearest to its beginning, its end, and to what is told first of each epoch, a failure or a restore.
+        """
+        shown = [self._matters(group, level) for group, level in zip(new, levels)]
+        room = WELL_FILLED - sum(shown)
+        if room <= 0 or len(new) <= WELL_FILLED:
+            return shown
+        turns = [0, len(new)]
+        for number, group in enumerate(new):
+            if levels[number] == MILESTONE and not self._alike.intersection(r.checkpoint_id for r in group):
+                turns.append(number)
+        turns.sort()
+        nearest = []
+        for number, there in enumerate(shown):
+            if not there:
+                at = bisect_left(turns, number)
+                nearest.append((min(turns[at] - number, number - turns[max(0, at - 1)]), number))
+        for _, number in sorted(nearest)[:room]:
+            shown[number] = True
+        return shown
+
     def _tell(self, keep: int) -> dict[int, int]:
         """Which frames are the story now; gives those of the first ones for which that has changed."""
         changed: dict[int, int] = {}
@@ -210,49 +248,59 @@ class Reel:
 
     # --- a frame ------------------------------------------------------------------------------------------------------
 
-    def _show(self, run: Run, group: Sequence[TraceRecord]) -> None:
+    def _show(
+        self, run: Run, group: Sequence[TraceRecord], skipped: int = 0, *, draw: bool = True, whole: bool = False
+    ) -> None:
         moment = self._running
-        touched = Touched.taken_from(moment)
-        stage, drawing = self._stage_now(run)
-        if drawing is not self._drawing:
-            self._drawing = drawing
-            touched = Touched.all_of(drawing.layout, moment)
+        stage = self._stage_now(run)
         for number in moment.checkpoints:
             self._met.setdefault(number, moment.epoch)
+        packed, told = self._packed_frame(moment, stage, self._shape, group, skipped)
+        if whole:
+            packed |= self._pen.draw_whole(self._layout(self._shape), moment)
+            Touched.taken_from(moment)
+        elif draw:
+            packed |= self._pen.draw(self._layout(self._shape), moment, Touched.taken_from(moment))
+        self.film["frames"].append(packed)
+        self._told.append(told)
+        self._mark()
+
+    def _packed_frame(
+        self, moment: Moment, stage: Stage, shape: int, group: Sequence[TraceRecord], skipped: int
+    ) -> tuple[Film, Told]:
+        """A frame but for its picture, and what decides whether it is told."""
         frame = Frame(moment, stage, tuple(group), led_by(group[0].cause, self._by_id.get) if group else None)
         words = frame.words
         failed = [f"The job has failed: {moment.error}"] if moment.job == "FAILED" else []
-        packed: dict[str, Any] = {"stage": self._shape, "told": 0, "at": moment.elapsed_ms, "n": moment.n}
+        packed: dict[str, Any] = {"stage": shape, "told": 0, "at": moment.elapsed_ms, "n": moment.n}
         if frame.mark:
             packed["mark"] = frame.mark
+        if skipped:
+            packed["skipped"] = skipped
         if group:
             packed["by"] = "job" if is_of_the_job_master(group[0]) else task_of(group[0])
             packed["about"] = _about(group)
         packed["words"] = [*failed, words.what, words.then, words.because][:3]
-        packed["set"] = self._shortened(drawing.draw(moment, touched))
-        packed["facts"] = self._changed_facts(facts_of(moment, touched))
-        self.film["frames"].append(packed)
-        self._told.append(Told(frame.level, frame.checkpoint_id, is_minor(group)))
-        self._mark()
+        return packed, Told(frame.level, frame.checkpoint_id, is_minor(group))
 
-    def _stage_now(self, run: Run) -> tuple[Stage, Drawing]:
-        """The stage of the epoch, and its drawing: another one when the shape is another."""
-        epoch = self._running.epoch
-        stage, drawing = self._stage, self._drawing
-        if stage is None or stage.epoch != epoch:
-            stage = self._stage = stage_for(run.stages, epoch)
-            shape = self._shape_of(stage)
-            if shape != self._shape:
-                self._shape, drawing = shape, None
-        return stage, drawing or Drawing(film_layout(stage, self._closed(stage)))
+    def _stage_now(self, run: Run) -> Stage:
+        """The stage of the epoch."""
+        if self._stage is None or self._stage.epoch != self._running.epoch:
+            self._stage = stage_for(run.stages, self._running.epoch)
+            self._shape = self._shape_of(self._stage)
+        return self._stage
 
     def _shape_of(self, stage: Stage) -> int:
         shape = (stage.vertices, stage.channels)
         if shape not in self._shapes:
             self._shapes[shape] = len(self._shapes)
             self._stages.append(stage)
-            self.film["stages"].append(self._packed_stage(stage))
+            self._layouts.append(film_layout(stage, self._closed(stage)))
+            self.film["stages"].append(self._packed_stage(stage, self._layouts[-1]))
         return self._shapes[shape]
+
+    def _layout(self, shape: int) -> Layout:
+        return self._layouts[shape]
 
     def _closed(self, stage: Stage) -> frozenset[str]:
         closed = stage.closed_at_first()
@@ -261,8 +309,7 @@ class Reel:
             closed = stage.turned(closed, name) if name in names else closed
         return closed
 
-    def _packed_stage(self, stage: Stage) -> Film:
-        layout = film_layout(stage, self._closed(stage))
+    def _packed_stage(self, stage: Stage, layout: Layout) -> Film:
         tasks = stage.tasks()
         numbers = {task: number for number, task in enumerate(tasks)}
         return {
@@ -277,35 +324,104 @@ class Reel:
             "channels": [[c.number, numbers[c.source], numbers[c.target]] for c in stage.channels],
         }
 
-    def _shortened(self, changes: Changes) -> Changes:
-        """The same changes, with a `look` for every sprite that was not there before: only those have a tag."""
-        made: Changes = {}
-        for name, sprite in changes.items():
-            if sprite is not None and "title" in sprite:  # a page tells more of the whole thing when pointed at it
-                sprite = {key: value for key, value in sprite.items() if key != "title"}
-                if not sprite:
-                    continue
-            if sprite is not None and "tag" in sprite:
-                own = {"text", "transform"} if "transform" in sprite else {"x", "y", "d", "text"}
-                look = tuple((key, value) for key, value in sprite.items() if key not in own)
-                number = self._looks.get(look)
-                if number is None:
-                    number = self._looks[look] = len(self._looks)
-                    self.film["looks"].append(dict(look))
-                sprite = {"look": number, **{key: value for key, value in sprite.items() if key in own}}
-            made[name] = sprite
-        return made
+    # --- what comes later ---------------------------------------------------------------------------------------------
 
-    def _changed_facts(self, facts: Mapping[str, Any]) -> dict[str, Any]:
-        changed: dict[str, Any] = {}
-        for name, fact in facts.items():
-            if self._facts.get(name) != fact:
-                changed[name] = fact
-                if fact is None:
-                    del self._facts[name]
-                else:
-                    self._facts[name] = fact
-        return changed
+    @property
+    def is_owed(self) -> bool:
+        """Whether there are frames that have no picture yet."""
+        return self._owed is not None
+
+    def draw_more(self, most: int) -> list[tuple[int, Film, Film]]:
+        """Draw the next frames that have no picture yet, so many at most: their numbers, `set` and `facts`."""
+        with _collector_paused():
+            drawn = [] if self._owed is None else list(islice(self._owed, most))
+        if len(drawn) < most:
+            self._owed = None
+        frames = self.film["frames"]
+        return [(number, frames[number]["set"], frames[number]["facts"]) for number in drawn]
+
+    def _drawing_the_first(self, count: int) -> Iterator[int]:
+        """Draws frame after frame from the beginning; gives their numbers."""
+        moment, pen = Running.watched(Moment()), Pen(self._looks)
+        for number in range(count):
+            frame = self.film["frames"][number]
+            for record in self._records[moment.n : frame["n"]]:
+                advance(moment, record)
+            frame |= pen.draw(self._layout(frame["stage"]), moment, Touched.taken_from(moment))
+            yield number
+
+    def insert(self, number: int, n: int) -> Film:
+        """Give a frame to the steps that were skipped before frame `number`, or where there are many, to those around
+        the record `n`. Gives what is new: `keep` frames stay, the `replaced` ones after them are others now.
+        """
+        with _collector_paused():
+            self.draw_more(len(self.film["frames"]))
+            return self._insert(number, n)
+
+    def _insert(self, number: int, n: int) -> Film:
+        frames, looks = self.film["frames"], len(self._looks.told)
+        before, after = frames[number - 1], frames[number]
+        *groups, own = in_order(self._records[before["n"] : after["n"]])
+        first = _window(groups, n - before["n"])
+        moment = Running.watched(self.moment(before["n"]))
+        layout, pen = self._layout(after["stage"]), Pen(self._looks)
+        stage = replace(self._stages[after["stage"]], epoch=moment.epoch)
+        if before["stage"] == after["stage"]:
+            pen.draw_whole(layout, moment)
+        made: list[Film] = []
+        told: list[Told] = []
+        for position, group in enumerate([*groups, own]):
+            for record in group:
+                advance(moment, record)
+            if first <= position < min(len(groups), first + MOST_INSERTED):
+                frame, tells = self._packed_frame(moment, stage, after["stage"], group, first if not made else 0)
+                made.append(frame | pen.draw(layout, moment, Touched.taken_from(moment)))
+                told.append(tells)
+        if "whole" not in after:
+            after = after | pen.draw(layout, moment, Touched.taken_from(moment))
+        left = len(groups) - first - len(made)
+        after = {key: value for key, value in after.items() if key != "skipped"} | ({"skipped": left} if left else {})
+        frames[number : number + 1] = [*made, after]
+        self._told[number:number] = told
+        self._marks = [
+            _Mark(mark.frames + len(made), mark.moment) if mark.frames > number else mark for mark in self._marks
+        ]
+        return {
+            "keep": number,
+            "replaced": 1,
+            "frames": [*made, after],
+            "stages": [],
+            "looks": self._looks.told[looks:],
+            "told": {},
+            "notes": self.film["notes"],
+        }
+
+    def moment(self, n: int) -> Moment:
+        """How everything stood after the first `n` records that were taken in, causes before effects."""
+        if n >= self._running.n:
+            moment = self._running.now()
+        else:
+            known = next((mark.moment for mark in reversed(self._marks) if mark.moment.n <= n), Moment())
+            running = Running.of(known)
+            for record in self._records[known.n : n]:
+                advance(running, record)
+            moment = running.now()
+        cause = None if moment.record is None else led_by(moment.record.cause, self._by_id.get)
+        return changed(moment, cause=cause)
+
+    def frame_at(self, run: Run, n: int) -> Frame:
+        """The frame that ends with the n-th record taken in of this run."""
+        moment = self.moment(n)
+        return Frame(moment, stage_for(run.stages, moment.epoch), *self._step_at(n))
+
+    def _step_at(self, n: int) -> tuple[tuple[TraceRecord, ...], TraceRecord | None]:
+        """The step that ends with the n-th record, and the record that led to it."""
+        group: list[TraceRecord] = []
+        for record in reversed(self._records[:n]):
+            if group and event_of(record) != event_of(group[0]):
+                break
+            group.insert(0, record)
+        return tuple(group), led_by(group[0].cause, self._by_id.get) if group else None
 
     def _mark(self) -> None:
         """Have a moment to come back to, now and then."""
@@ -316,6 +432,19 @@ class Reel:
 
     def __repr__(self) -> str:
         return f"Reel({len(self._records)} records in {len(self.film['frames'])} frames)"
+
+
+def _window(groups: Sequence[Step], n: int) -> int:
+    """The first of the steps that get a frame, when there are too many: the one that ends at the record `n` of theirs
+    is among them.
+    """
+    if len(groups) <= MOST_INSERTED:
+        return 0
+    reached = at = 0
+    while at < len(groups) and reached + len(groups[at]) < n:
+        reached += len(groups[at])
+        at += 1
+    return max(0, min(at - MOST_INSERTED // 2, len(groups) - MOST_INSERTED))
 
 
 @contextmanager

@@ -75,13 +75,16 @@ class Legend {
   }
 
   show(film, svg) {
-    const shown = film.legend.filter(({ has }) => svg.querySelector(`[data-layer] ${has}`));
-    const key = shown.map(({ has }) => has).join();
+    const shown = film.legend.map((entry) => {
+      const like = svg.querySelector(`[data-layer] ${entry.has}`);
+      return like && { ...entry, colour: /\bcp\d/.exec(like.getAttribute("class"))?.[0] ?? "cp0" };
+    }).filter(Boolean);
+    const key = shown.map(({ has, colour }) => has + colour).join();
     if (key === this.last) return;
     this.last = key;
-    this.root.replaceChildren(...shown.map(({ svg: sign, width, says }) => {
+    this.root.replaceChildren(...shown.map(({ svg: sign, width, says, colour }) => {
       const picture = svgNode("svg", { class: "kit-stage", width: width + 2, height: 18, viewBox: `-1 -9 ${width + 2} 18`, "aria-hidden": "true" });
-      picture.innerHTML = sign;
+      picture.innerHTML = sign.replaceAll("cp0", colour); // in the colours that it has on the picture
       const item = make("span", {});
       item.append(picture, says);
       return item;

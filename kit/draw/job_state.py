@@ -228,6 +228,16 @@ class Moment:
 class Running(Moment):
     """The moment of a fold that nobody else holds: `changed` changes it in place, so a record costs a fraction."""
 
+    def take(self, record: TraceRecord, cause: TraceRecord | None) -> None:
+        """One more record has come: the clock and the caption."""
+        if self.record is None:
+            object.__setattr__(self, "began_ms", record.at_ms)
+        if record.at_ms > self.at_ms:
+            object.__setattr__(self, "at_ms", record.at_ms)
+        object.__setattr__(self, "n", self.n + 1)
+        object.__setattr__(self, "record", record)
+        object.__setattr__(self, "cause", cause)
+
     @classmethod
     def of(cls, moment: Moment) -> Running:
         """The same moment, to go on from; that one stays as it is."""
@@ -240,6 +250,8 @@ class Running(Moment):
 
     def now(self) -> Moment:
         """The moment as it is, for good."""
+        if isinstance(self.channels, Own):
+            self.channels.mine.clear()
         return _with(Moment, self, {name: dict(getattr(self, name)) for name in MAPPINGS})
 
 
@@ -263,14 +275,24 @@ def _with(kind: type[V], value: Any, changes: Mapping[str, Any]) -> V:
 
 
 class Own(dict[K, V]):
-    """A mapping that nobody but the fold holds: it is changed in place, as no earlier moment is looked at again."""
+    """A mapping that nobody but the fold holds: it is changed in place, as no earlier moment is looked at again.
+
+    Of the channels, those in `mine` nobody else holds either. `gated` has, by receiver, the channels that may be
+    blocked or awaited; it is made when it is first asked for.
+    """
+
+    def __init__(self, items: Mapping[K, V] | None = None) -> None:
+        super().__init__(items or {})
+        self.touched: set[K] | None = None
+        self.mine: set[K] = set()
+        self.gated: dict[str, set[K]] | None = None
 
 
 class Watched(Own[K, V]):
     """One that also keeps the keys of what changed in it until somebody takes them."""
 
     def __init__(self, items: Mapping[K, V] | None = None, touched: Iterable[K] = ()) -> None:
-        super().__init__(items or {})
+        super().__init__(items)
         self.touched: set[K] = set(touched)
 
     def __setitem__(self, key: K, value: V) -> None:
@@ -345,8 +367,37 @@ def with_phase(moment: Moment, name: str, checkpoint_id: int | None, phase: str)
 
 def with_channel(moment: Moment, number: int, **changes: Any) -> Moment:
     """The moment with these values changed for a channel."""
-    channel = changed(moment.channels.get(number, ChannelMoment()), **changes)
-    return changed(moment, channels=put(moment.channels, number, channel))
+    channels = moment.channels
+    channel = channels.get(number)
+    if type(moment) is not Running or not isinstance(channels, Own):
+        return changed(moment, channels=put(channels, number, changed(channel or ChannelMoment(), **changes)))
+    if channel is None or number not in channels.mine:
+        channel = ChannelMoment() if channel is None else _with(ChannelMoment, channel, {})
+        channels.mine.add(number)
+        channels[number] = channel
+    elif channels.touched is not None:
+        channels.touched.add(number)
+    for name, value in changes.items():
+        _set(channel, name, value)
+    if channels.gated is not None and (channel.held is not None or channel.awaited is not None):
+        channels.gated.setdefault(channel.receiver, set()).add(number)
+    return moment
+
+
+_set = object.__setattr__
+
+
+def gated(moment: Moment, task: str) -> Iterable[int]:
+    """The channels of a receiver that may be blocked or awaited."""
+    channels = moment.channels
+    if not isinstance(channels, Own):
+        return [number for number, channel in channels.items() if channel.receiver == task]
+    if channels.gated is None:
+        channels.gated = {}
+        for number, channel in channels.items():
+            if channel.held is not None or channel.awaited is not None:
+                channels.gated.setdefault(channel.receiver, set()).add(number)
+    return sorted(channels.gated.get(task, ()))
 
 
 def with_checkpoint(moment: Moment, checkpoint_id: int | None, **changes: Any) -> Moment:

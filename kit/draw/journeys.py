@@ -238,7 +238,7 @@ class Follower:
     def _take(self, record: TraceRecord) -> None:
         found = self.found
         number = record.data.get("channel")
-        before = found.last.channels.get(number) if isinstance(number, int) else None
+        before = _places(found.last.channels.get(number) if isinstance(number, int) else None)
         checkpoint_id = record.checkpoint_id
         moment = found.last = advance(found.last, record)
         now = Instant(moment.n, record.at_ms)
@@ -246,7 +246,7 @@ class Follower:
         if moment.epoch != self._epoch:
             self._enter(moment.epoch, now)
         if number is not None and number in moment.channels:
-            self._moved(number, before or ChannelMoment(), moment.channels[number], now)
+            self._moved(number, before, moment.channels[number], now)
         self._letters(moment, record, now)
         if checkpoint_id is not None:
             self._live(checkpoint_id, now)
@@ -279,18 +279,19 @@ class Follower:
         self._here.clear()
         self._mail.clear()
 
-    def _moved(self, number: int, before: ChannelMoment, after: ChannelMoment, now: Instant) -> None:
-        if before.queued is not after.queued:
-            for item in _new(before.queued, after.queued):
+    def _moved(self, number: int, before: _Places, after: ChannelMoment, now: Instant) -> None:
+        queued, wire, arrived = before
+        if queued is not after.queued:
+            for item in _new(queued, after.queued):
                 self._journey(number, after, item, now)
-        if before.wire is not after.wire:
-            for item in _new(before.wire, after.wire):
+        if wire is not after.wire:
+            for item in _new(wire, after.wire):
                 journey = self._journey(number, after, item, now)
                 journey.sent, journey.unaligned = now, item.unaligned
-        if before.arrived is not after.arrived:
-            for item in _new(before.arrived, after.arrived):
+        if arrived is not after.arrived:
+            for item in _new(arrived, after.arrived):
                 self._journey(number, after, item, now).received = now
-            for item in _new(after.arrived, before.arrived):
+            for item in _new(after.arrived, arrived):
                 self._journey(number, after, item, now).taken = now
                 del self._here[number, item.serial]
 
@@ -331,6 +332,15 @@ class Follower:
             path.instants.setdefault(phase, now)
         if step is Path.copied:
             self.found.cuts.setdefault(checkpoint_id, Cut(self._epoch)).instants.setdefault(task, now)
+
+
+_Places = tuple[tuple[Item, ...], tuple[Item, ...], tuple[Item, ...]]
+"""What is in a channel: in the sender's queue, on the wire, in the receiver's queue."""
+
+
+def _places(channel: ChannelMoment | None) -> _Places:
+    """Taken out of the channel, which the fold changes in place."""
+    return ((), (), ()) if channel is None else (channel.queued, channel.wire, channel.arrived)
 
 
 def _new(before: tuple[Item, ...], after: tuple[Item, ...]) -> Iterator[Item]:

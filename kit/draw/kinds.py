@@ -169,7 +169,6 @@ _EVENTS = (
         _of_element,
         "{element} reaches {who} from {source}",
         means=channels.receive,
-        path=Path.reached,
     ),
     _event(events.CreditReceived, BULK, "{who} may send more to {to}"),
     _event(events.ProcessInput, BULK, "{who} has its turn"),
@@ -432,7 +431,12 @@ _NOTES = (
     _note("CheckpointSubsumed", DETAIL, "Checkpoint {cp} is replaced by a newer one"),
     _note("CheckpointDiscarded", PLUMBING, "Checkpoint {cp} is deleted"),
     _note("CheckpointRestored", MILESTONE, "The job goes back to checkpoint {cp}", span="begins", mark="restore"),
-    _note("BarrierAnnounced", DETAIL, "{who} hears of barrier {cp} from {source}, which lies behind data"),
+    _note(
+        "BarrierAnnounced",
+        DETAIL,
+        "{who} hears of barrier {cp} from {source}, which lies behind data",
+        path=Path.reached,
+    ),
     _note(
         "BarrierPrioritized",
         MAIN,
@@ -497,4 +501,5 @@ def kind_of(record: TraceRecord) -> Kind:
 
 def level_of(record: TraceRecord) -> int:
     """How much a record matters."""
-    return kind_of(record).level_of(record)
+    level = KINDS.get(record.kind, OTHER).level
+    return level if isinstance(level, int) else level(record)

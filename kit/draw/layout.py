@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import pairwise
 
@@ -24,11 +24,23 @@ from kit.protocol.shape import ShapeChannel
 
 TASK_WIDTH, TASK_HEIGHT, TASK_GAP, HEADER = 168, 58, 20, 46
 PITCH, DENSE_PITCH, CELL, BEND_HEIGHT = 16.0, 13.0, 14, 40
-CELLS_IN_A_ROW = (TASK_WIDTH - 12) // CELL
+MOST_CELLS_IN_A_ROW = (TASK_WIDTH - 12) // CELL
 OUT_LENGTH, WIRE_LENGTH, IN_LENGTH = 50, 120, 100
 MARGIN = 64
+MOST_RANKS, RANKS_IN_A_ROW, WIRE_IN_ROWS = 6, 3, 60
+"""A job of more ranks is broken into rows of so many, with shorter wires: a page is as wide."""
+TURN, TURN_STEP, MOST_TURNS, ROW_GAP = 44, 7, 70, 26
+"""How far the first lane that goes on in the next row swings out, each further one more, all of them; and the room
+between a row and those lanes.
+"""
 
 Point = tuple[float, float]
+
+
+def cells_in_a_row(many: int) -> int:
+    """So many subtasks of a closed vertex stand in each row of its box: rows that are about equally long."""
+    rows = math.ceil(many / MOST_CELLS_IN_A_ROW)
+    return math.ceil(many / rows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +87,7 @@ class Lane:
         a, b, u = self.corners[1 + index], self.corners[2 + index], position - index
         if index % 2:
             return a[0] + (b[0] - a[0]) * u, a[1] + (b[1] - a[1]) * u
-        (x1, y1), (x2, y2) = _controls(a, b)
+        (x1, y1), (x2, y2) = _controls(a, b, self.corners[index])
         v = 1 - u
         c0, c1, c2, c3 = v * v * v, 3 * v * v * u, 3 * v * u * u, u * u * u
         return c0 * a[0] + c1 * x1 + c2 * x2 + c3 * b[0], c0 * a[1] + c1 * y1 + c2 * y2 + c3 * b[1]
@@ -121,13 +133,15 @@ def lay_out(
     }
     bundles = _bundles(stage, closed)
     heights = _place_heights(stage, names, closed, bundles)
-    vertices = _vertex_boxes(stage, names, heights)
+    vertices, rows = _in_rows(stage, bundles, _vertex_boxes(stage, names, heights))
+    left, right_margin = max(margin, rows.left + 12), max(margin, rows.right + 12)
     right = max(box.x + box.width for box in vertices.values())
-    shift = margin + max(0.0, least_width - right - 2 * margin) / 2
+    shift = left + max(0.0, least_width - right - left - right_margin) / 2
     vertices = {name: Box(box.x + shift, box.y + top, box.width, box.height) for name, box in vertices.items()}
     places = _place_boxes(names, vertices, heights)
-    lanes = _lanes(bundles, vertices, places)
-    width = max(least_width, right + 2 * margin)
+    rows = replace(rows, bottoms=tuple(bottom + top for bottom in rows.bottoms))
+    lanes = _lanes(bundles, vertices, places, rows)
+    width = max(least_width, right + left + right_margin)
     height = max(box.y + box.height for box in vertices.values()) + margin
     real = {name: box for name, box in vertices.items() if not name.startswith("\0")}
     incoming: dict[str, list[ShapeChannel]] = {}
@@ -144,7 +158,7 @@ def _path(corners: tuple[Point, ...]) -> str:
         if index % 2:
             parts.append(f"L{_n(x)} {_n(y)}")
         else:
-            (x1, y1), (x2, y2) = _controls(corners[index - 1], (x, y))
+            (x1, y1), (x2, y2) = _controls(corners[index - 1], (x, y), corners[index - 2])
             parts.append(f"C{_n(x1)} {_n(y1)} {_n(x2)} {_n(y2)} {_n(x)} {_n(y)}")
     return "".join(parts)
 
@@ -153,7 +167,11 @@ def _n(value: float) -> str:
     return f"{value:.1f}".rstrip("0").rstrip(".")
 
 
-def _controls(a: Point, b: Point) -> tuple[Point, Point]:
+def _controls(a: Point, b: Point, before: Point) -> tuple[Point, Point]:
+    """Of the curve from `a` to `b`, on a lane that comes from `before`: where one lies below the other, it turns."""
+    if a[0] == b[0]:
+        swing = math.copysign(TURN, a[0] - before[0])
+        return (a[0] + swing, a[1]), (b[0] + swing, b[1])
     middle = (b[0] - a[0]) * 0.5
     return (a[0] + middle, a[1]), (b[0] - middle, b[1])
 
@@ -184,7 +202,7 @@ def _place_heights(stage: Stage, names: Names, closed: frozenset[str], bundles: 
     for vertex in stage.vertices:
         least = TASK_HEIGHT
         if vertex.name in closed:
-            least = 58 + math.ceil(vertex.parallelism / CELLS_IN_A_ROW) * CELL
+            least = 58 + math.ceil(vertex.parallelism / cells_in_a_row(vertex.parallelism)) * CELL
         busiest = max(lanes[side, name] for name in names[vertex.name] for side in (0, 1))
         height = max(least, busiest * _pitch(busiest) + 8)
         heights.update(dict.fromkeys(names[vertex.name], height))
@@ -240,6 +258,76 @@ def _vertex_boxes(stage: Stage, names: Names, heights: Mapping[str, float]) -> d
     }
 
 
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    """A job in rows: where each row but the last ends, how far lanes that go on in the next row reach out to the left
+    and to the right of the boxes, and how far apart they lie.
+    """
+
+    bottoms: tuple[float, ...] = ()
+    left: float = 0.0
+    right: float = 0.0
+    step: float = 0.0
+
+
+def _in_rows(stage: Stage, bundles: Bundles, boxes: dict[str, Box]) -> tuple[dict[str, Box], _Rows]:
+    """A job of many ranks in rows, as a text is: between two of them there is room for the lanes that go on in the next
+    row.
+    """
+    ranks = _ranks(stage)
+    if max(ranks.values()) < MOST_RANKS:
+        return boxes, _Rows()
+    rank_of = {name: ranks[name] if name in ranks else _rank_of_bend(name) for name in boxes}
+    crossing = [0] * (max(ranks.values()) + 1)
+    for source, target in bundles:
+        for rank in range(ranks[_vertex_of_place(source)], ranks[_vertex_of_place(target)]):
+            crossing[rank] += 1
+    turning = crossing[RANKS_IN_A_ROW - 1 :: RANKS_IN_A_ROW]
+    step = min(TURN_STEP, MOST_TURNS / max(1, *turning, 1))
+    placed: dict[str, Box] = {}
+    bottoms: list[float] = []
+    y = 0.0
+    for first in range(0, len(crossing), RANKS_IN_A_ROW):
+        row = {name: box for name, box in boxes.items() if first <= rank_of[name] < first + RANKS_IN_A_ROW}
+        top, bottom = min(box.y for box in row.values()), max(box.y + box.height for box in row.values())
+        for name, box in row.items():
+            x = (rank_of[name] - first) * (TASK_WIDTH + OUT_LENGTH + WIRE_IN_ROWS + IN_LENGTH)
+            placed[name] = Box(float(x), round(box.y - top + y, 1), box.width, box.height)
+        y += bottom - top
+        bottoms.append(y)
+        y += 2 * ROW_GAP + step * crossing[min(first + RANKS_IN_A_ROW, len(crossing)) - 1]
+    room = TURN + step * max(turning, default=0)
+    return placed, _Rows(tuple(bottoms[:-1]), IN_LENGTH + room, OUT_LENGTH + room, step)
+
+
+def _turned(every: Sequence[list[Point]], rows: _Rows) -> list[list[Point]]:
+    """The lanes' corners, where those that go on in the next row turn below their own: none crosses another there."""
+    turns: dict[int, list[tuple[float, int, int]]] = {}
+    for number, corners in enumerate(every):
+        for at in range(1, len(corners) - 1, 2):
+            if corners[at + 1][0] < corners[at][0] and rows.bottoms:
+                row = next(row for row, bottom in enumerate(rows.bottoms) if corners[at][1] < bottom)
+                turns.setdefault(row, []).append((-corners[at][1], number, at))
+    between: dict[tuple[int, int], list[Point]] = {}
+    for row, here in turns.items():
+        for inner, (_, number, at) in enumerate(sorted(here)):
+            a, b = every[number][at : at + 2]
+            right, left = a[0] + inner * rows.step, b[0] - (len(here) - 1 - inner) * rows.step
+            y = rows.bottoms[row] + ROW_GAP + inner * rows.step
+            between[number, at] = [(right, a[1]), (right, y), (left, y), (left, b[1])]
+    turned = []
+    for number, corners in enumerate(every):
+        made = corners[:1]
+        for at in range(1, len(corners) - 1, 2):
+            made += between.get((number, at), corners[at : at + 2])
+        turned.append([*made, corners[-1]])
+    return turned
+
+
+def _rank_of_bend(name: str) -> int:
+    return int(name.rpartition("\0")[2])
+
+
 def _bend(source: str, target: str, rank: object) -> str:
     """The name of the place where an edge passes a rank that it does not stop in."""
     return f"\0{source}\0{target}\0{rank}"
@@ -256,7 +344,7 @@ def _place_boxes(names: Names, vertices: Mapping[str, Box], heights: Mapping[str
     return places
 
 
-def _lanes(bundles: Bundles, vertices: Mapping[str, Box], places: Mapping[str, Box]) -> tuple[Lane, ...]:
+def _lanes(bundles: Bundles, vertices: Mapping[str, Box], places: Mapping[str, Box], rows: _Rows) -> tuple[Lane, ...]:
     """One lane a bundle; its port on each box follows the order of the boxes at the other end."""
     order = {name: (box.x, box.y) for name, box in places.items()}
     leaving: dict[str, list[str]] = {}
@@ -266,19 +354,21 @@ def _lanes(bundles: Bundles, vertices: Mapping[str, Box], places: Mapping[str, B
         reaching.setdefault(target, []).append(source)
     for others in (*leaving.values(), *reaching.values()):
         others.sort(key=lambda name: (order[name][1], -order[name][0]))
-    lanes = []
-    for number, ((source, target), channels) in enumerate(bundles.items()):
+    every = []
+    for source, target in bundles:
         start = _port(places[source], leaving[source], target, right=True)
         end = _port(places[target], reaching[target], source, right=False)
         corners: list[Point] = [start, (start[0] + OUT_LENGTH, start[1])]
         between = _bend(_vertex_of_place(source), _vertex_of_place(target), "")
-        bends = [box for name, box in vertices.items() if name.startswith(between)]
-        for box in sorted(bends, key=lambda box: box.x):
+        bends = [name for name in vertices if name.startswith(between)]
+        for box in (vertices[name] for name in sorted(bends, key=_rank_of_bend)):
             y = box.y + (end[1] - places[target].y) * 0.3
             corners += [(box.x, y), (box.x + box.width, y)]
-        corners += [(end[0] - IN_LENGTH, end[1]), end]
-        pitch = min(_pitch(len(leaving[source])), _pitch(len(reaching[target])))
-        lanes.append(Lane(f"l{number}", source, target, tuple(channels), pitch, tuple(corners)))
+        every.append([*corners, (end[0] - IN_LENGTH, end[1]), end])
+    lanes = []
+    for number, ((pair, channels), corners) in enumerate(zip(bundles.items(), _turned(every, rows))):
+        pitch = min(_pitch(len(leaving[pair[0]])), _pitch(len(reaching[pair[1]])))
+        lanes.append(Lane(f"l{number}", *pair, tuple(channels), pitch, tuple(corners)))
     return tuple(lanes)
 
 

@@ -9,6 +9,8 @@ from html import escape
 from kit.draw.scene import Scene
 
 LEGEND_ROW = 24
+OF_A_CHECKPOINT = "cp0"
+"""The colour of a sign that has a checkpoint's; on a picture it has that of the first one there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,23 +50,23 @@ LEGEND = (
     Entry(
         "barrier",
         '<rect x="0" y="-7" width="12" height="14" rx="1.5" class="barrier cp0"/>'
-        '<text x="6" y="3.6" text-anchor="middle" class="barrier-number">4</text>',
+        '<text x="6" y="3.6" text-anchor="middle" class="barrier-number">n</text>',
         17,
-        "barrier of checkpoint 4",
+        "barrier of checkpoint n",
     ),
     Entry(
         "barrier unaligned",
         '<rect x="0" y="-7" width="12" height="14" rx="1.5" class="barrier cp0 unaligned"/>'
-        '<text x="6" y="3.6" text-anchor="middle" class="barrier-number">4</text>',
+        '<text x="6" y="3.6" text-anchor="middle" class="barrier-number">n</text>',
         17,
         "barrier that overtakes",
     ),
     Entry(
         "cancel",
         '<rect x="0" y="-7" width="12" height="14" rx="1.5" class="cancel"/>'
-        '<text x="6" y="3.6" text-anchor="middle" class="barrier-number">4</text>',
+        '<text x="6" y="3.6" text-anchor="middle" class="barrier-number">n</text>',
         17,
-        "checkpoint 4 is off",
+        "cancel marker: checkpoint n is off",
     ),
     Entry(
         "lock",
@@ -75,9 +77,9 @@ LEGEND = (
     Entry(
         "ring",
         '<rect x="0" y="-6.5" width="18" height="13" rx="6.5" class="ring cp0"/>'
-        '<text x="9" y="3.4" text-anchor="middle" class="ring-text">4?</text>',
+        '<text x="9" y="3.4" text-anchor="middle" class="ring-text">n?</text>',
         23,
-        "barrier 4 is awaited here",
+        "barrier n is awaited here",
     ),
     Entry("sign watermark", _sign("w"), 14, "watermark"),
     Entry("sign status", _sign("z"), 14, "idle, or active again"),
@@ -124,18 +126,22 @@ LEGEND = (
 
 
 def legend_svg(sprites: Scene, width: float, top: float) -> tuple[str, float]:
-    """The legend of these sprites in rows below `top`, and the height of the picture with it."""
-    classes = {frozenset(str(sprite.get("class", "")).split()) for sprite in sprites.values()}
-    shown = [entry for entry in LEGEND if any(each >= set(entry.classes.split()) for each in classes)]
+    """The legend of these sprites, in their colours, in rows below `top`, and the height of the picture with it."""
+    drawn = (each for each in sprites.values() if each.get("layer") != "panel")  # the JobMaster's has words of its own
+    classes = dict.fromkeys(frozenset(str(sprite.get("class", "")).split()) for sprite in drawn)
+    found = ((entry, next((e for e in classes if e >= set(entry.classes.split())), None)) for entry in LEGEND)
+    shown = [(entry, like) for entry, like in found if like is not None]
     if not shown:
         return "", top
     parts, x, y = [], 24.0, top + 14
-    for entry in shown:
+    for entry, like in shown:
         room = entry.indent + 6.1 * len(entry.says) + 20
         if x + room > width - 12 and x > 24:
             x, y = 24.0, y + LEGEND_ROW
         words = f'<text x="{entry.indent:g}" y="3.8" class="legend">{escape(entry.says)}</text>'
-        parts.append(f'<g transform="translate({x:g} {y:g})">{entry.sign}{words}</g>')
+        colour = next((each for each in like if each.startswith("cp")), OF_A_CHECKPOINT)
+        sign = entry.sign.replace(OF_A_CHECKPOINT, colour)
+        parts.append(f'<g transform="translate({x:g} {y:g})">{sign}{words}</g>')
         x += room
     return "".join(parts), y + LEGEND_ROW
 

@@ -22,14 +22,19 @@ __all__ = ["Moment", "advance", "moment_at", "moments"]
 
 def advance(moment: Moment, record: TraceRecord, cause: TraceRecord | None = None) -> Moment:
     """The moment after one more record; `cause` is the record that led to it, for the caption's "because"."""
-    began_ms = record.at_ms if moment.record is None else moment.began_ms
-    at_ms = max(moment.at_ms, record.at_ms)
-    moment = changed(moment, n=moment.n + 1, at_ms=at_ms, began_ms=began_ms, record=record, cause=cause)
-    moment = _delivered(moment, record) if record.role == "event" else _sent(moment, record)
-    side = kind_of(record).side(record.role)
-    if side is not None and side.means is not None:
-        moment = side.means(moment, record)
-    return moment
+    if type(moment) is Running:
+        moment.take(record, cause)
+    else:
+        began_ms = record.at_ms if moment.record is None else moment.began_ms
+        at_ms = max(moment.at_ms, record.at_ms)
+        moment = changed(moment, n=moment.n + 1, at_ms=at_ms, began_ms=began_ms, record=record, cause=cause)
+    kind, role = kind_of(record), record.role
+    if role == "event":
+        moment = _delivered(moment, record)
+    elif kind.mail:
+        moment = _sent(moment, record, kind.mail)
+    side = kind.side(role)
+    return moment if side is None or side.means is None else side.means(moment, record)
 
 
 def moments(run: Any) -> Iterator[Moment]:
@@ -59,10 +64,7 @@ def moment_at(run: Any, n: int | None = None) -> Moment:
     return changed(running.now(), cause=None if last is None else led_by(last.cause, seen.get))
 
 
-def _sent(moment: Moment, record: TraceRecord) -> Moment:
-    mail = kind_of(record).mail
-    if not mail:
-        return moment
+def _sent(moment: Moment, record: TraceRecord, mail: str) -> Moment:
     task = record.data["task"]
     message = MessageMoment(mail, task, task != task_of(record), record.checkpoint_id, record.at_ms)
     if message.task in moment.tasks and moment.tasks[message.task].lost:

@@ -15,16 +15,15 @@ from typing import Any
 import pandas as pd
 
 from kit.draw.assets import asset, stage_css, stage_js
-from kit.draw.film import film
-from kit.draw.frames import last_frame
+from kit.draw.film import Reel
 from kit.draw.job_state import Moment
-from kit.draw.moment import moment_at
+from kit.draw.opened import opened
 from kit.draw.page_panels import PagePanel, milestones, panels_html, view_panel
 from kit.draw.redistribution import redistribution, redistribution_svg
 from kit.draw.run import Run, run_of
 from kit.draw.space_time_data import space_time_data
 from kit.draw.space_time_page import space_time_script, space_time_styles
-from kit.draw.view import View
+from kit.draw.view import Folds, Subject, View
 from kit.draw.views import VIEWS
 
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
@@ -95,13 +94,17 @@ def page_html(
 ) -> str:
     """The page that `export_html` writes; where `views` is None, the stage and the tables only."""
     thing, run = run, run_of(run)
-    last = moment_at(run)
-    made = film(run)
+    reel = Reel()
+    reel.take(run)
+    made, whole = reel.film, reel.film["frames"][-1]["n"]
+    last = reel.moment(whole)
     styles: set[str] = set()
-    below, data = "", [_data("film", made | {"edition": 0})]
+    below, data = "", [_data("film", made | {"edition": 0, "opened": opened(run, made)})]
     if views is not None:
         at = milestones(made)
-        panels = [SPACE_TIME, *(view_panel(view, thing, at) for view in views)]
+        folds = Folds(reel.moment)
+        subjects = {n: Subject(thing, n, folds=folds) for n in at}
+        panels = [SPACE_TIME, *(view_panel(view, subjects, at) for view in views)]
         below = panels_html(panels, styles)
         data.append(_data("space-time", space_time_data(run)))
     stage = stage_js().replace("export default {", "const stage = {")
@@ -109,7 +112,7 @@ def page_html(
     if views is not None:
         styles.add(space_time_styles())
         scripts.append(f"{space_time_script()}{_SPACE_TIME_JS}")
-    still = last_frame(run).svg()
+    still = reel.frame_at(run, whole).svg()
     sheets = "".join(sorted(styles))
     modules = "".join(f'<script type="module">{script}</script>' for script in scripts)
     return (

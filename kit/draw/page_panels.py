@@ -58,19 +58,19 @@ def milestones(film: Mapping[str, Any]) -> dict[int, int]:
     return dict(found)
 
 
-def view_panel(view: View, thing: Any, at: Mapping[int, int]) -> PagePanel:
-    """The view at these numbers of records, whose times are given."""
+def view_panel(view: View, subjects: Mapping[int, Subject], at: Mapping[int, int]) -> PagePanel:
+    """The view of a run after so many records as these subjects are of, whose times are given."""
     if not view.follows:
-        return PagePanel(view.name, view.title, (Piece(0, _drawn(view, thing, max(at))),), view.question)
-    drawn = [Piece(n, _drawn(view, thing, n), f"as it stood at {at_ms:,} ms") for n, at_ms in at.items()]
+        return PagePanel(view.name, view.title, (Piece(0, _drawn(view, subjects[max(at)])),), view.question)
+    drawn = [Piece(n, _drawn(view, subjects[n]), f"as it stood at {at_ms:,} ms") for n, at_ms in at.items()]
     pieces = [drawn[0], *(piece for before, piece in pairwise(drawn) if piece.html != before.html)]
     while len(pieces) > FEWEST and sum(len(piece.html) for piece in pieces) > MOST_BYTES:
         pieces = [*pieces[:-1:2], pieces[-1]] if len(pieces) > FEWEST + 1 else [pieces[0], pieces[-1]]
     return PagePanel(view.name, view.title, tuple(pieces), view.question)
 
 
-def _drawn(view: View, thing: Any, n: int) -> str:
-    return view.draw(Subject(thing, n))._repr_html_()
+def _drawn(view: View, subject: Subject) -> str:
+    return view.draw(subject)._repr_html_()
 
 
 def panels_html(panels: Sequence[PagePanel], styles: set[str]) -> str:

@@ -15,9 +15,9 @@ import pandas as pd
 
 from kit.draw.checkpoint_path import PHASE_WORDS, PHASES, Span
 from kit.draw.checkpoint_words import how_it_went, slow_phases, spans_of_task
-from kit.draw.gantt import phases
+from kit.draw.gantt import phases_of
 from kit.draw.job_state import ABORTED, COMPLETED, CheckpointMoment
-from kit.draw.journeys import Journeys, journeys
+from kit.draw.journeys import Journeys
 from kit.draw.view import Subject, View
 from kit.draw.view_html import answer, fold, view_html, words
 
@@ -169,9 +169,9 @@ SHORT = {
 
 def phase_bars(subject: Subject) -> PhaseBars:
     """The phases of the subject's checkpoint."""
-    found, checkpoint = journeys(subject.run), subject.checkpoint_id
+    found, checkpoint = subject.journeys, subject.checkpoint_id
     checkpoint = checkpoint if checkpoint in found.last.checkpoints else None
-    table = phases(subject.run, -1 if checkpoint is None else checkpoint)
+    table = phases_of(subject.run, found, -1 if checkpoint is None else checkpoint)
     return PhaseBars(found, checkpoint, table)
 
 

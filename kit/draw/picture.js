@@ -2,7 +2,7 @@
 
 const SVG = "http://www.w3.org/2000/svg";
 const TITLE_PX = 12;
-const TITLE_PITCH = 420; // from a box to that of the next rank, less some air
+const TITLE_PITCH = 350; // from a box to that of the next rank, less some air
 
 function svgNode(tag, attributes = {}) {
   const node = document.createElementNS(SVG, tag);
@@ -56,10 +56,10 @@ class Picture {
     this.world.innerHTML = this.film.stages[stage].svg;
     this.layers = new Map([...this.world.querySelectorAll("[data-layer]")].map((g) => [g.dataset.layer, g]));
     this.titles = [...this.world.querySelectorAll("[data-full]")].map((group) => {
-      const y = group.querySelector("text").getAttribute("y");
+      const y = Number(group.querySelector("text").getAttribute("y"));
       const far = svgNode("text", { class: "far-title", x: group.dataset.left, y });
       group.append(far);
-      return { far, full: group.dataset.full };
+      return { far, y, full: group.dataset.full };
     });
     this.nodes = new Map();
     this.shown = new Map();
@@ -90,7 +90,8 @@ class Picture {
     this.svg.classList.toggle("kit-far", far);
     if (!far) return;
     const most = Math.floor((TITLE_PITCH * scale) / (TITLE_PX * 0.72));
-    for (const { far: node, full } of this.titles) {
+    for (const { far: node, y, full } of this.titles) {
+      node.setAttribute("y", Math.max(y, (TITLE_PX + 1) / scale)); // within the picture
       node.style.fontSize = `${TITLE_PX / scale}px`;
       node.textContent = full.length <= most ? full : most < 6 ? "" : `${full.slice(0, most - 1)}…`;
     }

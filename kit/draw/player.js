@@ -32,12 +32,13 @@ class Player {
       pick: (picked) => this.pick(picked),
       go: (index) => this.go(index),
       act: (key) => this.model.send({ do: key }),
-      open: this.alive ? (vertex) => this.model.send({ open: vertex }) : undefined,
+      open: (vertex) => this.open(vertex),
+      canOpen: (vertex) => this.canOpen(vertex),
     });
     this.root = make("div", { class: `kit-player kit-picture${this.alive ? "" : " kit-offline"}`, tabindex: 0, role: "application", "aria-label": "a run, step by step" });
     this.note = make("p", { class: "kit-note" });
     this.tip = make("div", { class: "kit-tip", "aria-hidden": "true" });
-    this.live = make("div", { class: "kit-live", "aria-live": "polite" });
+    this.live = make("div", { class: "kit-announcer", "aria-live": "polite" });
     this.tip.hidden = true;
     const middle = make("div", { class: "kit-middle" },
       make("div", { class: "kit-stage-side" }, this.view(), this.legend.root), this.details.root);
@@ -67,13 +68,20 @@ class Player {
     this.choose(this.every.checked);
   }
 
-  // The film goes on, from this frame.
-  goesOn(keep) {
+  // The film goes on, from this frame; or frames were put in before it.
+  goesOn({ keep, replaced, frames, go }) {
     this.picture.forget(keep);
     this.known.track.forget(keep);
     this.known.stage = undefined;
-    if (this.now >= keep) this.now = Math.max(0, Math.min(this.now, this.film.frames.length - 1));
+    const last = this.film.frames.length - 1;
+    if (go !== undefined) this.now = go;
+    else if (this.now >= keep) this.now = Math.max(0, Math.min(replaced ? this.now + frames.length - replaced : this.now, last));
     this.choose(this.every.checked);
+  }
+
+  // Frames have got their pictures: maybe the one that is waited for.
+  drawn() {
+    if (this.awaits && !isOwed(this.film.frames[this.now])) this.go(this.now, false);
   }
 
   // --- what there is to press ---------------------------------------------------------------------------------------
@@ -147,6 +155,7 @@ class Player {
       tick.style.left = `${(100 * position) / Math.max(1, this.visible.length - 1)}%`;
       this.marks.append(tick);
     });
+    this.total = frames.reduce((sum, { skipped = 0 }) => sum + skipped, frames.length - 1);
     if (this.now !== undefined) this.go(this.now, false);
   }
 
@@ -168,6 +177,11 @@ class Player {
   }
 
   move(by) {
+    const gap = this.film.frames[by > 0 ? this.now + 1 : this.now];
+    if (this.alive && this.every.checked && gap?.skipped) {
+      this.model.send({ wanted: "between", frame: this.film.frames.indexOf(gap), by, edition: this.film.edition });
+      return this.position;
+    }
     const position = Math.min(Math.max(this.position + by, 0), this.visible.length - 1);
     this.go(this.visible[position]);
     return position;
@@ -184,25 +198,71 @@ class Player {
     const { frames } = this.film;
     this.now = Math.min(Math.max(index, 0), frames.length - 1);
     const frame = frames[this.now];
+    this.awaits = isOwed(frame);
+    this.root.classList.toggle("kit-awaits", this.awaits);
+    this.place(frame);
+    if (tell) this.tell(frame);
+    if (this.awaits) {
+      this.model.send?.({ wanted: "pictures", upto: this.now });
+      if (this.picture.stage < 0) this.showAtFirst(frames.findLastIndex((each) => !isOwed(each)));
+      return;
+    }
     this.hurry();
-    if (this.picture.show(this.now)) this.camera.setTheStage();
+    if (this.picture.show(this.now)) this.setTheStage();
     this.known.at(this.now);
     this.job.show(frame, this.known);
     this.camera.showMap();
     if (this.follow.checked && frame.by && frame.by !== "job") this.camera.reveal(this.boxOf(`task:${frame.by}`), this.timer !== null);
+    if (this.model.get("picked")) this.detail();
+    clearTimeout(this.later);
+    this.later = setTimeout(() => this.afterwards(frame), SAVE_AFTER_MS);
+  }
+
+  setTheStage() {
+    this.camera.setTheStage();
+    for (const opener of this.picture.world.querySelectorAll("[data-open]")) {
+      opener.classList.toggle("kit-can", this.canOpen(opener.dataset.open));
+    }
+  }
+
+  canOpen(vertex) {
+    return this.alive || Boolean(this.film.opened?.[vertex]);
+  }
+
+  // Each subtask of a vertex is drawn, or one box again. Where there is a kernel it draws them; a page has brought them.
+  async open(vertex) {
+    if (this.alive) {
+      this.model.send({ open: vertex });
+      return;
+    }
+    if (!this.canOpen(vertex)) return;
+    this.whole ??= this.film;
+    this.isOpen = this.isOpen === vertex ? undefined : vertex;
+    this.take(this.isOpen ? await withOpen(this.whole, vertex) : this.whole, this.now);
+    this.camera.reveal(this.boxOf(`vertex:${vertex}`) ?? this.boxOf(`task:${vertex}/0`), false);
+  }
+
+  // Some picture, until the one that is waited for is there.
+  showAtFirst(index) {
+    this.picture.show(index);
+    this.setTheStage();
+    this.known.at(index);
+  }
+
+  // Where this is in the run, in figures.
+  place(frame) {
     this.slider.value = this.position;
     this.slider.setAttribute("aria-valuetext", frame.words[0]);
     const note = this.film.notes?.findLast(([before]) => before < Math.max(frame.n, 1))?.[1] ?? "";
     this.note.textContent = note;
     this.note.hidden = !note;
-    this.count.textContent = `step ${this.position} of ${this.visible.length - 1}, ${frame.at} ms`;
-    const more = this.visible.length - 1 - this.position;
+    const last = this.visible.length - 1;
+    const kept = this.every.checked && this.total > last ? ` kept (${this.total.toLocaleString("en")} in all)` : "";
+    const left = this.every.checked && !this.alive && frame.skipped ? `; ${frame.skipped} before it left out` : "";
+    this.count.textContent = `step ${this.position} of ${last}${kept}, ${frame.at} ms${left}`;
+    const more = last - this.position;
     this.present.textContent = more ? `Now ⇥ ${more} more` : "Now ⇥";
     this.present.classList.toggle("kit-more", more > 0);
-    if (tell) this.tell(frame);
-    if (this.model.get("picked")) this.detail();
-    clearTimeout(this.later);
-    this.later = setTimeout(() => this.afterwards(frame), SAVE_AFTER_MS);
   }
 
   // Who goes on before the last step's motion is over sees pictures, not motion.
@@ -259,7 +319,7 @@ class Player {
       return;
     }
     const opener = event.target.closest("[data-open]");
-    if (opener && this.alive) this.model.send({ open: opener.dataset.open });
+    if (opener) this.open(opener.dataset.open);
     else this.pick(this.thing(event.target));
   }
 

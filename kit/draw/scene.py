@@ -29,7 +29,7 @@ from kit.draw.job_state import (
     Moment,
     TaskMoment,
 )
-from kit.draw.layout import CELL, CELLS_IN_A_ROW, IN_LENGTH, OUT_LENGTH, Box, Lane, Layout
+from kit.draw.layout import CELL, IN_LENGTH, OUT_LENGTH, Box, Lane, Layout, cells_in_a_row
 
 Sprite = dict[str, str | float]
 Scene = dict[str, Sprite]
@@ -58,6 +58,14 @@ def fit(words: str, width: float, size: float, *, bold: bool = False) -> str:
     """The words, cut with an ellipsis to what surely fits into `width` at this font size (in px)."""
     most = most_characters(width, size, bold=bold)
     return words if len(words) <= most else words[: most - 1].rstrip() + "…"
+
+
+def fit_name(name: str, end: str, width: float, size: float) -> str:
+    """A name in bold with its end, cut where it is too long, but never its end: by that neighbours differ."""
+    most = most_characters(width, size, bold=True)
+    if len(name) + len(end) <= most:
+        return name + end
+    return f"{name[: max(1, most - len(end) - 1)].rstrip('-_ ')}…{end}"
 
 
 def most_characters(width: float, size: float, *, bold: bool = False) -> int:
@@ -149,7 +157,8 @@ def task_sprites(layout: Layout, name: str, sight: Sight) -> Named:
     yield sprite, rect("tasks", box.x, box.y, box.width, box.height, classes, 7)
     middle = box.y + box.height / 2
     x, room = box.x + 11, box.width - 20
-    short_name = fit(name, 104, 12.5, bold=True)
+    vertex, slash, subtask = name.rpartition("/")
+    short_name = fit_name(vertex, slash + subtask, box.width - 68, 12.5)
     yield f"{sprite}:name", cut(text("tasks", x, middle - 10, "task-name", short_name), name)
     line, detail = _task_lines(layout, name, task, sight)
     yield f"{sprite}:line", cut(text("tasks", x, middle + 6, "task-line", fit(line, room, 11)), line)
@@ -228,10 +237,10 @@ def _mail(name: str, box: Box, messages: Sequence[MessageMoment]) -> Named:
         )
 
 
-def cell_sprites(layout: Layout, vertex: str, subtask: int, sight: Sight) -> Named:
-    """A subtask of a closed vertex: a cell in its box."""
+def cell_sprites(layout: Layout, vertex: str, subtask: int, many: int, sight: Sight) -> Named:
+    """A subtask of a closed vertex, one of many: a cell in its box."""
     box, task = layout.places[vertex], f"{vertex}/{subtask}"
-    row, column = divmod(subtask, CELLS_IN_A_ROW)
+    row, column = divmod(subtask, cells_in_a_row(many))
     classes = _task_class(sight.task(task), sight).replace("task", "cell-task", 1)
     yield f"t:{task}", rect("tasks", box.x + 9 + column * CELL, box.y + 50 + row * CELL, CELL - 3, CELL - 3, classes, 2)
 
@@ -241,7 +250,7 @@ def crowd_sprites(layout: Layout, vertex: str, tasks: Sequence[str], sight: Sigh
     box = layout.places[vertex]
     acting = " acting" if sight.acting.partition("@")[0].rpartition("/")[0] == vertex else ""
     yield f"t:{vertex}", rect("tasks", box.x, box.y, box.width, box.height, f"crowd{acting}", 7)
-    name = fit(f"{vertex} x {len(tasks)}", box.width - 42, 12.5, bold=True)
+    name = fit_name(vertex, f" x {len(tasks)}", box.width - 30, 12.5)
     yield f"t:{vertex}:name", text("tasks", box.x + 11, box.y + 19, "task-name", name)
     states = [sight.task(task) for task in tasks]
     newest = max(sight.pending, default=None)

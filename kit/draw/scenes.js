@@ -14,12 +14,12 @@ class Track {
 
   at(index) {
     if (index === this.shown) return this.map;
-    if (index !== this.shown + 1) {
-      const have = Math.min(Math.floor(index / KEYFRAME_EVERY), this.keyframes.length - 1);
-      if (!(this.shown < index && this.shown >= have * KEYFRAME_EVERY)) {
-        this.map = new Map(have < 0 ? [] : this.keyframes[have]);
-        this.shown = have < 0 ? -1 : have * KEYFRAME_EVERY;
-      }
+    let from = index;
+    while (from !== this.shown && !this.keyframe(from) && from > 0 && !this.frames[from].whole) from -= 1;
+    if (from !== this.shown) {
+      const known = this.keyframe(from);
+      this.map = new Map(known);
+      this.shown = known ? from : from - 1;
     }
     while (this.shown < index) {
       this.shown += 1;
@@ -27,6 +27,10 @@ class Track {
       if (this.shown % KEYFRAME_EVERY === 0) this.keyframes[this.shown / KEYFRAME_EVERY] ??= new Map(this.map);
     }
     return this.map;
+  }
+
+  keyframe(index) {
+    return index % KEYFRAME_EVERY === 0 ? this.keyframes[index / KEYFRAME_EVERY] : undefined;
   }
 
   // The frames from this one on are others now.
@@ -38,7 +42,7 @@ class Track {
 
 function sprites(film) {
   return new Track(film.frames, (scene, frame, before) => {
-    if (before === undefined || frame.stage !== before.stage) scene.clear();
+    if (before === undefined || frame.whole || frame.stage !== before.stage) scene.clear();
     for (const [name, changes] of Object.entries(frame.set)) {
       if (changes === null) {
         scene.delete(name);
@@ -57,6 +61,7 @@ function sprites(film) {
 
 function facts(film) {
   return new Track(film.frames, (known, frame) => {
+    if (frame.whole) known.clear();
     for (const [name, fact] of Object.entries(frame.facts)) {
       if (fact === null) known.delete(name);
       else known.set(name, fact);
@@ -64,15 +69,29 @@ function facts(film) {
   });
 }
 
-// Takes in what the kernel says is new of a film; gives the number of the first frame that is another, or null when the
-// film is not the one that it goes on from.
+// The film with one of its groups open, as a page brings it with it.
+async function withOpen(film, vertex) {
+  const bytes = Uint8Array.from(atob(film.opened[vertex]), (each) => each.charCodeAt(0));
+  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
+  const { stages, looks, sets } = await new Response(stream).json();
+  return { ...film, stages, looks, frames: film.frames.map((frame, index) => ({ ...frame, set: sets[index] })) };
+}
+
+// A frame whose picture the kernel has not drawn yet.
+function isOwed(frame) {
+  return frame.set === undefined;
+}
+
+// Takes in what the kernel says is new of a film; gives false when the film is not the one that it goes on from.
 function extend(film, news) {
-  if (news.base !== film.edition) return null;
-  film.frames.splice(news.keep, Infinity, ...news.frames);
-  film.stages.push(...news.stages);
+  if (news.base !== film.edition) return false;
   film.looks.push(...news.looks);
+  film.edition = news.edition;
+  for (const [number, set, facts] of news.drawn ?? []) Object.assign(film.frames[number], { set, facts });
+  if (news.drawn) return true;
+  film.frames.splice(news.keep, news.replaced ?? Infinity, ...news.frames);
+  film.stages.push(...news.stages);
   for (const [number, told] of Object.entries(news.told)) film.frames[number].told = told;
   film.notes = news.notes;
-  film.edition = news.edition;
-  return news.keep;
+  return true;
 }

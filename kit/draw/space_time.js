@@ -8,6 +8,9 @@ const MAP = 34;
 const MOST_HEIGHT = 620;
 const LEAST_SPAN = 6;
 const ANNOUNCE_MS = 700;
+const GLIDES_FROM = 250; // so many things in view cost more than a frame may
+const BESIDE = 0.7; // of the view, to its left and its right
+const SETTLES_AFTER_MS = 140;
 const NUMBERS = new Intl.NumberFormat("en");
 const KEYS = "← → step the cursor, Shift a tenth of what is seen; [ ] from checkpoint to checkpoint; + − zoom; 0 all";
 
@@ -117,7 +120,12 @@ export class SpaceTimePane {
     on(this.map, "pointerdown", (event) => { this.map.setPointerCapture(event.pointerId); this.mapTo(event); });
     on(this.map, "pointermove", (event) => { if (event.buttons) this.mapTo(event); });
     on(document, "visibilitychange", () => this.ask());
-    this.sizes = new ResizeObserver(() => { this.stale = true; this.ask(); });
+    this.sizes = new ResizeObserver(([{ contentRect }]) => {
+      this.isHidden = contentRect.width === 0;
+      this.stale = true;
+      this.ask();
+    });
+    this.isHidden = true; // so far as the observer has said
     this.sizes.observe(this.root);
     this.themes = new MutationObserver(() => { this.inked = false; this.ask(); });
     for (const node of [document.documentElement, document.body]) {
@@ -131,6 +139,7 @@ export class SpaceTimePane {
     this.stop.abort();
     this.sizes.disconnect();
     this.themes.disconnect();
+    clearTimeout(this.settling);
     cancelAnimationFrame(this.asked);
     this.root.replaceChildren();
   }
@@ -141,6 +150,7 @@ export class SpaceTimePane {
     const atEnd = this.n >= this.run.n;
     const wasIn = this.isSeen(this.u(this.run.n));
     this.run.take(data);
+    this.layer = undefined;
     if (atEnd || this.n > this.run.n) this.n = this.run.n;
     this.renew();
     if (atEnd && wasIn && !this.isSeen(this.u(this.n))) this.follow();
@@ -269,6 +279,7 @@ export class SpaceTimePane {
 
   pan(px) {
     const [a, b] = this.window;
+    this.glides = true;
     const by = (px / this.width) * (b - a);
     this.look(a + by, b + by);
   }
@@ -373,23 +384,23 @@ export class SpaceTimePane {
   }
 
   draw() {
-    if (!this.root.isConnected || this.view.clientWidth === 0) return;
+    if (!this.root.isConnected) return;
+    if (this.view.clientWidth === 0) {
+      // What is hidden for less than a frame, as all of JupyterLab is when its theme changes, is not told when it is seen.
+      if (!this.isHidden && this.root.clientWidth === 0) this.ask();
+      return;
+    }
+    const glides = this.glides && this.inked && !this.stale && this.painter.visible?.length > GLIDES_FROM;
+    this.glides = false;
+    if (glides) {
+      this.glide();
+      return;
+    }
     const began = performance.now();
     this.size();
     if (!this.inked) { this.painter.readInks(); this.inked = true; }
-    const [a, b] = this.window;
-    const scale = this.width / (b - a);
-    const { run, order } = this;
-    const ms = run.ms;
-    const x = order ? (n) => (n - a) * scale : (n) => (ms[n] - a) * scale;
-    const known = run.checkpoints.get(this.chosen);
-    this.painter.draw({
-      run, lanes: this.lanes, x, xMs: (at) => (at - a) * scale, width: this.width, height: this.height, top: RULER,
-      scroll: this.scroll, chosen: this.chosen, cut: this.cut, cursor: this.n, order, ticks: this.ticks(a, b, scale),
-      epoch: known ? run.epochs.find((each) => each.epoch === known.epoch) : null,
-      range: [this.recordAt(Math.max(a, this.whole[0])) - 1, order ? Math.ceil(b) : run.recordAt(b + 1) + 1],
-      when: (n) => `at ${this.ms(n)}`,
-    });
+    this.painter.draw(this.scene(...this.window, this.width));
+    this.drawn = this.window;
     this.drawMap();
     this.names.style.transform = `translateY(${-this.scroll}px)`;
     this.canvas.setAttribute("aria-label", `${this.saidLine.textContent}. ${this.wentLine.textContent}`);
@@ -397,8 +408,55 @@ export class SpaceTimePane {
     this.drawMs = performance.now() - began;
   }
 
-  ticks(a, b, scale) {
-    const rough = (b - a) / Math.max(2, this.width / 110);
+  // What is to be drawn of a stretch of the run, on so many pixels.
+  scene(a, b, width) {
+    const scale = width / (b - a);
+    const { run, order } = this;
+    const ms = run.ms;
+    const known = run.checkpoints.get(this.chosen);
+    return {
+      run, lanes: this.lanes, width, height: this.height, top: RULER, scroll: this.scroll, chosen: this.chosen,
+      cut: this.cut, cursor: this.n, order, ticks: this.ticks(a, b, width),
+      x: order ? (n) => (n - a) * scale : (n) => (ms[n] - a) * scale, xMs: (at) => (at - a) * scale,
+      epoch: known ? run.epochs.find((each) => each.epoch === known.epoch) : null,
+      range: [this.recordAt(Math.max(a, this.whole[0])) - 1, order ? Math.ceil(b) : run.recordAt(b + 1) + 1],
+      when: (n) => `at ${this.ms(n)}`,
+    };
+  }
+
+  // While it is moved sideways a picture that is wider than the view is shifted: to draw what is many takes longer than a
+  // frame. When it stands still, it is drawn as it is.
+  glide() {
+    const [a, b] = this.window;
+    const span = b - a;
+    const about = [this.n, this.run.n, this.order, this.chosen, this.scroll, this.width, this.height, this.painter.inks.paper];
+    const key = [...about, Math.round(1e6 * this.width / span)].join();
+    if (this.layer?.key !== key || this.layer.lanes !== this.lanes || a < this.layer.a || b > this.layer.b) {
+      const canvas = this.layer?.painter.canvas ?? document.createElement("canvas");
+      const width = Math.round(this.width * (1 + 2 * BESIDE));
+      const ratio = window.devicePixelRatio || 1;
+      if (canvas.width !== Math.round(width * ratio) || canvas.height !== this.canvas.height) {
+        [canvas.width, canvas.height] = [Math.round(width * ratio), this.canvas.height];
+      }
+      const painter = this.layer?.painter ?? new Painter(canvas);
+      Object.assign(painter, { inks: this.painter.inks, font: this.painter.font });
+      const beside = (span * (width / this.width - 1)) / 2;
+      painter.draw(this.scene(a - beside, b + beside, width));
+      this.layer = { key, lanes: this.lanes, painter, a: a - beside, b: b + beside };
+    }
+    const ratio = this.canvas.width / this.width;
+    const { ctx } = this.painter;
+    ctx.setTransform(1, 0, 0, 1, 0, 0);
+    ctx.drawImage(this.layer.painter.canvas, -Math.round(((a - this.layer.a) / span) * this.width * ratio), 0);
+    this.painter.shift = ((a - this.drawn[0]) / span) * this.width;
+    this.drawMap();
+    clearTimeout(this.settling);
+    this.settling = setTimeout(() => this.ask(), SETTLES_AFTER_MS);
+  }
+
+  ticks(a, b, width) {
+    const scale = width / (b - a);
+    const rough = (b - a) / Math.max(2, width / 110);
     const size = 10 ** Math.floor(Math.log10(rough));
     const step = Math.max(1, [1, 2, 5, 10].map((f) => f * size).find((s) => s >= rough));
     const found = [];
@@ -407,7 +465,7 @@ export class SpaceTimePane {
       const x = (at - a) * scale;
       at += 0; // of -0 no sign is shown
       const told = this.order ? `${NUMBERS.format(at)} · ${this.ms(at)}` : `${NUMBERS.format(at)} ms`;
-      if (x > 3.2 * told.length && x < this.width - 3.2 * told.length) found.push({ x, label: told });
+      if (x > 3.2 * told.length && x < width - 3.2 * told.length) found.push({ x, label: told });
     }
     return found;
   }

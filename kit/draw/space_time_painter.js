@@ -49,6 +49,7 @@ export class Painter {
   // `scene` is { run, lanes, x, width, top, height, scroll, chosen, cursor, range: [a, b], order, ms }.
   draw(scene) {
     this.scene = scene;
+    this.shift = 0; // how far the picture has been moved to the left since
     this.spots = [];
     this.seen = new Set();
     this.sampled = new Map();
@@ -205,17 +206,21 @@ export class Painter {
       const begin = Math.max(0, scene.x(k === 0 ? 0 : each.since));
       const end = Math.min(scene.width, k + 1 < epochs.length ? scene.x(epochs[k + 1].since) : scene.width);
       if (end < 0 || begin > scene.width) return;
-      ctx.beginPath();
-      for (const task of each.tasks) {
-        const y = this.y(task);
-        if (!this.isIn(y)) continue;
-        ctx.moveTo(begin, y);
-        ctx.lineTo(end, y);
-      }
       ctx.strokeStyle = this.inks.line;
-      ctx.lineWidth = 1.2;
-      ctx.globalAlpha = scene.lanes.bands.length ? 0.55 : 1;
-      ctx.stroke();
+      // those of a band lie close: drawn like others they would be all that one sees of it
+      const isClose = (task) => scene.lanes.room[task] < 12;
+      for (const close of [true, false]) {
+        ctx.beginPath();
+        for (const task of each.tasks) {
+          const y = this.y(task);
+          if (isClose(task) !== close || !this.isIn(y)) continue;
+          ctx.moveTo(begin, y);
+          ctx.lineTo(end, y);
+        }
+        ctx.lineWidth = close ? 0.5 : 1.2;
+        ctx.globalAlpha = close ? 0.3 : 1;
+        ctx.stroke();
+      }
       ctx.globalAlpha = 1;
     });
   }
@@ -626,6 +631,7 @@ export class Painter {
 
   // What lies at a point of the canvas: a spot, or the nearest way of an element or a message.
   at(px, py) {
+    px += this.shift ?? 0;
     for (let i = this.spots.length - 1; i >= 0; i--) {
       const { x, y, w, h } = this.spots[i];
       if (px >= x && px <= x + w && py >= y && py <= y + h && w < 60) return this.spots[i];

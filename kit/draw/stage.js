@@ -16,13 +16,21 @@ function viewersOf(film) {
 function initialize({ model }) {
   const take = (content) => {
     if (content.film === undefined) return;
-    const film = model.get("film");
-    const keep = extend(film, content.film);
-    if (keep === null) model.send({ wanted: "film" });
-    else viewersOf(film).forEach((player) => player.goesOn(keep));
+    const [film, news] = [model.get("film"), content.film];
+    if (!extend(film, news)) model.send({ wanted: "film" });
+    else viewersOf(film).forEach((player) => (news.drawn ? player.drawn() : player.goesOn(news)));
+  };
+  // The kernel draws the frames of a long run when a page shows it.
+  const askForTheRest = () => {
+    if (model.send && model.get("film").frames.some(isOwed)) model.send({ wanted: "pictures" });
   };
   model.on("msg:custom", take);
-  return () => model.off("msg:custom", take);
+  model.on("change:film", askForTheRest);
+  askForTheRest();
+  return () => {
+    model.off("msg:custom", take);
+    model.off("change:film", askForTheRest);
+  };
 }
 
 function render({ model, el }) {

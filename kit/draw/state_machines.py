@@ -167,7 +167,7 @@ def state_machines(
     Raises ValueError for a task that there is not.
     """
     subject = Subject(run, n, checkpoint)
-    return machines_of(CheckpointLog(subject.trace), stage_of(subject), subject.checkpoint, task)
+    return machines_of(CheckpointLog(subject.trace, subject.moment), stage_of(subject), subject.checkpoint, task)
 
 
 def stage_of(subject: Subject) -> Stage:

@@ -6,8 +6,9 @@ a tab for each view of the table in `kit.draw.views`, the exported page a sectio
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain
 from typing import Any, Protocol
@@ -15,6 +16,7 @@ from typing import Any, Protocol
 import pandas as pd
 
 from kit.draw.job_state import Moment
+from kit.draw.journeys import Follower, Journeys
 from kit.draw.moment import moment_at
 from kit.draw.run import Run, run_of
 from kit.draw.stage import Stage, stage_for
@@ -34,6 +36,17 @@ class Drawn(Protocol):
         ...
 
 
+class Folds:
+    """What was folded of a run, for who looks at it again and again: it is gone on with, not done anew.
+
+    `moment_of` gives the moment after so many records, where somebody keeps those; None for others.
+    """
+
+    def __init__(self, moment_of: Callable[[int], Moment | None] | None = None) -> None:
+        self.moment_of = moment_of
+        self.follower = Follower()
+
+
 @dataclass(frozen=True)
 class Subject:
     """A run as it is looked at: after its first `n` records (None: all), and at one checkpoint, if one was chosen.
@@ -47,6 +60,7 @@ class Subject:
     checkpoint: int | None = None
     asked: str = ""
     """What was typed in, for a view that `asks`."""
+    folds: Folds = field(default_factory=Folds, compare=False, repr=False)
 
     @cached_property
     def whole(self) -> Run:
@@ -76,7 +90,19 @@ class Subject:
     @cached_property
     def moment(self) -> Moment:
         """How everything stood then."""
-        return moment_at(self.run)
+        known = None if self.folds.moment_of is None else self.folds.moment_of(len(self.trace))
+        return moment_at(self.run) if known is None else known
+
+    @cached_property
+    def journeys(self) -> Journeys:
+        """What had travelled by then: valid until who shares the folds asks for those of another moment."""
+        return self.folds.follower.follow(self.run)
+
+    def asking(self, text: str) -> Subject:
+        """The same with this typed in; what was worked out of it is kept."""
+        other = copy.copy(self)
+        object.__setattr__(other, "asked", text)
+        return other
 
     @property
     def stage(self) -> Stage:

@@ -69,14 +69,30 @@ def state_tables(world: World, task: str | None = None) -> StateTables:
     return StateTables(f"State of {about} at {world.at_ms} ms", found.values())
 
 
-def queue_table(world: World, channel: int) -> StateTable:
-    """What is in a channel, oldest first, record by record. Raises LabError for a channel that there is not."""
+def queue_table(world: World, channel: int | str) -> StateTable:
+    """What is in a channel, oldest first, record by record; `channel` is its number, or "left/0 -> sums/0". Raises
+    LabError for a channel that there is not.
+    """
+    if isinstance(channel, str):
+        channel = _channel_of(world, channel)
     if channel not in range(world.graph.channel_count):
         there = f"there are {world.graph.channel_count}, counted from 0"
         raise LabError(f"there is no channel {channel!r}; {there}")
     ends = world.graph.channels[channel]
     rows = _elements(world, channel)
     return StateTable(IN_FLIGHT, ends.target_task, f"from {ends.source_task}, channel {channel}", rows)
+
+
+def _channel_of(world: World, words: str) -> int:
+    """The number of the first channel from the one task to the other."""
+    named: dict[str, int] = {}
+    for number in range(world.graph.channel_count):
+        ends = world.graph.channels[number]
+        named.setdefault(f"{ends.source_task} -> {ends.target_task}", number)
+    wanted = " -> ".join(part.strip() for part in words.split("->"))
+    if wanted not in named:
+        raise LabError(f"there is no channel {words!r}; did you mean {enumerated(nearest(wanted, [*named]))}?")
+    return named[wanted]
 
 
 def _named(world: World, task: str | None) -> list[str]:

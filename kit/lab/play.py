@@ -1,7 +1,7 @@
 """Plays: hard cases of checkpointing as small scripts, each a lesson, a test and a replay.
 
     play = Lab.play("late-ack")
-    play.next()             # one block: what is done, why, and what comes of it
+    play.next()             # one block: what is done, why, what comes of it, and how the job stands then
     play.run()              # the rest
     play.lab                # the lab where it stands: step on, look, ask why
 
@@ -12,7 +12,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 from difflib import unified_diff
 from functools import lru_cache
 from html import escape
@@ -27,8 +26,9 @@ from kit.lab.errors import LabError, enumerated, nearest
 from kit.lab.lab import Lab
 from kit.lab.play_commands import Job, Scene, carry_out
 from kit.lab.play_outcome import NOTHING, ROWS_ONLY, outcome
-from kit.lab.play_text import Block, PlayError, PlayText, parse
+from kit.lab.play_text import PlayError, PlayText, parse
 from kit.lab.play_writing import play_of
+from kit.lab.played import Played
 from kit.protocol.showing import Showing
 from kit.protocol.trace import Trace
 
@@ -36,34 +36,6 @@ SUFFIX = ".play"
 PAGE_HEIGHT = 900
 DIRECTORY = Path(__file__).parent / "plays"
 """The plays that come with the kit."""
-
-
-@dataclass(frozen=True, slots=True)
-class Played:
-    """A block that was played: what stands in the play, what came of it, and the records of the trace (of its last
-    lab) from `begin` to `end`.
-    """
-
-    block: Block
-    outcome: tuple[str, ...]
-    begin: int
-    end: int
-
-    @property
-    def is_as_told(self) -> bool:
-        """Whether the play says what came of it."""
-        return self.outcome == self.block.outcome
-
-    def __str__(self) -> str:
-        return str(replace(self.block, outcome=self.outcome))
-
-    def __repr__(self) -> str:
-        return str(self)
-
-    def _repr_html_(self) -> str:
-        commands = "\n".join(command.text for command in self.block.commands)
-        came = "\n".join(self.outcome)
-        return f"<p>{escape(self.block.prose)}</p><pre><b>{escape(commands)}</b>\n{escape(came)}</pre>"
 
 
 class Play(Showing):
@@ -133,7 +105,9 @@ class Play(Showing):
             told += self._told(level, lab)
             lab = self.lab
         told = [line for line in told if line != ROWS_ONLY] or told[:1]
-        played = Played(block, tuple(told) or (NOTHING,), begin, self._shown)
+        title = f"{self.text.title}: {len(self.played) + 1} of {len(self.text.blocks)}"
+        until = Run(self.trace[: self._shown], run_of(self.lab).known)
+        played = Played(block, tuple(told) or (NOTHING,), begin, self._shown, until, title)
         self.played.append(played)
         return played
 

@@ -32,10 +32,10 @@ class StateDoors:
         other.goto(position)
         return state_tables(other._world, task)
 
-    def queue(self, channel: int) -> pd.DataFrame:
+    def queue(self, channel: int | str) -> pd.DataFrame:
         """What is in a channel now, that first which is taken first, a row for each record: task, source, channel,
         place (where it waits), element (its number in the queue), kind, checkpoint_id and
-        timestamp_ms (of a barrier or watermark), bytes, record.
+        timestamp_ms (of a barrier or watermark), bytes, record. A channel is a number, or "left/0 -> sums/0".
 
         Raises LabError for a channel that there is not.
         """

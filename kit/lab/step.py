@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from html import escape
 
 import pandas as pd
 
+from kit.draw.captions import caption_of
+from kit.draw.kinds import BULK, level_of
+from kit.draw.run import run_of
+from kit.draw.view_html import table, view_html
 from kit.lab.actions import Action
 from kit.operators.spec import shorten
 from kit.protocol.trace import Trace, TraceRecord
@@ -33,7 +36,12 @@ class Step:
         return f"step {self.number}: {shorten(what)}"
 
     def _repr_html_(self) -> str:
-        return f"<p>{escape(repr(self))}</p>{Trace(self.records)._repr_html_()}"
+        """What was done, and what came of it in sentences; moved buffers and credits only where that is all."""
+        stages = run_of(self._trace).stages
+        ends = stages[-1].ends() if stages else {}
+        told = [record for record in self.records if level_of(record) > BULK] or self.records
+        rows = [[record.machine, caption_of(record, ends), record.kind] for record in told]
+        return view_html(f"S{repr(self)[1:]}", table(["who", "what happened", "the word for it"], rows))
 
     def to_pandas(self) -> pd.DataFrame:
         """The step's records, one row each."""

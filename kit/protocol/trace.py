@@ -14,7 +14,7 @@ With its `schedule` (`kit.protocol.schedule`) a trace is a recording: `save_play
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from itertools import count
 from operator import attrgetter
@@ -210,14 +210,17 @@ class Trace(Showing, Sequence[TraceRecord]):
         machines = len({_machine(kept) for kept in self._kept})
         return f"Trace({len(self)} records, {machines} machines)"
 
-    def story(self, *, checkpoint: int | None = None, machine: str | None = None, kind: str | None = None) -> Trace:
-        """The records about one checkpoint, one machine, one kind, or several of these together."""
+    def story(
+        self, *, checkpoint: int | None = None, machine: str | None = None, kind: str | Collection[str] | None = None
+    ) -> Trace:
+        """The records about one checkpoint, one machine, one kind or any of several, or all of these together."""
+        kinds = {kind} if isinstance(kind, str) else kind
         return self._with(
             record
             for record in self
             if (checkpoint is None or record.checkpoint_id == checkpoint)
             and (machine is None or record.machine == machine)
-            and (kind is None or record.kind == kind)
+            and (kinds is None or record.kind in kinds)
         )
 
     def causes(self, record: TraceRecord | str) -> list[TraceRecord]:

@@ -81,6 +81,16 @@ os.register_at_fork(after_in_child=_forget_all)
 atexit.register(remove_all_directories)
 
 
+def left_by_the_dead() -> list[Path]:
+    """The directories of this user that no living process holds; the next one that is made removes them."""
+    left = []
+    for directory in _of_this_user(Path(tempfile.gettempdir())):
+        with contextlib.suppress(OSError):  # a living process holds the lock, or there is none
+            os.close(_lock(directory / LOCK))
+            left.append(directory)
+    return left
+
+
 def _remove_what_the_dead_left(parent: Path) -> None:
     for directory in _of_this_user(parent):
         with contextlib.suppress(OSError):  # a living process holds the lock, or there is none

@@ -85,7 +85,7 @@ def _html_row(each: Told) -> str:
     at, machine = ("", "") if record is None else (f"{each.at_ms} ms", escape(record.machine))
     says = f"<b>{says}</b>" if each.fact.is_root else says
     left = f'style="text-align:left;padding-left:{1 + 2 * each.depth}em"'
-    cells = f'<td>{each.number}</td><td>{at}</td><td style="text-align:left">{machine}</td>'
+    cells = f'<td>{each.number}</td><td style="white-space:nowrap">{at}</td><td style="text-align:left">{machine}</td>'
     return f"<tr>{cells}<td {left}>{each.link}{says}</td></tr>"
 
 

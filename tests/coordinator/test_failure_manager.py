@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kit.coordinator.failure_manager import CheckpointFailureManager
+from kit.coordinator.failure_manager import CheckpointFailureManager, failure_reasons
 from kit.protocol.properties import CheckpointProperties, RetentionPolicy
 from kit.protocol.reasons import CheckpointException, CheckpointFailureReason
 from tests.flink_data import vectors
@@ -83,3 +83,13 @@ def test_the_error_says_how_many_failed_and_why() -> None:
     [(_, error)] = job.failures
     assert "2 checkpoint(s) failed in a row, 1 may" in error
     assert CheckpointFailureReason.CHECKPOINT_EXPIRED.message in error
+
+
+def test_the_table_of_reasons_says_which_count() -> None:
+    """The table is held against a manager that is told of each failure once, with none tolerated."""
+    told = failure_reasons().set_index("reason")
+    for reason in CheckpointFailureReason:
+        job = Job(tolerable=0)
+        job.take({"op": "job_failure", "reason": reason.name, "props": "checkpoint", "checkpoint_id": 1})
+        assert told.counts[reason.name] == bool(job.failures)
+    assert set(told.index[told.counts & told.pre_flight]) == {"IO_EXCEPTION"}

@@ -26,11 +26,12 @@ def test_what_is_told_is_undone_when_a_worker_dies() -> None:
     told = at_risk(lab)
     before = {row["key"]: row["value"]["rows"] for row in _rows(lab, KEYED)}
     positions = {row["task"]: row["position"] for row in _rows(lab, SOURCE)}
+    killed = lab.position
     lab.kill(0)
     lab.run_until(
         lambda lab: lab.master.epoch == 2 and {t.state.name for t in lab._world.tasks.values()} == {"RUNNING"}
     )
-    first = next(n for n in range(1, lab.position + 1) if _is_restored(lab, n))
+    first = next(n for n in range(killed, lab.position + 1) if _is_restored(lab, n))
     after = lab.state(position=first)
     back = {row["key"]: row["value"]["rows"] for table in after.of(KEYED) for row in table.rows.to_pylist()}
     frame = told.to_pandas().set_index("task")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from contextlib import suppress
 from functools import cache
 from itertools import pairwise
@@ -15,7 +16,7 @@ from hypothesis import strategies as st
 from kit import Lab
 from kit.draw.drawing import Touched, graph
 from kit.draw.facts import facts_of
-from kit.draw.film import MOST_FRAMES, Reel, film, film_layout
+from kit.draw.film import MOST_FRAMES, WELL_FILLED, Reel, film, film_layout
 from kit.draw.frames import Frame, frame_at, frames
 from kit.draw.run import run_of
 from kit.draw.stage import Stage
@@ -31,7 +32,8 @@ def known(packed: dict[str, Any]) -> list[dict[str, Any]]:
     every: list[dict[str, Any]] = []
     now: dict[str, Any] = {}
     for frame in packed["frames"]:
-        now = {name: fact for name, fact in {**now, **frame["facts"]}.items() if fact is not None}
+        before = {} if "whole" in frame else now
+        now = {name: fact for name, fact in {**before, **frame["facts"]}.items() if fact is not None}
         every.append(now)
     return every
 
@@ -89,7 +91,8 @@ class Copy:
         news = json.loads(json.dumps(news))
         if "anew" in news:
             self.begin()
-        self.film["frames"][news["keep"] :] = news["frames"]
+        replaced = slice(news["keep"], news["keep"] + news["replaced"] if "replaced" in news else None)
+        self.film["frames"][replaced] = news["frames"]
         self.film["stages"] += news["stages"]
         self.film["looks"] += news["looks"]
         for number, told in news["told"].items():
@@ -124,6 +127,76 @@ def test_who_steps_on_after_a_long_run_sees_each_step() -> None:
         news = reel.take(run_of(lab))
         assert [frame["n"] for frame in news["frames"]] == [len(lab.trace)]
         assert unpacked(reel.film)[-1] == drawn(frame_at(lab))
+
+
+def test_the_first_picture_of_a_long_run_does_not_wait_for_the_others() -> None:
+    lab = lab_of(seed=3)
+    lab.run_until(checkpoint=1)
+    lab.kill(1)
+    lab.run_until(record="AllTasksRunning")
+    whole, reel = film(lab), Reel(defer_from=300)
+    reel.take(run_of(lab))
+    frames_of = reel.film["frames"]
+    assert [("set" in frame, "facts" in frame) for frame in frames_of[:-1]] == [(False, False)] * (len(frames_of) - 1)
+    assert {**frames_of[-1]["set"]}.keys() == unpacked(whole)[-1].keys()
+    lab.step()  # the run goes on meanwhile
+    reel.take(run_of(lab))
+    assert len(reel.draw_more(40)) == 40
+    assert reel.is_owed
+    reel.draw_more(len(frames_of))
+    assert not reel.is_owed
+    made = frames(lab)
+    assert [frame["words"] for frame in frames_of] == [frame["words"] for frame in film(lab)["frames"]]
+    assert unpacked(reel.film) == [drawn(frame) for frame in made]
+    assert known(reel.film) == [told_anew(frame) for frame in made]
+
+
+def test_a_run_that_goes_back_before_its_pictures_are_drawn_is_drawn_right(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys.modules["kit.draw.film"], "MARK_EVERY", 50)
+    lab = lab_of(seed=3)
+    lab.run_until(checkpoint=1)
+    reel = Reel(defer_from=300)
+    reel.take(run_of(lab))
+    lab.goto(lab.position - 5)
+    lab.step()
+    reel.take(run_of(lab))
+    reel.draw_more(len(reel.film["frames"]))
+    assert unpacked(reel.film) == [drawn(frame) for frame in frames(lab)]
+
+
+def test_steps_that_were_skipped_get_frames_when_somebody_asks(monkeypatch: pytest.MonkeyPatch) -> None:
+    module = sys.modules["kit.draw.film"]
+    for name, value in {"MOST_FRAMES": 150, "WELL_FILLED": 80, "MOST_INSERTED": 30}.items():
+        monkeypatch.setattr(module, name, value)
+    lab = lab_of(rows=150)
+    lab.run_until(lambda lab: lab.position > 500)  # type: ignore[misc]
+    made = {frame.moment.n: frame for frame in frames(lab)}
+    reel, copy = Reel(), Copy()
+    copy.take(reel.take(run_of(lab)))
+    packed = reel.film["frames"]
+    total = len(packed) + sum(frame.get("skipped", 0) for frame in packed)
+    assert total == len(made)
+    gap = max(range(len(packed)), key=lambda number: packed[number].get("skipped", 0))
+    skipped = packed[gap]["skipped"]
+    copy.take(reel.insert(gap, packed[gap]["n"] - 1))
+    added = min(skipped, 30)
+    there = reel.film["frames"][gap : gap + added]
+    assert [frame["n"] for frame in there] == [n for n in made if n < packed[gap + added]["n"]][-added:]
+    assert len(packed) + sum(frame.get("skipped", 0) for frame in packed) == total
+    scenes = unpacked(reel.film)
+    for number in (gap - 1, gap, gap + added // 2, gap + added, gap + added + 1):
+        assert scenes[number] == drawn(made[packed[number]["n"]])
+    lab.goto(lab.position - 3)
+    lab.step()
+    copy.take(reel.take(run_of(lab)))
+    assert unpacked(copy.film) == unpacked(reel.film)
+    assert unpacked(reel.film)[-1] == drawn(frame_at(lab))
+
+
+def test_what_is_left_out_lies_far_from_the_turns_of_the_run() -> None:
+    packed = film(long_run())["frames"]
+    assert len(packed) >= WELL_FILLED
+    assert not any(frame.get("skipped") for frame in [*packed[:50], *packed[-50:]])
 
 
 def test_what_is_new_is_told_and_no_more() -> None:

@@ -29,7 +29,7 @@ def test_an_unfinished_subtask_shows_how_far_it_came() -> None:
         "source/0": "",
         "source/1": "ack",
         "count/0": "alignment",
-        "count/1": "alignment",
+        "count/1": "start_delay",
         "sink/0": "start_delay",
     }
     assert table.loc["source/0", "status"] == "acknowledged"

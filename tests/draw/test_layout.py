@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import combinations
+from itertools import combinations, pairwise
 
 import pytest
 from hypothesis import given
@@ -93,3 +93,45 @@ def test_a_stage_is_json_and_comes_back() -> None:
 def test_an_epoch_without_a_stage_of_its_own_has_the_last_ones() -> None:
     stages = [stage(1), stage(3, counts=3)]
     assert [stage_for(stages, epoch).epoch for epoch in (1, 2, 3, 4)] == [1, 1, 3, 3]
+
+
+def long_chain(parallelism: int) -> Stage:
+    """Eleven vertices in a chain, all to all; the first also sends to the last but one."""
+    names = [f"v{number}" for number in range(11)]
+    ways = [*pairwise(names), (names[0], names[9])]
+    pairs = [(f"{a}/{i}", f"{b}/{j}") for a, b in ways for i in range(parallelism) for j in range(parallelism)]
+    return Stage(
+        1,
+        tuple(ShapeVertex(name, (name,), parallelism) for name in names),
+        tuple(ShapeChannel(number, *pair) for number, pair in enumerate(pairs)),
+    )
+
+
+@pytest.mark.parametrize(("parallelism", "closed"), [(1, False), (2, False), (8, True)])
+def test_a_long_job_is_broken_into_rows_as_wide_as_a_page(parallelism: int, closed: bool) -> None:
+    layout = lay_out(long_chain(parallelism))
+    assert bool(layout.closed) == closed
+    assert layout.width < 1300
+    boxes = [layout.vertices[f"v{number}"] for number in range(11)]
+    assert all(apart(a, b) for a, b in combinations(layout.vertices.values(), 2))
+    rows = [boxes[first : first + 3] for first in range(0, 11, 3)]
+    assert all(a.x < b.x for row in rows for a, b in pairwise(row))
+    assert all(max(box.y + box.height for box in a) < min(box.y for box in b) for a, b in pairwise(rows))
+    for lane in layout.lanes:
+        assert all(0 < x < layout.width and 0 < y < layout.height for x, y in map(lane.on_wire, hundredths()))
+        others = [box for name, box in layout.places.items() if name not in (lane.source, lane.target)]
+        assert not any(inside(lane.on_wire(t), box) for t in hundredths() for box in others)
+
+
+def hundredths() -> list[float]:
+    return [number / 100 for number in range(101)]
+
+
+def test_lanes_that_go_on_in_the_next_row_do_not_cross_each_other_below_their_own() -> None:
+    layout = lay_out(long_chain(2))
+    lanes = [lane for lane in layout.lanes if (lane.source[:2], lane.target[:2]) == ("v2", "v3")]
+    below = sorted(lanes, key=lambda lane: lane.start[1])
+    assert len(below) == 4
+    levels = [max(y for _, y in lane.corners[2:4]) for lane in below]
+    assert levels == sorted(levels, reverse=True)
+    assert len(set(levels)) == 4

@@ -8,14 +8,16 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from playwright.sync_api import Page
+from playwright.sync_api import Page, expect
 
 from kit import Lab
+from kit.draw.drawing import graph
+from kit.draw.film import film_layout
 from kit.draw.frames import Frame, frames
 from kit.draw.page import export_html, page_html, table_html
 from kit.draw.scene import Scene
 from kit.draw.views import VIEWS
-from tests.draw.labs import lab_of
+from tests.draw.labs import lab_of, letters
 from tests.draw.script import story
 from tests.draw.unpacked import drawn
 
@@ -246,3 +248,22 @@ def test_a_page_is_light_or_dark_as_its_reader_likes(page: Page, exported: Path)
     page.emulate_media(color_scheme="light")
     page.wait_for_timeout(50)
     assert page.evaluate(GROUND, DARK_PAPER)
+
+
+def test_a_page_draws_each_subtask_of_a_group_that_is_opened(page: Page, tmp_path: Path) -> None:
+    lab = Lab(letters(parallelism=8), seed=1)
+    lab.run_until(lambda lab: lab.position > 300)  # type: ignore[misc]
+    page.goto(export_html(lab, tmp_path / "run.html", views=()).as_uri())
+    box, subtask = page.locator('[data-name="t:totals"]'), page.locator('[data-name="t:totals/3:name"]')
+    expect(box).to_have_count(1)
+    for step in range(2):
+        page.locator('[data-open="totals"]').click()
+        expect(subtask).to_have_text("totals/3")
+        expect(box).to_have_count(0)
+        frame = frames(lab)[int(page.evaluate("kitModel.get('value')"))]
+        drawn = page.evaluate("[...document.querySelectorAll('.kit-stage [data-name]')].map((n) => n.dataset.name)")
+        layout = film_layout(frame.stage, frozenset({"letters"}))
+        assert set(drawn) == set(graph(layout, frame.moment))
+        page.locator('[data-open="totals"]').click()
+        expect(box).to_have_count(1)
+        page.locator(".kit-player").press("ArrowLeft" if step else "Home")

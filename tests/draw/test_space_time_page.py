@@ -156,6 +156,29 @@ def test_nothing_lies_on_anything_else(page: Page, exported: Path, width: int) -
     assert page.evaluate(BOXES) == []
 
 
+HIDDEN_WHILE_THE_THEME_CHANGES = """
+async () => {
+  const frame = () => new Promise((done) => requestAnimationFrame(done));
+  document.documentElement.dataset.theme = "light";
+  await frame();
+  await frame();
+  const before = pane.painter.inks.paper;
+  await new Promise((done) => setTimeout(done)); // as a style sheet that has come: between two frames
+  pane.ask();
+  document.documentElement.dataset.theme = "dark";
+  document.body.style.display = "none";
+  requestAnimationFrame(() => { document.body.style.display = ""; });
+  for (let n = 0; n < 3; n++) await frame();
+  return [before, pane.painter.inks.paper];
+}
+"""
+
+
+def test_a_theme_that_changes_while_all_is_hidden_for_a_moment_is_seen(page: Page, exported: Path) -> None:
+    opened(page, exported)
+    assert page.evaluate(HIDDEN_WHILE_THE_THEME_CHANGES) == ["#ffffff", "#14181f"]
+
+
 def test_many_subtasks_share_a_band_until_it_is_opened(page: Page, tmp_path: Path) -> None:
     lab = lab_of(1, rows=40, parallelism=12)
     lab.run_until(record="SnapshotWritten")
@@ -180,3 +203,41 @@ def test_a_run_that_goes_on_is_followed(page: Page, tmp_path: Path) -> None:
     assert page.evaluate("[pane.n, pane.run.n]") == [len(lab.trace), len(lab.trace)]
     assert "Complete after" in page.inner_text(".kit-st-went")
     assert sum(page.evaluate("pane.counts()").values()) > 0
+
+
+GLIDE = """
+async () => {
+  const drawn = () => new Promise((done) => requestAnimationFrame(() => setTimeout(done, 0)));
+  const read = document.createElement("canvas").getContext("2d", { willReadFrequently: true });
+  [read.canvas.width, read.canvas.height] = [pane.canvas.width, pane.canvas.height];
+  const pixels = () => {
+    read.drawImage(pane.canvas, 0, 0);
+    return read.getImageData(0, 0, pane.canvas.width, pane.canvas.height).data;
+  };
+  pane.painter.visible.length = 0;
+  for (let k = 0; k < 300; k += 1) pane.painter.visible.push({ style: "records", leaves: false });
+  const exact = pane.painter.draw.bind(pane.painter);
+  let draws = 0;
+  pane.painter.draw = (scene) => { draws += 1; exact(scene); };
+  const before = pixels();
+  for (const px of [30, 25, 40, -20]) { pane.pan(px); await drawn(); }
+  const [moved, glided] = [pixels(), draws];
+  await new Promise((done) => setTimeout(done, 400));
+  const [settled, after] = [pixels(), draws];
+  const differs = (one, other) => one.filter((value, k) => Math.abs(value - other[k]) > 40).length;
+  const apart = (one, other) => differs(one, other) / one.length;
+  return { glided, after, off: apart(moved, settled), moved: apart(before, settled), shift: pane.painter.shift };
+}
+"""
+
+
+def test_while_it_is_moved_it_is_shifted_and_then_drawn_as_it_is(page: Page, exported: Path) -> None:
+    opened(page, exported)
+    page.get_by_role("button", name="Zoom in").click()
+    page.wait_for_timeout(100)
+    found = page.evaluate(GLIDE)
+    assert found["glided"] == 0
+    assert found["after"] == 1
+    assert found["shift"] == 0
+    assert found["off"] < found["moved"] / 5
+    assert found["off"] < 0.02

@@ -3,99 +3,46 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import Page, expect
 
-from kit import Lab
-from kit.api.environment import StreamEnvironment
-from kit.connectors.memory_sources import CollectionSource
-from kit.connectors.sink import CollectSink
 from kit.draw.page import export_html
-from kit.graph.settings import CheckpointConfig
-from kit.operators.aggregates import sum_
 from tests.draw.labs import lab_of
+from tests.draw.looks import JOBS, SETTLED, THEMES, WIDTHS, WRONG, picture_file, run_of_job
 from tests.draw.script import story
 
-WIDTHS = (390, 1280, 2560)
+HARDEST = ("30 stages, 60 subtasks", "200 subtasks")
+"""The jobs that are hardest to draw."""
+CELLS = [(name, width, theme) for name in JOBS for width in WIDTHS for theme in THEMES]
+CHEAP = (("30 stages, 60 subtasks", 390, "dark"), ("200 subtasks", 1280, "light"))
+"""Looked at in every run of the tests; the others in the longer run, and by `make looks`."""
+Pages = Callable[[str], Path]
+
+WRONG_HERE = f"() => ({WRONG})(document.body)"
+"""What is wrong on the page as it is seen."""
 
 
-def chain(vertices: int, parallelism: int, **checkpoint: bool) -> StreamEnvironment:
-    """Vertices one after the other, with all channels between two of them."""
-    settings = CheckpointConfig(interval_ms=40, **checkpoint)
-    env = StreamEnvironment("chain", parallelism=parallelism, checkpoint=settings)
-    stream = env.from_source(
-        CollectionSource([{"k": "abcd"[n % 4], "n": n} for n in range(40)], batch_rows=1), uid="in"
-    )
-    for number in range(vertices - 1):
-        stream = stream.key_by("k").aggregate(n=sum_("n")).uid(f"sum of what came {number}")
-    stream.sink_to(CollectSink("out"), uid="out")
-    return env
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory: pytest.TempPathFactory) -> Pages:
+    """The page of a job, in the middle of a checkpoint; each is written once."""
+    folder = tmp_path_factory.mktemp("jobs")
+
+    @cache
+    def page_of(name: str) -> Path:
+        return export_html(run_of_job(name), folder / f"{len(name)}.html", name)
+
+    return page_of
 
 
-ALWAYS = ("30 stages", "200 subtasks")
-"""The jobs that are hardest to draw; the others are in the longer run of the tests."""
-JOBS = {
-    "2 subtasks": (2, 1, 150),
-    "20 subtasks, unaligned": (4, 5, 600),
-    "30 stages": (30, 2, 900),
-    "200 subtasks": (4, 50, 1_200),
-}
+@pytest.fixture(params=HARDEST)
+def job(request: pytest.FixtureRequest, pages: Pages) -> Path:
+    """The page of one of the jobs that are hardest to draw."""
+    return pages(request.param)
 
-
-@pytest.fixture(
-    scope="module",
-    params=[pytest.param(name, marks=[] if name in ALWAYS else [pytest.mark.soak]) for name in JOBS],
-)
-def job(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run of one of the jobs, in the middle of a checkpoint, as a page."""
-    vertices, parallelism, steps = JOBS[request.param]
-    lab = Lab(chain(vertices, parallelism, unaligned="unaligned" in request.param), seed=1)
-    for _ in range(steps):
-        lab.step()
-    lab.trigger_checkpoint()
-    for _ in range(steps // 2):
-        lab.step()
-    return export_html(lab, tmp_path_factory.mktemp("job") / "job.html", "A job")
-
-
-WRONG = """
-() => {
-  const wrong = [];
-  const view = document.querySelector(".kit-viewport").getBoundingClientRect();
-  const seen = ({ left, right, top, bottom }) =>
-    right > view.left && left < view.right && bottom > view.top && top < view.bottom;
-  const texts = [...document.querySelectorAll(".kit-viewport text")]
-    .filter((node) => node.textContent && node.getClientRects().length);
-  for (const node of texts) {
-    const px = parseFloat(getComputedStyle(node).fontSize) * node.getScreenCTM().a;
-    if (px < 9.99) wrong.push(`${node.textContent}: ${px} px`);
-  }
-  const boxes = texts.filter((node) => !node.closest("[data-layer=elements]"))
-    .map((node) => ({ text: node.textContent, box: node.getBoundingClientRect() })).filter(({ box }) => seen(box));
-  boxes.forEach((a, i) => boxes.slice(i + 1).forEach((b) => {
-    const wide = Math.min(a.box.right, b.box.right) - Math.max(a.box.left, b.box.left);
-    const high = Math.min(a.box.bottom, b.box.bottom) - Math.max(a.box.top, b.box.top);
-    if (wide > 1 && high > 4) wrong.push(`${a.text} | ${b.text}`);
-  }));
-  for (const node of document.querySelectorAll(".kit-player *")) {
-    if (!node.getClientRects().length || node.closest("svg") || node.closest(".kit-live")) continue;
-    const own = [...node.childNodes].some((child) => child.nodeType === 3 && child.textContent.trim());
-    if (own && parseFloat(getComputedStyle(node).fontSize) < 10) wrong.push(`small: ${node.textContent}`);
-    if (own && node.scrollWidth > node.clientWidth + 1 && getComputedStyle(node).overflow === "hidden" && !node.title)
-      wrong.push(`cut and not told: ${node.textContent}`);
-    const box = node.getBoundingClientRect();
-    if (own && box.right > innerWidth + 1) wrong.push(`out of the page: ${node.textContent}`);
-  }
-  const blocks = [...document.querySelectorAll(".kit-player > *:not([hidden]):not(.kit-tip):not(.kit-live)")]
-    .map((node) => node.getBoundingClientRect());
-  blocks.slice(1).forEach((box, i) => {
-    if (box.top < blocks[i].bottom - 1) wrong.push(`block ${i + 1} lies on the one above`);
-  });
-  return wrong;
-}
-"""
 
 CONTRASTS = """
 () => {
@@ -128,18 +75,30 @@ def at(page: Page, part: float) -> None:
     )
 
 
-def test_everything_can_be_read_at_each_width_and_in_both_themes(page: Page, job: Path) -> None:
-    page.goto(job.as_uri())
-    for width in WIDTHS:
-        page.set_viewport_size({"width": width, "height": 900})
-        page.wait_for_function("new Promise((done) => requestAnimationFrame(() => setTimeout(() => done(true), 60)))")
-        for theme in ("light", "dark"):
-            page.evaluate("(theme) => { document.documentElement.dataset.theme = theme; }", theme)
-            for part in (0, 0.6, 1):
-                at(page, part)
-                assert page.evaluate(WRONG) == [], (width, theme, part)
-            assert page.evaluate(CONTRASTS) == [], (width, theme)
-        assert page.evaluate("document.querySelector('.kit-player').scrollWidth <= innerWidth")
+@pytest.mark.parametrize(
+    ("name", "width", "theme"),
+    [pytest.param(*cell, marks=[] if cell in CHEAP else [pytest.mark.soak]) for cell in CELLS],
+)
+def test_everything_can_be_read(pages: Pages, page: Page, name: str, width: int, theme: str, tmp_path: Path) -> None:
+    page.set_viewport_size({"width": width, "height": 900})
+    page.goto(pages(name).as_uri())
+    page.evaluate("(theme) => { document.documentElement.dataset.theme = theme; }", theme)
+    found: list[str] = []
+    for part in (0, 0.6, 1):
+        at(page, part)
+        page.evaluate(SETTLED)
+        found += [f"at {part}: {each}" for each in page.evaluate(WRONG_HERE)]
+    page.locator('.kit-viewport [data-name^="t:"]').first.dispatch_event("click")
+    tabs = page.locator(".kit-tabs [role=tab]")
+    for tab in tabs.all() if (name, width, theme) not in CHEAP else tabs.all()[:1]:
+        tab.click()
+        page.evaluate(SETTLED)
+        title = tab.inner_text()
+        found += [f"{title}: {each}" for each in page.evaluate(WRONG_HERE)]
+        page.screenshot(path=picture_file(tmp_path, "page", name, width, theme, title), full_page=True)
+    assert found == []
+    assert page.evaluate(CONTRASTS) == []
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
 
 @pytest.fixture
@@ -218,10 +177,10 @@ def test_what_has_no_room_is_panned_to_not_made_small(page: Page, job: Path) -> 
     expect(page.locator(".kit-details")).to_be_hidden()
     page.get_by_role("button", name="fit").click()
     assert scale(page) < 1
-    assert page.evaluate(WRONG) == []
+    assert page.evaluate(WRONG_HERE) == []
     page.keyboard.press("+")
     page.keyboard.press("+")
-    assert page.evaluate(WRONG) == []
+    assert page.evaluate(WRONG_HERE) == []
 
 
 def test_the_wheel_zooms_with_control_and_leaves_the_page_its_own(opened: Page) -> None:
@@ -255,7 +214,7 @@ def test_the_task_that_acts_is_kept_in_view(page: Page, job: Path) -> None:
 
 def test_the_legend_has_what_is_on_the_picture_and_no_more(opened: Page) -> None:
     legend = opened.locator(".kit-legend")
-    expect(legend).to_contain_text("barrier of checkpoint 4")
+    expect(legend).to_contain_text("barrier of checkpoint n")
     expect(legend).not_to_contain_text("recovered")
     opened.keyboard.press("Home")
     expect(legend).to_have_text("")
@@ -274,4 +233,4 @@ def test_every_control_has_a_name(opened: Page) -> None:
     assert opened.evaluate(NAMELESS) == []
     opened.keyboard.press("Escape")
     opened.keyboard.press("ArrowRight")
-    expect(opened.locator(".kit-live")).not_to_have_text("")
+    expect(opened.locator(".kit-announcer")).not_to_have_text("")

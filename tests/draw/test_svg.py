@@ -8,13 +8,14 @@ import pytest
 
 from kit.draw.captions import listed
 from kit.draw.drawing import scene
-from kit.draw.frames import frames
+from kit.draw.frames import frames, moment_svg
 from kit.draw.job_master_panel import Words
 from kit.draw.job_state import Moment
-from kit.draw.layout import lay_out
+from kit.draw.layout import cells_in_a_row, lay_out
 from kit.draw.moment import moment_at, moments
-from kit.draw.scene import Scene, fit, size_text
+from kit.draw.scene import Scene, fit, fit_name, size_text
 from kit.draw.svg import picture_layout, still
+from kit.lab import Lab
 from tests.draw.script import stage, story
 
 
@@ -137,3 +138,27 @@ def test_long_texts_are_cut() -> None:
 
 def test_sizes_have_units() -> None:
     assert [size_text(size) for size in (7, 1_500, 2_000_000, 3e9)] == ["7 B", "1.5 kB", "2 MB", "3 GB"]
+
+
+def test_the_legend_has_the_colours_of_the_picture_and_what_is_in_the_job() -> None:
+    """The sign of a barrier is coloured like the first one there; the JobMaster's flag is no barrier."""
+    play = Lab.play("alignment")
+    play.next()
+    queued = str(moment_svg(play))
+    play.next()
+    taken = str(moment_svg(play))
+    assert "barrier of checkpoint n" in queued
+    assert queued.count('class="barrier cp1"') == 3, "in the channel, in the JobMaster's panel, in the legend"
+    assert 'class="barrier cp0"' not in queued
+    assert "barrier of checkpoint n" not in taken
+    assert 'class="ring cp1"' in taken.partition('class="ring cp1"')[2], "in the graph, and in the legend"
+
+
+def test_names_that_are_cut_keep_what_their_neighbours_differ_by() -> None:
+    assert fit_name("sums", "/11", 100, 12.5) == "sums/11"
+    cut = [fit_name("sum-of-what-came-0", end, 100, 12.5) for end in ("/0", "/11", " x 40")]
+    assert cut == ["sum-of-wha…/0", "sum-of-wh…/11", "sum-of…" + " x 40"]
+
+
+def test_the_subtasks_of_a_closed_vertex_stand_in_rows_of_about_one_length() -> None:
+    assert [cells_in_a_row(many) for many in (9, 11, 12, 40, 50)] == [9, 11, 6, 10, 10]

@@ -14,7 +14,7 @@ def unpacked(packed: dict[str, Any]) -> list[Scene]:
     """The scene of each frame."""
     scenes: list[Scene] = []
     for number, frame in enumerate(packed["frames"]):
-        fresh = number == 0 or packed["frames"][number - 1]["stage"] != frame["stage"]
+        fresh = number == 0 or packed["frames"][number - 1]["stage"] != frame["stage"] or "whole" in frame
         now: Scene = {} if fresh else dict(scenes[-1])
         for name, changes in frame["set"].items():
             if changes is None:

@@ -33,7 +33,9 @@ FLOORS = (
     "kit.spark",
     "kit.lab",
     "kit.explore",
+    "kit.checkup",
     "kit",
+    "kit.__main__",
     "widgets",
 )
 
@@ -91,7 +93,9 @@ FREE: dict[str, set[str] | None] = {
     "kit.spark": None,
     "kit.lab": set(REFUSED) - {"Spark", "ZooKeeper"},
     "kit.explore": {"clocks", "widgets"},
+    "kit.checkup": {"files", "processes", "widgets", "imports at run time"},
     "kit": {"imports at run time"},
+    "kit.__main__": set(),
     "widgets": set(REFUSED) - {"Spark", "ZooKeeper"},
 }
 # The single files through which bytes come and go.

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import json
+import re
 import tomllib
 
 import pytest
 import yaml
 from packaging.requirements import Requirement
 
-from scripts.environment import environment_yml, pins
-from tests.house.files import read
+from scripts.environment import LEFT_OUT, environment_yml, pins
+from tests.house.files import ROOT, read
 
 LOCK = tomllib.loads(read("uv.lock"))
 PROJECT = tomllib.loads(read("pyproject.toml"))["project"]
@@ -26,13 +28,24 @@ def test_conda_brings_python_and_java_and_pip_the_rest() -> None:
     assert [entry for entry in WRITTEN[-1]["pip"] if "==" not in entry] == ["-e ."]
 
 
+def test_the_dev_container_has_condas_python_and_is_set_up_by_the_same_script() -> None:
+    container = json.loads(read(".devcontainer/devcontainer.json"))
+    script, *_ = container["postCreateCommand"].split()
+    assert (ROOT / script).exists()
+    built_on = re.search(
+        r"^FROM python:(\d+\.\d+)", read(f".devcontainer/{container['build']['dockerfile']}"), re.MULTILINE
+    )
+    assert built_on is not None
+    assert f"python={built_on[1]}" in WRITTEN
+
+
 def test_every_pin_is_a_version_the_lock_has() -> None:
     locked = {(package["name"], package.get("version")) for package in LOCK["package"]}
     assert set(PINNED.items()) - locked == set()
 
 
 def test_all_that_the_project_asks_for_is_pinned_within_its_bounds() -> None:
-    extras = PROJECT["optional-dependencies"].values()
+    extras = [lines for name, lines in PROJECT["optional-dependencies"].items() if name not in LEFT_OUT]
     for line in [*PROJECT["dependencies"], *(line for extra in extras for line in extra)]:
         asked = Requirement(line)
         assert asked.specifier.contains(PINNED[asked.name]), line

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from html import escape
 from pathlib import Path
+from re import sub
 from typing import Any
 
 import pytest
@@ -176,6 +178,33 @@ def test_a_play_opens_in_the_player_with_its_prose() -> None:
     play.next()
     assert film(play)["notes"] == [[0, play.text.blocks[1].prose]]
     assert play.runs[0].notes == ((0, play.text.blocks[0].prose), (before, play.text.blocks[1].prose))
+
+
+def test_a_block_that_was_played_shows_the_job_as_it_left_it() -> None:
+    """The prose, the picture of that moment, whatever came later, and what was done for whoever wants to know."""
+    play = Lab.play("alignment")
+    play.next()
+    second = play.next()
+    shown = second._repr_html_()
+    assert escape(second.block.prose) in shown
+    assert "Alignment: 2 of 3" in shown
+    assert "waits for right/0" in shown
+    assert "blocked until the other barriers came" in shown
+    play.run()
+    play.lab.back(20)
+    assert second._repr_html_() == shown
+
+
+def test_a_block_shows_itself_as_a_card() -> None:
+    """What is done, who takes, gives and notes what, and what no machine said, each where a reader finds it."""
+    play = Lab.play("late-ack")
+    first, second = (" ".join(sub("<[^>]+>", " ", play.next()._repr_html_()).split()) for _ in range(2))
+    assert f"{play.text.title}: 2 of 4" in second
+    assert "hold AcknowledgeCheckpoint from sums/1 trigger checkpoint" in first
+    assert "job gives JobStatusChanged : RUNNING" in first
+    assert "chk-1 waits for sums/1" in first
+    assert "job notes CheckpointAborted chk-1 : CHECKPOINT_EXPIRED" in second
+    assert "letters/0, letters/1, sums/0, sums/1 takes NotifyCheckpointAborted chk-1" in second
 
 
 def a_run(seed: int) -> Lab:

@@ -121,6 +121,9 @@ def test_a_channel_record_by_record_and_where_each_waits() -> None:
     numbers = [row["n"] for row in queue.record.dropna()]
     assert numbers == sorted(numbers), "the oldest is first"
     assert set(queue.source) == {"letters/0"}
+    assert lab.queue("letters/0->totals/0").equals(queue), "a channel has a name as well"
+    with pytest.raises(LabError, match=r"did you mean .*letters/0 -> totals/0"):
+        lab.queue("letters -> totals/0")
 
 
 def test_what_there_is_not_is_named() -> None:

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kit.draw import latest
+from kit.draw.kinds import BULK, level_of
 from kit.draw.moment import moment_at
 from kit.job.status import JobStatus
 from kit.lab import keyframes
@@ -293,3 +294,14 @@ def test_the_disk_goes_back_too() -> None:
     assert len({frozenset(disk) for disk in disks.values()}) > 5
     for position in range(lab.position, 0, -20):
         assert lab.goto(position).files.contents == disks[position]
+
+
+def test_a_step_tells_in_sentences_what_happened() -> None:
+    lab = a_lab()
+    lab.trigger_checkpoint()
+    shown = lab.run_until(checkpoint=1)._repr_html_()
+    assert "carry out StoreCheckpoint of chk-1" in shown
+    assert "Checkpoint 1 is complete" in shown
+    moves = (step for step in iter(a_lab().step, None) if step.records and {*map(level_of, step.records)} == {BULK})
+    moved = next(moves)
+    assert all(record.kind in moved._repr_html_() for record in moved.records)

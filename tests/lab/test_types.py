@@ -193,7 +193,7 @@ def refusal(job: Any) -> str | None:
 
 
 @pytest.mark.parametrize("name", [*LEAVES, *NESTED])
-@settings(max_examples=3, deadline=None, phases=[Phase.generate])
+@settings(max_examples=2, deadline=None, phases=[Phase.generate])
 @given(st.data())
 def test_a_state_of_any_type_comes_back_as_it_was_or_is_refused(name: str, data: st.DataObject) -> None:
     batch = rows_of(column(data.draw, 7, name))
@@ -221,7 +221,7 @@ def test_a_state_of_any_type_comes_back_as_it_was_or_is_refused(name: str, data:
 
 
 @pytest.mark.parametrize("name", [*LEAVES, *NESTED])
-@settings(max_examples=3, deadline=None, phases=[Phase.generate])
+@settings(max_examples=2, deadline=None, phases=[Phase.generate])
 @given(st.data())
 def test_rows_of_any_type_come_back_from_what_was_in_flight(name: str, data: st.DataObject) -> None:
     """Batches only: no value becomes Python's on its way."""

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-PATIENCE_S = 300
+PATIENCE_S = 1200
+"""So long a finder may take: on a machine that is busy with other things, several times what it takes alone."""
 
 
 @dataclass(frozen=True)

@@ -313,9 +313,7 @@ CHANNEL: tuple[Row, ...] = (
         "kit.channel.input_channel:InputChannel.resume",
         "while self._held and self._closed_by is None:",
         "while self._held:",
-        ByTest(
-            "task/test_any_checkpoint.py::test_every_checkpoint_has_one_end_and_leaves_nothing_but_what_was_acknowledged"
-        ),
+        ByTest("channel/test_queues.py::test_what_comes_behind_an_aligned_barrier_waits_for_resume"),
     ),
     (
         "wrong-records-recovered",

@@ -107,6 +107,8 @@ def test_stories_are_told_by_checkpoint_machine_and_kind() -> None:
     assert [r.id for r in trace.story(checkpoint=1)] == ["r0", "r1"]
     assert [r.id for r in trace.story(checkpoint=1, machine="n")] == ["r1"]
     assert [r.id for r in trace.story(kind="L")] == ["r2"]
+    assert [r.id for r in trace.story(kind=("L", "M"))] == ["r2"]
+    assert [r.id for r in trace.story(kind=("L", "K"), machine="m")] == ["r0", "r2"]
     assert [r.id for r in trace[1:]] == ["r1", "r2"]
     assert trace[0].id == "r0"
 

@@ -49,13 +49,14 @@ def test_rescale_in_the_lab(row: Rescale, mode: str) -> None:
 
 
 THREADS = [
-    pytest.param(row, id=str(row), marks=[] if str(row) == "UNION-1-2" else [pytest.mark.soak])
+    pytest.param(row, id=str(row))
     for row in MATRIX
     if str(row) in ("UNION-1-2", "UNION-2-3", "KEYED_BROADCAST-3-5-slow", "CUSTOM_PARTITIONER-3-2")
 ]
-"""`make test` plays these topologies on Spark's own workers (`test_on_spark`)."""
+"""With slots that are threads; `make test` plays these topologies on Spark's own workers (`test_on_spark`)."""
 
 
+@pytest.mark.soak
 @pytest.mark.usefixtures("nothing_left")
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("row", THREADS)

@@ -54,6 +54,17 @@ SOURCES = "() => window.panel.content.model.sharedModel.cells.map((cell) => cell
 OUTPUTS = """
 () => window.panel.content.model.sharedModel.cells.map((cell) => cell.toJSON().outputs ?? [])
 """
+ERRORS = """
+() => window.panel.content.model.sharedModel.cells.flatMap((cell) => cell.toJSON().outputs ?? [])
+  .filter((output) => output.output_type === "error")
+"""
+BEGIN_AGAIN = """
+(sources) => {
+  const model = window.panel.content.model.sharedModel;
+  model.insertCells(0, sources.map((source) => ({ cell_type: "code", source })));
+  model.deleteCellRange(sources.length, model.cells.length);
+}
+"""
 THEME = "async (theme) => { await window.jupyterapp.commands.execute('apputils:change-theme', { theme }); }"
 
 
@@ -133,6 +144,11 @@ class Notebook:
         self.page.evaluate(RUN_ALL)
         self._no_errors()
 
+    def begin_again(self, sources: Sequence[str]) -> None:
+        """Run these cells in the place of all that there are; the kernel keeps its variables."""
+        self.page.evaluate(BEGIN_AGAIN, sources)
+        self.run_all()
+
     def run(self, source: str) -> Locator:
         """Run one more cell; returns what is shown below it."""
         number = self.page.evaluate(RUN, source)
@@ -140,8 +156,7 @@ class Notebook:
         return self.shown(number)
 
     def _no_errors(self) -> None:
-        errors = [output for cell in self.outputs() for output in cell if output["output_type"] == "error"]
-        assert errors == []
+        assert self.page.evaluate(ERRORS) == []
 
     def outputs(self) -> list[list[dict[str, Any]]]:
         """The outputs of each cell as the notebook's file has them."""

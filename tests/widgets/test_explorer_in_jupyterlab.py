@@ -4,33 +4,58 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, Locator, Page, expect
 
+from tests.draw.looks import JOBS, SETTLED, THEMES, WIDTHS, WRONG, picture_file
 from tests.widgets.jupyter import Notebook, jupyter_lab, write_notebook
 
 CELL = 'import kit\nexplorer = kit.show("flights")\nexplorer'
+GROUPS = """
+from tests.draw.labs import letters
+from widgets import RescalePlanner, SpaceTimeWidget, Stepper
+wide = kit.show(letters(parallelism=12))
+wide.lab.run_until(record="SnapshotWritten")
+wide
+"""
+OTHERS = {
+    "Stepper(wide.lab)": "img",
+    "SpaceTimeWidget(wide.lab)": "img",
+    "RescalePlanner(['a', 'b', 'c'], 3)": ".kit-still .kit-picture",
+}
+"""Other widgets, and where their pictures are in a notebook that is opened again."""
+START = """
+from pathlib import Path
+import tempfile, kit
+from kit.spark import SparkJob
+from tests.spark.jobs import ThreadGang, generator, totals_job
+folder = tempfile.TemporaryDirectory()
+job = SparkJob(totals_job(Path(folder.name), generator(rows_per_second=30_000)), launch=ThreadGang).start()
+job.trigger_checkpoint()
+job
+"""
+ON_SPARK = """
+from pathlib import Path
+import tempfile, kit
+from kit.spark import SparkJob
+from tests.spark.jobs import generator, totals_job
+from pyspark.sql import SparkSession
+quiet = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false"}
+spark = SparkSession.builder.master("local[4]").config(map=quiet).getOrCreate()
+folder = tempfile.TemporaryDirectory()
+here = Path(folder.name)
+rows = generator(rows=2_000_000, rows_per_second=4_000)
+env = totals_job(here, rows, interval_ms=1_000, savepoint_directory=str(here / "savepoints"))
+job = SparkJob(env).start()
+job.show()
+"""
 SAVE_AND_END = """
 async () => {
   await window.jupyterapp.commands.execute("docmanager:save");
   await window.panel.sessionContext.shutdown();
-}
-"""
-OVERLAPS = """
-(root) => {
-  const seen = [...root.querySelectorAll("button, select, input, .kit-head span")]
-    .filter((node) => node.checkVisibility() && !node.closest(".kit-st, .kit-actions-list, .lm-TabBar"));
-  const boxes = seen.map((node) => [node.textContent.trim() || node.tagName, node.getBoundingClientRect()]);
-  const room = root.getBoundingClientRect();
-  const wrong = boxes.filter(([, box]) => box.left < room.left - 1 || box.right > room.right + 1).map(([name]) => name);
-  boxes.forEach(([name, a], i) => boxes.slice(i + 1).forEach(([other, b]) => {
-    const wide = Math.min(a.right, b.right) - Math.max(a.left, b.left);
-    const high = Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top);
-    if (wide > 1 && high > 1) wrong.push(`${name} | ${other}`);
-  }));
-  return wrong;
 }
 """
 NAMELESS = """
@@ -43,8 +68,12 @@ NAMELESS = """
 
 @pytest.fixture(scope="module")
 def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """One JupyterLab for the tests of this file."""
     folder = tmp_path_factory.mktemp("explorer")
-    write_notebook(folder / "notebooks" / "n.ipynb", [CELL])
+    write_notebook(folder / "notebooks" / "n.ipynb", [CELL, GROUPS, *OTHERS])
+    write_notebook(folder / "notebooks" / "looks.ipynb", ["import kit\nfrom tests.draw.looks import run_of_job"])
+    write_notebook(folder / "notebooks" / "job.ipynb", [START, "kit.running()"])
+    write_notebook(folder / "notebooks" / "spark.ipynb", [ON_SPARK])
     with jupyter_lab(folder) as address:
         yield address
 
@@ -73,7 +102,7 @@ def test_from_the_first_look_to_a_notebook_without_a_kernel(address: str, browse
     page = new_page(browser, wrong)
     notebook = Notebook(page, address, "n.ipynb")
     notebook.run_all()
-    app = page.locator(".kit-explorer")
+    app = page.locator(".kit-explorer").first
     where = app.locator(".kit-head span")
     expect(where).to_have_text("step 1, 0 ms, CREATED")
     press(app, "Step")
@@ -84,7 +113,7 @@ def test_from_the_first_look_to_a_notebook_without_a_kernel(address: str, browse
     app.get_by_label("until").select_option("totals/1 has its barrier")
     press(app, "Go")
     expect(app.locator(".kit-words, .kit-player").first).to_contain_text("totals/1")
-    assert app.evaluate(OVERLAPS) == []
+    assert app.evaluate(WRONG) == []
     assert app.evaluate(NAMELESS) == []
 
     # a click on a thing tells of it and offers what may befall it
@@ -100,6 +129,8 @@ def test_from_the_first_look_to_a_notebook_without_a_kernel(address: str, browse
     expect(app.locator(".kit-question").first).to_be_visible()
 
     # in the past the stage goes back, and an action begins a fork
+    app.locator(".kit-slider input").fill("5")
+    expect(app.locator(".kit-count")).to_contain_text("step 5 of")
     app.locator(".kit-player").focus()
     page.keyboard.press("Home")
     for _ in range(3):
@@ -112,15 +143,29 @@ def test_from_the_first_look_to_a_notebook_without_a_kernel(address: str, browse
     assert says(notebook, "explorer.told") == ""
     tab(app, "Compare")
     app.get_by_role("button", name="the runs above").click()
+    app.locator(".jupyter-button.mod-primary", has_text="Compare").click()
+    expect(app.locator("div.kit-comparison svg")).to_be_visible()
+    assert says(notebook, "explorer.told") == ""
 
     notebook.theme("Dark")
-    app.screenshot(path=tmp_path / "dark.png")
+    app.screenshot(path=picture_file(tmp_path, "walk dark"))
     for width in (700, 2400):
         page.set_viewport_size({"width": width, "height": 1300})
         page.wait_for_timeout(300)
-        app.screenshot(path=tmp_path / f"{width}.png")
-        assert app.evaluate(OVERLAPS) == [], width
+        app.screenshot(path=picture_file(tmp_path, "walk", width))
+        assert app.evaluate(WRONG) == [], width
     notebook.theme("Light")
+
+    # a vertex with many subtasks is opened, and one of them picked
+    many = page.locator(".kit-explorer").nth(1)
+    many.scroll_into_view_if_needed()
+    expect(many.locator('[data-name="t:totals/3:name"]')).to_have_count(0)
+    many.locator('[data-open="totals"]').click()
+    many.locator('[data-name="t:totals/3:name"]').click()
+    expect(many.locator(".kit-player .kit-details b").first).to_have_text("totals/3")
+    many.locator('[data-open="totals"]').click()
+    expect(many.locator('[data-name="t:totals/3:name"]')).to_have_count(0)
+    assert many.evaluate(WRONG) == []
 
     # what was done is code, and all stays in the notebook
     code = says(notebook, "explorer.branches[0].deeds.code")
@@ -128,10 +173,128 @@ def test_from_the_first_look_to_a_notebook_without_a_kernel(address: str, browse
     assert "lab.freeze(1)" in code
     page.evaluate(SAVE_AND_END)
     page.close()
-    again = new_page(browser, wrong)
-    Notebook(again, address, "n.ipynb")
-    picture = again.locator(".jp-Notebook .jp-Cell").first.locator(".jp-OutputArea-output img")
-    expect(picture).to_be_visible()
-    again.screenshot(path=tmp_path / "again.png")
-    again.close()
+
+    # opened again, with a kernel that knows none of its widgets, it has its pictures and nothing else in their place
+    page = new_page(browser, wrong)
+    notebook = Notebook(page, address, "n.ipynb")
+    for cell, place in enumerate(("img", "img", *OTHERS.values())):
+        shown = notebook.shown(cell)
+        expect(shown.locator(place).first).to_be_visible()
+        shown.first.scroll_into_view_if_needed()
+        page.screenshot(path=picture_file(tmp_path, "opened again", cell))
+        expect(shown.get_by_text(re.compile("^(Loading|Error displaying) widget")).first).to_be_hidden()
+    page.close()
     assert wrong == []
+
+
+PANELS = ("Next", "Space-time", "Faults", "Look closer", "Compare", "Plan", "Find a key", "Another run", "Save")
+SIZES = [(width, theme) for width in WIDTHS for theme in THEMES]
+
+
+@pytest.mark.parametrize(
+    ("name", "sizes", "panels"),
+    [
+        pytest.param("20 subtasks, unaligned", [(390, "dark")], PANELS[:1], id="one-cell"),
+        *(pytest.param(name, SIZES, PANELS, id=name, marks=pytest.mark.soak) for name in JOBS),
+    ],
+)
+def test_everything_can_be_read(  # one size in every run of the tests; all in the longer run, and by `make looks`
+    address: str,
+    browser: Browser,
+    name: str,
+    sizes: list[tuple[int, str]],
+    panels: tuple[str, ...],
+    tmp_path: Path,
+) -> None:
+    wrong: list[str] = []
+    page = new_page(browser, wrong)
+    notebook = Notebook(page, address, "looks.ipynb")
+    notebook.run_all()
+    notebook.run(f"explorer = kit.show(run_of_job({name!r}))\nexplorer")
+    app = page.locator(".kit-explorer")
+    app.locator('.kit-viewport [data-name^="t:"]').first.dispatch_event("click")
+    expect(app.get_by_text("What it holds").first).to_be_visible()
+    found: list[str] = []
+    for width, theme in sizes:
+        page.set_viewport_size({"width": width, "height": 2600})  # all of it is on the picture
+        notebook.theme(theme.title())
+        for title in panels:
+            tab(app, title)
+            page.evaluate(SETTLED)
+            app.screenshot(path=picture_file(tmp_path, "app", name, width, theme, title))
+            found += [f"{width} {theme} {title}: {each}" for each in app.evaluate(WRONG)]
+    page.close()
+    assert found == []
+    assert wrong == []
+
+
+def test_a_job_is_seen(address: str, browser: Browser) -> None:
+    """A job on the Spark host: its table, its bar, and what runs."""
+    wrong: list[str] = []
+    page = new_page(browser, wrong)
+    notebook = Notebook(page, address, "job.ipynb")
+    notebook.run_all()
+    expect(notebook.shown(0).locator("table")).to_contain_text("totals")
+    expect(notebook.shown(0).locator("table")).to_contain_text("RUNNING")
+    expect(notebook.shown(1).locator("table")).to_contain_text("kit.running()[0].cancel()")
+    bar = notebook.run("job.wait(progress=True)")
+    expect(bar.locator(".widget-html").first).to_contain_text("totals: FINISHED, 8 of 8 splits, 60,000 rows")
+    expect(bar.locator(".progress-bar-success")).to_have_count(1)
+    (shown, status) = notebook.outputs()[2]
+    assert "application/vnd.jupyter.widget-view+json" in shown["data"]
+    assert status["data"]["text/plain"] == "'FINISHED'"
+    expect(notebook.run("job").locator("table")).to_contain_text("8 of 8")
+    expect(notebook.run("kit.running()")).to_contain_text("no job runs on Spark")
+    app = notebook.run("job.show()").locator(".kit-explorer")
+    expect(app.locator(".kit-live")).to_contain_text("finished")
+    assert tall(app.locator(".kit-live"))
+    assert app.evaluate(WRONG) == []
+    page.close()
+    assert wrong == []
+
+
+def tall(part: Locator) -> bool:
+    """Whether a part has room for what it shows."""
+    box = part.bounding_box()
+    return box is not None and box["height"] > 200
+
+
+@pytest.mark.soak
+@pytest.mark.spark
+def test_a_job_on_spark_is_followed_loses_a_worker_and_is_stopped(
+    address: str, browser: Browser, tmp_path: Path
+) -> None:
+    wrong: list[str] = []
+    page = new_page(browser, wrong)
+    page.set_viewport_size({"width": 1440, "height": 2200})
+    notebook = Notebook(page, address, "spark.ipynb")
+    notebook.run_all()
+    app = notebook.shown(0).locator(".kit-explorer")
+    now = app.locator(".kit-live").last
+
+    def seen(what: str) -> None:
+        app.screenshot(path=picture_file(tmp_path, "job on spark", what))
+        assert tall(now)
+        assert app.evaluate(WRONG) == []
+
+    with expect_patience(90_000):
+        expect(now).to_contain_text("last complete checkpoint: 2")
+        seen("1 running")
+        app.get_by_role("button", name="Kill worker").click()
+        expect(now).to_contain_text("epoch 2 · 1 restart ·")
+        expect(now).to_contain_text(re.compile("last complete checkpoint: [3-9]"))
+        seen("2 restarted")
+        app.get_by_role("button", name="Stop", exact=True).click()
+        expect(now).to_contain_text("totals finished")
+        expect(app.locator(".kit-words")).to_contain_text("FINISHED")
+        seen("3 stopped")
+    page.close()
+    assert wrong == []
+
+
+@contextmanager
+def expect_patience(timeout_ms: int) -> Iterator[None]:
+    """A job on Spark takes its time."""
+    expect.set_options(timeout=timeout_ms)
+    yield
+    expect.set_options(timeout=5_000)

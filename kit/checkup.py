@@ -1,0 +1,385 @@
+"""What the kit needs of a machine, looked at: `kit.doctor()`, or in a shell `python -m kit doctor`.
+
+Each check looks at one thing and says what it found and, where that will not do, the command that mends it. Nothing is
+started or changed; only with `start_spark` a session is started in a process of its own, and a barrier stage run on it.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from html import escape
+from importlib import metadata, util
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+OK, NOT_OK, NOTE = "ok", "not ok", "note"
+"""A note is worth knowing and keeps nothing from working."""
+
+PROJECT = "checkpoint-kit"
+OLDEST_PYTHON, OLDEST_JAVA = (3, 11), 17
+LEAST_MEMORY_MB, LEAST_DISK_MB = 1_000, 500
+EXTENSIONS = {
+    "@jupyter-widgets/jupyterlab-manager": "jupyterlab_widgets",
+    "anywidget": "anywidget",
+    "@jupyter-widgets/jupyterlab-sidecar": "sidecar",
+}
+"""What JupyterLab shows the explorer with: its extension, and the package that brings it."""
+FRONT_ENDS = {
+    "COLAB_RELEASE_TAG": "Google Colab",
+    "DATABRICKS_RUNTIME_VERSION": "Databricks",
+    "VSCODE_PID": "VS Code",
+    "JPY_SESSION_NAME": "JupyterLab or Jupyter Notebook",
+}
+"""Which variable each sets for its kernels."""
+SPARK_TRIAL = (
+    "from kit import create_session; spark = create_session('doctor', slots=2); "
+    "stage = spark.sparkContext.parallelize(range(2), 2).barrier(); "
+    "print(stage.mapPartitions(lambda rows: rows).count()); spark.stop()"
+)
+
+
+@dataclass(frozen=True)
+class Check:
+    """What was looked at (`of`), how it stands ("ok", "not ok", "note"), what was found, and what mends it."""
+
+    of: str
+    status: str
+    found: str
+    mend: str = ""
+
+
+class Checkup(Sequence[Check]):
+    """All checks in order: a table, in a notebook as well; `ok` says whether nothing is wrong."""
+
+    def __init__(self, checks: Sequence[Check]) -> None:
+        self._checks = tuple(checks)
+
+    def __getitem__(self, which: Any) -> Any:
+        """A check by its number or by what it is of. Raises KeyError for what was not looked at."""
+        if isinstance(which, str):
+            return {check.of: check for check in self._checks}[which]
+        return self._checks[which]
+
+    def __len__(self) -> int:
+        return len(self._checks)
+
+    @property
+    def ok(self) -> bool:
+        """Whether nothing that is needed is missing or wrong."""
+        return all(check.status != NOT_OK for check in self._checks)
+
+    @property
+    def command(self) -> str:
+        """The one line for a shell that mends what is wrong; "" when nothing is."""
+        return " && ".join(dict.fromkeys(check.mend for check in self._checks if check.status == NOT_OK and check.mend))
+
+    def to_pandas(self) -> pd.DataFrame:
+        """One row per check: what was looked at, its status, what was found, and what mends it."""
+        rows = [(check.of, check.status, check.found, check.mend) for check in self._checks]
+        return pd.DataFrame(rows, columns=["check", "status", "found", "mend"])
+
+    @property
+    def _verdict(self) -> str:
+        if self.ok:
+            return "All that is needed is there."
+        return f"To mend: {self.command}" if self.command else "Not all that is needed is there."
+
+    def __repr__(self) -> str:
+        of, status = (max(map(len, column)) for column in zip(*((c.of, c.status) for c in self), strict=True))
+        lines = []
+        for check in self:
+            lines.append(f"{check.of:{of}}  {check.status:{status}}  {check.found}")
+            if check.mend and check.status != OK:
+                lines.append(f"{'':{of}}  {'':{status}}  -> {check.mend}")
+        return "\n".join([*lines, "", self._verdict])
+
+    def _repr_html_(self) -> str:
+        left = 'style="text-align: left"'
+        head = "".join(f"<th {left}>{name}</th>" for name in ("check", "status", "found", "mend"))
+        rows = ""
+        for check in self:
+            status = f"<b>{check.status}</b>" if check.status == NOT_OK else check.status
+            mend = f"<code>{escape(check.mend)}</code>" if check.mend and check.status != OK else ""
+            cells = (check.of, status, escape(check.found), mend)
+            rows += f"<tr>{''.join(f'<td {left}>{cell}</td>' for cell in cells)}</tr>"
+        table = f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"
+        return f"{table}<p><b>{escape(self._verdict)}</b></p>"
+
+
+def doctor(*, spark: bool = True, start_spark: bool = False) -> Checkup:
+    """Look at what the kit needs here: Python, packages, Java and Spark, widgets and front end, what is left over.
+
+    Without `spark` what only Spark needs is left out; with `start_spark` a session is started and a barrier stage run
+    on it, which takes seconds.
+    """
+    return Checkup(list(_checks(spark, start_spark)))
+
+
+def _checks(spark: bool, start_spark: bool) -> Iterator[Check]:
+    yield python()
+    yield packages()
+    if spark:
+        yield java()
+        yield spark_package()
+    if start_spark:
+        yield spark_starts()
+    yield widgets()
+    yield front_end()
+    yield graphviz()
+    yield cores_and_memory()
+    yield disk()
+    yield jobs()
+    yield leftovers()
+
+
+# --- Python and packages ----------------------------------------------------------------------------------------------
+
+
+def install(*names: str) -> str:
+    """The command that installs packages here: that of a checkout where this is one."""
+    setup = Path(__file__).parents[1] / "scripts" / "setup.sh"
+    return str(setup) if setup.exists() else " ".join([sys.executable, "-m pip install", *(names or [PROJECT])])
+
+
+def python() -> Check:
+    """Whether this Python is new enough."""
+    found = f"{platform.python_version()} ({sys.executable})"
+    oldest = ".".join(map(str, OLDEST_PYTHON))
+    if sys.version_info[:2] >= OLDEST_PYTHON:
+        return Check("Python", OK, found)
+    return Check("Python", NOT_OK, f"{found}: {oldest} or newer is needed", f"apt-get install python{oldest}")
+
+
+def version(name: str) -> str:
+    """The version of an installed package; "" when there is none."""
+    try:
+        return metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return ""
+
+
+def requirements() -> dict[str, str]:
+    """What the kit is installed with: the version by name, "" where any will do; empty when it is not installed."""
+    try:
+        lines = metadata.requires(PROJECT) or []
+    except metadata.PackageNotFoundError:
+        return {}
+    named = [re.match(r"([\w.-]+)(?:==([\w.]+))?", line) for line in lines if "extra ==" not in line]
+    return {match[1]: match[2] or "" for match in named if match}
+
+
+def packages() -> Check:
+    """Whether each package is there, in the version that the kit is tested with."""
+    wanted = requirements()
+    if not wanted:
+        return Check("packages", NOTE, "the kit is imported from its source and not installed", install())
+    missing = [name for name in wanted if not version(name)]
+    if missing:
+        return Check("packages", NOT_OK, f"missing: {', '.join(missing)}", install(*missing))
+    others = [
+        f"{name} {version(name)} (tested: {pin})" for name, pin in wanted.items() if pin not in ("", version(name))
+    ]
+    if others:
+        pins = [f"{name}=={pin}" for name, pin in wanted.items() if pin not in ("", version(name))]
+        return Check("packages", NOTE, f"other versions than tested: {', '.join(others)}", install(*pins))
+    return Check("packages", OK, f"all {len(wanted)}, as tested")
+
+
+# --- Java and Spark ---------------------------------------------------------------------------------------------------
+
+
+def java() -> Check:
+    """Whether the Java that Spark would start is new enough."""
+    home = os.environ.get("JAVA_HOME")
+    program = shutil.which("java", path=str(Path(home, "bin")) if home else None)
+    mend = "brew install openjdk@17" if sys.platform == "darwin" else "apt-get install -y default-jre-headless"
+    if home:
+        mend = f"unset JAVA_HOME && {mend}"
+    if program is None:
+        where = f"JAVA_HOME={home} has none" if home else "there is none on the PATH"
+        return Check("Java", NOT_OK, f"{where}; Spark needs {OLDEST_JAVA} or newer, the lab needs none", mend)
+    said = _said_by([program, "-version"])
+    found = re.search(r'version "(?:1\.)?(\d+)[^"]*"', said)
+    if found is None:
+        return Check("Java", NOT_OK, f"{program} does not run: {said.strip()[:120]}", mend)
+    if int(found[1]) < OLDEST_JAVA:
+        return Check("Java", NOT_OK, f"{program} is {found[1]}; Spark needs {OLDEST_JAVA} or newer", mend)
+    return Check("Java", OK, f"{found[1]} ({program})")
+
+
+def _said_by(command: Sequence[str], timeout_s: float = 20) -> str:
+    try:
+        ended = subprocess.run(command, capture_output=True, text=True, timeout=timeout_s, check=False)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return str(error)
+    return ended.stdout + ended.stderr
+
+
+def spark_package() -> Check:
+    """Whether PySpark is there, and finds its Java classes."""
+    pinned = requirements().get("pyspark", "")
+    spec = util.find_spec("pyspark")
+    if spec is None or spec.origin is None:
+        return Check(
+            "Spark", NOT_OK, "PySpark is not installed", install(f"pyspark=={pinned}" if pinned else "pyspark")
+        )
+    home = os.environ.get("SPARK_HOME")
+    if home and Path(home).resolve() != Path(spec.origin).parent.resolve():
+        return Check("Spark", NOTE, f"PySpark {version('pyspark')}; SPARK_HOME={home} is another", "unset SPARK_HOME")
+    return Check("Spark", OK, f"PySpark {version('pyspark')}")
+
+
+def spark_starts() -> Check:
+    """Start a session in a process of its own, and run a barrier stage on it."""
+    said = _said_by([sys.executable, "-c", SPARK_TRIAL], timeout_s=180)
+    if "2" in said.splitlines():
+        return Check("Spark starts", OK, "a session started, and a barrier stage of two ran")
+    last = next((line for line in reversed(said.splitlines()) if line.strip()), "it said nothing")
+    return Check("Spark starts", NOT_OK, last.strip()[:200], java().mend)
+
+
+# --- notebooks and pictures -------------------------------------------------------------------------------------------
+
+
+def extension_directories() -> list[Path]:
+    """Where a JupyterLab of this environment looks for its extensions."""
+    named = os.environ.get("JUPYTER_PATH", "").split(os.pathsep)
+    own = Path(os.environ.get("JUPYTER_DATA_DIR", Path.home() / ".local/share/jupyter"))
+    roots = [*map(Path, filter(None, named)), Path(sys.prefix, "share/jupyter"), own]
+    return [root / "labextensions" for root in roots]
+
+
+def widgets() -> Check:
+    """Whether the explorer's packages are there, and JupyterLab's extensions that show it."""
+    there = {name: version(name) for name in ("ipywidgets", "anywidget", "jupyterlab")}
+    missing = [name for name in ("ipywidgets", "anywidget") if not there[name]]
+    if missing:
+        return Check("widgets", NOT_OK, f"missing: {', '.join(missing)}", install(*missing))
+    found = ", ".join(f"{name} {number}" for name, number in there.items() if number)
+    if not there["jupyterlab"]:
+        return Check("widgets", NOTE, f"{found}; no JupyterLab in this environment", install("jupyterlab"))
+    places = extension_directories()
+    bare = [name for name in EXTENSIONS if not any((place / name / "package.json").exists() for place in places)]
+    if bare:
+        lacks = f"{found}; JupyterLab lacks the extension {', '.join(bare)}"
+        mend = " ".join([sys.executable, "-m pip install --force-reinstall --no-deps", *(EXTENSIONS[n] for n in bare)])
+        return Check("widgets", NOT_OK, lacks, mend)
+    return Check("widgets", OK, f"{found}, with its extensions")
+
+
+def front_end() -> Check:
+    """What shows this kernel's cells, and whether it shows the explorer."""
+    from IPython.core.getipython import get_ipython
+
+    if getattr(get_ipython(), "kernel", None) is None:
+        return Check("front end", NOTE, "none: this is not a notebook's kernel")
+    known = next((name for variable, name in FRONT_ENDS.items() if os.environ.get(variable)), "")
+    if known == "Google Colab":
+        mend = "from google.colab import output; output.enable_custom_widget_manager()"
+        return Check("front end", NOTE, f"{known}: it shows widgets when it is told to, in a cell", mend)
+    if known in ("Databricks", ""):
+        return Check("front end", NOTE, f"{known or 'one that does not say its name'}: try kit.show()")
+    return Check("front end", OK, known)
+
+
+def graphviz() -> Check:
+    """Whether graphs can be drawn by Graphviz: by its program, or in this process."""
+    program = shutil.which("dot")
+    if program:
+        return Check("Graphviz", OK, f"the program {program}")
+    if version("pygraphviz"):
+        return Check("Graphviz", OK, f"in this process, by pygraphviz {version('pygraphviz')}")
+    return Check("Graphviz", NOT_OK, "neither a program dot nor pygraphviz", install("pygraphviz"))
+
+
+# --- the machine, and what is left over -------------------------------------------------------------------------------
+
+
+def free_memory_mb() -> int | None:
+    """What may still be used, by the machine and by this container's limit; None where that cannot be known."""
+    free = []
+    try:
+        free.append(int(re.findall(r"MemAvailable:\s+(\d+)", Path("/proc/meminfo").read_text())[0]) // 1024)
+        limit = Path("/sys/fs/cgroup/memory.max").read_text().strip()
+        if limit.isdigit():
+            used = int(Path("/sys/fs/cgroup/memory.current").read_text())
+            free.append((int(limit) - used) // 2**20)
+    except (OSError, IndexError, ValueError):
+        pass
+    return min(free, default=None)
+
+
+def cores_and_memory() -> Check:
+    """How many cores there are, and whether memory is left."""
+    affinity: Callable[[int], set[int]] | None = getattr(os, "sched_getaffinity", None)
+    cores = len(affinity(0)) if affinity else os.cpu_count()
+    free = free_memory_mb()
+    found = f"{cores} cores, {'unknown' if free is None else f'{free:,} MB'} of memory free"
+    if free is not None and free < LEAST_MEMORY_MB:
+        return Check("machine", NOTE, f"{found}: Spark wants {LEAST_MEMORY_MB:,} MB; close other kernels")
+    return Check("machine", OK, found)
+
+
+def disk() -> Check:
+    """Whether there is room for temporary files, and they may be written."""
+    place = tempfile.gettempdir()
+    free = shutil.disk_usage(place).free // 2**20
+    if not os.access(place, os.W_OK):
+        return Check("temporary files", NOT_OK, f"{place} cannot be written", "export TMPDIR=$HOME")
+    if free < LEAST_DISK_MB:
+        return Check("temporary files", NOT_OK, f"{free} MB are free in {place}", "export TMPDIR=$HOME")
+    return Check("temporary files", OK, f"{free:,} MB free in {place}")
+
+
+def jobs() -> Check:
+    """Whether a job of this process still runs on Spark."""
+    from kit.spark.started_jobs import started
+
+    names = [job.job.name for job in started()]
+    if names:
+        found = f"{', '.join(names)}: what runs holds its slots"
+        return Check("running jobs", NOTE, found, "kit.running().cancel()")
+    return Check("running jobs", OK, "none in this process")
+
+
+def leftovers() -> Check:
+    """What processes that were killed have left among the temporary files."""
+    from kit.spark.temporary import left_by_the_dead
+
+    names = [str(path) for path in left_by_the_dead()]
+    if names:
+        return Check(
+            "left over", NOTE, f"of processes that were killed: {', '.join(names)}", f"rm -r {' '.join(names)}"
+        )
+    return Check("left over", OK, "nothing")
+
+
+# --- in a shell -------------------------------------------------------------------------------------------------------
+
+USAGE = """usage: python -m kit doctor [--lab | --start-spark]
+
+Looks at what the kit needs on this machine and says what mends what is wrong.
+  --lab          leave out what only Spark needs
+  --start-spark  start a session as well, and run a barrier stage on it
+"""
+
+
+def main(arguments: Sequence[str]) -> int:
+    """What `python -m kit` does: 0 when nothing is wrong, 1 when something needed is, 2 for what it does not know."""
+    known = {"--lab", "--start-spark"}
+    if arguments[:1] != ["doctor"] or not set(arguments[1:]) <= known or set(arguments[1:]) == known:
+        sys.stderr.write(USAGE)
+        return 2
+    checkup = doctor(spark="--lab" not in arguments, start_spark="--start-spark" in arguments)
+    sys.stdout.write(f"{checkup!r}\n")
+    return 0 if checkup.ok else 1

@@ -1,0 +1,48 @@
+"""How nbval compares what cells show: a picture by what it says, not by where it draws it.
+
+nbval compares each form of an output as it is. Of a picture that holds to coordinates, of a table to its markup, and
+both change without anything being shown differently; so people leave pictures out, and then nothing holds them. Here
+both sides are turned into their words first (`tests.words`), whatever shows them: a picture, a table, the picture
+that an app leaves in the notebook. A widget's model id is another each time, and nbval leaves it out.
+
+No progress bar is shown: whether it appears is a matter of time. Notebooks that start Spark take longest and go
+first: the last worker is then not alone for long.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import pytest
+
+from tests.words import words
+
+os.environ.setdefault("TQDM_DISABLE", "1")  # the kernels inherit it
+
+SHOWN = ("image/svg+xml", "text/html")
+SLOW = ("SparkJob", "create_session", "SparkSession")
+
+
+def in_words(output: Any) -> Any:
+    """An output whose pictures and tables are replaced by what they say."""
+    if "data" not in output:
+        return output
+    data = {kind: "\n".join(words(value)) if kind in SHOWN else value for kind, value in output["data"].items()}
+    return type(output)({**output, "data": data})
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Let a cell's outputs be compared by their words."""
+    compare = getattr(item, "compare_outputs", None)
+    if compare is not None:
+        item.compare_outputs = lambda test, ref: compare([in_words(o) for o in test], [in_words(o) for o in ref])
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Put the notebooks that start Spark first; cells of one notebook stay together, in their order."""
+    is_slow = {
+        item.path: item.path.suffix == ".ipynb" and any(word in item.path.read_text("utf-8") for word in SLOW)
+        for item in items
+    }
+    items.sort(key=lambda item: not is_slow[item.path])

@@ -1,0 +1,139 @@
+"""Pages made of what the kit knows of itself (settings, plays, behaviours, figures), and the documents of `docs/`."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterator
+from inspect import cleandoc
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from kit.draw.state_machines import StateMachine
+from kit.graph.setting_rules import NOT_HERE
+from kit.graph.settings import (
+    CheckpointConfig,
+    ExponentialDelay,
+    FailureRate,
+    FixedDelay,
+    JobSettings,
+    settings_table,
+)
+from kit.lab import Lab
+from kit.lab.play import all_plays
+from kit.lab.play_text import PlayText
+from scripts.site.api import ROOT, plain
+from scripts.site.places import DOCUMENTS, relinked
+from tests.behaviours import catalogue, marks, reasons
+from tests.house.figures import TABLES
+
+SETTINGS = """# Settings
+
+Every setting of checkpointing and of restarts: what it does, its default, what is allowed, and Flink's name for it.
+`kit.graph.settings.settings_table()` gives the same table. A value that is not allowed is refused where it is set, with
+the setting, what was found and what is allowed.
+"""
+
+
+def documents() -> Iterator[tuple[str, str]]:
+    """The repository's own documents, with links to where things are in the site."""
+    for source, target in DOCUMENTS.items():
+        text = (ROOT / source).read_text(encoding="utf-8")
+        text = relinked(text, (ROOT / source).parent, target)
+        if source.endswith("state-machines.md"):
+            text = _with_figures(text)
+        yield target, text
+
+
+def _with_figures(text: str) -> str:
+    tables = iter(TABLES.values())
+    return re.sub(r"```mermaid\n.*?```", lambda _: _figure(next(tables)), text, flags=re.DOTALL)
+
+
+def _figure(table: Any) -> str:
+    return in_page(StateMachine(table.name, table, {})._repr_html_())
+
+
+def in_page(html: str) -> str:
+    """HTML within a page of Markdown, in one block: an empty line would end it."""
+    lines = "\n".join(line for line in html.splitlines() if line.strip())
+    return f'```{{raw}} html\n<div class="kit-shown">{lines}</div>\n```'
+
+
+def settings() -> str:
+    """All settings, class by class, with what may not be set here and why."""
+    text = SETTINGS
+    kinds = {kind.__name__: kind for kind in (CheckpointConfig, FixedDelay, ExponentialDelay, FailureRate, JobSettings)}
+    for kind, rows in settings_table().groupby("of", sort=False):
+        text += f"\n## {kind}\n\n{plain(cleandoc(kinds[kind].__doc__ or ''))}\n\n"
+        text += _table(rows[["setting", "default", "allowed", "flink"]])
+    text += "\n## Options of Flink's that are not here\n\n"
+    return text + _table(pd.DataFrame(sorted(NOT_HERE.items()), columns=["flink", "why not"]), code=("flink",))
+
+
+def behaviours() -> str:
+    """Which of the behaviours that Flink's tests pin are pinned by ours, area by area."""
+    pinned = defaultdict(set)
+    for mark in marks():
+        if mark.name:
+            pinned[mark.name].add(mark.where.partition(":")[0])
+    areas: dict[str, list[str]] = defaultdict(list)
+    for name, area in catalogue().items():
+        areas[area].append(name)
+    why = reasons()
+    total = sum(name in pinned for names in areas.values() for name in names)
+    text = f"# Behaviours\n\nFlink's own tests pin {sum(map(len, areas.values()))} behaviours of checkpointing. "
+    text += f"{total} of them are pinned by a test of ours; the others stand with the reason why they cannot be. "
+    text += "`make behaviours` counts them.\n"
+    for area, names in areas.items():
+        rows = [
+            (name, ", ".join(f"`{where}`" for where in sorted(pinned[name])) or why.get(name, "")) for name in names
+        ]
+        text += f"\n## {area}\n\n{sum(name in pinned for name in names)} of {len(names)}\n\n"
+        text += _table(pd.DataFrame(rows, columns=["behaviour", "pinned by"]), code=("behaviour",))
+    return text
+
+
+def _table(rows: pd.DataFrame, code: tuple[str, ...] = ("setting", "default", "flink")) -> str:
+    head = f"| {' | '.join(rows.columns)} |\n|{'---|' * len(rows.columns)}\n"
+    return head + "".join(
+        f"| {' | '.join(_cell(value, name in code) for name, value in zip(rows.columns, row, strict=True))} |\n"
+        for row in rows.itertuples(index=False)
+    )
+
+
+def _cell(value: object, is_code: bool) -> str:
+    text = str(value).replace("|", "\\|")
+    return f"`{text}`" if is_code and text else text
+
+
+def plays(runs: Path) -> Iterator[tuple[str, str]]:
+    """A page for each play as it came out, and into `runs` pages to step through, one for each run of it."""
+    for play in all_plays().values():
+        played = Lab.play(play.name).run()
+        steps = [f"{play.name}{f'-{n}' if n else ''}.html" for n in range(len(played.runs))]
+        for name, page in zip(steps, played.pages(), strict=True):
+            (runs / name).write_text(page, encoding="utf-8")
+        yield play.name, _play(played.as_played, steps)
+
+
+def _play(play: PlayText, steps: list[str]) -> str:
+    lines = [f"---\norphan: true\n---\n\n# {play.title}\n\n**{play.question}**\n"]
+    for n, name in enumerate(steps, 1):
+        which = f", run {n} of {len(steps)}" if len(steps) > 1 else ""
+        lines.append(f'<a class="kit-step" href="../runs/{name}">Step through it{which}</a>')
+    lines.append(
+        f'\n`Lab.play("{play.name}")` plays it in a notebook, on the job `{play.job}`. [All plays](index.md)\n'
+    )
+    for block in play.blocks:
+        lines.append(f"{plain(block.prose)}\n")
+        commands = "\n".join(command.text for command in block.commands)
+        lines.append(f"```text\n{commands}\n```\n")
+        if block.outcome:
+            outcome = "\n".join(block.outcome)
+            lines.append(f"```{{code-block}} text\n:class: kit-outcome\n\n{outcome}\n```\n")
+    if play.flink:
+        lines.append("Behaviours of Flink's that it shows: " + ", ".join(f"`{name}`" for name in play.flink) + ".\n")
+    return "\n".join(lines)

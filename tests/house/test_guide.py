@@ -1,0 +1,39 @@
+"""The guide's examples run: each page's, one after another, in an empty directory. Those on Spark are the README's."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.house.files import ROOT
+
+GUIDE = ROOT / "docs" / "site" / "guide"
+PAGES = {
+    path.stem: blocks
+    for path in sorted(GUIDE.glob("*.md"))
+    if (blocks := re.findall(r"```python\n(.*?)```", path.read_text(encoding="utf-8"), re.DOTALL))
+}
+SAID = {
+    "install": "True",
+    "concepts": "CheckpointCompleted chk-1",
+    "jobs": "True",
+    "operators": "10",
+    "lab": "chk-1",
+    "classroom": "labpath=notebooks/00-tour.ipynb",
+}
+"""What each page's examples print among other things."""
+
+
+@pytest.mark.parametrize("page", sorted(PAGES))
+def test_a_pages_examples_run(
+    page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, object] = {"__name__": "guide"}
+    for block in PAGES[page]:
+        exec(compile(block, page, "exec"), names)
+    said = capsys.readouterr().out
+    assert SAID[page] in said
+    assert "False" not in said

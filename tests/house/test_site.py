@@ -1,0 +1,88 @@
+"""What the documentation's site is made of: its links lead somewhere, and nothing of the kit is lost on the way."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from kit.draw.assets import asset
+from scripts.site import api, links, notebooks, pages, places
+from scripts.site.api import ROOT
+from tests.words import words
+
+
+def site(tmp_path: Path, **files: str) -> list[str]:
+    for name, html in files.items():
+        (tmp_path / f"{name}.html").write_text(html)
+    return list(links.faults(tmp_path))
+
+
+def test_a_link_that_leads_nowhere_is_found(tmp_path: Path) -> None:
+    there = "<h1 id='here'>T</h1><a href='#here'></a><a href='other.html#place'></a><a href='https://elsewhere'></a>"
+    assert site(tmp_path, one=there, other="<p id='place'>") == []
+    assert site(tmp_path, one="<a href='none.html'>") == ["one.html: none.html leads nowhere"]
+    assert site(tmp_path, one="<a href='other.html#nowhere'>") == [
+        "one.html: other.html#nowhere: there is no such place"
+    ]
+
+
+def test_a_page_that_asks_another_host_is_found(tmp_path: Path) -> None:
+    assert site(tmp_path, one="<script src='https://elsewhere/x.js'>") == ["one.html: loads https://elsewhere/x.js"]
+    assert site(tmp_path, one="<img src='//elsewhere/x.png'>") == ["one.html: loads //elsewhere/x.png"]
+
+
+def test_the_documents_lead_to_places_of_the_site() -> None:
+    found = dict(pages.documents())
+    assert set(found) == set(places.DOCUMENTS.values())
+    assert "(../api/kit.protocol.md#kit.protocol.messages)" in found["reference/glossary"]
+    assert "(../plays/late-ack.md)" in found["plays/index"]
+    assert "mermaid" not in found["reference/state-machines"]
+    assert "RESTARTING" in " ".join(words(found["reference/state-machines"]))
+
+
+def test_a_documents_link_that_leads_nowhere_is_refused_and_one_out_of_the_site_is_told() -> None:
+    notebook = "notebooks/00-tour.ipynb"
+    assert places.relinked("[a](../ARCHITECTURE.md#one-idea)", ROOT / "notebooks", notebook) == (
+        "[a](../reference/architecture.md#one-idea)"
+    )
+    assert places.relinked("[a](../examples/external_log.py)", ROOT / "notebooks", notebook) == (
+        "a (`examples/external_log.py`)"
+    )
+    assert places.relinked("[a](https://b)", ROOT, "index") == "[a](https://b)"
+    with pytest.raises(ValueError, match="leads nowhere"):
+        places.relinked("[a](none.ipynb)", ROOT / "notebooks", notebook)
+
+
+def test_every_module_of_a_room_is_on_its_page() -> None:
+    for room in ("kit.task", "kit.graph", "widgets"):
+        text = api.page(room)
+        for path in api.rooms()[room]:
+            assert f"{{py:module}} {api.module_of(path)}\n" in text
+    assert "{py:class} CheckpointConfig(interval_ms: int | None = None" in api.page("kit.graph")
+    assert "{py:method} refresh() -> Stepper" in api.page("widgets")
+    assert {"kit", "kit.lab", "kit.spark"} <= set(api.rooms())
+
+
+def test_a_docstring_is_shown_as_it_is_written() -> None:
+    doc = "Of `a_b` and a_b, *not* <bold>.\n\n    code_here *x*\n    more\n\n# no heading"
+    assert api.plain(doc) == "Of `a_b` and a\\_b, \\*not\\* \\<bold>.\n\n    code_here *x*\n    more\n\n\\# no heading"
+
+
+def test_notebooks_show_what_is_stored_in_them_and_no_bare_widget() -> None:
+    for path in sorted((ROOT / "notebooks").glob("*.ipynb")):
+        shown = json.loads(notebooks.as_shown(path))
+        stored = json.loads(path.read_text(encoding="utf-8"))
+        for cell, before in zip(shown["cells"], stored["cells"], strict=True):
+            kinds = [kind for output in cell.get("outputs", []) for kind in output.get("data", {})]
+            assert not {notebooks.WIDGET, notebooks.PICTURE} & set(kinds)
+            assert bool(cell.get("outputs")) == bool(before.get("outputs"))
+
+
+def test_the_dark_colours_are_the_kits() -> None:
+    dark = asset("theme.css").rpartition("{")[2]
+    from scripts.site.__main__ import theme
+
+    assert theme().count(dark.strip()) == 2
+    assert "body[data-theme='auto'] .kit-still" in theme()

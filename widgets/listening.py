@@ -1,0 +1,32 @@
+"""Widgets that hear their kernel however late the page has their module: what all of them here are built on."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import anywidget
+import traitlets
+
+
+@cache
+def listening(module: str) -> str:
+    """The same module for a page that may be busy; it ends in `export default { ... };`."""
+    head, found, exported = module.rpartition("export default ")
+    if not found:
+        raise ValueError("the module has no default export: expected it to end in `export default { ... };`")
+    script = (Path(__file__).parent / "listening.js").read_text(encoding="utf-8")
+    return f"{script}{head}export default listening({exported.strip().removesuffix(';')});\n"
+
+
+class ListeningWidget(anywidget.AnyWidget):
+    """A widget whose `_esm` is the text that `listening` gives."""
+
+    comm_name = traitlets.Unicode("").tag(sync=True)
+    """The name of the widget's own comm, under which the page finds its model."""
+
+    def __init__(self, **traits: Any) -> None:
+        name = uuid4().hex
+        super().__init__(**{"model_id": name, "comm_name": name, **traits})
