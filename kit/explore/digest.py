@@ -14,7 +14,6 @@ from dataclasses import is_dataclass
 from enum import Enum
 from functools import cache, partial
 from hashlib import blake2b
-from marshal import dumps
 from types import BuiltinFunctionType, FunctionType, MethodType
 from typing import Any, TypeAlias, TypeVar, cast
 
@@ -107,8 +106,8 @@ class Digester:
 
 
 def _digest_of(parts: list[Any]) -> bytes:
-    """128 bits of what a walk has met. The format is the oldest one: newer ones tell interned texts from others."""
-    return blake2b(dumps(parts, 0), digest_size=16).digest()
+    """128 bits of what a walk has met."""
+    return blake2b(repr(parts).encode(), digest_size=16).digest()
 
 
 class Walk:
@@ -281,6 +280,7 @@ def _object(
     ordered = not unordered
 
     def walked(value: Any, walk: Walk) -> None:
+        """Slot by slot, and what is in its dict."""
         out = walk.out
         out.append(kind)
         for name in fields:
