@@ -130,15 +130,8 @@ class Rescaling:
         return (self.restore or Restore(0, 0, ())).to_pandas()
 
     def pairs(self, operator: str | None = None) -> pd.DataFrame:
-        """One row per state, old and new subtask between which anything went, of this operator or of all: operator,
-        kind, name, from, to, pieces (key groups, entries or buffers), bytes, filtered (the reader drops what is not its
-        own).
-        """
-        pieces = self.to_pandas()
-        if operator is not None:
-            pieces = pieces[pieces["operator"] == operator]
-        by = pieces.groupby(["operator", "kind", "name", "from", "to"], as_index=False, sort=False, dropna=False)
-        return by.agg(pieces=("bytes", "size"), bytes=("bytes", "sum"), filtered=("filtered", "max"))
+        """One row per state, old and new subtask, as `kit.draw.transfers.Restore.pairs` says."""
+        return (self.restore or Restore(0, 0, ())).pairs(operator)
 
     def subtasks(self) -> pd.DataFrame:
         """One row per state and new subtask: operator, kind, name, subtask, bytes, pieces, share (of an even part)."""
