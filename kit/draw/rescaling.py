@@ -246,9 +246,7 @@ class Rescaling:
 
     def _repr_html_(self) -> str:
         if self.restore is None:
-            return panel(
-                self.title, under="After a failure or a rescale this shows who was given which piece of state."
-            )
+            return panel(self.title, under="After a failure or a rescale: who was given which piece of state.")
         height, drawn = self._drawn()
         picture = drawing_html(WIDTH, height, drawn, self.title)
         under = "Above who wrote it, below who was given it; a colour stays with its writer."
