@@ -11,7 +11,7 @@ unexport PYTHONDONTWRITEBYTECODE
 QUICK_JVM := -XX:TieredStopAtLevel=1 -XX:+UseSerialGC
 
 .DEFAULT_GOAL := help
-.PHONY: help demo lab looks plays test docs notebooks bench lint format behaviours mutants swarm interop soak lock clean
+.PHONY: help demo lab looks plays test docs notebooks bench lint format behaviours mutants swarm interop soak classroom lock clean
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -89,6 +89,10 @@ interop:  ## what we write, read by Flink itself (needs javac; fetches Flink's j
 soak:  ## what `make test` leaves out: long random runs, all rescales in all modes (hours)
 	@scripts/setup.sh java
 	HYPOTHESIS_PROFILE=soak $(PYTHON) -m pytest -q -m soak
+
+classroom:  ## give out the labs, hand in right, empty and wrong answers, grade them with nbgrader (ARGS= names some)
+	@scripts/setup.sh classroom
+	build/classroom/env/bin/python -m scripts.classroom $(ARGS)
 
 lock:  ## after a change of dependencies: uv.lock and environment.yml anew
 	@scripts/setup.sh lock
