@@ -89,6 +89,43 @@ class Found(Sequence[Entry]):
         return f"the kit has nothing that it calls Flink's {self.name!r}: {hint}"
 
 
+class Places(Sequence[tuple[str, Entry | None]]):
+    """The best place of each of several names, in their order; None where the kit has nothing of that name."""
+
+    def __init__(self, places: Sequence[tuple[str, Entry | None]]) -> None:
+        self._places = tuple(places)
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    def __getitem__(self, index: Any) -> Any:
+        return self._places[index]
+
+    def __repr__(self) -> str:
+        width = max((len(name) for name, *_ in self._rows), default=0)
+        return "\n".join(f"{name:{width}}  {symbol}  {file}".rstrip() for name, symbol, file in self._rows)
+
+    def _repr_html_(self) -> str:
+        head = "".join(f"<th>{name}</th>" for name in ("Flink", "the kit", "file"))
+        rows = "".join(f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>" for row in self._rows)
+        return f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"
+
+    @property
+    def _rows(self) -> list[tuple[str, str, str]]:
+        return [
+            (name, entry.symbol or entry.module, entry.file) if entry else (name, "nothing of that name", "")
+            for name, entry in self._places
+        ]
+
+
+def places(names: str) -> Places:
+    """The best place of each of Flink's names in a text, with blanks or line ends between them.
+
+    For reading an article beside the kit: it shows itself as a table. `where` tells all places of one name, with lines.
+    """
+    return Places([(name, next(iter(where(name)), None)) for name in names.split()])
+
+
 def where(name: str) -> Found:
     """Where the kit has what Flink calls `name`: a method, a class, a constant, or `Class.method` (`Class#method`).
 

@@ -45,6 +45,7 @@ SEQUENCE_NUMBER_RESTORED = -1
 """The elements were recovered, and have not been consumed since. Flink: `SEQUENCE_NUMBER_RESTORED`."""
 
 SEQUENCE_NUMBER_UNKNOWN = -2
+"""The elements have no number of their own. Flink: `SEQUENCE_NUMBER_UNKNOWN`."""
 
 
 class _Whose(TypedDict):
@@ -175,6 +176,8 @@ class ChannelStateWriter:
         """Give the checkpoint up, known or not; with `clean_up` nobody will take its result.
 
         Asked for twice: before all that waits, for what was begun, and after it, for what was not.
+
+        Flink: `ChannelStateWriter.abort`.
         """
         for priority in (True, False):
             self._request(CheckpointAbortRequest(**self._of(checkpoint_id), cause=cause, priority=priority))

@@ -225,7 +225,10 @@ class CheckpointLedger:
     # --- a checkpoint is stored, or not -----------------------------------------------------------------------------
 
     def complete(self, checkpoint: PendingCheckpoint, completed: CompletedCheckpoint, metadata_size: int) -> int:
-        """It stands for good; returns the id of the newest checkpoint that it replaces, NO_CHECKPOINT if none."""
+        """It stands for good; returns the id of the newest checkpoint that it replaces, NO_CHECKPOINT if none.
+
+        Notes the time, from which the minimum pause is counted. Flink: `lastCheckpointCompletionRelativeTime`.
+        """
         checkpoint.step(CheckpointEvent.STORED)
         self._end(checkpoint, COMPLETED)
         subsumed_id = self._retain(completed)

@@ -31,11 +31,13 @@ class TaskAcknowledgeResult(Enum):
     """What became of an ack (Flink's `PendingCheckpoint.TaskAcknowledgeResult`)."""
 
     SUCCESS = "SUCCESS"
+    """It counts. Flink: `TaskAcknowledgeResult.SUCCESS`."""
     DUPLICATE = "DUPLICATE"
+    """The task has acknowledged before. Flink: `TaskAcknowledgeResult.DUPLICATE`."""
     UNKNOWN = "UNKNOWN"
-    """Nobody asked this task, or this attempt of it."""
+    """Nobody asked this task, or this attempt of it. Flink: `TaskAcknowledgeResult.UNKNOWN`."""
     DISCARDED = "DISCARDED"
-    """The checkpoint has ended already."""
+    """The checkpoint has ended already. Flink: `TaskAcknowledgeResult.DISCARDED`."""
 
 
 class PendingCheckpoint:

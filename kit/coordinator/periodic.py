@@ -48,7 +48,7 @@ class PeriodicTrigger:
         return self._config.interval_during_backlog_ms if self._backlogs else self._config.interval_ms
 
     def start(self) -> None:
-        """Begin, with the first trigger an interval from now.
+        """Begin, with the first trigger an interval from now. Flink: `startCheckpointScheduler`.
 
         Flink's `getRandomInitDelay` chooses a delay between the minimum pause and the interval; here nothing is left to
         chance, so that a run can be repeated.

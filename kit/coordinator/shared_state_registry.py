@@ -173,7 +173,10 @@ def _is_segment(handle: StateObject) -> bool:
 def register_shared_state(
     registry: SharedStateRegistry[StreamStateHandle], snapshot: TaskStateSnapshot, checkpoint_id: int
 ) -> TaskStateSnapshot:
-    """Register what a task's ack shares; returns the snapshot with the registry's handles in place of its own."""
+    """Register what a task's ack shares; returns the snapshot with the registry's handles in place of its own.
+
+    Flink: `registerSharedStates`.
+    """
     registered = {
         operator_id: _with_registered(registry, state, checkpoint_id)
         for operator_id, state in snapshot.subtask_states.items()

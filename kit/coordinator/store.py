@@ -73,6 +73,8 @@ class CompletedCheckpointStore:
         """Retain what an earlier driver had retained, in order of their ids; the next `add` subsumes what is too many.
 
         Raises ValueError when there are some already.
+
+        Flink: `CompletedCheckpointStore.recover`.
         """
         if self.checkpoints:
             raise ValueError(f"{self!r} is not empty: checkpoints are recovered before anything else")

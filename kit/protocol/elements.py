@@ -18,7 +18,7 @@ from kit.protocol.options import CheckpointOptions
 
 MIN_WATERMARK_MS = -(2**63)
 MAX_WATERMARK_MS = 2**63 - 1
-"""Event time has ended: every timer fires (`Watermark.MAX_WATERMARK`)."""
+"""Event time has ended: every timer fires (Flink's `Watermark.MAX_WATERMARK`)."""
 
 
 @dataclass(frozen=True, eq=False)

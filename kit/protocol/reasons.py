@@ -28,7 +28,9 @@ class CheckpointFailureReason(Enum):
         "The checkpoint was aborted due to exception of other subtasks sharing the ChannelState file.",
     )
     CHECKPOINT_EXPIRED = (False, "Checkpoint expired before completing.")
+    """It took longer than its timeout. Flink: `CHECKPOINT_EXPIRED`."""
     CHECKPOINT_SUBSUMED = (False, "Checkpoint has been subsumed.")
+    """A later one completed first. Flink: `CHECKPOINT_SUBSUMED`."""
     CHECKPOINT_DECLINED = (False, "Checkpoint was declined.")
     CHECKPOINT_DECLINED_TASK_NOT_READY = (False, "Checkpoint was declined (tasks not ready)")
     CHECKPOINT_DECLINED_TASK_CLOSING = (False, "Checkpoint was declined (task is closing)")
@@ -45,8 +47,10 @@ class CheckpointFailureReason(Enum):
     CHECKPOINT_COORDINATOR_SHUTDOWN = (False, "CheckpointCoordinator shutdown.")
     CHECKPOINT_COORDINATOR_SUSPEND = (False, "Checkpoint Coordinator is suspending.")
     JOB_FAILOVER_REGION = (False, "FailoverRegion is restarting.")
+    """The job is deployed anew, and what its earlier tasks had begun is over. Flink: `JOB_FAILOVER_REGION`."""
     TASK_FAILURE = (False, "Task has failed.")
     TASK_CHECKPOINT_FAILURE = (False, "Task local checkpoint failure.")
+    """The worker has no such task to trigger. Flink: `TASK_CHECKPOINT_FAILURE`."""
     UNKNOWN_TASK_CHECKPOINT_NOTIFICATION_FAILURE = (False, "Unknown task for the checkpoint to notify.")
     FINALIZE_CHECKPOINT_FAILURE = (False, "Failure to finalize checkpoint.")
     """The `_metadata` could not be written, or the checkpoint not be stored. Flink: `FINALIZE_CHECKPOINT_FAILURE`."""

@@ -76,6 +76,7 @@ def assign_states(
 
 
 def _check_all_mapped(operator_states: Mapping[str, OperatorState], vertices: Sequence[AssignmentVertex]) -> None:
+    """Refuse state that no vertex takes. Flink: `checkStateMappingCompleteness`."""
     known = {
         operator_id
         for vertex in vertices
@@ -179,7 +180,10 @@ def _check_not_chained(assignment: TaskStateAssignment, end: ExchangeEnd) -> Non
 
 
 def _settle_max_parallelism(assignment: TaskStateAssignment) -> None:
-    """Check the recorded maximum parallelism of each operator against the vertex, or adopt it."""
+    """Check the recorded maximum parallelism of each operator against the vertex, or adopt it.
+
+    Flink: `checkParallelismPreconditions`.
+    """
     vertex = assignment.vertex
     for operator_id, state in assignment.states.items():
         recorded = state.max_parallelism

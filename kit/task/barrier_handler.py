@@ -87,7 +87,10 @@ class CheckpointBarrierHandler(ABC):
 
     @abstractmethod
     def process_barrier(self, barrier: CheckpointBarrier, channel: InputChannel, *, is_rpc: bool = False) -> None:
-        """The channel delivered a barrier, or (`is_rpc`) the JobMaster triggered what the channel will not bring."""
+        """The channel delivered a barrier, or (`is_rpc`) the JobMaster triggered what the channel will not bring.
+
+        Flink: `processBarrier`.
+        """
 
     def process_barrier_announcement(  # noqa: B027
         self, barrier: CheckpointBarrier, sequence_number: int, channel: InputChannel

@@ -390,7 +390,10 @@ class StreamTask(Machine):
 
     @handles(TriggerTaskCheckpoint)
     def _trigger_checkpoint(self, message: TriggerTaskCheckpoint) -> None:
-        """The JobMaster asks for it, as no barrier will (`triggerCheckpointBarrier`, `triggerCheckpointAsync`)."""
+        """The JobMaster asks for it, as no barrier will (`triggerCheckpointBarrier`, `triggerCheckpointAsync`).
+
+        Flink: `StreamTask.triggerCheckpoint`.
+        """
         barrier = CheckpointBarrier(message.checkpoint_id, message.timestamp_ms, message.options)
         if not self.is_running:
             self._decline_not_running(message.checkpoint_id)

@@ -65,10 +65,9 @@ class Finished:
 class AsyncCheckpoint:
     """A snapshot whose synchronous part is done: what is still to be known before it can be acknowledged.
 
-    Follows Flink's `AsyncCheckpointRunnable`, without its thread; the states that it goes through are those of
-    `AsyncCheckpointState`.
-
-    The states that it goes through are those of Flink's `AsyncCheckpointState`.
+    Follows Flink's `AsyncCheckpointRunnable`, without its thread. Of `AsyncCheckpointState` it is
+    Flink's `AsyncCheckpointState.RUNNING` as long as it is there, `AsyncCheckpointState.COMPLETED` with its report,
+    `AsyncCheckpointState.DISCARDED` when it is given up.
     """
 
     checkpoint_id: int

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import kit
-from kit.glossary import Entry, glossary
+from kit.glossary import Entry, glossary, places
 from scripts.glossary import PAGE, page
 from tests.house.files import ROOT
 
@@ -75,3 +75,19 @@ def test_a_name_that_is_not_known_tells_what_is_near() -> None:
 
 def test_the_kits_own_names_are_found_too() -> None:
     assert "checkpointState" in {entry.name for entry in kit.where("checkpoint_state")}
+
+
+def test_an_articles_names_become_a_table() -> None:
+    found = places("CheckpointCoordinator#initializeCheckpoint xyzzy\n  SequentialChannelStateReader")
+    assert [name for name, _ in found] == [
+        "CheckpointCoordinator#initializeCheckpoint",
+        "xyzzy",
+        "SequentialChannelStateReader",
+    ]
+    assert found[0][1] == kit.where("initializeCheckpoint")[0]
+    assert found[1][1] is None
+    first, unknown, last = repr(found).splitlines()
+    assert first.endswith("  CheckpointTrigger.on_id_allocated  kit/coordinator/triggering.py")
+    assert unknown.endswith("  nothing of that name")
+    assert last.endswith("  kit/channel/channel_state_reader.py")
+    assert "<td>CheckpointTrigger.on_id_allocated</td>" in found._repr_html_()
