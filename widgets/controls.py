@@ -40,6 +40,12 @@ class App(Protocol):
     def begin(self, name: str, lab: Lab, made: str) -> None:
         """Show another run, which has just begun; `made` is the code that makes its lab."""
 
+    def rescale(self) -> None:
+        """Show what a run of the same job with another parallelism would be, ready to be started."""
+
+    def show_redistribution(self) -> None:
+        """Let the tasks of the run that is shown begin, and show who was given which piece of state."""
+
     def save(self, path: str) -> Path:
         """Write the run to a file."""
 
@@ -94,6 +100,7 @@ class Controls:
             "Drain", "stop with a savepoint after all timers and windows have fired", "lab.stop(drain=True)"
         )
         self.cancel = self._ask("Cancel", "cancel the job, without a savepoint", "lab.cancel()")
+        self.rescale = button("Rescale…", "go on with another parallelism from a snapshot, in another run", app.rescale)
         self.speed.observe(self._speed_chosen, "value")
         lives = [self.step, self.run, self.speed, self.until, self.go]
         asks = [self.checkpoint, self.savepoint, self.stop, self.drain, self.cancel]
@@ -103,12 +110,12 @@ class Controls:
         self.widget = ipywidgets.HBox(
             [
                 ipywidgets.HBox([_name("Go on"), *lives], layout=ROW),
-                ipywidgets.HBox([_name("Ask the job"), *asks], layout=ROW),
+                ipywidgets.HBox([_name("Ask the job"), *asks, self.rescale], layout=ROW),
                 self.why_not,
             ],
             layout=ROW | {"grid_gap": "2px 22px"},
         )
-        self._targets: Mapping[str, tuple[Callable[[Lab], object], str]] = {}
+        self.targets: Mapping[str, tuple[Callable[[Lab], object], str]] = {}
 
     # --- what is done ---------------------------------------------------------------------------------------------
 
@@ -116,7 +123,7 @@ class Controls:
         self._app.do(lambda lab: lab.step(), "lab.step()")
 
     def _go(self) -> None:
-        act, code = self._targets[self.until.value]
+        act, code = self.targets[self.until.value]
         self._app.do(act, code)
 
     def _ask(self, label: str, hint: str, code: str) -> ipywidgets.Button:
@@ -195,11 +202,11 @@ class Controls:
         said = reason or ("" if branch.lab is None else self._answers(branch.lab))
         self.why_not.value = f'<span class="kit-quiet">{escape(said)}</span>' if said else ""
         if branch.lab is not None:
-            self._targets = targets(branch.lab)
-            if list(self.until.options) != list(self._targets):
+            self.targets = targets(branch.lab)
+            if list(self.until.options) != list(self.targets):
                 chosen = self.until.value
-                self.until.options = list(self._targets)
-                self.until.value = chosen if chosen in self._targets else next(iter(self._targets))
+                self.until.options = list(self.targets)
+                self.until.value = chosen if chosen in self.targets else next(iter(self.targets))
 
 
 def why_none_can_act(branch: Branch) -> str:

@@ -21,6 +21,7 @@ from IPython.display import display
 from kit.api.environment import StreamEnvironment
 from kit.draw.page import export_html
 from kit.draw.picture import Svg
+from kit.draw.rescaling import VIEW as RESCALING
 from kit.draw.run import run_of
 from kit.draw.view import Subject
 from kit.draw.views import VIEWS
@@ -267,6 +268,21 @@ class Explorer(StaysInNotebook, ipywidgets.VBox):
         """Show another run, which has just begun, beside those there are."""
         names = [each.name for each in self._branches]
         self._show(self._add(Branch(name if name not in names else f"{name} ({len(names)})", lab, made)))
+
+    def rescale(self) -> None:
+        """Show the settings of another run, with one subtask more, ready to go on from the newest snapshot."""
+        self.guarded(self._rescale)
+
+    def _rescale(self) -> None:
+        self._say("")
+        self.turn_to(RunSettings.title).rescale()
+
+    def show_redistribution(self) -> None:
+        """Let the tasks of the run that is shown begin, and show who was given which piece of state."""
+        until = "all tasks are running"
+        self._do(*self.controls.targets[until])
+        self.turn_to(ViewPanel.title).choice.value = RESCALING.title
+        self._update_panel()
 
     def _fork_name(self) -> str:
         return f"fork {len(self._branches)} at step {self._branch.position}"

@@ -182,6 +182,11 @@ class Rescaling:
                 found[table.operator, repr(row["key"])] = told
         return pd.DataFrame([found[each] for each in sorted(found)], columns=columns)
 
+    @cached_property
+    def choices(self) -> list[Any]:
+        """The keys in the checkpoint's keyed state, as `keys` has them."""
+        return list(dict.fromkeys(self.keys()["key"]))
+
     def find(self, text: str) -> Rescaling:
         """The same with the key that a person typed in, read as the type that the keys have; `note` says so where there
         is none.
@@ -594,4 +599,5 @@ VIEW = View(
     "Who was given which piece of state at the last restore?",
     rescaling_view,
     asks="where is key",
+    choices=lambda drawn: drawn.choices,
 )
