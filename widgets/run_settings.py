@@ -25,7 +25,7 @@ from widgets.controls import ROW, App, button
 from widgets.snapshots import TakenSnapshot, snapshots_of
 
 OWN = "the job that is shown"
-SCRATCH, SAVEPOINT = "from scratch", "from a savepoint of the run that is shown"
+SCRATCH, SAVEPOINT = "from scratch", "from a savepoint taken now"
 RUNNING = "AllTasksRunning"
 RESTARTS: Mapping[str, Any] = {
     "as the job says": "",

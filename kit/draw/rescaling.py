@@ -202,7 +202,11 @@ class Rescaling:
 
     @cached_property
     def _moves(self) -> list[KeyMove]:
-        return [] if self.key is None else self.where(self.key)
+        if self.key is None:
+            return []
+        keys = self.keys()
+        holders = set(keys.loc[keys["key"] == self.key, "operator"])
+        return [each for each in self.where(self.key) if not holders or each.operator in holders]
 
     def svg(self) -> Svg:
         """The picture alone, in light colours."""

@@ -185,7 +185,7 @@ def test_a_run_goes_on_from_a_savepoint_with_another_parallelism() -> None:
         explorer.lab.step()
     explorer.stepper.refresh()
     panel = explorer.panel(ANOTHER)
-    panel.begin.value = "from a savepoint of the run that is shown"
+    panel.begin.value = "from a savepoint taken now"
     panel.fields["parallelism"].value = "3"
     panel.start.click()
     assert explorer.told == ""
