@@ -11,7 +11,7 @@ unexport PYTHONDONTWRITEBYTECODE
 QUICK_JVM := -XX:TieredStopAtLevel=1 -XX:+UseSerialGC
 
 .DEFAULT_GOAL := help
-.PHONY: help demo lab looks plays test docs notebooks bench lint format behaviours mutants swarm interop soak lock clean
+.PHONY: help demo lab looks plays test docs notebooks bench lint format behaviours mutants swarm interop soak classroom lock clean
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -22,6 +22,7 @@ demo:  ## run a job, fail it, restore and rescale it; writes demo/index.html
 
 lab:  ## open the notebooks in JupyterLab (ARGS= is handed on to it)
 	@scripts/setup.sh java
+	@$(PYTHON) -m jupyter trust notebooks/*.ipynb >/dev/null  # else JupyterLab keeps their pictures back until they are run
 	JUPYTER_CONFIG_PATH=$(CURDIR)/scripts/jupyter $(PYTHON) -m jupyterlab notebooks $(if $(filter 0,$(shell id -u)),--allow-root) $(ARGS)
 
 looks:  ## six jobs at three sizes in two themes, as a page and in JupyterLab: measured, with screenshots in build/looks
@@ -88,6 +89,10 @@ interop:  ## what we write, read by Flink itself (needs javac; fetches Flink's j
 soak:  ## what `make test` leaves out: long random runs, all rescales in all modes (hours)
 	@scripts/setup.sh java
 	HYPOTHESIS_PROFILE=soak $(PYTHON) -m pytest -q -m soak
+
+classroom:  ## give out the labs, hand in right, empty and wrong answers, grade them with nbgrader (ARGS= names some)
+	@scripts/setup.sh classroom
+	build/classroom/env/bin/python -m scripts.classroom $(ARGS)
 
 lock:  ## after a change of dependencies: uv.lock and environment.yml anew
 	@scripts/setup.sh lock

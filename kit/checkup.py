@@ -104,7 +104,15 @@ class Checkup(Sequence[Check]):
         return "\n".join([*lines, "", self._verdict])
 
     def _repr_html_(self) -> str:
-        table = self.to_pandas().to_html(index=False, border=0)
+        left = 'style="text-align: left"'
+        head = "".join(f"<th {left}>{name}</th>" for name in ("check", "status", "found", "mend"))
+        rows = ""
+        for check in self:
+            status = f"<b>{check.status}</b>" if check.status == NOT_OK else check.status
+            mend = f"<code>{escape(check.mend)}</code>" if check.mend and check.status != OK else ""
+            cells = (check.of, status, escape(check.found), mend)
+            rows += f"<tr>{''.join(f'<td {left}>{cell}</td>' for cell in cells)}</tr>"
+        table = f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"
         return f"{table}<p><b>{escape(self._verdict)}</b></p>"
 
 

@@ -31,7 +31,7 @@ TARGET = {
     "extra": "",
 }
 
-LEFT_OUT = {"docs"}
+LEFT_OUT = {"docs", "classroom"}
 """Extras that nobody needs where notebooks are run."""
 
 HEADER = """\

@@ -7,6 +7,7 @@
 #   scripts/setup.sh browser    the same, and Chromium
 #   scripts/setup.sh zookeeper  the same, and ZooKeeper
 #   scripts/setup.sh flink      the same, and Apache Flink's own jars in build/ (FLINK_VERSION=2.3.0), for javac
+#   scripts/setup.sh classroom  the same, and nbgrader in an environment of its own, build/classroom/env
 #   scripts/setup.sh lock       resolve the dependencies anew into uv.lock
 #
 # Done once, it finds so in a fraction of a second.
@@ -102,7 +103,7 @@ need_environment() {
   need_uv
   say "making the environment in .venv (half a minute the first time)"
   [[ -x .venv/bin/python ]] || "$uv" venv --quiet --clear --python "$python" .venv
-  "$uv" sync --quiet --frozen --all-extras
+  "$uv" sync --quiet --frozen --all-extras --no-extra classroom
   fingerprint >$stamp
 }
 
@@ -146,9 +147,21 @@ need_flink() {
   mv "$to.part" "$to"
 }
 
+# nbgrader puts a page of its own into every JupyterLab that it is installed beside, which asks for a course: so it lives apart.
+need_classroom() {
+  local env=$PWD/build/classroom/env
+  [[ ! -x $env/bin/nbgrader || "$(fingerprint)" != "$(cat "$env/.ready" 2>/dev/null)" ]] || return 0
+  need_uv
+  say "making the classroom's environment in build/classroom/env"
+  [[ -x $env/bin/python ]] || "$uv" venv --quiet --clear --python "$python" "$env"
+  UV_PROJECT_ENVIRONMENT=$env "$uv" sync --quiet --frozen --no-dev --extra classroom --extra notebooks
+  fingerprint >"$env/.ready"
+}
+
 case " $* " in *" lock "*) need_uv && exec "$uv" lock ;; esac
 case " $* " in *" java "*) need_java ;; esac
 need_environment
 case " $* " in *" browser "*) need_browser ;; esac
 case " $* " in *" zookeeper "*) need_zookeeper ;; esac
 case " $* " in *" flink "*) need_flink ;; esac
+case " $* " in *" classroom "*) need_classroom ;; esac

@@ -92,7 +92,7 @@ def details_html(branch: Branch, picked: str) -> str:
         parts.append(_checkpoint_html(branch, int(name)))
     if kind in ("task", JOB):
         parts.append(_events_html(branch, name if kind == "task" else JOB))
-    return f'<div class="kit-picture kit-details">{"".join(parts)}</div>'
+    return f'<div class="kit-picture kit-told-of">{"".join(parts)}</div>'
 
 
 def _why_html(branch: Branch, kind: str, name: str) -> str:
@@ -185,7 +185,7 @@ def last_events(trace: Trace, machine: str) -> list[tuple[int, str]]:
 def what_if_html(lab: Lab, worker: int) -> str:
     """What would be lost if a worker died now: tried out in a copy of the lab."""
     told = "".join(f"<li>{escape(each)}</li>" for each in what_if(lab, worker))
-    return f'<div class="kit-picture kit-details"><h4>If worker {worker} died now</h4><ul>{told}</ul></div>'
+    return f'<div class="kit-picture kit-told-of"><h4>If worker {worker} died now</h4><ul>{told}</ul></div>'
 
 
 def what_if(lab: Lab, worker: int) -> Iterator[str]:

@@ -83,6 +83,8 @@ class Monitor(StaysInNotebook, ui.VBox):
         else:
             self._look(self.job)
         self._enable()
+        if self.job is not None and (not self._looked_at or self._looked_at[0] is not self.job):
+            self._parallelism.value = max(vertex.parallelism for vertex in self.job.job.vertices)
         looked_at = (self.job, self.job and self.job.status, self._which.value)
         if looked_at != self._looked_at:  # not each second: what is kept makes a notebook one that is to be saved
             self._looked_at = looked_at

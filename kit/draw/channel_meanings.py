@@ -59,12 +59,13 @@ def send(moment: Moment, record: TraceRecord) -> Moment:
     """An element went on the wire, from the sender's queue when it was there; a priority one overtook that."""
     number = record.data["channel"]
     channel = moment.channels.get(number, ChannelMoment())
-    waiting = next((item for item in channel.queued if _same(item, record.data["element"])), None)
+    queued = channel.queued
+    waiting = next((item for item in queued if _same(item, record.data["element"])), None) if queued else None
     if waiting is None:
         item, count = _item(channel, record), channel.count + 1
     else:
         item, count = changed(waiting, sent_as=record.id), channel.count
-    queued = tuple(other for other in channel.queued if other is not waiting)
+        queued = tuple(other for other in queued if other is not waiting)
     if record.data.get("priority"):  # what it overtook belongs to the checkpoint, yet comes after it from now on
         item = changed(item, unaligned=True)
     wire = (*channel.wire, item)
@@ -77,14 +78,18 @@ def receive(moment: Moment, record: TraceRecord) -> Moment:
     """An element left the wire; a barrier that overtakes goes to the front of the receiver's queue."""
     number = record.data["channel"]
     channel = moment.channels.get(number, ChannelMoment())
-    element = record.data["element"]
-    item = next((item for item in channel.wire if item.sent_as == record.cause), None) or next(
-        (item for item in channel.wire if _same(item, element)), None
-    )
-    count = channel.count
-    if item is None:
-        item, count = _item(channel, record), channel.count + 1
-    wire = tuple(other for other in channel.wire if other is not item)
+    wire, count = channel.wire, channel.count
+    item: Item | None
+    if wire and wire[0].sent_as == record.cause:
+        item, wire = wire[0], wire[1:]
+    else:
+        element = record.data["element"]
+        item = next((item for item in wire if item.sent_as == record.cause), None) or next(
+            (item for item in wire if _same(item, element)), None
+        )
+        if item is None:
+            item, count = _item(channel, record), channel.count + 1
+        wire = tuple(other for other in wire if other is not item)
     overtakes = item.kind == "barrier" and item.unaligned
     arrived = (item, *channel.arrived) if overtakes else (*channel.arrived, item)
     return with_channel(moment, number, wire=wire, arrived=arrived, count=count, receiver=task_of(record))

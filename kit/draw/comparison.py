@@ -23,6 +23,7 @@ from kit.draw.job_state import ABORTED, COMPLETED, CheckpointMoment, Moment, onl
 from kit.draw.journeys import Crossing, journeys
 from kit.draw.moment import advance
 from kit.draw.picture import Svg
+from kit.draw.round_numbers import round_step
 from kit.draw.run import Run, run_of
 from kit.draw.scene import colour, fit
 from kit.draw.steps import steps
@@ -311,19 +312,11 @@ def _svg(comparison: Comparison, style: str) -> str:
 
 
 def _axis(longest: int, scale: float, bottom: float) -> Iterator[str]:
-    every = next(step for step in _ticks() if longest / step <= 10)
+    every = round_step(longest / 10)
     for at_ms in range(0, longest + 1, every):
         x = LEFT + at_ms * scale
         yield f'<path class="grid" d="M{x:.1f} {TOP - 6:g}V{bottom:g}"/>'
         yield f'<text class="tick" x="{x:.1f}" y="{bottom + 14:g}" text-anchor="middle">{at_ms:,} ms</text>'
-
-
-def _ticks() -> Iterator[int]:
-    step = 1
-    while True:
-        for factor in (1, 2, 5):
-            yield step * factor
-        step *= 10
 
 
 def _band(run: Compared, top: float, scale: float) -> Iterator[str]:

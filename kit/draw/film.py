@@ -21,12 +21,13 @@ no frame get one when somebody asks (`insert`).
 from __future__ import annotations
 
 import gc
-from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import chain, islice
 from typing import Any
+
+import numpy as np
 
 from kit.draw import meanings
 from kit.draw.drawing import Touched
@@ -225,13 +226,10 @@ class Reel:
         for number, group in enumerate(new):
             if levels[number] == MILESTONE and not self._alike.intersection(r.checkpoint_id for r in group):
                 turns.append(number)
-        turns.sort()
-        nearest = []
-        for number, there in enumerate(shown):
-            if not there:
-                at = bisect_left(turns, number)
-                nearest.append((min(turns[at] - number, number - turns[max(0, at - 1)]), number))
-        for _, number in sorted(nearest)[:room]:
+        turned, left = np.unique(turns), np.flatnonzero(~np.array(shown))
+        after = np.searchsorted(turned, left)
+        far = np.minimum(turned[after] - left, left - turned[np.maximum(0, after - 1)])
+        for number in left[np.argsort(far, kind="stable")[:room]].tolist():
             shown[number] = True
         return shown
 

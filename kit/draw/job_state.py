@@ -390,7 +390,7 @@ _set = object.__setattr__
 def gated(moment: Moment, task: str) -> Iterable[int]:
     """The channels of a receiver that may be blocked or awaited."""
     channels = moment.channels
-    if not isinstance(channels, Own):
+    if type(moment) is not Running or not isinstance(channels, Own):  # only a running moment keeps the note of them
         return [number for number, channel in channels.items() if channel.receiver == task]
     if channels.gated is None:
         channels.gated = {}

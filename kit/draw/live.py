@@ -102,7 +102,8 @@ class Live:
         """Name, status and the rate at which the sources read."""
         table = self.to_pandas()
         rate = table["records_in_per_s"].iloc[0] if len(table) else float("nan")
-        facts = [f"epoch {self.summary['epoch']}", f"{self.summary['restarts']} restarts"]
+        restarts = self.summary["restarts"]
+        facts = [f"epoch {self.summary['epoch']}", "1 restart" if restarts == 1 else f"{restarts} restarts"]
         facts.append(f"last complete checkpoint: {self.summary['checkpoint']}")
         if not pd.isna(rate):
             facts.append(f"{rate:,.0f} records/s read")

@@ -13,6 +13,7 @@ from typing import Any
 
 from kit.draw.job_state import MessageMoment, Moment, Running, changed, drop, put, task_of
 from kit.draw.kinds import kind_of
+from kit.draw.meanings import Meaning
 from kit.draw.run import run_of
 from kit.draw.steps import steps
 from kit.protocol.trace import TraceRecord, led_by
@@ -28,13 +29,24 @@ def advance(moment: Moment, record: TraceRecord, cause: TraceRecord | None = Non
         began_ms = record.at_ms if moment.record is None else moment.began_ms
         at_ms = max(moment.at_ms, record.at_ms)
         moment = changed(moment, n=moment.n + 1, at_ms=at_ms, began_ms=began_ms, record=record, cause=cause)
-    kind, role = kind_of(record), record.role
+    role = record.role
+    effect = _EFFECTS.get((record.kind, role)) or _effect(record)
     if role == "event":
         moment = _delivered(moment, record)
-    elif kind.mail:
-        moment = _sent(moment, record, kind.mail)
-    side = kind.side(role)
-    return moment if side is None or side.means is None else side.means(moment, record)
+    elif effect[0]:
+        moment = _sent(moment, record, effect[0])
+    return moment if effect[1] is None else effect[1](moment, record)
+
+
+_EFFECTS: dict[tuple[str, str], tuple[str, Meaning | None]] = {}
+"""What a message of each kind is called, and what a record means, by kind and role: looked up once."""
+
+
+def _effect(record: TraceRecord) -> tuple[str, Meaning | None]:
+    kind = kind_of(record)
+    side = kind.side(record.role)
+    _EFFECTS[record.kind, record.role] = effect = kind.mail, None if side is None else side.means
+    return effect
 
 
 def moments(run: Any) -> Iterator[Moment]:

@@ -38,7 +38,7 @@ class Player {
     this.root = make("div", { class: `kit-player kit-picture${this.alive ? "" : " kit-offline"}`, tabindex: 0, role: "application", "aria-label": "a run, step by step" });
     this.note = make("p", { class: "kit-note" });
     this.tip = make("div", { class: "kit-tip", "aria-hidden": "true" });
-    this.live = make("div", { class: "kit-live", "aria-live": "polite" });
+    this.live = make("div", { class: "kit-announcer", "aria-live": "polite" });
     this.tip.hidden = true;
     const middle = make("div", { class: "kit-middle" },
       make("div", { class: "kit-stage-side" }, this.view(), this.legend.root), this.details.root);

@@ -11,6 +11,7 @@ from kit.draw.gantt import PHASE_INKS
 from kit.draw.job_state import COMPLETED, CheckpointMoment
 from kit.draw.journeys import Crossing, Journey, Letter
 from kit.draw.picture import LEAST_WIDTH
+from kit.draw.round_numbers import round_step
 from kit.draw.scene import colour, fit
 from kit.draw.shown import shown as drawn_by
 from kit.draw.space_time import SpaceTime
@@ -305,10 +306,7 @@ class _Drawing:
 
 def _ticks(since: float, until: float) -> Iterable[float]:
     """Round times between two, about `TICKS` of them."""
-    rough, size = (until - since) / TICKS, 1.0
-    while size * 10 <= rough:
-        size *= 10
-    step = next((size * factor for factor in (1, 2, 5) if size * factor >= rough), size * 10)
+    step = round_step((until - since) / TICKS)
     first = int(-(-since // step))
     return (step * number for number in range(first, int(until // step) + 1))
 

@@ -44,6 +44,9 @@ def put_together() -> None:
         if path.is_file() and path.suffix in (".md", ".py", ".css"):
             write(path.relative_to(WRITTEN).as_posix(), path.read_text(encoding="utf-8"))
     write("_static/kit-theme.css", theme())
+    for picture in sorted((ROOT / "docs").glob("explorer-*.png")):
+        _made.add(SOURCE / picture.name)
+        shutil.copyfile(picture, SOURCE / picture.name)
     course = sorted((ROOT / "notebooks").glob("*.ipynb"))
     for path in course:
         write(f"notebooks/{path.name}", notebooks.as_shown(path))

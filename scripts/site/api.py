@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 from inspect import cleandoc
 from itertools import pairwise
 from pathlib import Path
@@ -18,6 +19,7 @@ ROOT = HOME.parent
 Documented = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 
 
+@cache
 def rooms() -> dict[str, list[Path]]:
     """The files of each room by its dotted name, `kit` itself first."""
     found: dict[str, list[Path]] = {}
@@ -45,8 +47,13 @@ def pages() -> Iterator[tuple[str, str]]:
         "[the architecture](../reference/architecture.md) tells which of them lies on which.\n\n"
         f"| room | what it is |\n|---|---|\n{chr(10).join(lines)}\n\n```{{toctree}}\n:hidden:\n\n{toc}\n```\n",
     )
-    for name, files in listed.items():
-        yield name, f"# {name}\n\n" + "\n".join(filter(None, map(_module, files)))
+    for name in listed:
+        yield name, page(name)
+
+
+def page(room: str) -> str:
+    """The page of one room."""
+    return f"# {room}\n\n" + "\n".join(filter(None, map(_module, rooms()[room])))
 
 
 def _first_line(path: Path) -> str:

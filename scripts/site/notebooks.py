@@ -10,8 +10,9 @@ import json
 from pathlib import Path
 from typing import Any
 
+from scripts.site.places import relinked
+
 WIDGET, PICTURE, HTML = "application/vnd.jupyter.widget-view+json", "image/svg+xml", "text/html"
-LINKS = {"../ARCHITECTURE.md": "../reference/architecture.md"}
 
 
 def as_shown(path: Path) -> str:
@@ -21,6 +22,9 @@ def as_shown(path: Path) -> str:
         if cell["cell_type"] == "code":
             cell["outputs"] = _shown(cell["outputs"])
             cell["metadata"] = {}
+        elif cell["cell_type"] == "markdown":
+            text = "".join(cell["source"])
+            cell["source"] = relinked(text, path.parent, f"notebooks/{path.name}")
     return json.dumps(notebook, ensure_ascii=False)
 
 

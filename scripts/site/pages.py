@@ -24,7 +24,8 @@ from kit.graph.settings import (
 from kit.lab import Lab
 from kit.lab.play import all_plays
 from kit.lab.play_text import PlayText
-from scripts.site.api import ROOT, module_of, plain, rooms
+from scripts.site.api import ROOT, plain
+from scripts.site.places import DOCUMENTS, relinked
 from tests.behaviours import catalogue, marks, reasons
 from tests.house.figures import TABLES
 
@@ -34,50 +35,16 @@ Every setting of checkpointing and of restarts: what it does, its default, what 
 `kit.graph.settings.settings_table()` gives the same table. A value that is not allowed is refused where it is set, with
 the setting, what was found and what is allowed.
 """
-DOCUMENTS = {
-    "ARCHITECTURE.md": "reference/architecture",
-    "docs/GLOSSARY.md": "reference/glossary",
-    "docs/FAULTS.md": "reference/faults",
-    "docs/PLAYS.md": "plays/index",
-    "docs/state-machines.md": "reference/state-machines",
-    "docs/WRITING-A-HOST.md": "reference/writing-a-host",
-}
-"""Documents of the repository and where they are in the site."""
-LINK = re.compile(r"\]\(([^)#\s]+)(#[^)]*)?\)")
 
 
 def documents() -> Iterator[tuple[str, str]]:
     """The repository's own documents, with links to where things are in the site."""
     for source, target in DOCUMENTS.items():
         text = (ROOT / source).read_text(encoding="utf-8")
-        here = (ROOT / source).parent
-        text = LINK.sub(lambda found, here=here, target=target: _link(found, here, target), text)
+        text = relinked(text, (ROOT / source).parent, target)
         if source.endswith("state-machines.md"):
             text = _with_figures(text)
         yield target, text
-
-
-def _link(found: re.Match[str], here: Path, target: str) -> str:
-    where, anchor = found[1], found[2] or ""
-    if "://" in where:
-        return found[0]
-    path = (here / where).resolve()
-    up = "../" * target.count("/")
-    relative = path.relative_to(ROOT).as_posix()
-    if relative in DOCUMENTS:
-        return f"]({up}{DOCUMENTS[relative]}.md{anchor})"
-    if relative.endswith(".play"):
-        return f"]({up}plays/{path.stem}.md)"
-    if relative.endswith(".py"):
-        return f"]({up}api/{room_of(path)}.md#{module_of(path)})"
-    if relative.endswith(".ipynb"):
-        return f"]({up}notebooks/{path.name})"
-    raise ValueError(f"{here}: links to {where}, which has no place in the site")
-
-
-def room_of(path: Path) -> str:
-    """The page of the API that a file is on."""
-    return next(name for name, files in rooms().items() if path in files)
 
 
 def _with_figures(text: str) -> str:

@@ -111,7 +111,7 @@ WRONG = """
     const parent = node.parentElement;
     if (!node.data.trim() || parent.closest("style, script, template, noscript, title, option")) continue;
     if (parent.tagName === "DETAILS" && !parent.open) continue;
-    if (parent.closest(".kit-live, .kit-st-live, .kit-tip, .kit-st-tip, [data-layer=elements], .fa")) continue;
+    if (parent.closest(".kit-announcer, .kit-st-live, .kit-tip, .kit-st-tip, [data-layer=elements], .fa")) continue;
     if (!parent.checkVisibility({ opacityProperty: true, visibilityProperty: true })) continue;
     const inSvg = parent.closest("svg");
     const stage = parent.closest(".kit-viewport");
@@ -157,7 +157,7 @@ WRONG = """
     const name = root.querySelector(`[data-name="${badge.dataset.name.replace(/badge$/, "name")}"]`);
     if (name && name.getBoundingClientRect().right > over.left + 1) wrong.add(`under its badge: ${said(name)}`);
   }
-  const blocks = [...root.querySelectorAll(".kit-player > *:not([hidden]):not(.kit-tip):not(.kit-live)")]
+  const blocks = [...root.querySelectorAll(".kit-player > *:not([hidden]):not(.kit-tip):not(.kit-announcer)")]
     .map((node) => node.getBoundingClientRect()).filter((box) => box.height > 0);
   blocks.slice(1).forEach((box, i) => {
     if (box.top < blocks[i].bottom - 1) wrong.add(`block ${i + 1} of the stage lies on the one above`);

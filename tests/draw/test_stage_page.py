@@ -233,4 +233,4 @@ def test_every_control_has_a_name(opened: Page) -> None:
     assert opened.evaluate(NAMELESS) == []
     opened.keyboard.press("Escape")
     opened.keyboard.press("ArrowRight")
-    expect(opened.locator(".kit-live")).not_to_have_text("")
+    expect(opened.locator(".kit-announcer")).not_to_have_text("")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 import tomllib
 
 import pytest
@@ -9,7 +11,7 @@ import yaml
 from packaging.requirements import Requirement
 
 from scripts.environment import LEFT_OUT, environment_yml, pins
-from tests.house.files import read
+from tests.house.files import ROOT, read
 
 LOCK = tomllib.loads(read("uv.lock"))
 PROJECT = tomllib.loads(read("pyproject.toml"))["project"]
@@ -24,6 +26,17 @@ def test_environment_yml_is_what_the_lock_says() -> None:
 def test_conda_brings_python_and_java_and_pip_the_rest() -> None:
     assert [entry for entry in WRITTEN if isinstance(entry, str)] == ["python=3.11", "openjdk=17", "pip"]
     assert [entry for entry in WRITTEN[-1]["pip"] if "==" not in entry] == ["-e ."]
+
+
+def test_the_dev_container_has_condas_python_and_is_set_up_by_the_same_script() -> None:
+    container = json.loads(read(".devcontainer/devcontainer.json"))
+    script, *_ = container["postCreateCommand"].split()
+    assert (ROOT / script).exists()
+    built_on = re.search(
+        r"^FROM python:(\d+\.\d+)", read(f".devcontainer/{container['build']['dockerfile']}"), re.MULTILINE
+    )
+    assert built_on is not None
+    assert f"python={built_on[1]}" in WRITTEN
 
 
 def test_every_pin_is_a_version_the_lock_has() -> None:

@@ -94,4 +94,7 @@ def test_jupyterlab_asks_nothing_and_sends_nothing(browser: Browser, address: st
     assert outside.requests == []
     settings = json.loads(page.locator("#jupyter-config-data").inner_text() or "{}")
     assert settings["extensionManager"]["can_install"] is False  # it would ask the package index what there is
+    page.goto(re.sub("/lab.*", "/lab/tree/02-barriers-and-alignment.ipynb", address))
+    picture = page.locator(".jp-OutputArea .kit-view svg").first  # as the notebook came, before any cell was run
+    picture.wait_for(timeout=60_000)
     page.close()

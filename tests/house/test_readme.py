@@ -58,3 +58,13 @@ def test_what_the_examples_leave_is_ignored_by_git() -> None:
     for name in [*left, "spark-warehouse", "metastore_db"]:
         asked = ["git", "-c", "safe.directory=*", "check-ignore", "-q", f"{name}/part-0"]
         assert subprocess.run(asked, cwd=ROOT, check=False).returncode == 0, name
+
+
+def test_the_readmes_links_and_pictures_are_there_and_light() -> None:
+    text = (ROOT / "README.md").read_text()
+    named = re.findall(r"\]\(([^)#]+)\)|(?:src|srcset)=\"([^\"]+)\"", text)
+    paths = [ROOT / (link or picture) for link, picture in named]
+    assert [path for path in paths if not path.exists()] == []
+    pictures = [path for path in paths if path.suffix in (".png", ".gif", ".svg")]
+    assert {path.name for path in pictures} == {"explorer-dark.png", "explorer-light.png", "barrier.gif"}
+    assert max(path.stat().st_size for path in pictures) <= 1_000_000

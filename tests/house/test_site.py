@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
 from kit.draw.assets import asset
-from scripts.site import api, links, notebooks, pages
+from scripts.site import api, links, notebooks, pages, places
 from scripts.site.api import ROOT
 from tests.words import words
 
@@ -33,21 +35,34 @@ def test_a_page_that_asks_another_host_is_found(tmp_path: Path) -> None:
 
 def test_the_documents_lead_to_places_of_the_site() -> None:
     found = dict(pages.documents())
-    assert set(found) == set(pages.DOCUMENTS.values())
+    assert set(found) == set(places.DOCUMENTS.values())
     assert "(../api/kit.protocol.md#kit.protocol.messages)" in found["reference/glossary"]
     assert "(../plays/late-ack.md)" in found["plays/index"]
     assert "mermaid" not in found["reference/state-machines"]
     assert "RESTARTING" in " ".join(words(found["reference/state-machines"]))
 
 
-def test_every_module_with_something_to_say_is_on_a_page() -> None:
-    listed = "".join(text for _, text in api.pages())
-    for files in api.rooms().values():
-        for path in files:
-            if path.stem != "__main__":
-                assert f"{{py:module}} {api.module_of(path)}\n" in listed
-    assert "{py:method} run_until(" in listed
-    assert "{py:class} CheckpointConfig(interval_ms: int | None = None" in listed
+def test_a_documents_link_that_leads_nowhere_is_refused_and_one_out_of_the_site_is_told() -> None:
+    notebook = "notebooks/00-tour.ipynb"
+    assert places.relinked("[a](../ARCHITECTURE.md#one-idea)", ROOT / "notebooks", notebook) == (
+        "[a](../reference/architecture.md#one-idea)"
+    )
+    assert places.relinked("[a](../examples/external_log.py)", ROOT / "notebooks", notebook) == (
+        "a (`examples/external_log.py`)"
+    )
+    assert places.relinked("[a](https://b)", ROOT, "index") == "[a](https://b)"
+    with pytest.raises(ValueError, match="leads nowhere"):
+        places.relinked("[a](none.ipynb)", ROOT / "notebooks", notebook)
+
+
+def test_every_module_of_a_room_is_on_its_page() -> None:
+    for room in ("kit.task", "kit.graph", "widgets"):
+        text = api.page(room)
+        for path in api.rooms()[room]:
+            assert f"{{py:module}} {api.module_of(path)}\n" in text
+    assert "{py:class} CheckpointConfig(interval_ms: int | None = None" in api.page("kit.graph")
+    assert "{py:method} refresh() -> Stepper" in api.page("widgets")
+    assert {"kit", "kit.lab", "kit.spark"} <= set(api.rooms())
 
 
 def test_a_docstring_is_shown_as_it_is_written() -> None:

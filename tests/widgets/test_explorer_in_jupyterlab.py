@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -36,6 +37,21 @@ job = SparkJob(totals_job(Path(folder.name), generator(rows_per_second=30_000)),
 job.trigger_checkpoint()
 job
 """
+ON_SPARK = """
+from pathlib import Path
+import tempfile, kit
+from kit.spark import SparkJob
+from tests.spark.jobs import generator, totals_job
+from pyspark.sql import SparkSession
+quiet = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false"}
+spark = SparkSession.builder.master("local[4]").config(map=quiet).getOrCreate()
+folder = tempfile.TemporaryDirectory()
+here = Path(folder.name)
+rows = generator(rows=2_000_000, rows_per_second=4_000)
+env = totals_job(here, rows, interval_ms=1_000, savepoint_directory=str(here / "savepoints"))
+job = SparkJob(env).start()
+job.show()
+"""
 SAVE_AND_END = """
 async () => {
   await window.jupyterapp.commands.execute("docmanager:save");
@@ -57,6 +73,7 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     write_notebook(folder / "notebooks" / "n.ipynb", [CELL, GROUPS, *OTHERS])
     write_notebook(folder / "notebooks" / "looks.ipynb", ["import kit\nfrom tests.draw.looks import run_of_job"])
     write_notebook(folder / "notebooks" / "job.ipynb", [START, "kit.running()"])
+    write_notebook(folder / "notebooks" / "spark.ipynb", [ON_SPARK])
     with jupyter_lab(folder) as address:
         yield address
 
@@ -228,5 +245,56 @@ def test_a_job_is_seen(address: str, browser: Browser) -> None:
     assert status["data"]["text/plain"] == "'FINISHED'"
     expect(notebook.run("job").locator("table")).to_contain_text("8 of 8")
     expect(notebook.run("kit.running()")).to_contain_text("no job runs on Spark")
+    app = notebook.run("job.show()").locator(".kit-explorer")
+    expect(app.locator(".kit-live")).to_contain_text("finished")
+    assert tall(app.locator(".kit-live"))
+    assert app.evaluate(WRONG) == []
     page.close()
     assert wrong == []
+
+
+def tall(part: Locator) -> bool:
+    """Whether a part has room for what it shows."""
+    box = part.bounding_box()
+    return box is not None and box["height"] > 200
+
+
+@pytest.mark.soak
+@pytest.mark.spark
+def test_a_job_on_spark_is_followed_loses_a_worker_and_is_stopped(
+    address: str, browser: Browser, tmp_path: Path
+) -> None:
+    wrong: list[str] = []
+    page = new_page(browser, wrong)
+    page.set_viewport_size({"width": 1440, "height": 2200})
+    notebook = Notebook(page, address, "spark.ipynb")
+    notebook.run_all()
+    app = notebook.shown(0).locator(".kit-explorer")
+    now = app.locator(".kit-live").last
+
+    def seen(what: str) -> None:
+        app.screenshot(path=picture_file(tmp_path, "job on spark", what))
+        assert tall(now)
+        assert app.evaluate(WRONG) == []
+
+    with expect_patience(90_000):
+        expect(now).to_contain_text("last complete checkpoint: 2")
+        seen("1 running")
+        app.get_by_role("button", name="Kill worker").click()
+        expect(now).to_contain_text("epoch 2 · 1 restart ·")
+        expect(now).to_contain_text(re.compile("last complete checkpoint: [3-9]"))
+        seen("2 restarted")
+        app.get_by_role("button", name="Stop", exact=True).click()
+        expect(now).to_contain_text("totals finished")
+        expect(app.locator(".kit-words")).to_contain_text("FINISHED")
+        seen("3 stopped")
+    page.close()
+    assert wrong == []
+
+
+@contextmanager
+def expect_patience(timeout_ms: int) -> Iterator[None]:
+    """A job on Spark takes its time."""
+    expect.set_options(timeout=timeout_ms)
+    yield
+    expect.set_options(timeout=5_000)

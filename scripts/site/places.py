@@ -1,0 +1,52 @@
+"""Where the site has what the repository's documents link to."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from scripts.site.api import ROOT, module_of, rooms
+
+DOCUMENTS = {
+    "ARCHITECTURE.md": "reference/architecture",
+    "docs/GLOSSARY.md": "reference/glossary",
+    "docs/FAULTS.md": "reference/faults",
+    "docs/PLAYS.md": "plays/index",
+    "docs/state-machines.md": "reference/state-machines",
+    "docs/WRITING-A-HOST.md": "reference/writing-a-host",
+}
+"""Documents of the repository and where they are in the site."""
+LINK = re.compile(r"\[([^\[\]]*)\]\(([^)#\s]+)(#[^)]*)?\)")
+
+
+def relinked(text: str, here: Path, target: str) -> str:
+    """Markdown that stands in the directory `here`, as the page `target` of the site: its links lead within the site,
+    and of a file that is not in the site the name is told. Raises ValueError for a link that leads nowhere.
+    """
+    return LINK.sub(lambda found: _link(found, here, "../" * target.count("/")), text)
+
+
+def _link(found: re.Match[str], here: Path, up: str) -> str:
+    text, where, anchor = found[1], found[2], found[3] or ""
+    if "://" in where or where.startswith("mailto:"):
+        return found[0]
+    path = (here / where).resolve()
+    if not path.exists():
+        raise ValueError(f"{here.name}: {found[0]} leads nowhere")
+    relative = path.relative_to(ROOT).as_posix()
+    page = _page(path, relative)
+    return f"[{text}]({up}{page}{anchor if '#' not in page else ''})" if page else f"{text} (`{relative}`)"
+
+
+def _page(path: Path, relative: str) -> str:
+    """The site's page for a file; "" when there is none."""
+    if relative in DOCUMENTS:
+        return f"{DOCUMENTS[relative]}.md"
+    if path.suffix == ".play":
+        return f"plays/{path.stem}.md"
+    if path.suffix == ".ipynb" and path.parent == ROOT / "notebooks":
+        return f"notebooks/{path.name}"
+    if relative.startswith("docs/site/"):
+        return relative.removeprefix("docs/site/")
+    room = next((name for name, files in rooms().items() if path in files), None)
+    return f"api/{room}.md#{module_of(path)}" if room else ""

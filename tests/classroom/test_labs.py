@@ -1,0 +1,40 @@
+"""The labs as a class hands them in: the solution gets all points, nothing gets none, wrong answers what they deserve.
+
+Cells run in this process, one notebook after another; `make classroom` does the same with nbgrader.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from scripts.labs import NOTHING, RIGHT, SOLUTION, Answer, Lab, graded, labs, text_of
+
+LABS = list(labs())
+HANDED_IN = [(lab, answer) for lab in LABS for answer in lab.answers]
+
+
+@pytest.mark.parametrize(("lab", "answer"), HANDED_IN, ids=[f"{lab.name}, {answer.name}" for lab, answer in HANDED_IN])
+def test_an_answer_gets_its_points_and_a_message(lab: Lab, answer: Answer) -> None:
+    found = graded(lab.handed_in(answer))
+    assert set(found.points) == set(lab.points)
+    assert found.total == answer.points, found.said
+    if answer.name == RIGHT:
+        assert not found.said
+    elif answer.name == NOTHING:
+        assert all("not written yet" in said for said in found.said.values()), found.said
+    else:
+        assert answer.says in found.said[answer.check], found.said
+        assert all(said.startswith("NotYet: ") for said in found.said.values()), found.said
+
+
+@pytest.mark.parametrize("lab", LABS, ids=[lab.name for lab in LABS])
+def test_a_lab_is_ten_points_and_five_wrong_answers(lab: Lab) -> None:
+    assert sum(lab.points.values()) == 10
+    assert len(lab.wrong) == 5
+    assert len({answer.name for answer in lab.wrong}) == 5
+    cells = lab.notebook["cells"]
+    assert any(SOLUTION.search(text_of(cell)) for cell in cells)
+    assert any("<details>" in text_of(cell) for cell in cells)
+    marks = [cell["metadata"]["nbgrader"] for cell in cells if "nbgrader" in cell["metadata"]]
+    assert len({mark["grade_id"] for mark in marks}) == len(marks)
+    assert all(mark["locked"] for mark in marks if mark["grade"])
