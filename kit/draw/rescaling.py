@@ -182,11 +182,6 @@ class Rescaling:
                 found[table.operator, repr(row["key"])] = told
         return pd.DataFrame([found[each] for each in sorted(found)], columns=columns)
 
-    @cached_property
-    def choices(self) -> list[Any]:
-        """The keys in the checkpoint's keyed state, as `keys` has them."""
-        return list(dict.fromkeys(self.keys()["key"]))
-
     def find(self, text: str) -> Rescaling:
         """The same with the key that a person typed in, read as the type that the keys have; `note` says so where there
         is none.
@@ -202,11 +197,10 @@ class Rescaling:
 
     @cached_property
     def _moves(self) -> list[KeyMove]:
-        if self.key is None:
-            return []
         keys = self.keys()
         holders = set(keys.loc[keys["key"] == self.key, "operator"])
-        return [each for each in self.where(self.key) if not holders or each.operator in holders]
+        moves = [] if self.key is None else self.where(self.key)
+        return [each for each in moves if not holders or each.operator in holders]
 
     def svg(self) -> Svg:
         """The picture alone, in light colours."""
@@ -603,5 +597,5 @@ VIEW = View(
     "Who was given which piece of state at the last restore?",
     rescaling_view,
     asks="where is key",
-    choices=lambda drawn: drawn.choices,
+    choices=lambda drawn: drawn.keys()["key"],
 )
