@@ -201,9 +201,8 @@ class Rescaling:
 
     @cached_property
     def _moves(self) -> list[KeyMove]:
-        keys = self.keys()
+        keys, moves = self.keys(), [] if self.key is None else self.where(self.key)
         holders = set(keys.loc[keys["key"] == self.key, "operator"])
-        moves = [] if self.key is None else self.where(self.key)
         return [each for each in moves if not holders or each.operator in holders]
 
     def svg(self) -> Svg:
