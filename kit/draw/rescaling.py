@@ -201,9 +201,7 @@ class Rescaling:
 
     @cached_property
     def _moves(self) -> list[KeyMove]:
-        keys, moves = self.keys(), [] if self.key is None else self.where(self.key)
-        holders = set(keys.loc[keys["key"] == self.key, "operator"])
-        return [each for each in moves if not holders or each.operator in holders]
+        return [] if self.key is None else self.where(self.key)
 
     def svg(self) -> Svg:
         """The picture alone, in light colours."""
