@@ -43,7 +43,7 @@ def entries_of(handles: Handles) -> Iterator[Entry]:
     """The entries that these handles bring."""
     for handle in handles:
         for info in handle.state_name_to_partition_offsets.values():
-            yield from ((handle.delegate.handle_name, offset // 8) for offset in info.offsets)
+            yield from ((str(getattr(handle.delegate, "handle_name", "")), offset // 8) for offset in info.offsets)
 
 
 def _dealt(make: Repartitioner, previous: list[Handles], new: int) -> list[list[Entry]]:
