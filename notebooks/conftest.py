@@ -33,11 +33,21 @@ def in_words(output: Any) -> Any:
     return type(output)({**output, "data": data})
 
 
-def pytest_itemcollected(item: pytest.Item) -> None:
-    """Let a cell's outputs be compared by their words."""
+def pytest_itemcollected(item: Any) -> None:
+    """Let a cell's outputs be compared by their words, and a difference say how they are made anew."""
     compare = getattr(item, "compare_outputs", None)
-    if compare is not None:
-        item.compare_outputs = lambda test, ref: compare([in_words(o) for o in test], [in_words(o) for o in ref])
+    if compare is None:
+        return
+
+    def in_words_only(test: list[Any], ref: list[Any]) -> bool:
+        is_same = bool(compare([in_words(output) for output in test], [in_words(output) for output in ref]))
+        if not is_same:
+            item.comparison_traceback.append(
+                "Where that is meant to be so, `make notebooks ARGS=<file>` stores it anew."
+            )
+        return is_same
+
+    item.compare_outputs = in_words_only
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
