@@ -129,6 +129,10 @@ class Rescaling:
         """One row per piece and reader, as `kit.draw.transfers.Restore.to_pandas` says; empty without a restore."""
         return (self.restore or Restore(0, 0, ())).to_pandas()
 
+    def pairs(self, operator: str | None = None) -> pd.DataFrame:
+        """One row per state, old and new subtask, as `kit.draw.transfers.Restore.pairs` says."""
+        return (self.restore or Restore(0, 0, ())).pairs(operator)
+
     def subtasks(self) -> pd.DataFrame:
         """One row per state and new subtask: operator, kind, name, subtask, bytes, pieces, share (of an even part)."""
         rows = []
@@ -251,9 +255,7 @@ class Rescaling:
 
     def _repr_html_(self) -> str:
         if self.restore is None:
-            return panel(
-                self.title, under="After a failure or a rescale this shows who was given which piece of state."
-            )
+            return panel(self.title, under="After a failure or a rescale: who was given which piece of state.")
         height, drawn = self._drawn()
         picture = drawing_html(WIDTH, height, drawn, self.title)
         under = "Above who wrote it, below who was given it; a colour stays with its writer."

@@ -137,7 +137,7 @@ def _channels_together(tables: Iterable[StateTable]) -> StateTable:
 
 def _long(table: StateTable) -> Iterator[dict[str, object]]:
     head = {"kind": table.kind, "operator": table.operator, "name": table.name}
-    own = [name for name in table.rows.column_names if name not in LONG]
+    own = [name for name in table.rows.column_names if name not in LONG or name in head]
     for row in table.rows.to_pylist():
         rest = {name: row.pop(name) for name in own}
         if rest:

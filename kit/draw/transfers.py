@@ -128,6 +128,17 @@ class Restore:
         frame = pd.DataFrame(rows, columns=columns)
         return frame.astype(dict.fromkeys(("key_group", "start", "from", "to", "bytes"), "Int64"))
 
+    def pairs(self, operator: str | None = None) -> pd.DataFrame:
+        """One row per state, old and new subtask between which anything went, of this operator or of all: operator,
+        kind, name, from, to, pieces (key groups, entries or buffers), bytes, filtered (the reader drops what is not its
+        own).
+        """
+        pieces = self.to_pandas()
+        if operator is not None:
+            pieces = pieces[pieces["operator"] == operator]
+        by = pieces.groupby(["operator", "kind", "name", "from", "to"], as_index=False, sort=False, dropna=False)
+        return by.agg(pieces=("bytes", "size"), bytes=("bytes", "sum"), filtered=("filtered", "max"))
+
 
 def restore_of(subject: Subject, restore: RestoreMoment) -> Restore:
     """What this restore gave to whom, of the run that the subject is."""

@@ -9,13 +9,13 @@ states apart, but never takes different ones for equal.
 from __future__ import annotations
 
 from collections import OrderedDict, deque
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping
 from dataclasses import is_dataclass
 from enum import Enum
 from functools import cache, partial
 from hashlib import blake2b
 from types import BuiltinFunctionType, FunctionType, MethodType
-from typing import Any, TypeVar, cast
+from typing import Any, TypeAlias, TypeVar, cast
 
 import numpy as np
 import pyarrow as pa
@@ -27,6 +27,7 @@ from kit.graph.execution_graph import ExecutionGraph
 T = TypeVar("T")
 Names = Mapping[int, str]
 """The names of shared objects, by address."""
+Traits: TypeAlias = "tuple[Callable[[Any, Walk], None], bool, bool, bool]"
 
 UNSEEN: dict[str, frozenset[str]] = {
     "Buffer": frozenset({"size_bytes"}),
@@ -64,15 +65,15 @@ class Digester:
     """Makes digests; `names` are the names of what all states share."""
 
     def __init__(self, names: Names) -> None:
-        self._names = names
-        self._plans: dict[type, Callable[[Any, Walk], None]] = {}
+        self.names = names
+        self.traits: dict[type, Traits] = {}
         self._tokens: dict[int, bytes] = {}
         self.values: dict[int, Any] = {}
         """Values that were met, by address: they never change, so copies may share them."""
 
     def digest(self, value: object) -> bytes:
         """128 bits that equal values have in common."""
-        return blake2b(repr(self.parts(value)).encode(), digest_size=16).digest()
+        return _digest_of(self.parts(value))
 
     def parts(self, value: object) -> list[Any]:
         """All that a digest sees of a value, in order."""
@@ -80,12 +81,12 @@ class Digester:
         walk.visit(value)
         return walk.out
 
-    def plan(self, kind: type) -> Callable[[Any, Walk], None]:
-        """How to walk through objects of this type."""
-        plan = self._plans.get(kind)
-        if plan is None:
-            plan = self._plans[kind] = _plan_for(kind)
-        return plan
+    def traits_of(self, kind: type) -> Traits:
+        """How to walk through objects of this type, and whether they are frozen, values, or containers."""
+        plan = _plan_for(kind)
+        is_frozen = _is_frozen(cast(Hashable, kind))
+        traits = self.traits[kind] = (plan, is_frozen, plan in _OF_VALUES, plan in _OF_CONTAINERS)
+        return traits
 
     def token(self, value: Any) -> bytes | None:
         """Stands for all of a value that never changes; None for an object that holds what may."""
@@ -93,19 +94,20 @@ class Digester:
         if token is None:
             kind = type(value)
             walk = Walk(self, within_values=kind.__module__.startswith(VALUES_OF))
-            self.plan(kind)(value, walk)
+            (self.traits.get(kind) or self.traits_of(kind))[0](value, walk)
             if walk.met_objects:
                 return None
-            token = self._tokens[id(value)] = blake2b(repr(walk.out).encode(), digest_size=16).digest()
+            token = self._tokens[id(value)] = _digest_of(walk.out)
             self.values[id(value)] = value
         return token
 
-    def name_of(self, value: object) -> str | None:
-        """What a shared object is called."""
-        return self._names.get(id(value))
-
     def __repr__(self) -> str:
-        return f"Digester({len(self._names)} shared objects)"
+        return f"Digester({len(self.names)} shared objects)"
+
+
+def _digest_of(parts: list[Any]) -> bytes:
+    """128 bits of what a walk has met."""
+    return blake2b(repr(parts).encode(), digest_size=16).digest()
 
 
 class Walk:
@@ -133,22 +135,23 @@ class Walk:
         if kind in _ATOM_SET:
             self.out.append(value)
             return
-        name = self._digester.name_of(value)
+        digester = self._digester
+        name = digester.names.get(id(value))
         if name is not None:
             self.out.append(name)
             return
-        plan = self._digester.plan(kind)
-        if _is_frozen(cast(Hashable, kind)):
-            token = self._digester.token(value)
+        plan, is_frozen, is_value, is_container = digester.traits.get(kind) or digester.traits_of(kind)
+        if is_frozen:
+            token = digester.token(value)
             if token is not None:
                 self.out.append(token)
                 return
             self.met_objects = True
-        elif plan not in _OF_VALUES:
-            self.met_objects |= not (self._within_values and plan in _OF_CONTAINERS)
+        elif not is_value:
+            self.met_objects |= not (self._within_values and is_container)
             met = self._met.get(id(value))
             if met is not None:
-                self.out.append((Walk, met))
+                self.out.append(("met", met))
                 return
             self._met[id(value)] = len(self._met)
         plan(value, self)
@@ -161,37 +164,48 @@ def _is_frozen(kind: Any) -> bool:
 
 
 def _values(value: Any, walk: Walk) -> None:
-    walk.out.append(value)
+    walk.out.append(("value", repr(value)))
 
 
 def _values_of_no_kind(value: object, walk: Walk) -> None:
-    walk.out.append(object)
+    walk.out.append("object")
 
 
 def _tuple(value: tuple[Any, ...], walk: Walk) -> None:
-    walk.out.append((type(value).__name__, len(value)))
-    for item in value:
-        walk.visit(item)
+    _items(type(value).__name__, value, walk)
 
 
 def _sequence(value: Any, walk: Walk) -> None:
-    walk.out.append((type(value).__name__, len(value)))
-    for item in value:
-        walk.visit(item)
+    _items(type(value).__name__, value, walk)
+
+
+def _items(kind: str, items: Collection[Any], walk: Walk) -> None:
+    out = walk.out
+    out.append((kind, len(items)))
+    for item in items:
+        if type(item) in _ATOM_SET:
+            out.append(item)
+        else:
+            walk.visit(item)
 
 
 def _mapping(value: Mapping[Any, Any], walk: Walk) -> None:
     """Order is kept: a machine may go by it."""
-    walk.out.append((dict, len(value)))
+    out = walk.out
+    out.append(("dict", len(value)))
     for key, item in value.items():
-        walk.visit(key)
-        walk.visit(item)
+        if type(key) in _ATOM_SET:
+            out.append(key)
+        else:
+            walk.visit(key)
+        if type(item) in _ATOM_SET:
+            out.append(item)
+        else:
+            walk.visit(item)
 
 
 def _set(value: Any, walk: Walk) -> None:
-    walk.out.append((set, len(value)))
-    for item in sorted(value, key=repr):
-        walk.visit(item)
+    _items("set", sorted(value, key=repr), walk)
 
 
 def _array(value: np.ndarray[Any, Any], walk: Walk) -> None:
@@ -205,7 +219,7 @@ def _array(value: np.ndarray[Any, Any], walk: Walk) -> None:
 
 def _arrow(value: Any, walk: Walk) -> None:
     walk.out.append(
-        (type(value).__name__, value.schema if hasattr(value, "schema") else value.type, repr(value.to_pylist()))
+        (type(value).__name__, str(value.schema if hasattr(value, "schema") else value.type), repr(value.to_pylist()))
     )
 
 
@@ -214,25 +228,25 @@ def _by_text(value: Any, walk: Walk) -> None:
 
 
 def _method(value: MethodType, walk: Walk) -> None:
-    walk.out.append(value.__func__)
+    walk.out.append(repr(value.__func__))
     walk.visit(value.__self__)
 
 
 def _partial(value: partial[Any], walk: Walk) -> None:
-    walk.out.append(value.func)
+    walk.out.append(repr(value.func))
     walk.visit(value.args)
     walk.visit(value.keywords)
 
 
 def _function(value: FunctionType, walk: Walk) -> None:
     """Functions are the same when their code and what they close over is."""
-    walk.out.append(value.__code__)
+    walk.out.append(repr(value.__code__))
     for cell in value.__closure__ or ():
         walk.visit(cell.cell_contents)
 
 
 def _graph(value: ExecutionGraph, walk: Walk) -> None:
-    walk.out.append((ExecutionGraph, tuple(sorted(value.parallelism.items()))))
+    walk.out.append(("ExecutionGraph", tuple(sorted(value.parallelism.items()))))
 
 
 def _channel(value: InputChannel, walk: Walk) -> None:
@@ -257,19 +271,33 @@ def _by_address(value: Any, walk: Walk) -> None:
 
 
 def _object(
-    fields: tuple[str, ...], unseen: frozenset[str], unordered: bool, seen_as: dict[str, Callable[[Any], Any]]
+    kind: str,
+    fields: tuple[str, ...],
+    unseen: frozenset[str],
+    unordered: bool,
+    seen_as: dict[str, Callable[[Any], Any]],
 ) -> Callable[[Any, Walk], None]:
+    ordered = not unordered
+
     def walked(value: Any, walk: Walk) -> None:
-        walk.out.append(type(value))
+        """Slot by slot, and what is in its dict."""
+        out = walk.out
+        out.append(kind)
         for name in fields:
             if hasattr(value, name):
                 walk.visit(getattr(value, name))
         for name, item in getattr(value, "__dict__", {}).items():
-            if name not in unseen:
-                walk.out.append(name)
-                if name in seen_as:
-                    item = walk.keep(seen_as[name](item))
-                walk.visit(walk.keep(dict(sorted(item.items()))) if unordered and type(item) is dict else item)
+            if name in unseen:
+                continue
+            out.append(name)
+            if name in seen_as:
+                item = walk.keep(seen_as[name](item))
+            if type(item) in _ATOM_SET:
+                out.append(item)
+            elif ordered or type(item) is not dict:
+                walk.visit(item)
+            else:
+                walk.visit(walk.keep(dict(sorted(item.items()))))
 
     return walked
 
@@ -318,7 +346,8 @@ def _plan_for(kind: type) -> Callable[[Any, Walk], None]:
     unseen = frozenset().union(*(UNSEEN.get(each.__name__, ()) for each in kind.__mro__))
     unordered = kind.__name__ in UNORDERED
     seen_as = SEEN_AS.get(kind.__name__, {})
-    return _object(tuple(name for name in _slots(kind) if name not in unseen), unseen, unordered, seen_as)
+    fields = tuple(name for name in _slots(kind) if name not in unseen)
+    return _object(f"{kind.__module__}.{kind.__qualname__}", fields, unseen, unordered, seen_as)
 
 
 def _slots(kind: type) -> Iterator[str]:

@@ -21,11 +21,12 @@ from typing import Any
 import pandas as pd
 
 from kit.api.environment import StreamEnvironment
+from kit.explore.kinds import FAULTS
 from kit.explore.properties import LabSituation, Property, Row
 from kit.explore.reduction import Reduction
 from kit.explore.replay import Move, moves, replay
 from kit.explore.search import BREAKS, Found, Result, Search
-from kit.explore.space import FAULTS, Space
+from kit.explore.space import Space
 from kit.graph.job_graph import JobGraph
 from kit.graph.parts import Parts
 from kit.lab.errors import LabError

@@ -18,8 +18,9 @@ finds the same checkpoints, output and ends.
    barrier that begins a snapshot does not commute with the news of an older checkpoint, where the task publishes then,
    or leaves: there both orders are tried.
 5. *Arrivals with a choice.* When on each input of a task something has arrived, or nothing will (it is blocked, or has
-   ended), which comes first is decided now: nothing else may come in between, except what the JobMaster has to say,
-   which matters to the task only if a checkpoint may be aborted.
+   ended), which comes first is decided now: nothing else may come in between, except what the JobMaster has to say.
+   Where that may be the abort of a checkpoint, the machine is asked whether it matters (`kit.explore.aborts`), for
+   rules 4 and 8 too: it does only to what begins a snapshot.
 6. *Arrivals without a choice yet.* While an input of a task is empty whose sender is at work, nothing is taken from the
    others: whatever it would lead to is not seen before the empty one has delivered as well.
 7. *Own affairs.* Where a task was told something by the JobMaster, and something has come on each of its inputs, nobody
@@ -29,12 +30,15 @@ finds the same checkpoints, output and ends.
    writes its part; what is written is acknowledged at once, for it might as well be written later; and what all have
    acknowledged is stored at once, for another checkpoint would wait. The same goes for reports that a task has seen all
    its input, and for the news that a checkpoint is complete where a task has nothing to do about it.
-10. *After the last fault.* When nothing can fail any more, nothing more is asked for and one checkpoint at most is
-   under way, the order in which messages and files arrive makes no difference.
+10. *After the last fault.* When nothing can fail any more, nothing more is asked for, no timer may begin anything and
+   one checkpoint at most is under way, the order in which messages and files arrive makes no difference.
+11. *Leaving.* When the tasks of an epoch are to leave, only files will be left of them: they leave before or after each
+   thing that they do about files, the JobMaster hears of, or does itself. All else they could have done before.
 
 Where something may still fail, it may fail instead of each step that is taken at once and that changes what a failure
-leaves behind: the JobMaster or a file. When a worker is killed its epoch's other workers leave at once: what they could
-still do, they could have done before.
+leaves behind: the JobMaster or a file. Of a task's file that fails the JobMaster hears later, so while that may be so,
+what it does to begin or to store a checkpoint is not taken at once. When a worker is killed its epoch's other workers
+leave at once: what they could still do, they could have done before.
 """
 
 from __future__ import annotations
@@ -44,10 +48,11 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import numpy.typing as npt
 
+from kit.explore.aborts import Aborts
 from kit.explore.queues import Contents
-from kit.explore.space import MOST_TRIED, Places, Space, Step
+from kit.explore.space import EXPIRY, MOST_TIMERS, MOST_TRIED, Places, Space, Step
 from kit.explore.tables import Function, Ids, Rows
-from kit.job.job_master import JobMaster
+from kit.job.job_master import RESTART_TIMER, JobMaster
 from kit.protocol.commands import (
     AllocateCheckpointId,
     CommitEffects,
@@ -57,13 +62,13 @@ from kit.protocol.commands import (
     ReadState,
     ScheduleCoordinatorCheckpoint,
     SetCheckpointIdCounter,
+    StopEpoch,
     StoreCheckpoint,
     WriteMetadata,
     WriteSnapshot,
 )
 from kit.protocol.duties import Command, Duty
 from kit.protocol.elements import (
-    CancelCheckpointMarker,
     CheckpointBarrier,
     EndOfData,
     EndOfPartition,
@@ -74,7 +79,6 @@ from kit.protocol.messages import (
     AcknowledgeCheckpoint,
     DeclineCheckpoint,
     DeployTask,
-    NotifyCheckpointAborted,
     NotifyCheckpointComplete,
     OperatorEventToCoordinator,
     OperatorEventToTask,
@@ -107,7 +111,10 @@ class Reduction:
             self._inputs[space.number_of[channel.target_task]].append((number, space.number_of[channel.source_task]))
         self._sources = {task: self._sources_of(task) for task in space.tasks}
         self._at_once: dict[int, bool] = {}
-        self._news: dict[int, bool] = {}
+        self._aborts = Aborts(space)
+        self._works = Function(self._would_work)
+        self._untimed = Function(self._are_expiries)
+        self._begins = Function(self._begins_something)
         self._counts = Function(self._count)
         self._older = Function(self._count_older)
         self._idle = Function(self._is_idle)
@@ -163,6 +170,7 @@ class Reduction:
 
     def _rules(self, rows: Rows) -> Iterator[tuple[list[Step], Mask]]:
         space = self._space
+        yield from self._leaving(rows)
         for task in space.tasks:
             heads = space.queues.heads(rows[:, space.mail_to + task])
             yield self._alone("message", task), self._is_at_once(heads) | self._is_unseen(task, rows[:, task], heads)
@@ -171,18 +179,20 @@ class Reduction:
             for place in range(2):
                 work = space.bags.member(rows[:, space.work + task], place)
                 yield self._alone("work", task, place), self._is_at_once(work)
+        contested = self._aborts.contest(rows)
         for place in range(3):
             work = space.bags.member(rows[:, space.work], place)
-            yield self._alone("work", 0, place), self._is_at_once(work)
-        may_abort = self._may_abort(rows)
+            begins = contested & self._is_of(work, *_BEGINNINGS)
+            yield self._alone("work", 0, place), self._is_at_once(work) & ~begins
+        may_abort = self._aborts.threaten(rows)
         if self._eager:
             for task in space.tasks:
                 if self._inputs[task]:
                     yield from self._arrivals(rows, task, may_abort)
             yield from self._own_affairs(rows)
             yield from self._source_turns(rows, may_abort)
-        yield from self._acknowledgements(rows)
-        quiet = self._is_quiet(rows[:, 0]) & ~may_abort
+        yield from self._acknowledgements(rows, contested)
+        quiet = self._is_quiet(rows[:, 0]) & ~may_abort & ~contested & self._times_nothing(rows)
         quiet &= (rows[:, space.failed] >= space.faults) & (rows[:, space.asked] >= space.requests)
         if quiet.any():
             for machine in range(len(space.machine_names)):
@@ -197,21 +207,79 @@ class Reduction:
         settled = space.machines[task].settled.of(rows[:, task])[:, : len(inputs)] == 2
         arrived = np.stack([rows[:, space.wires + number] != 0 for number, _ in inputs], axis=1)
         heads = np.stack([space.queues.heads(rows[:, space.wires + number]) for number, _ in inputs], axis=1)
-        calm = (rows[:, task] != 0) & ~may_abort
+        calm = rows[:, task] != 0
         takes = arrived & ~settled & calm[:, None]
         told = space.queues.heads(rows[:, space.mail_to + task])
-        calm &= (told == 0) | self._is_of(told, NotifyCheckpointComplete)
+        calm &= may_abort | (told == 0) | self._is_of(told, NotifyCheckpointComplete)
         ready = (arrived | settled).all(axis=1) & calm
         for place, (number, _) in enumerate(inputs):
             barriers = np.flatnonzero(takes[:, place] & self._is_of(heads[:, place], CheckpointBarrier))
             bound = np.zeros(len(rows), bool)
             bound[barriers] = ~self._commutes(rows[barriers], task, heads[barriers, place])
+            threatened = np.flatnonzero(takes[:, place] & may_abort)
+            others = [each for each, _ in inputs if each != number]
+            among = np.flatnonzero(self._is_mark(heads[threatened, place]))
+            unmoved = np.zeros(len(threatened), bool)
+            unmoved[among] = self._aborts.change_nothing(
+                rows[threatened[among]], task, heads[threatened[among], place], others
+            )
+            early = takes[:, place] & self._is_mark(heads[:, place]) & ~bound
+            early[threatened] &= unmoved
+            bound[threatened] |= ~self._aborts.change_nothing(rows[threatened], task, heads[threatened, place], ())
             ready &= ~bound
-            yield [Step("wire", task, number)], takes[:, place] & self._is_mark(heads[:, place]) & ~bound
+            yield [Step("wire", task, number)], early
         for number in range(1, 1 << len(inputs)):
             chosen = [bool(number >> place & 1) for place in range(len(inputs))]
             steps = [Step("wire", task, each) for (each, _), is_chosen in zip(inputs, chosen) if is_chosen]
             yield steps, ready & (takes == chosen).all(axis=1)
+
+    def _leaving(self, rows: Rows) -> Iterator[tuple[list[Step], Mask]]:
+        """Where the tasks are to leave: they do, before or after what was said to them or by them about files."""
+        space = self._space
+        works = [(machine, at) for machine in (0, *space.tasks) for at in range(MOST_TRIED)]
+        possible = [Step(kind, task) for kind in ("message", "report") for task in space.tasks]
+        possible += [Step("work", *each) for each in works]
+        possible += [Step("timer", 0, at) for at in range(MOST_TIMERS)]
+        for place in range(MOST_TRIED):
+            leaving = np.flatnonzero(self._is_of(space.bags.member(rows[:, space.work], place), StopEpoch))
+            if not len(leaving):
+                continue
+            told = np.stack([self._has_file_work(rows[leaving], task) for task in space.tasks], axis=1)
+            heads = [space.queues.heads(rows[leaving, space.mail_from + task]) for task in space.tasks]
+            busy = np.stack(
+                [space.bags.member(rows[leaving, space.work + each], at) != 0 for each, at in works], axis=1
+            )
+            set_timers = [space.timers.member(rows[leaving, space.timer], at) for at in range(MOST_TIMERS)]
+            due = np.stack([self._begins.of(each * 0, each) == 1 for each in set_timers], axis=1)
+            said = np.stack([(each != 0) & ~self._is_unheard(rows[leaving, 0], each) for each in heads], axis=1)
+            different, which = np.unique(np.concatenate([told, said, busy, due], axis=1), axis=0, return_inverse=True)
+            for number, chosen in enumerate(different):
+                steps = [step for step, is_one in zip(possible, chosen) if is_one]
+                found = np.zeros(len(rows), bool)
+                found[leaving[which.ravel() == number]] = True
+                yield [*steps, *self._faults_of(steps)], found
+
+    def _has_file_work(self, rows: Rows, task: int) -> Mask:
+        """Whether a task that heard all that it was told would do something about files."""
+        return self._works.of(rows[:, task] * 64 + task, rows[:, self._space.mail_to + task]) == 1
+
+    def _would_work(self, key: int, queue: int) -> int:
+        state, task = divmod(key, 64)
+        space = self._space
+        states = space.machines[task]
+        for word in space.queues.values[queue]:
+            number = states.step(np.array([state], np.int32), np.array([word], np.int32))
+            state, changes, _ = states.outcome(int(number[0]))
+            if any(space.work <= column < space.timer for column, _ in changes):
+                return 1
+        return 0
+
+    def _is_unheard(self, states: Ids, words: Ids) -> Mask:
+        """Whether the JobMaster does nothing about a report, and stays as it is."""
+        master = self._space.machines[0]
+        outcomes = master.step(states, words)
+        unheard: Mask = (master.next_states.of(outcomes) == states) & master.leads_to_nothing(states, words)
+        return unheard
 
     def _commutes(self, rows: Rows, task: int, barriers: Ids) -> Mask:
         """Whether a barrier's arrival leads to the same before and after news that a checkpoint is complete: not where
@@ -272,11 +340,30 @@ class Reduction:
     def _source_turns(self, rows: Rows, may_abort: Mask) -> Iterator[tuple[list[Step], Mask]]:
         """A source reads on when nothing that it may be told makes a difference to what it reads."""
         space = self._space
-        left_alone = ~may_abort & (rows[:, space.asked] >= space.requests) & self._triggers_nothing(rows[:, 0])
+        left_alone = (rows[:, space.asked] >= space.requests) & self._triggers_nothing(rows[:, 0])
+        left_alone &= self._times_nothing(rows)
         for task in space.tasks:
             if not self._inputs[task]:
-                calm = left_alone & (rows[:, space.mail_to + task] == 0)
-                yield [Step("turn", task)], calm & space.machines[task].has_turn.of(rows[:, task])
+                calm = left_alone & (may_abort | (rows[:, space.mail_to + task] == 0))
+                calm &= space.machines[task].has_turn.of(rows[:, task])
+                threatened = np.flatnonzero(calm & may_abort)
+                turns = np.full(len(threatened), space.turn, np.int32)
+                calm[threatened] = self._aborts.change_nothing(rows[threatened], task, turns, ())
+                yield [Step("turn", task)], calm
+
+    def _times_nothing(self, rows: Rows) -> Mask:
+        """Whether no timer of the JobMaster runs that may begin something: they fire at any moment."""
+        timers = rows[:, self._space.timer]
+        return self._untimed.of(timers * 0, timers) == 1
+
+    def _are_expiries(self, nothing: int, timers: int) -> int:
+        space = self._space
+        return int(all(space.words[each].timer.startswith(EXPIRY) for each in space.timers.values[timers]))
+
+    def _begins_something(self, nothing: int, timer: int) -> int:
+        """Not so a timer that says when the job may start again: that waits for the tasks to have left."""
+        name = self._space.words[timer].timer if timer else EXPIRY
+        return int(not name.startswith(EXPIRY) and name != RESTART_TIMER)
 
     def _triggers_nothing(self, states: Ids) -> Mask:
         return self._idle.of(states, states * 0) == 1
@@ -308,37 +395,15 @@ class Reduction:
         step = Step(kind, machine, number)
         return [step, *self._space.faults_of(step)]
 
-    def _may_abort(self, rows: Rows) -> Mask:
-        """Whether a checkpoint may yet be aborted while the job goes on, or the news of it are under way."""
-        space = self._space
-        if not space.kinds - {"kill"}:
-            return np.zeros(len(rows), bool)
-        may: Mask = (rows[:, space.failed] < space.faults) & self._has_pending(rows[:, 0])
-        for column in range(space.mail_to, space.wires + space.graph.channel_count):
-            may |= self._tells(rows[:, column])
-        return may
-
-    def _tells(self, queues: Ids) -> Mask:
-        """Whether a queue holds news of an abort."""
-        told = self._news
-        different = np.unique(queues).tolist()
-        for number in different:
-            if number not in told:
-                words = [self._space.words[each] for each in self._space.queues.values[number]]
-                told[number] = any(_is_news_of_abort(word) for word in words)
-        return np.isin(queues, [number for number in different if told[number]])
-
-    def _acknowledgements(self, rows: Rows) -> Iterator[tuple[list[Step], Mask]]:
+    def _acknowledgements(self, rows: Rows, contested: Mask) -> Iterator[tuple[list[Step], Mask]]:
         """What is acknowledged is heard of at once, and written at once while another task has not answered either;
         what all have acknowledged is stored at once.
         """
         space = self._space
         for task in space.tasks:
             heads = space.queues.heads(rows[:, space.mail_from + task])
-            yield (
-                self._alone("report", task),
-                self._is_not_the_last(rows[:, 0], heads) | self._is_of(heads, AcknowledgeCheckpoint),
-            )
+            acknowledges = self._is_of(heads, AcknowledgeCheckpoint) & ~contested
+            yield self._alone("report", task), self._is_not_the_last(rows[:, 0], heads) | acknowledges
             for place in range(2):
                 work = space.bags.member(rows[:, space.work + task], place)
                 yield self._alone("work", task, place), self._is_not_the_last(rows[:, 0], work)
@@ -351,7 +416,7 @@ class Reduction:
         told = self._are_told_too_early(rows)
         for place in range(3):
             work = space.bags.member(rows[:, space.work], place)
-            yield self._alone("work", 0, place), self._is_of(work, WriteMetadata, StoreCheckpoint) & ~told
+            yield self._alone("work", 0, place), self._is_of(work, WriteMetadata, StoreCheckpoint) & ~told & ~contested
 
     def _are_told_too_early(self, rows: Rows) -> Mask:
         """Whether somebody is told that a checkpoint is complete, or publishes it, which is yet to be stored: it should
@@ -436,9 +501,6 @@ class Reduction:
         """Whether the JobMaster has one checkpoint under way at most."""
         return self._under_way(states) <= 1
 
-    def _has_pending(self, states: Ids) -> Mask:
-        return self._under_way(states) > 0
-
     def _under_way(self, states: Ids) -> Ids:
         """How many checkpoints are under way, or asked for; many where that is not known."""
         return self._counts.of(states, states * 0)
@@ -451,14 +513,13 @@ class Reduction:
 
 
 _NEWS = (NotifyCheckpointComplete, CommitEffects)
+_BEGINNINGS = (AllocateCheckpointId, InitializeLocation, ScheduleCoordinatorCheckpoint)
 _AT_ONCE = (
     DeployTask,
     ReadState,
     OperatorEventToCoordinator,
     OperatorEventToTask,
-    AllocateCheckpointId,
-    InitializeLocation,
-    ScheduleCoordinatorCheckpoint,
+    *_BEGINNINGS,
     SetCheckpointIdCounter,
     DiscardSnapshot,
     DropEffects,
@@ -472,8 +533,3 @@ def _is_done_at_once(word: object) -> bool:
         return True
     runs = isinstance(word, TaskStateChanged) and word.state is ExecutionState.RUNNING and not word.end_of_data
     return runs or isinstance(word, _AT_ONCE)
-
-
-def _is_news_of_abort(word: object) -> bool:
-    element = getattr(word, "element", word)
-    return isinstance(element, NotifyCheckpointAborted | DeclineCheckpoint | CancelCheckpointMarker)

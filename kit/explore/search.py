@@ -16,8 +16,9 @@ import numpy.typing as npt
 from kit.explore.properties import Property, Quantifier
 from kit.explore.reduction import Reduction
 from kit.explore.situation import Judge
-from kit.explore.space import Space, Step
+from kit.explore.space import Places, Space, Step
 from kit.explore.tables import Keys, Rows, RowSet, mixed
+from kit.lab.garbage import garbage_among_new_objects_only
 
 ROWS_AT_ONCE = 100_000
 SEED = 0x5EED
@@ -70,7 +71,8 @@ class Search:
         self._weights = _weights(len(space.columns))
         self._parents: list[npt.NDArray[np.int32]] = []
         self._steps: list[npt.NDArray[np.int16]] = []
-        self._number_of = {step: number for number, step in enumerate(space.steps)}
+        self._every_step = (*space.steps, *space.steps_at_rest)
+        self._number_of = {step: number for number, step in enumerate(self._every_step)}
         self.result = Result()
 
     def run(self) -> Result:
@@ -80,11 +82,13 @@ class Search:
         rows = self._space.first()
         self._seen.add(self._keys(rows))
         self._look(rows)
-        while len(rows) and result.violation is None and not result.stopped_by:
-            rows = self._next_level(rows)
-            result.seconds = time.perf_counter() - began_s
-            self._tell(result, len(rows))
-            self._check_room(rows)
+        with garbage_among_new_objects_only() as settle:
+            while len(rows) and result.violation is None and not result.stopped_by:
+                rows = self._next_level(rows)
+                result.seconds = time.perf_counter() - began_s
+                self._tell(result, len(rows))
+                self._check_room(rows)
+                settle()
         result.complete = result.violation is None and not result.stopped_by
         result.seconds = time.perf_counter() - began_s
         return result
@@ -96,17 +100,15 @@ class Search:
         parents: list[npt.NDArray[np.int64]] = []
         steps: list[npt.NDArray[np.int16]] = []
         moved = np.zeros(len(rows), bool)
-        for start in range(0, len(rows), ROWS_AT_ONCE):
-            part = rows[start : start + ROWS_AT_ONCE]
-            for places, found, step in self._successors(part):
-                moved[start + places] = True
-                self.result.transitions += len(places)
-                keys = self._keys(found)
-                _, first = np.unique(keys, return_index=True)
-                first = first[self._seen.add(keys[first])]
-                made.append(found[first])
-                parents.append(start + places[first])
-                steps.append(np.full(len(first), self._number_of[step], np.int16))
+        for places, found, step in self._all_successors(rows, moved):
+            moved[places] = True
+            self.result.transitions += len(places)
+            keys = self._keys(found)
+            _, first = np.unique(keys, return_index=True)
+            first = first[self._seen.add(keys[first])]
+            made.append(found[first])
+            parents.append(places[first])
+            steps.append(np.full(len(first), self._number_of[step], np.int16))
         self._judge_ends(rows[~moved], np.flatnonzero(~moved))
         if self.result.violation is not None or not made:
             return rows[:0]
@@ -119,7 +121,18 @@ class Search:
             self._look(following)
         return following
 
-    def _successors(self, rows: Rows) -> Iterator[tuple[npt.NDArray[np.int64], Rows, Step]]:
+    def _all_successors(self, rows: Rows, moved: npt.NDArray[np.bool_]) -> Iterator[tuple[Places, Rows, Step]]:
+        """What comes of each of the rows; of those that have not `moved` then, what happens only at rest."""
+        for start in range(0, len(rows), ROWS_AT_ONCE):
+            for places, found, step in self._successors(rows[start : start + ROWS_AT_ONCE]):
+                yield start + places, found, step
+        at_rest = np.flatnonzero(~moved)
+        for step in self._space.steps_at_rest if len(at_rest) else ():
+            places, found = self._space.successors(rows[at_rest], step)
+            if len(places):
+                yield at_rest[places], found, step
+
+    def _successors(self, rows: Rows) -> Iterator[tuple[Places, Rows, Step]]:
         for places, steps in self._reduction.groups(rows):
             here = rows[places]
             for step in steps:
@@ -170,7 +183,7 @@ class Search:
         """The steps that lead to a state of a level."""
         steps: list[Step] = []
         for parents, taken in zip(reversed(self._parents[:level]), reversed(self._steps[:level]), strict=True):
-            steps.append(self._space.steps[taken[place]])
+            steps.append(self._every_step[taken[place]])
             place = int(parents[place])
         return tuple(reversed(steps))
 

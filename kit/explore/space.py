@@ -94,10 +94,12 @@ class Space:
         self.disks = Disks(job, self.words, self.digester)
         self.machines = [MachineStates(name, self.states) for name in self.machine_names]
         self._after: list[Callable[[Ids, Ids], Ids]] = self._changers()
-        self._failures = Function(self._failure_of)
+        self.failures = Function(self._failure_of)
         self._unknown = Function(self._answer_for_unknown)
-        self._turn = self.words.number(ProcessInput())
+        self.turn = self.words.number(ProcessInput())
         self.steps = tuple(self._all_steps())
+        self.steps_at_rest = [Step("overdue", 0, place) for place in range(MOST_TIMERS) if "lose" in self.kinds]
+        """What may happen when nothing else can any more: what was lost is waited for no longer."""
 
     # --- what a row is --------------------------------------------------------------------------------------------
 
@@ -214,6 +216,11 @@ class Space:
         if self.work <= column < self.timer:
             return self.bags
         return self.timers if self.timer <= column < self.disk else self.queues
+
+    def change(self, column: int, number: int) -> tuple[Any, ...]:
+        """What a change by number does to a column that is a queue or a bag: all that is added, in order."""
+        found: tuple[Any, ...] = self._contents(column).changes[number]
+        return found
 
     def _receiver(self, message: SlotMessage) -> int:
         task = self.number_of[message.task]
@@ -332,7 +339,7 @@ class Space:
     def _turns(self, rows: Rows, step: Step) -> tuple[Places, Rows]:
         places = np.flatnonzero(self.machines[step.machine].has_turn.of(rows[:, step.machine]))
         made = rows[places]
-        self._deliver(made, np.arange(len(made)), step.machine, self._all(len(made), self._turn))
+        self._deliver(made, np.arange(len(made)), step.machine, self._all(len(made), self.turn))
         return places, made
 
     def _timers(self, rows: Rows, step: Step) -> tuple[Places, Rows]:
@@ -341,19 +348,23 @@ class Space:
     def _expire(self, rows: Rows, step: Step) -> tuple[Places, Rows]:
         return self._fired(rows, step, expiries=True)
 
-    def _fired(self, rows: Rows, step: Step, *, expiries: bool) -> tuple[Places, Rows]:
+    def _overdue(self, rows: Rows, step: Step) -> tuple[Places, Rows]:
+        """A checkpoint takes too long because something of it was lost: that is the fault, not this."""
+        return self._fired(rows, step, expiries=True, is_fault=False)
+
+    def _fired(self, rows: Rows, step: Step, *, expiries: bool, is_fault: bool = True) -> tuple[Places, Rows]:
         """A timer fires; that of a checkpoint that takes too long is a fault."""
         column = self.timer + step.machine
         timers = self.timers.member(rows[:, column], step.number)
         different = np.unique(timers).tolist()
         chosen = [each for each in different if each and _is_expiry(self.words[each].timer) == expiries]
         may = np.isin(timers, chosen)
-        if expiries:
+        if expiries and is_fault:
             may &= rows[:, self.failed] < self.faults
         places = np.flatnonzero(may)
         made = rows[places]
         if len(places):
-            made[:, self.failed] += int(expiries)
+            made[:, self.failed] += int(expiries and is_fault)
             made[:, column] = self.timers.without(made[:, column], step.number)
             self._deliver(made, np.arange(len(made)), step.machine, timers[places])
         return places, made
@@ -373,7 +384,7 @@ class Space:
         """A work ends in the failure that its command declares."""
         column = self.work + step.machine
         commands = self.bags.member(rows[:, column], step.number)
-        failures = self._failures.of(commands * 0, commands)
+        failures = self.failures.of(commands * 0, commands)
         places = np.flatnonzero((failures != 0) & (rows[:, self.failed] < self.faults))
         made = rows[places]
         if len(places):
@@ -506,6 +517,7 @@ class Space:
         "request": _request,
         "kill": _kill,
         "expire": _expire,
+        "overdue": _overdue,
         "fail": _fail,
         "lose": _lose,
         "repeat": _repeat,
@@ -522,7 +534,7 @@ class Space:
             return int(self.queues.heads(row[:, self.wires + step.number])[0])
         if step.kind in ("work", "fail"):
             return int(self.bags.member(row[:, self.work + machine], step.number)[0])
-        if step.kind in ("timer", "expire"):
+        if step.kind in ("timer", "expire", "overdue"):
             return int(self.timers.member(row[:, self.timer + machine], step.number)[0])
         return 0
 
@@ -574,14 +586,6 @@ class Space:
         return f"Space({self.job.name}: {len(self.columns)} columns)"
 
 
-FAULTS = {
-    "kill": "a worker dies, with all subtasks of its number",
-    "expire": "a checkpoint takes longer than its timeout",
-    "fail": "a file, a directory or the store fails: a command ends in the failure that it declares",
-    "lose": "an acknowledgement never arrives",
-    "repeat": "an acknowledgement arrives twice",
-}
-"""The kinds of fault, and what each is."""
 FAILED = "it failed in the lab"
 EXPIRY = "checkpoint-timeout-"
 MOST_TRIED = 6

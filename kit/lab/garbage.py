@@ -8,7 +8,7 @@ objects) next to nothing becomes garbage meanwhile, and of what a lab keeps noth
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 
@@ -25,13 +25,22 @@ def no_garbage_looked_for() -> Iterator[None]:
 
 
 @contextmanager
-def garbage_among_new_objects_only() -> Iterator[None]:
-    """Only in what is made from now on, unless a program has frozen objects itself: those it wants to stay so."""
+def garbage_among_new_objects_only() -> Iterator[Callable[[], None]]:
+    """Only in what is made from now on, unless a program has frozen objects itself: those it wants to stay so.
+
+    Gives a function that looks once more, and then counts what there is now as old too.
+    """
     is_ours = gc.get_freeze_count() == 0
+
+    def settle() -> None:
+        if is_ours:
+            gc.collect()
+            gc.freeze()
+
     if is_ours:
         gc.freeze()
     try:
-        yield
+        yield settle
     finally:
         if is_ours:
             gc.unfreeze()

@@ -1,6 +1,7 @@
 """A user's own job in a swarm, and how its output is judged.
 
-Unless the user says how, what a trial put out is compared with runs that nothing was done to, each in another order.
+Unless the user says how, what a trial put out is compared with runs that nothing was done to, each in another order:
+some at random, and one for each task in which that one comes last.
 Columns in which these differ among themselves depend on the order of records, as a running total does: they are not
 compared. What is left must be there as often as in those runs. Of a job that promises its records at least once
 nothing is compared.
@@ -18,11 +19,13 @@ import pandas as pd
 from kit.api.environment import StreamEnvironment
 from kit.graph.job_graph import JobGraph
 from kit.host.output import sinks
+from kit.lab.actions import TakeTurn
 from kit.lab.errors import LabError
 from kit.lab.lab import Lab
 from kit.lab.opening import job_graph
+from kit.lab.schedulers import Adversarial
 
-REFERENCE_RUNS = 3
+REFERENCE_RUNS, MOST_HELD_BACK = 3, 8
 MOST_NAMED = 5
 Output = Callable[[str], pd.DataFrame]
 Check = Callable[[Output], Iterable[str]]
@@ -61,6 +64,11 @@ def _rows(frame: pd.DataFrame, columns: tuple[str, ...]) -> Counter[tuple[Any, .
     return Counter(zip(*(frame[name].map(repr) for name in columns))) if columns else Counter({(): len(frame)})
 
 
+def _held_back(task: str, until_ms: int) -> Adversarial:
+    """An order in which this task has no turn for so long, if anything else can happen."""
+    return Adversarial(lambda action: isinstance(action, TakeTurn) and action.task == task, until_ms=until_ms)
+
+
 @dataclass(frozen=True, eq=False)
 class GivenJob:
     """The user's job at a parallelism; `make` gives it anew."""
@@ -88,6 +96,9 @@ class GivenJob:
         labs = [Lab(self.environment(), seed=seed) for seed in range(REFERENCE_RUNS)]
         for lab in labs:
             lab.run()
+        for task in labs[0].stages[0].tasks()[:MOST_HELD_BACK]:
+            labs.append(Lab(self.environment(), scheduler=_held_back(task, labs[0].at_ms)))
+            labs[-1].run()
         if labs[0].job.settings.checkpoint.is_exactly_once:
             for sink in sinks(labs[0].job):
                 self._promises[sink.path] = Promise.of([lab.output(sink.path) for lab in labs])

@@ -26,6 +26,7 @@ from kit.graph.settings import CheckpointConfig, FixedDelay
 from kit.lab.errors import LabError, enumerated, nearest
 from kit.lab.random_jobs import NAME as RANDOM
 from kit.lab.random_jobs import RandomJob
+from kit.lab.state_jobs import every_kind
 from kit.lab.story_jobs import flights, sessions, slow_sink, word_count
 from kit.operators import TumblingEventTimeWindows, count, sum_
 from kit.operators.broadcast import BroadcastContext, BroadcastProcessFunction, ReadOnlyContext
@@ -319,6 +320,7 @@ READY_JOBS = {
             "union-at-the-source", "the same in the task of a source of one split", _union_at_the_source, ONE_SPLIT
         ),
         ReadyJob("flights", "flights by carrier to totals, by destination to windows", flights, {"rows": 40}),
+        ReadyJob("every-kind", "flights by carrier, to an operator with state of every kind", every_kind, {"rows": 40}),
         ReadyJob("word-count", "lines cut into words, and each word counted", word_count),
         ReadyJob("sessions", "clicks of visitors in sessions that merge", sessions),
         ReadyJob("slow-sink", "all write to one sink over channels of one credit", slow_sink, SLOW),

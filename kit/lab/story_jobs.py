@@ -51,15 +51,20 @@ def _source(made: list[dict[str, Any]], how_many: HowMany) -> CollectionSource:
     return CollectionSource(rows, splits=how_many.splits, batch_rows=1, rows_per_second=how_many.rows_per_second)
 
 
-def flights(env: StreamEnvironment, how_many: HowMany) -> None:
-    """Per carrier the flights and their delay, as running totals; per destination the same in windows of ten flights'
-    time.
-    """
+def flight_source(how_many: HowMany) -> CollectionSource:
+    """The flights, one after another, each at a time of its own."""
     made = []
     for flight in _FLIGHTS.replace("\n", " ").split(","):
         carrier, dest, delay = flight.split()
         made.append({"carrier": carrier, "dest": dest, "delay": int(delay)})
-    read = env.from_source(_source(made, how_many), uid="flights", name="flights").assign_timestamps("at")
+    return _source(made, how_many)
+
+
+def flights(env: StreamEnvironment, how_many: HowMany) -> None:
+    """Per carrier the flights and their delay, as running totals; per destination the same in windows of ten flights'
+    time.
+    """
+    read = env.from_source(flight_source(how_many), uid="flights", name="flights").assign_timestamps("at")
     read.uid("times").name("times")
     totals = read.key_by("carrier").aggregate(flights=count(), delay=sum_("delay")).uid("totals").name("totals")
     totals.sink_to(CollectSink("carriers"), uid="carriers", name="carriers")

@@ -120,6 +120,11 @@ class FunctionInitializationContext:
         return self._context.parallelism
 
     @property
+    def max_parallelism(self) -> int:
+        """How many key groups the job has: a key's is what raw keyed state is filed under."""
+        return self._context.max_parallelism
+
+    @property
     def raw_keyed_state_inputs(self) -> Iterator[KeyGroupStatePartition]:
         """Key group and stream of each part of raw keyed state (`getRawKeyedStateInputs`).
 

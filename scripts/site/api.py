@@ -168,6 +168,6 @@ def plain(doc: str) -> str:
 def _kept(text: str) -> str:
     parts = text.split("`")
     for n in range(0, len(parts), 2):  # outside of backticks
-        parts[n] = re.sub(r"[*_<\[{|]", r"\\\g<0>", parts[n])
+        parts[n] = re.sub(r"(\*\w[^*\n]*\w\*)|[*_<\[{|]", lambda sign: sign[1] or f"\\{sign[0]}", parts[n])
         parts[n] = re.sub(r"^(\s*)([#>+=]|-{2,}|:::)", r"\1\\\2", parts[n], flags=re.MULTILINE)
     return "`".join(parts)

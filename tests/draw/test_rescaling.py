@@ -80,6 +80,17 @@ def test_split_entries_go_to_one_and_union_entries_to_all() -> None:
     assert f"all {len(union) // 2} entries" in rescaling(lab)._repr_html_()
 
 
+def test_pairs_are_the_pieces_put_together() -> None:
+    found = rescaling(_restored("union-state", 2, 3))
+    pairs = found.pairs("memory").set_index(["from", "to"])
+    assert set(pairs.index) == {(old, new) for old in range(2) for new in range(3)}
+    entries = [pairs["pieces"].xs(new, level="to").sum() for new in range(3)]
+    assert len(set(entries)) == 1
+    assert sum(entries) == (found.to_pandas()["operator"] == "memory").sum() > 0
+    assert found.pairs()["bytes"].sum() == found.to_pandas()["bytes"].sum()
+    assert list(found.pairs("nobody").columns) == list(found.pairs().columns)
+
+
 def test_a_key_that_is_typed_in_is_found_in_the_explorers_view() -> None:
     lab = _restored("keyed-sum", 2, 3, max_parallelism=128)
     (move,) = rescaling(lab).where("UA")

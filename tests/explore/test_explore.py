@@ -11,7 +11,6 @@ from kit.api.environment import StreamEnvironment
 from kit.explore import (
     Property,
     always,
-    comes_to_an_end,
     eventually,
     exactly_once,
     expected_output,
@@ -21,6 +20,7 @@ from kit.explore import (
 from kit.explore.properties import LabSituation, Situation
 from kit.lab.errors import LabError
 from kit.lab.lab import Lab
+from kit.task.stream_task import StreamTask
 from tests.explore.jobs import collects, counts
 
 
@@ -78,6 +78,39 @@ def test_steps_that_are_left_out_lead_to_nothing_new(job: Callable[[], StreamEnv
     assert all_of_them == reduced
 
 
+@pytest.mark.parametrize(
+    ("kind", "checkpoints"), [("lose", 1), ("fail", 0), pytest.param("fail", 1, marks=pytest.mark.soak)]
+)
+def test_nothing_is_missed_where_checkpoints_are_aborted(kind: str, checkpoints: int) -> None:
+    """The job starts again, and ends in each way in which it ends when every order is tried; on the way there only
+    publishing later, which is as good as not having come so far, may be left out.
+    """
+    all_of_them: set[object] = set()
+    reduced: set[object] = set()
+    explore(collects(), _seen(all_of_them), checkpoints=checkpoints, kinds=[kind], exact=True)
+    explore(collects(), _seen(reduced), checkpoints=checkpoints, kinds=[kind])
+    assert {each for each in all_of_them if each[0] == "end"} == {each for each in reduced if each[0] == "end"}
+    assert reduced <= all_of_them
+    assert all(each[0] == "RUNNING" and not each[2] for each in all_of_them - reduced)
+
+
+def test_abort_news_commute_with_data_but_not_with_the_snapshot() -> None:
+    """A task is told of an abort before or after a snapshot: both ways are tried."""
+
+    def heard(now: Situation) -> bool:
+        task = now.machine("out/0")
+        assert task is None or isinstance(task, StreamTask)
+        return task is not None and 1 in task.checkpoints._aborted
+
+    goes_on = counts(tolerable_failures=1)
+    wanted = [
+        sometimes("it is told first", heard),
+        sometimes("the next one completes", lambda now: now.completed == (2,) and now.status == "FINISHED"),
+    ]
+    found = explore(goes_on, wanted, checkpoints=1, kinds=["expire"])
+    assert found.holds, found
+
+
 def test_a_counterexample_is_shown_in_a_lab(tmp_path: Path) -> None:
     nothing_completes = always("nothing completes", lambda now: not now.completed)
     found = explore(counts(), [nothing_completes], faults=0, checkpoints=1)
@@ -102,11 +135,19 @@ def test_it_stops_where_there_is_no_more_room() -> None:
     assert "most_states=100" in repr(found)
 
 
-def test_at_rest_before_the_end_is_found() -> None:
-    """A lost acknowledgement of the last checkpoint, and no timeout fires: the job waits forever."""
-    found = explore(counts(), [comes_to_an_end()], faults=1, checkpoints=0, kinds=["lose"])
+def test_what_was_lost_is_waited_for_until_nothing_else_can_happen() -> None:
+    """A lost acknowledgement of the last checkpoint: it expires, and the job comes to an end by another one."""
+    never = always("none expires", lambda now: "CHECKPOINT_EXPIRED" not in now.master.checkpoints.ledger.ended.values())
+    found = explore(collects(), [never], faults=1, checkpoints=0, kinds=["lose"])
     assert found.counterexample is not None
-    assert found.counterexample.property == "the job comes to an end"
+    assert found.counterexample.moves[-1].step.kind == "overdue"
+    assert not found.counterexample.holds_in(found.counterexample.lab())
+    assert explore(collects(), exactly_once(expected_output(collects())), checkpoints=0, kinds=["lose"]).holds
+
+
+def test_an_end_that_should_not_be_is_found() -> None:
+    found = explore(collects(), [eventually("it goes on", lambda now: now.status != "FINISHED")], faults=0)
+    assert found.counterexample is not None
     assert not found.counterexample.holds_in(found.counterexample.lab())
 
 

@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 
 from kit.explore.exploration import explorable
+from kit.explore.kinds import FAULTS
 from kit.explore.machines import Broken
 from kit.explore.properties import LabSituation
 from kit.explore.replay import moves, replay
 from kit.explore.situation import RowSituation
-from kit.explore.space import FAULTS, Space, Step
+from kit.explore.space import Space, Step
 from kit.lab.lab import Lab
 from kit.task.stream_task import StreamTask
 from tests.explore.jobs import counts

@@ -66,8 +66,9 @@ def test_every_module_of_a_room_is_on_its_page() -> None:
 
 
 def test_a_docstring_is_shown_as_it_is_written() -> None:
-    doc = "Of `a_b` and a_b, *not* <bold>.\n\n    code_here *x*\n    more\n\n# no heading"
-    assert api.plain(doc) == "Of `a_b` and a\\_b, \\*not\\* \\<bold>.\n\n    code_here *x*\n    more\n\n\\# no heading"
+    doc = "Of `a_b` and a_b, *that* one, 2 * 3, <bold>.\n\n    code_here *x*\n    more\n\n# no heading"
+    shown = "Of `a_b` and a\\_b, *that* one, 2 \\* 3, \\<bold>.\n\n    code_here *x*\n    more\n\n\\# no heading"
+    assert api.plain(doc) == shown
 
 
 def test_notebooks_show_what_is_stored_in_them_and_no_bare_widget() -> None:

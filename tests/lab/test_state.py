@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from kit.backend.key_hashing import assign_to_key_group
-from kit.draw.state_tables import IN_FLIGHT, KEYED, SOURCE, STAGED, TIMERS, UNION, WINDOWS
+from kit.draw.state_tables import IN_FLIGHT, KEYED, KINDS, SOURCE, STAGED, TIMERS, UNION, WINDOWS
 from kit.lab import Lab
 from kit.lab.errors import LabError
 from kit.lab.ready_jobs import WINDOW_MS, ready_job
@@ -56,6 +56,14 @@ def test_an_earlier_position_shows_what_was_held_then() -> None:
     pd.testing.assert_frame_equal(lab.state(position=position).to_pandas(), then)
     pd.testing.assert_frame_equal(lab.state("totals")["totals"], now)
     assert lab.position > position
+
+
+def test_the_long_table_says_what_each_row_is() -> None:
+    lab = lab_of()
+    lab.run_until(lambda lab: lab.state().of(IN_FLIGHT))
+    rows = lab.state().to_pandas()
+    assert set(rows["kind"]) <= set(KINDS)
+    assert {"Buffer"} <= {value["kind"] for value in rows[rows["kind"] == IN_FLIGHT]["value"]}
 
 
 def test_windows_have_bounds_and_timers() -> None:

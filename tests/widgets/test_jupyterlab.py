@@ -141,7 +141,8 @@ CONTRAST = """
 
 
 TOO_WIDE = """
-(areas) => areas.flatMap((area) => [...area.querySelectorAll("img")].map((img) => [img.width, area.clientWidth]))
+(areas) => areas.filter((area) => area.checkVisibility()) // not the picture that stays when its widget is gone
+  .flatMap((area) => [...area.querySelectorAll("img")].map((img) => [img.width, area.clientWidth]))
   .filter(([width, room]) => !width || width > room)
 """
 
