@@ -1,8 +1,9 @@
 """The explorer: one app over a run, in a notebook's cell or a tab of its own.
 
-The stage is what matters; it is large and at the top, and its cursor is everybody's. Below it a bar of controls, where
-the run is a lab that goes on, and panels of which one is seen: what may happen next, what may be made to fail, the
-views, and all that was done as code. In the past an action begins a fork: nothing that has happened is lost.
+The stage is what matters; it is large, and its cursor is everybody's. It has the one transport there is: at the end of
+a run that is a lab's a step on lets the next thing happen. Above it a bar of what can be asked of such a run, below it
+panels of which one is seen: what may happen next, what may be made to fail, the views, and all that was done as code.
+In the past an action begins a fork: nothing that has happened is lost.
 
 Whatever is pressed goes through `do`, which keeps the code for it, brings the stage up to date, and says what went
 wrong. A part that nobody sees is not drawn.
@@ -75,10 +76,10 @@ class Explorer(StaysInNotebook, ipywidgets.VBox):
         inside = ipywidgets.VBox(
             [
                 ipywidgets.HBox([self._head, self.runs], layout=ROW),
-                self._stage,
-                self._past,
                 self.controls.widget,
+                self._past,
                 self._line,
+                self._stage,
                 self.tabs,
             ]
         )
@@ -171,6 +172,7 @@ class Explorer(StaysInNotebook, ipywidgets.VBox):
     def _watch(self, branch: Branch) -> None:
         branch.stepper.observe(self._moved, "n")
         branch.stepper.observe(self._picked, "picked")
+        branch.stepper.on_step(self.step)
         self._details[branch.name] = Details(branch, self.do, self.guarded)
 
     def _picked(self, _: Any) -> None:
@@ -227,6 +229,10 @@ class Explorer(StaysInNotebook, ipywidgets.VBox):
         finally:
             branch.stepper.refresh()
             self._update()
+
+    def step(self) -> None:
+        """Let one thing happen, chosen by the scheduler: what a step on from the end of the run does on the stage."""
+        self.do(lambda lab: lab.step(), "lab.step()")
 
     def guarded(self, act: Callable[[], object]) -> None:
         """Do something; what goes wrong is said in one line of the app, for nobody reads the kernel's log."""
@@ -344,7 +350,6 @@ class Explorer(StaysInNotebook, ipywidgets.VBox):
         for panel in self.panels:
             if isinstance(panel, MonitorPanel | SpaceTimePanel):
                 panel.close()
-        self.controls.pause()
         for branch in self._branches:
             branch.close()
         super().close()
