@@ -27,11 +27,11 @@ from kit.draw.run import run_of
 from kit.draw.view import Subject
 from kit.draw.views import VIEWS
 from kit.graph.job_graph import JobGraph
-from kit.lab import Lab
+from kit.lab import Lab, LabError
 from kit.lab.ready_jobs import READY_JOBS, ready_job
 from widgets.branch import Branch
 from widgets.compare_panel import ComparePanel
-from widgets.controls import ROW, Controls, button, why_none_can_act
+from widgets.controls import ROW, Controls, button, can_go_on, why_none_can_act
 from widgets.deferred import Deferred, Ticker
 from widgets.details import Details
 from widgets.key_finder import KeyFinder
@@ -226,6 +226,10 @@ class Explorer(StaysInNotebook, ipywidgets.VBox):
             act(branch.lab)
             if code:
                 branch.deeds.add(code, before)
+        except LabError:
+            if not branch.lab.finished or can_go_on(branch.lab):
+                raise
+            # what was waited for did not come before the end: the bar says so, and it is no error
         finally:
             branch.stepper.refresh()
             self._update()
