@@ -11,7 +11,7 @@ unexport PYTHONDONTWRITEBYTECODE
 QUICK_JVM := -XX:TieredStopAtLevel=1 -XX:+UseSerialGC
 
 .DEFAULT_GOAL := help
-.PHONY: help demo lab looks plays test docs notebooks bench lint format behaviours mutants swarm interop soak classroom lock clean
+.PHONY: help demo lab looks plays test docs notebooks bench lint format behaviours mutants swarm interop soak classroom slides wheelhouse lock clean
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -93,6 +93,14 @@ soak:  ## what `make test` leaves out: long random runs, all rescales in all mod
 classroom:  ## give out the labs, hand in right, empty and wrong answers, grade them with nbgrader (ARGS= names some)
 	@scripts/setup.sh classroom
 	build/classroom/env/bin/python -m scripts.classroom $(ARGS)
+
+slides:  ## the main pictures for a teacher's slides, as SVG and PNG in build/slides
+	@scripts/setup.sh browser
+	$(PYTHON) -m scripts.slides
+
+wheelhouse:  ## all that a class room without a network installs from, in build/wheelhouse
+	@scripts/setup.sh
+	scripts/wheelhouse.sh
 
 lock:  ## after a change of dependencies: uv.lock and environment.yml anew
 	@scripts/setup.sh lock

@@ -19,6 +19,8 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 LABS = ROOT / "notebooks" / "labs"
+TEACHING = ROOT / "docs" / "TEACHING.md"
+BEGIN, END = "<!-- labs: written by python -m scripts.labs -->", "<!-- end of labs -->"
 SOLUTION = re.compile(r"^(?P<indent> *)### BEGIN SOLUTION\n.*?### END SOLUTION$", re.DOTALL | re.MULTILINE)
 SOLUTION_MARK = re.compile(r"^ *### (?:BEGIN|END) SOLUTION\n?", re.MULTILINE)
 NOTHING = "nothing"
@@ -135,3 +137,28 @@ def graded(notebook: dict[str, Any]) -> Graded:
             if mark.get("grade"):
                 found.points[mark["grade_id"]] = mark["points"]
     return found
+
+
+def guide() -> str:
+    """What a teacher has to know of each lab, as Markdown: the points, what students think, what they see."""
+    lines: list[str] = []
+    for lab in labs():
+        points = ", ".join(f"`{name}` {worth}" for name, worth in lab.points.items())
+        lines += [f"### {lab.title}", "", f"Points: {points}.", ""]
+        lines += ["| wrong answer | what the student thinks | points | check | what it says |", "|---|---|---|---|---|"]
+        for answer in lab.wrong:
+            cells = (answer.name, answer.thinks, str(answer.points), f"`{answer.check}`", f"… {answer.says} …")
+            lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
+        lines.append("")
+    return "\n".join(lines)
+
+
+def with_guide(text: str) -> str:
+    """The teacher's guide with the labs' part as it is now."""
+    before, begin, rest = text.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    return f"{before}{begin}\n\n{guide()}\n{end}{after}"
+
+
+if __name__ == "__main__":
+    TEACHING.write_text(with_guide(TEACHING.read_text("utf-8")), "utf-8")

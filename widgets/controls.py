@@ -13,10 +13,7 @@ from kit.draw.job_state import ACKNOWLEDGED, ALIGNING, WRITING
 from kit.host.job_failed import JobFailedError
 from kit.lab import Lab
 from widgets.branch import Branch
-from widgets.deferred import Ticker
 
-SPEEDS = {"slow": 1.2, "normal": 0.5, "fast": 0.12}
-"""Seconds from one step to the next."""
 ROW = {"flex_flow": "row wrap", "align_items": "center"}
 
 BEGUN = (ALIGNING, WRITING, ACKNOWLEDGED)
@@ -39,6 +36,12 @@ class App(Protocol):
 
     def begin(self, name: str, lab: Lab, made: str) -> None:
         """Show another run, which has just begun; `made` is the code that makes its lab."""
+
+    def rescale(self) -> None:
+        """Show what a run of the same job with another parallelism would be, ready to be started."""
+
+    def show_redistribution(self) -> None:
+        """Let the tasks of the run that is shown begin, and show who was given which piece of state."""
 
     def save(self, path: str) -> Path:
         """Write the run to a file."""
@@ -79,14 +82,8 @@ class Controls:
         self._app = app
         self._asked: dict[int, str] = {}
         """What was asked of the job, by the number of the request."""
-        self._ticker = Ticker(self._tick, SPEEDS["normal"])
-        self.step = button(
-            "Step", "let one thing happen, chosen by the scheduler", self._step, "step-forward", "primary"
-        )
-        self.run = button("Run", "one step after another; press again to pause", self.toggle, "play")
-        self.speed = dropdown("", "how fast it runs", [*SPEEDS], value="normal")
         self.until = dropdown("until", "let things happen until this is so", [])
-        self.go = button("Go", "run until that is so", self._go, "fast-forward")
+        self.go = button("Go", "run until that is so", self._go, "fast-forward", "primary")
         self.checkpoint = self._ask("Checkpoint", "trigger a checkpoint now", "lab.trigger_checkpoint()")
         self.savepoint = self._ask("Savepoint", "trigger a savepoint", "lab.savepoint()")
         self.stop = self._ask("Stop", "stop with a savepoint; windows and timers keep what they have", "lab.stop()")
@@ -94,29 +91,25 @@ class Controls:
             "Drain", "stop with a savepoint after all timers and windows have fired", "lab.stop(drain=True)"
         )
         self.cancel = self._ask("Cancel", "cancel the job, without a savepoint", "lab.cancel()")
-        self.speed.observe(self._speed_chosen, "value")
-        lives = [self.step, self.run, self.speed, self.until, self.go]
+        self.rescale = button("Rescale…", "go on with another parallelism from a snapshot, in another run", app.rescale)
         asks = [self.checkpoint, self.savepoint, self.stop, self.drain, self.cancel]
-        self._acts = [self.step, self.run, self.go, *asks]
+        self._acts = [self.go, *asks]
         self._hints = {each: each.tooltip for each in self._acts}
         self.why_not = ipywidgets.HTML(layout={"margin": "0 8px"})
         self.widget = ipywidgets.HBox(
             [
-                ipywidgets.HBox([_name("Go on"), *lives], layout=ROW),
-                ipywidgets.HBox([_name("Ask the job"), *asks], layout=ROW),
+                ipywidgets.HBox([_name("Go on"), self.until, self.go], layout=ROW),
+                ipywidgets.HBox([_name("Ask the job"), *asks, self.rescale], layout=ROW),
                 self.why_not,
             ],
             layout=ROW | {"grid_gap": "2px 22px"},
         )
-        self._targets: Mapping[str, tuple[Callable[[Lab], object], str]] = {}
+        self.targets: Mapping[str, tuple[Callable[[Lab], object], str]] = {}
 
     # --- what is done ---------------------------------------------------------------------------------------------
 
-    def _step(self) -> None:
-        self._app.do(lambda lab: lab.step(), "lab.step()")
-
     def _go(self) -> None:
-        act, code = self._targets[self.until.value]
+        act, code = self.targets[self.until.value]
         self._app.do(act, code)
 
     def _ask(self, label: str, hint: str, code: str) -> ipywidgets.Button:
@@ -148,41 +141,6 @@ class Controls:
             return f"{label}: {error}"
         return f"{label}: asked for at step {number}, not done yet" if path is None else f"{label}: {path}"
 
-    def toggle(self) -> None:
-        """Run, or pause."""
-        if self._ticker.is_running:
-            self._ticker.stop()
-        else:
-            self._ticker.start()
-        self._show_running()
-
-    def tick(self) -> None:
-        """One step of a run; the kernel's loop does this by itself."""
-        self._ticker.tick()
-
-    def pause(self) -> None:
-        """Run no further by itself."""
-        self._ticker.stop()
-        self._show_running()
-
-    def _tick(self) -> bool:
-        branch = self._app.branch
-        before = branch.lab and branch.lab.position
-        self._step()
-        branch = self._app.branch
-        goes_on = branch.lab is not None and branch.lab.position != before and why_none_can_act(branch) == ""
-        if not goes_on:
-            self._ticker.is_running = False
-            self._show_running()
-        return goes_on
-
-    def _show_running(self) -> None:
-        running = self._ticker.is_running
-        self.run.description, self.run.icon = ("Pause", "pause") if running else ("Run", "play")
-
-    def _speed_chosen(self, change: Any) -> None:
-        self._ticker.every_s = SPEEDS[change["new"]]
-
     # --- what is shown --------------------------------------------------------------------------------------------
 
     def update(self) -> None:
@@ -192,14 +150,15 @@ class Controls:
         for each in self._acts:
             each.disabled = bool(reason)
             each.tooltip = reason or self._hints[each]
+        branch.stepper.goes_on = branch.lab is not None and can_go_on(branch.lab)
         said = reason or ("" if branch.lab is None else self._answers(branch.lab))
         self.why_not.value = f'<span class="kit-quiet">{escape(said)}</span>' if said else ""
         if branch.lab is not None:
-            self._targets = targets(branch.lab)
-            if list(self.until.options) != list(self._targets):
+            self.targets = targets(branch.lab)
+            if list(self.until.options) != list(self.targets):
                 chosen = self.until.value
-                self.until.options = list(self._targets)
-                self.until.value = chosen if chosen in self._targets else next(iter(self._targets))
+                self.until.options = list(self.targets)
+                self.until.value = chosen if chosen in self.targets else next(iter(self.targets))
 
 
 def why_none_can_act(branch: Branch) -> str:
@@ -209,9 +168,14 @@ def why_none_can_act(branch: Branch) -> str:
         return "This run is recorded: it can be looked at, not changed."
     if not branch.is_present:
         return ""
-    if not lab.enabled() and lab.wait is None:
+    if not can_go_on(lab):
         return f"The job is {lab.status} and nothing can happen any more. Go back in the slider, or begin another run."
     return ""
+
+
+def can_go_on(lab: Lab) -> bool:
+    """Whether anything can happen in a lab any more."""
+    return bool(lab.enabled()) or lab.wait is not None
 
 
 def targets(lab: Lab) -> dict[str, tuple[Callable[[Lab], object], str]]:

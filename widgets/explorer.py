@@ -1,8 +1,9 @@
 """The explorer: one app over a run, in a notebook's cell or a tab of its own.
 
-The stage is what matters; it is large and at the top, and its cursor is everybody's. Below it a bar of controls, where
-the run is a lab that goes on, and panels of which one is seen: what may happen next, what may be made to fail, the
-views, and all that was done as code. In the past an action begins a fork: nothing that has happened is lost.
+The stage is what matters; it is large, and its cursor is everybody's. It has the one transport there is: at the end of
+a run that is a lab's a step on lets the next thing happen. Above it a bar of what can be asked of such a run, below it
+panels of which one is seen: what may happen next, what may be made to fail, the views, and all that was done as code.
+In the past an action begins a fork: nothing that has happened is lost.
 
 Whatever is pressed goes through `do`, which keeps the code for it, brings the stage up to date, and says what went
 wrong. A part that nobody sees is not drawn.
@@ -21,15 +22,16 @@ from IPython.display import display
 from kit.api.environment import StreamEnvironment
 from kit.draw.page import export_html
 from kit.draw.picture import Svg
+from kit.draw.rescaling import VIEW as RESCALING
 from kit.draw.run import run_of
 from kit.draw.view import Subject
 from kit.draw.views import VIEWS
 from kit.graph.job_graph import JobGraph
-from kit.lab import Lab
+from kit.lab import Lab, LabError
 from kit.lab.ready_jobs import READY_JOBS, ready_job
 from widgets.branch import Branch
 from widgets.compare_panel import ComparePanel
-from widgets.controls import ROW, Controls, button, why_none_can_act
+from widgets.controls import ROW, Controls, button, can_go_on, why_none_can_act
 from widgets.deferred import Deferred, Ticker
 from widgets.details import Details
 from widgets.key_finder import KeyFinder
@@ -74,10 +76,10 @@ class Explorer(StaysInNotebook, ipywidgets.VBox):
         inside = ipywidgets.VBox(
             [
                 ipywidgets.HBox([self._head, self.runs], layout=ROW),
-                self._stage,
-                self._past,
                 self.controls.widget,
+                self._past,
                 self._line,
+                self._stage,
                 self.tabs,
             ]
         )
@@ -170,6 +172,7 @@ class Explorer(StaysInNotebook, ipywidgets.VBox):
     def _watch(self, branch: Branch) -> None:
         branch.stepper.observe(self._moved, "n")
         branch.stepper.observe(self._picked, "picked")
+        branch.stepper.on_step(self.step)
         self._details[branch.name] = Details(branch, self.do, self.guarded)
 
     def _picked(self, _: Any) -> None:
@@ -223,9 +226,17 @@ class Explorer(StaysInNotebook, ipywidgets.VBox):
             act(branch.lab)
             if code:
                 branch.deeds.add(code, before)
+        except LabError:
+            if not branch.lab.finished or can_go_on(branch.lab):
+                raise
+            # what was waited for did not come before the end: the bar says so, and it is no error
         finally:
             branch.stepper.refresh()
             self._update()
+
+    def step(self) -> None:
+        """Let one thing happen, chosen by the scheduler: what a step on from the end of the run does on the stage."""
+        self.do(lambda lab: lab.step(), "lab.step()")
 
     def guarded(self, act: Callable[[], object]) -> None:
         """Do something; what goes wrong is said in one line of the app, for nobody reads the kernel's log."""
@@ -267,6 +278,21 @@ class Explorer(StaysInNotebook, ipywidgets.VBox):
         """Show another run, which has just begun, beside those there are."""
         names = [each.name for each in self._branches]
         self._show(self._add(Branch(name if name not in names else f"{name} ({len(names)})", lab, made)))
+
+    def rescale(self) -> None:
+        """Show the settings of another run, with one subtask more, ready to go on from the newest snapshot."""
+        self.guarded(self._rescale)
+
+    def _rescale(self) -> None:
+        self._say("")
+        self.turn_to(RunSettings.title).rescale()
+
+    def show_redistribution(self) -> None:
+        """Let the tasks of the run that is shown begin, and show who was given which piece of state."""
+        until = "all tasks are running"
+        self._do(*self.controls.targets[until])
+        self.turn_to(ViewPanel.title).choice.value = RESCALING.title
+        self._update_panel()
 
     def _fork_name(self) -> str:
         return f"fork {len(self._branches)} at step {self._branch.position}"
@@ -328,7 +354,6 @@ class Explorer(StaysInNotebook, ipywidgets.VBox):
         for panel in self.panels:
             if isinstance(panel, MonitorPanel | SpaceTimePanel):
                 panel.close()
-        self.controls.pause()
         for branch in self._branches:
             branch.close()
         super().close()

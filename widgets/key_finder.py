@@ -12,27 +12,28 @@ from kit.draw.state_tables import KEYED
 from kit.lab import Lab
 from kit.state.key_groups import operator_index_for_key_group
 from widgets.controls import App
+from widgets.key_field import KeyField
 
 UNSET = '<p class="kit-quiet">The task that holds it, its key group, its value, and where it was before a restore.</p>'
 
 
 class KeyFinder:
-    """A field for a key, and the answer, which follows the cursor."""
+    """A field for a key with some of those that there are, and the answer, which follows the cursor."""
 
     title = "Find a key"
 
     def __init__(self, app: App) -> None:
         self._app = app
-        self.key = ipywidgets.Text(
-            description="key", placeholder="UA", tooltip="a key of keyed state", continuous_update=False
-        )
+        self.field = KeyField("key", "a key of keyed state")
+        self.key = self.field.key
         self.found = ipywidgets.HTML(UNSET)
-        self.widget = ipywidgets.VBox([self.key, self.found])
+        self.widget = ipywidgets.VBox([self.field.widget, self.found])
         self.key.observe(lambda _: app.guarded(self.update), "value")
 
     def update(self) -> None:
         """Look for the key at the cursor."""
-        lab, key = self._app.branch.there, self.key.value.strip()
+        lab, key = self._app.branch.there, self.field.value
+        self.field.offer(() if lab is None else keys_of(lab))
         if not key:
             self.found.value = UNSET
         elif lab is None:
@@ -40,6 +41,12 @@ class KeyFinder:
         else:
             told = list(places(lab, key)) or [f"no task holds the key {key} at step {lab.position}"]
             self.found.value = f"<ul>{''.join(f'<li>{escape(each)}</li>' for each in told)}</ul>"
+
+
+def keys_of(lab: Lab) -> Iterator[object]:
+    """The keys in keyed state, those of one state after those of another."""
+    for table in lab.state().of(KEYED):
+        yield from sorted(table.rows["key"].to_pylist(), key=repr)
 
 
 def places(lab: Lab, key: str) -> Iterator[str]:

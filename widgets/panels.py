@@ -13,6 +13,7 @@ from kit.draw.view import View
 from widgets.action_list import ActionList
 from widgets.code_box import CodeBox
 from widgets.controls import ROW, App, button, why_none_can_act
+from widgets.key_field import KeyField
 from widgets.monitor import Monitor
 from widgets.next_actions import action_of, fault_items, next_items
 
@@ -72,12 +73,14 @@ class ViewPanel:
             description="As a table", tooltip="the numbers that the picture is drawn from", layout={"width": "auto"}
         )
         self.question = ipywidgets.HTML()
-        self.asked = ipywidgets.Text(continuous_update=False, style={"description_width": "initial"})
+        self.field = KeyField("", "what the view looks for")
+        self.asked = self.field.key
         self.shown = ipywidgets.HTML(layout={"overflow": "auto"})
         self.widget = ipywidgets.VBox(
             [
                 self.choice,
-                ipywidgets.HBox([self.question, self.asked, self.as_table], layout=ROW | {"grid_gap": "0 18px"}),
+                ipywidgets.HBox([self.question, self.as_table], layout=ROW | {"grid_gap": "0 18px"}),
+                self.field.widget,
                 self.shown,
             ]
         )
@@ -98,12 +101,13 @@ class ViewPanel:
             return
         subject = branch.subject
         there = (id(branch), len(subject.whole.trace), branch.n, subject.checkpoint) if view.follows else id(branch)
-        self.asked.layout.display = "" if view.asks else "none"
-        self.asked.description, asked = view.asks, self.asked.value.strip() if view.asks else ""
+        self.field.widget.layout.display = "" if view.asks else "none"
+        self.asked.description, asked = view.asks, self.field.value if view.asks else ""
         if (view, self.as_table.value, there, asked) == self._drawn:
             return
         self.question.value = f'<div class="kit-question">{escape(view.question)}</div>'
         drawn = view.draw(subject.asking(asked) if asked else subject)
+        self.field.offer(view.choices(drawn) if view.asks else ())
         self.shown.value = drawn.to_pandas().to_html(index=False) if self.as_table.value else drawn._repr_html_()
         self._drawn = (view, self.as_table.value, there, asked)
 

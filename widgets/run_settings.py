@@ -1,7 +1,8 @@
 """Widgets that build the next run: a ready job or one's own, its settings, the restart strategy, scheduler and seed.
 
 Only what differs from what the job would have by itself is set, and only that stands in the code. A run may begin from
-scratch, or go on with another parallelism from a savepoint with which the run that is shown is stopped, in a copy.
+scratch, or go on from a snapshot of the run that is shown, with another parallelism maybe: from one that was taken, as
+if the run had ended then, or from a savepoint with which a copy of it is stopped now.
 """
 
 from __future__ import annotations
@@ -16,13 +17,16 @@ from kit.api.environment import StreamEnvironment
 from kit.graph.job_graph import JobGraph
 from kit.graph.parallelism import at_parallelism
 from kit.graph.settings import CheckpointConfig, ExponentialDelay, FailureRate, FixedDelay, JobSettings, NoRestart
+from kit.host.job_failed import JobFailedError
 from kit.lab import Adversarial, Fair, First, Lab, ready_job
 from kit.lab.errors import LabError
 from kit.lab.ready_jobs import READY_JOBS, default_settings
 from widgets.controls import ROW, App, button
+from widgets.snapshots import TakenSnapshot, snapshots_of
 
 OWN = "the job that is shown"
-SCRATCH, SAVEPOINT = "from scratch", "from a savepoint of the run that is shown"
+SCRATCH, SAVEPOINT = "from scratch", "from a savepoint taken now"
+RUNNING = "AllTasksRunning"
 RESTARTS: Mapping[str, Any] = {
     "as the job says": "",
     "never": NoRestart(),
@@ -102,7 +106,8 @@ class RunSettings:
             max=2**31 - 1,
             layout={"width": "13em"},
         )
-        self.begin = _choice("begin", "what the run begins with", {SCRATCH: SCRATCH, SAVEPOINT: SAVEPOINT})
+        self.begin = _choice("begin", "what the run begins with", {SCRATCH: SCRATCH})
+        self._taken: dict[str, TakenSnapshot] = {}
         self.start = button("Start", "make the run and show it, beside those there are", self._start, "play", "primary")
         self.reset = button("Defaults", "let all settings be as the job has them", self._defaults)
         boxes = [_group(title, [self.fields[each.name] for each in settings]) for title, settings in SETTINGS.items()]
@@ -121,11 +126,36 @@ class RunSettings:
             self.job.value = lab.job.name
         self._given: dict[str, Any] = {}
         self._defaults()
+        self._offer_snapshots()
 
     def update(self) -> None:
         """What is set stays; where nothing was, it is what the run has that is shown."""
+        self._offer_snapshots()
         if self._given != self._defaults_of_job():
             self._defaults()
+
+    def rescale(self) -> None:
+        """Set all for the same job with one subtask more, from its newest snapshot, or else from one taken now."""
+        self.update()
+        if self._app.branch.lab is not None:
+            self.job.value = OWN
+        self._defaults()
+        self.fields["parallelism"].value = str(self._given["parallelism"] + 1)
+        if len(self.begin.options) == 1:
+            raise LabError("the job has ended and left no snapshot: go back in the slider, and take a savepoint there")
+        self.begin.value = self.begin.options[1][1]
+
+    def _offer_snapshots(self) -> None:
+        """What a run may begin with: the snapshots that there are at the cursor, or one that is taken now."""
+        lab = self._app.branch.there
+        self._taken = {} if lab is None else {each.path: each for each in snapshots_of(lab)}
+        options = [(SCRATCH, SCRATCH), *((f"from {each.label}", path) for path, each in self._taken.items())]
+        if lab is not None and not lab.finished:
+            options.append((SAVEPOINT, SAVEPOINT))
+        if list(self.begin.options) != options:
+            chosen = self.begin.value
+            self.begin.options = options
+            self.begin.value = chosen if chosen in dict(options).values() else SCRATCH
 
     # --- what is set ----------------------------------------------------------------------------------------------
 
@@ -154,7 +184,13 @@ class RunSettings:
     # --- the run --------------------------------------------------------------------------------------------------
 
     def _start(self) -> None:
-        self._app.guarded(lambda: self._app.begin(*self.build()))
+        self._app.guarded(self._begin)
+
+    def _begin(self) -> None:
+        goes_on = self.begin.value != SCRATCH
+        self._app.begin(*self.build())
+        if goes_on:
+            self._app.show_redistribution()
 
     def build(self) -> tuple[str, Lab, str]:
         """The name of the run, its lab at the beginning, and the code that makes it. Raises LabError and SettingError
@@ -177,8 +213,8 @@ class RunSettings:
         if scheduler != "":
             arguments["scheduler"] = scheduler
         told = "".join(f", {name}={value!r}" for name, value in arguments.items())
-        if self.begin.value == SAVEPOINT:
-            earlier, path, before = self._stopped()
+        if self.begin.value != SCRATCH:
+            earlier, path, before = self._earlier()
             lines = [before, *lines]
             arguments |= {"restore_path": path, "after": earlier}
             told += ", restore_path=path, after=earlier"
@@ -186,14 +222,27 @@ class RunSettings:
         name = lab.job.name + "".join(f", {name}={_short(value)}" for name, value in changed.items())
         return name, lab, "\n".join([*lines, f"lab = Lab(env{told})"])
 
-    def _stopped(self) -> tuple[Lab, str, str]:
-        """A copy of the run that is shown, stopped with a savepoint, and the code for that."""
-        shown = self._app.branch
+    def _earlier(self) -> tuple[Lab, str, str]:
+        """A copy of the run that is shown, as it was when the chosen snapshot was complete, or stopped with a savepoint
+        now; where the snapshot is, and the code for that.
+        """
+        shown, taken = self._app.branch, self._taken.get(self.begin.value)
         if shown.there is None or shown.deeds is None:
-            raise LabError("only a lab can be stopped with a savepoint")
+            raise LabError("a run that is recorded has no snapshots on the lab's disk: begin from scratch")
         earlier = shown.there.fork()
-        code = shown.deeds.again(earlier).body
-        return earlier, earlier.stop(wait=True), f"{code}\nearlier = lab\npath = earlier.stop(wait=True)\n"
+        if taken is not None:
+            earlier.goto(taken.position)
+            code = shown.deeds.again(earlier).body
+            return earlier, taken.path, f"{code}\nearlier = lab\npath = {taken.path!r}\n"
+        code = f"{shown.deeds.again(earlier).body}\nearlier = lab\n"
+        if earlier.status == "CREATED":
+            earlier.run_until(record=RUNNING)
+            code += f"earlier.run_until(record={RUNNING!r})\n"
+        try:
+            path = earlier.stop(wait=True)
+        except JobFailedError as error:
+            raise LabError(f"no savepoint can be taken any more, choose a snapshot that there is: {error}") from error
+        return earlier, path, f"{code}path = earlier.stop(wait=True)\n"
 
 
 def settings_of_graph(graph: JobGraph) -> dict[str, Any]:

@@ -6,8 +6,8 @@ controls are in the module itself, so they also work where no kernel runs. `valu
 kept the same on both sides: the kernel hears it when the page has come to rest.
 
 Others build on it: `n` is the cursor in records of the run, `picked` the thing that was clicked, `told` what the kernel
-adds to its details, `offers` what may be done with it, and `on_act` hears what was chosen. The page shows them and
-knows no more of it.
+adds to its details, `offers` what may be done with it, and `on_act` hears what was chosen. Where a run `goes_on`, a
+step on from its end is asked for, and `on_step` hears it. The page shows them and knows no more of it.
 
 After each cell the stepper looks whether the run has gone on, and if so says it to the page (`news`). A page that shows
 the stepper then asks for the new frames; one that was closed costs nothing.
@@ -57,6 +57,8 @@ class Stepper(StaysInNotebook, ListeningWidget):
     `checkpoint:<id>`, `message:<record id>`, `job`, or nothing."""
     told = traitlets.Dict().tag(sync=True)
     """What the kernel has to say of it: `{"picked", "n", "html"}`; shown while both are what is looked at."""
+    goes_on = traitlets.Bool(False).tag(sync=True)
+    """Whether a step on from the end of the run is one that the run itself may take."""
     offers: Any = traitlets.List().tag(sync=True)
     """What may be done: each `{"key", "label", "on", "hint", "why_not"}`, shown on the thing named `on`."""
 
@@ -68,6 +70,7 @@ class Stepper(StaysInNotebook, ListeningWidget):
         self._reel = Reel(defer_from=DEFER_FROM)
         self._reel.take(self._shown)
         self._acts: list[Callable[[str], object]] = []
+        self._steps: list[Callable[[], object]] = []
         last = len(self._reel.film["frames"]) - 1
         super().__init__(film=self._reel.film | {"edition": 0}, **{"value": last, **traits})
         self.n = self._records_at(self.value)
@@ -79,6 +82,10 @@ class Stepper(StaysInNotebook, ListeningWidget):
     def on_act(self, act: Callable[[str], object]) -> None:
         """Have `act` called with the key of an offer whenever somebody chooses one."""
         self._acts.append(act)
+
+    def on_step(self, act: Callable[[], object]) -> None:
+        """Have `act` called whenever somebody steps on from the end of a run that `goes_on`."""
+        self._steps.append(act)
 
     def _records_at(self, value: int) -> int:
         return int(self.film["frames"][value]["n"])
@@ -236,6 +243,9 @@ class Stepper(StaysInNotebook, ListeningWidget):
                 act(content["do"])
         elif "open" in content:
             self.turn(content["open"])
+        elif content["wanted"] == "step":
+            for step in self._steps:
+                step()
         elif content["wanted"] == "film":
             self.send_state("film")
         elif content["wanted"] == "pictures":

@@ -157,8 +157,13 @@ def pending(moment: Moment, record: TraceRecord) -> Moment:
 
 
 def triggered(moment: Moment, record: TraceRecord) -> Moment:
-    """A source was asked to begin: the checkpoint waits for acknowledgements."""
+    """A source was asked to begin: the checkpoint waits for acknowledgements. What it is told is when the checkpoint
+    was triggered, as Flink measures it: before its number and its directory were there.
+    """
     moment = with_checkpoint(moment, record.checkpoint_id, step="waiting for acknowledgements")
+    triggered_ms = record.data.get("timestamp_ms")
+    if triggered_ms is not None and moment.began_ms <= triggered_ms <= record.at_ms:
+        moment = with_checkpoint(moment, record.checkpoint_id, triggered_ms=triggered_ms)
     options = record.data.get("options") or {}
     if "avepoint" in str((options.get("snapshot_type") or {}).get("name", "")):
         moment = with_checkpoint(moment, record.checkpoint_id, savepoint=True)

@@ -4,6 +4,8 @@
 const SAVE_AFTER_MS = 150;
 const MOTION_MS = 240;
 const SAY_AFTER_MS = 700;
+const ANSWER_WITHIN_MS = 5000;
+const STEP_HINT = "one step on (right arrow)";
 
 function button(label, hint, act, attributes = {}) {
   return make("button", { type: "button", title: hint, click: act, ...attributes }, label);
@@ -74,6 +76,7 @@ class Player {
     this.known.track.forget(keep);
     this.known.stage = undefined;
     const last = this.film.frames.length - 1;
+    this.stepping = undefined;
     if (go !== undefined) this.now = go;
     else if (this.now >= keep) this.now = Math.max(0, Math.min(replaced ? this.now + frames.length - replaced : this.now, last));
     this.choose(this.every.checked);
@@ -88,6 +91,7 @@ class Player {
 
   controls() {
     this.play = button("▶ Play", "play or pause (space)", () => this.toggle());
+    this.onward = button("Step ▶", STEP_HINT, () => this.move(1));
     this.present = button("Now ⇥", "to the present, with all that has happened since (n)", () => this.toPresent());
     this.count = make("span", { class: "kit-count" });
     this.every = make("input", { type: "checkbox" });
@@ -101,7 +105,7 @@ class Player {
       button("|◀ Start", "to the start (home)", () => this.go(0)),
       button("◀ Back", "one step back (left arrow)", () => this.move(-1)),
       this.play,
-      button("Step ▶", "one step on (right arrow)", () => this.move(1)),
+      this.onward,
       button("Checkpoint ⇥", "to the next trigger, completion or abort of a checkpoint (c, back: C)", () => this.jump("checkpoint", 1)),
       button("Failure ⇥", "to the next failure (f, back: F)", () => this.jump("failure", 1)),
       button("Restore ⇥", "to the next restore (r, back: R)", () => this.jump("restore", 1)),
@@ -176,7 +180,28 @@ class Player {
     return Math.max(0, this.visible.findLastIndex((index) => index <= this.now));
   }
 
+  get isLast() {
+    return this.position === this.visible.length - 1;
+  }
+
+  // At its end a run that is alive takes a step more: one at a time, and only where the kernel looks at the same end.
+  get canGoOn() {
+    return this.alive && Boolean(this.model.get("goes_on"));
+  }
+
+  stepOn() {
+    const now = performance.now();
+    if (this.stepping > now - ANSWER_WITHIN_MS) return;
+    this.stepping = now;
+    this.save();
+    this.model.send({ wanted: "step" });
+  }
+
   move(by) {
+    if (by > 0 && this.isLast && this.canGoOn) {
+      this.stepOn();
+      return this.position;
+    }
     const gap = this.film.frames[by > 0 ? this.now + 1 : this.now];
     if (this.alive && this.every.checked && gap?.skipped) {
       this.model.send({ wanted: "between", frame: this.film.frames.indexOf(gap), by, edition: this.film.edition });
@@ -263,6 +288,8 @@ class Player {
     const more = last - this.position;
     this.present.textContent = more ? `Now ⇥ ${more} more` : "Now ⇥";
     this.present.classList.toggle("kit-more", more > 0);
+    this.onward.disabled = !more && !this.canGoOn;
+    this.onward.title = this.onward.disabled ? "this is the end of the run" : STEP_HINT;
   }
 
   // Who goes on before the last step's motion is over sees pictures, not motion.
@@ -303,9 +330,9 @@ class Player {
       this.save();
       return;
     }
-    if (this.position === this.visible.length - 1) this.go(0);
+    if (this.isLast && !this.canGoOn) this.go(0);
     const tick = () => {
-      if (this.move(1) === this.visible.length - 1) this.toggle(false);
+      if (this.move(1) === this.visible.length - 1 && !this.canGoOn) this.toggle(false);
       else this.timer = setTimeout(tick, Number(this.speed.value));
     };
     this.timer = setTimeout(tick, 200);

@@ -260,8 +260,7 @@ class Rescaling:
         master = "".join(f"<li>{escape(what)}: {size_text(size)}</li>" for what, size in self.restore.to_master)
         to_master = f"<h4>To the JobMaster</h4><ul>{master}</ul>" if master else ""
         rows = "".join(f"<li>{escape(task)}, {escape(told)}</li>" for task, told in self.restore.mappings[:40])
-        more = len(self.restore.mappings) - 40
-        rows += f"<li>… and {more} more</li>" if more > 0 else ""
+        rows += f"<li>… and {more} more</li>" if (more := len(self.restore.mappings) - 40) > 0 else ""
         mapped = f"<details><summary>How the channels map</summary><ul>{rows}</ul></details>" if rows else ""
         note = f'<p class="kit-note">{escape(self.restore.note)}</p>' if self.restore.note else ""
         return self._keys_html() + to_master + mapped + note
@@ -310,8 +309,7 @@ def _summary(deal: Deal) -> str:
         told += f"; {size_text(sum(moved))} changed hands" if moved else "; nothing changed hands"
     else:
         told += f"; {_MODES.get(deal.kind, '')}"
-    nothing = deal.readers_of_nothing
-    if nothing:
+    if nothing := deal.readers_of_nothing:
         shown = ", ".join(f"{deal.vertex}/{each}" for each in nothing[:4]) + (" …" if len(nothing) > 4 else "")
         told += f"; {len(nothing)} got nothing: {shown}"
     return told
@@ -596,4 +594,5 @@ VIEW = View(
     "Who was given which piece of state at the last restore?",
     rescaling_view,
     asks="where is key",
+    choices=lambda drawn: drawn.keys()["key"],
 )

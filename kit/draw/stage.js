@@ -44,6 +44,7 @@ function render({ model, el }) {
       viewersOf(player.film).add(player);
     },
     "change:news": () => player.ask("news"),
+    "change:goes_on": () => player.go(player.now, false),
   };
   for (const name of ["picked", "told", "offers"]) handlers[`change:${name}`] = () => player.detail();
   handlers["change:n"] = () => {

@@ -7,7 +7,7 @@ a tab for each view of the table in `kit.draw.views`, the exported page a sectio
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain
@@ -126,6 +126,8 @@ class View:
     follows: bool = True
     asks: str = ""
     """What may be typed in, in a few words: "where is key"; empty where nothing may."""
+    choices: Callable[[Any], Sequence[object]] = lambda drawn: ()
+    """Of what was drawn: what is worth typing in, the likeliest first."""
 
     def __repr__(self) -> str:
         return f"View({self.name}: {self.question})"

@@ -39,6 +39,10 @@ class Situation(ABC):
     def disks(self) -> Sequence[LabEdge]:
         """The files of all machines."""
 
+    @abstractmethod
+    def output_after_failure(self) -> list[Row]:
+        """All rows that are published in the end when a worker dies now, and nothing else fails or is asked for."""
+
     @property
     def master(self) -> JobMaster:
         """The JobMaster."""
@@ -89,6 +93,14 @@ class LabSituation(Situation):
         """The lab has one."""
         return [self._lab._world.edge]
 
+    def output_after_failure(self) -> list[Row]:
+        """As a fork of the lab publishes them."""
+        lab = self._lab.fork()
+        if not self.master.status.is_terminal:
+            lab.kill(0)
+        lab.run()
+        return LabSituation(lab).output()
+
     def __repr__(self) -> str:
         return f"LabSituation({self._lab!r})"
 
@@ -135,6 +147,17 @@ def no_duplicates(expected: Iterable[Row]) -> Property:
     """No row is published more often than in a run in which nothing fails."""
     most = Counter(expected)
     return always("no row comes twice", lambda now: not Counter(now.output()) - most)
+
+
+def consistent_checkpoints(expected: Iterable[Row]) -> Property:
+    """Each checkpoint holds what its sources have read, and no more: a job that fails after it publishes no row more
+    often than one in which nothing fails. It is found where the checkpoint completes; no worker has to die for it.
+    """
+    most = Counter(expected)
+    return always(
+        "no row comes twice when the job is restored",
+        lambda now: not now.completed or not Counter(now.output_after_failure()) - most,
+    )
 
 
 def no_loss(expected: Iterable[Row]) -> Property:

@@ -8,7 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from kit.explore.machines import Broken
-from kit.explore.properties import Property, Situation
+from kit.explore.properties import Property, Row, Situation
+from kit.explore.recovery import Recovery
 from kit.explore.space import Space
 from kit.explore.tables import Keys, Rows, mixed
 from kit.lab.edge import LabEdge
@@ -20,11 +21,20 @@ Verdicts = npt.NDArray[np.bool_]
 class RowSituation(Situation):
     """One row of a space; the columns that are looked at are put into `seen`."""
 
-    def __init__(self, space: Space, row: npt.NDArray[np.int32], seen: set[int], *, at_rest: bool = False) -> None:
+    def __init__(
+        self,
+        space: Space,
+        row: npt.NDArray[np.int32],
+        seen: set[int],
+        *,
+        at_rest: bool = False,
+        recovery: Recovery | None = None,
+    ) -> None:
         self._space = space
         self._row = row
         self._seen = seen
         self.at_rest = at_rest
+        self._recovery = recovery
 
     def machine(self, name: str) -> Machine | None:
         column = self._space.number_of[name]
@@ -38,6 +48,14 @@ class RowSituation(Situation):
         self._seen.update(columns)
         return [self._space.disks.edges[self._row[column]] for column in columns]
 
+    def output_after_failure(self) -> list[Row]:
+        """All rows that are published in the end."""
+        self._seen.add(0)
+        self.disks()
+        recovery = self._recovery or Recovery(self._space)
+        end = recovery.end_after_failure(self._row[None, :])
+        return RowSituation(self._space, end[0], set()).output()
+
     def __repr__(self) -> str:
         return f"RowSituation({self._space!r})"
 
@@ -50,6 +68,7 @@ class Judge:
         self._space = space
         self._columns: list[int] = []
         self._known: dict[int, bool] = {}
+        self._recovery = Recovery(space)
 
     def holds(self, rows: Rows, *, at_rest: bool = False) -> Verdicts:
         """Whether the property holds in each of the rows."""
@@ -64,7 +83,8 @@ class Judge:
                 if known is None:
                     seen: set[int] = set()
                     row = rows[left[first[place]]]
-                    known = bool(self.property.holds(RowSituation(self._space, row, seen, at_rest=at_rest)))
+                    now = RowSituation(self._space, row, seen, at_rest=at_rest, recovery=self._recovery)
+                    known = bool(self.property.holds(now))
                     if not seen <= set(self._columns):
                         self._columns = sorted(seen.union(self._columns))
                         self._known.clear()

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from scripts.labs import NOTHING, RIGHT, SOLUTION, Answer, Lab, graded, labs, text_of
+from scripts.labs import NOTHING, RIGHT, SOLUTION, TEACHING, Answer, Lab, graded, labs, text_of, with_guide
 
 LABS = list(labs())
 HANDED_IN = [(lab, answer) for lab in LABS for answer in lab.answers]
@@ -38,3 +38,8 @@ def test_a_lab_is_ten_points_and_five_wrong_answers(lab: Lab) -> None:
     marks = [cell["metadata"]["nbgrader"] for cell in cells if "nbgrader" in cell["metadata"]]
     assert len({mark["grade_id"] for mark in marks}) == len(marks)
     assert all(mark["locked"] for mark in marks if mark["grade"])
+
+
+def test_the_teachers_guide_has_them_all() -> None:
+    text = TEACHING.read_text("utf-8")
+    assert with_guide(text) == text, "python -m scripts.labs writes it anew"

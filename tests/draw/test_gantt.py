@@ -33,7 +33,7 @@ def test_an_unfinished_subtask_shows_how_far_it_came() -> None:
         "sink/0": "start_delay",
     }
     assert table.loc["source/0", "status"] == "acknowledged"
-    assert table.loc["sink/0", "total_ms"] == 51
+    assert table.loc["sink/0", "total_ms"] == 61
 
 
 def test_a_cluster_trace_gives_the_same_phases() -> None:
@@ -51,11 +51,11 @@ def test_the_lab_measures_what_the_coordinator_reports() -> None:
 def test_the_chart_has_a_bar_for_every_phase_and_names_the_end() -> None:
     figure = gantt(story(), 1).figure
     (axes,) = figure.axes
-    assert axes.get_title(loc="left") == "Checkpoint 1: complete after 49 ms"
+    assert axes.get_title(loc="left") == "Checkpoint 1: complete after 59 ms"
     assert [label.get_text() for label in axes.get_yticklabels()] == list(phases(story(), 1).task)
     figure.savefig(BytesIO(), format="png")
     (axes,) = gantt(story()).figure.axes
-    assert axes.get_title(loc="left") == "Checkpoint 2: aborted after 51 ms, job failover region"
+    assert axes.get_title(loc="left") == "Checkpoint 2: aborted after 61 ms, job failover region"
     waits = phases(story(), 2).set_index("task")["waits_for"]
     unfinished = waits[waits != ""]
     assert list(unfinished.index) == ["source/1", "count/0", "count/1", "sink/0"]

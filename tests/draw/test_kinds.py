@@ -70,6 +70,8 @@ READERS = frozenset(
         "kit/draw/wait_for.py",
         "widgets/controls.py",
         "widgets/details.py",
+        "widgets/run_settings.py",
+        "widgets/snapshots.py",
     }
 )
 """What answers one question from certain records of a trace, and so names them."""

@@ -17,7 +17,7 @@ def test_it_is_the_table_of_phases_as_bars() -> None:
     drawn = phase_bars(Subject(story(), checkpoint=1))
     assert drawn.to_pandas().equals(phases(story(), 1))
     html = drawn._repr_html_()
-    assert "Checkpoint 1 is complete after 49 ms" in html
+    assert "Checkpoint 1 is complete after 59 ms" in html
     for task in drawn.to_pandas()["task"]:
         assert f">{task}</span>" in html
     lengths = sum(map(float, re.findall(r'<i class="alignment" style="left:[\d.]+%;width:([\d.]+)%', html)))
@@ -59,3 +59,17 @@ def test_slow_is_what_lasted_much_longer_and_mattered() -> None:
         assert table.loc[task, f"{phase}_ms"] == length
         assert length > 2 * usual
         assert length >= SHARE * table["total_ms"].max()
+
+
+def test_a_checkpoint_takes_equally_long_wherever_it_is_told() -> None:
+    """From the trigger's timestamp, as in Flink, not from when its number was allocated: in the picture, in a view and
+    in the answer to why; and its last acknowledgement as long after that as the web UI's end to end duration.
+    """
+    lab = lab_of(1, interval_ms=30)
+    lab.run_until(checkpoint=2)
+    known = lab.moment().checkpoints[2]
+    told = lab.checkpoints().set_index("id").loc[2]
+    assert known.triggered_ms == told["triggered_at_ms"]
+    assert max(known.acked_ms) - known.triggered_ms == told["duration_ms"]
+    assert f"is complete after {known.duration_ms} ms" in phase_bars(Subject(lab))._repr_html_()
+    assert lab.why(checkpoint=2).question == f"Why did checkpoint 2 take {known.duration_ms} ms?"

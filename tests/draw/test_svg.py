@@ -84,7 +84,7 @@ def test_the_panel_counts_acknowledgements_and_names_the_missing() -> None:
 
 def test_ended_checkpoints_stay_as_chips() -> None:
     sprites = at("CheckpointAborted", 2)
-    assert sprites["chip0:text"]["text"] == "✓ 1: 49 ms, 600 B"
+    assert sprites["chip0:text"]["text"] == "✓ 1: 59 ms, 600 B"
     assert sprites["chip1"]["class"] == "chip lost"
     assert sprites["chip1:text"]["text"] == "✗ 2: job failover region"
 

@@ -11,6 +11,7 @@ from kit.api.environment import StreamEnvironment
 from kit.explore import (
     Property,
     always,
+    consistent_checkpoints,
     eventually,
     exactly_once,
     expected_output,
@@ -186,3 +187,15 @@ def test_what_is_expected_is_what_a_lab_publishes() -> None:
     lab = Lab(counts(rows=2))
     lab.run()
     assert len(expected_output(counts(rows=2))) == len(lab.output()) == 2
+
+
+def test_at_least_once_a_checkpoint_holds_what_is_read_again() -> None:
+    """Found where the checkpoint completes, without a failure; exactly once no order of all leads there."""
+    of_two = {"rows": 2, "sources": 2}
+    wanted = [consistent_checkpoints(expected_output(counts(**of_two)))]
+    example = explore(counts(**of_two, mode="at_least_once"), wanted, faults=0, checkpoints=1).counterexample
+    assert example is not None
+    assert len(example) <= 45
+    assert example.actions[-1] == "carry out StoreCheckpoint of chk-1 for job"
+    assert not example.holds_in(example.lab())
+    assert explore(counts(**of_two), wanted, faults=0, checkpoints=1).holds

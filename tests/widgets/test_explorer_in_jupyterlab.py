@@ -105,8 +105,12 @@ def test_from_the_first_look_to_a_notebook_without_a_kernel(address: str, browse
     app = page.locator(".kit-explorer").first
     where = app.locator(".kit-head span")
     expect(where).to_have_text("step 1, 0 ms, CREATED")
-    press(app, "Step")
+    player = app.locator(".kit-player").first
+    player.get_by_role("button", name="Step").click()
     expect(where).to_have_text(re.compile("^step 2,"))
+    player.get_by_role("button", name="Play").click()  # at the end it goes on by itself
+    expect(where).to_have_text(re.compile("^step 4,"))
+    player.get_by_role("button", name="Pause").click()
     app.get_by_label("until").select_option("all tasks are running")
     press(app, "Go")
     press(app, "Checkpoint")

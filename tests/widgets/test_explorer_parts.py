@@ -123,11 +123,11 @@ def test_a_channel_is_held_back_and_let_go() -> None:
     arrived = [action.key for action in explorer.lab.actions[1:] if action.key.startswith("receive:1:")]
     choose(explorer, "Let it go again")
     for _ in range(20):
-        explorer.controls.step.click()
+        explorer.step()
     assert run(explorer.code, env=letters()).actions == explorer.lab.actions
     explorer.stepper.n = explorer.stepper.n - 4
     explorer.go_on.click()
-    explorer.controls.step.click()
+    explorer.step()
     assert run(explorer.code, env=letters()).actions == explorer.lab.actions
     assert len(arrived) < 20
 
@@ -185,10 +185,9 @@ def test_a_run_goes_on_from_a_savepoint_with_another_parallelism() -> None:
         explorer.lab.step()
     explorer.stepper.refresh()
     panel = explorer.panel(ANOTHER)
-    panel.begin.value = "from a savepoint of the run that is shown"
+    panel.begin.value = "from a savepoint taken now"
     panel.fields["parallelism"].value = "3"
     panel.start.click()
-    until(explorer, "all tasks are running")
     assert explorer.told == ""
     restored = explorer.lab.restores()
     assert set(restored.query("operator == 'totals'")["task"]) == {"totals/0", "totals/1", "totals/2"}
@@ -208,7 +207,7 @@ def test_ones_own_job_is_run_with_other_settings() -> None:
     assert explorer.told == ""
     assert [vertex.parallelism for vertex in explorer.lab.job.vertices] == [3, 3]
     assert explorer.lab.job.settings.channel_credits == 1
-    explorer.controls.step.click()
+    explorer.step()
     again = run(explorer.code, env=letters(), NoRestart=kit.NoRestart)
     assert again.actions == explorer.lab.actions
     assert again.job.settings == explorer.lab.job.settings
@@ -245,7 +244,7 @@ def test_a_slow_sink_fills_its_channels() -> None:
 def test_the_diagram_has_the_stages_cursor_and_each_run_its_own() -> None:
     explorer = kit.show("keyed-sum")
     for _ in range(20):
-        explorer.controls.step.click()
+        explorer.step()
     panel = explorer.turn_to("Space-time")
     first = panel.diagram
     assert first.n == explorer.stepper.n == len(explorer.lab.trace)
@@ -258,7 +257,7 @@ def test_the_diagram_has_the_stages_cursor_and_each_run_its_own() -> None:
     explorer.fork_here.click()
     assert panel.diagram is not first
     assert panel.widget.children == (panel.diagram,)
-    explorer.controls.step.click()
+    explorer.step()
     assert panel.diagram.n == len(explorer.lab.trace)
 
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
+import kit
 from kit.lab import Lab
 from kit.lab.ready_jobs import ready_job
 from widgets import Explorer
@@ -50,3 +53,58 @@ def test_two_runs_are_what_is_compared(app: Explorer) -> None:
     app.fork()
     panel.update()
     assert panel.what.value == RUNS
+
+
+def lab_of(app: Explorer) -> Lab:
+    """The lab that is shown."""
+    assert app.lab is not None
+    return app.lab
+
+
+def test_where_a_key_went_is_three_clicks_away() -> None:
+    """Rescale, start, the key: the view says who held it before and who holds it now."""
+    app = kit.show("flights")
+    app.controls.rescale.click()
+    assert app.tabs.get_title(app.tabs.selected_index) == "Another run"
+    app.panel("Another run").start.click()
+    assert app.told == ""
+    assert {vertex.parallelism for vertex in lab_of(app).job.vertices} == {3}
+    panel = app.panel("Look closer")
+    assert app.panels[app.tabs.selected_index] is panel
+    keys = {each.description: each for each in panel.field.buttons}
+    keys["AA"].click()
+    assert "it was with totals/1 and is with totals/2 now" in panel.shown.value
+    keys["UA"].click()
+    assert "totals/1 had it and has it still" in panel.shown.value
+    finder = app.turn_to("Find a key")
+    finder.update()
+    assert "UA" in finder.key.options
+
+
+def test_a_rescale_begins_with_a_snapshot_that_there_is() -> None:
+    """Also when the job has ended: with the newest, as if the run had ended when that was complete."""
+    env = ready_job("keyed-sum", interval_ms=30, rows=60)
+    app = Explorer(Lab(env, seed=1))
+    lab_of(app).run_until(checkpoint=1)
+    lab_of(app).savepoint(wait=True)
+    lab_of(app).run()
+    app.stepper.refresh()
+    app.controls.rescale.click()
+    begin = app.panel("Another run").begin
+    assert [label.partition(",")[0] for label, _ in begin.options] == ["from scratch", "from savepoint 3"]
+    app.panel("Another run").start.click()
+    assert app.told == ""
+    assert "Checkpoint 3 was given to the tasks" in app.panel("Look closer").shown.value
+    known: dict[str, Any] = {"env": env}
+    exec(app.code, known)
+    assert known["lab"].actions == lab_of(app).actions
+    lab_of(app).run()
+    assert len(lab_of(app).output()) == 60
+
+
+def test_a_job_that_left_nothing_has_nothing_to_rescale() -> None:
+    app = Explorer(Lab(ready_job("keyed-sum", rows=4)))
+    lab_of(app).run()
+    app.stepper.refresh()
+    app.controls.rescale.click()
+    assert "left no snapshot" in app.told

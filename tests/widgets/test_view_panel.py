@@ -16,10 +16,10 @@ def test_a_key_that_is_typed_in_is_followed_through_a_restore() -> None:
     (panel,) = [each for each in Explorer(lab).panels if isinstance(each, ViewPanel)]
     panel.choice.value = "Redistribution"
     panel.update()
-    assert panel.asked.layout.display != "none"
+    assert panel.field.widget.layout.display != "none"
     assert panel.asked.description == "where is key"
     panel.asked.value = "UA"
     assert "Key &#x27;UA&#x27; of sums is in key group" in panel.shown.value
     panel.choice.value = "Snapshot"
-    assert panel.asked.layout.display == "none"
+    assert panel.field.widget.layout.display == "none"
     assert "UA" not in panel.shown.value

@@ -1,0 +1,38 @@
+"""The snapshots that a run has left so far, for another run to begin with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kit.lab import Lab
+
+
+@dataclass(frozen=True, slots=True)
+class TakenSnapshot:
+    """A savepoint, or a checkpoint that is still there: its number, its directory, and the step at which it was
+    complete.
+    """
+
+    checkpoint_id: int
+    kind: str
+    path: str
+    completed_at_ms: int
+    position: int
+
+    @property
+    def label(self) -> str:
+        """What it is, in a few words."""
+        return f"{self.kind.lower()} {self.checkpoint_id}, complete at {self.completed_at_ms:,} ms"
+
+
+def snapshots_of(lab: Lab) -> list[TakenSnapshot]:
+    """What is complete and whose `_metadata` is still on the lab's disk, the newest first."""
+    table = lab.checkpoints().query("status == 'COMPLETED' and not discarded")
+    there = {int(row.id): row for row in table.itertuples() if f"{row.path}/_metadata" in lab.files.contents}
+    found = []
+    for number, record in enumerate(lab.trace if there else ()):
+        row = there.get(record.checkpoint_id or 0) if record.kind == "CheckpointCompleted" else None
+        if row is not None:
+            step = max(1, lab.position_of(number + 1))
+            found.append(TakenSnapshot(int(row.id), row.kind, row.path, record.at_ms, step))
+    return found[::-1]
