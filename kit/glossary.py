@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cache
@@ -25,6 +25,7 @@ _ABOUT_FLINK = re.compile(r"\bFlink\b|^Follows\b|^Source:")
 _ONLY_NAMES = re.compile(
     r"(?:Flink(?: [\d.x]+)?:|Follows Flink's|Follows|Source:)(?:(?:,| and|, and| or)? `[^`]*`)+[.;]?"
 )
+_CELL = "text-align: left; white-space: normal; overflow-wrap: anywhere"
 _LIKE_A_METHOD = re.compile(r"[a-z]+\d*[A-Z]\w*")
 _LIKE_JAVA = re.compile(r"[A-Z]\w*|[a-z]+\d*[A-Z]\w*")
 
@@ -78,10 +79,8 @@ class Found(Sequence[Entry]):
     def _repr_html_(self) -> str:
         if not self._entries:
             return f"<p>{escape(self._unknown)}</p>"
-        head = "".join(f"<th>{name}</th>" for name in ("Flink", "the kit", "file", "what it says"))
         cells = ((each.flink, each.kit, f"{each.file}:{each.line}", each.says) for each in self._entries)
-        rows = "".join(f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>" for row in cells)
-        return f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"
+        return _table(("Flink", "the kit", "file", "what it says"), cells)
 
     @property
     def _unknown(self) -> str:
@@ -106,9 +105,7 @@ class Places(Sequence[tuple[str, Entry | None]]):
         return "\n".join(f"{name:{width}}  {symbol}  {file}".rstrip() for name, symbol, file in self._rows)
 
     def _repr_html_(self) -> str:
-        head = "".join(f"<th>{name}</th>" for name in ("Flink", "the kit", "file"))
-        rows = "".join(f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>" for row in self._rows)
-        return f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"
+        return _table(("Flink", "the kit", "file"), self._rows)
 
     @property
     def _rows(self) -> list[tuple[str, str, str]]:
@@ -140,6 +137,17 @@ def where(name: str) -> Found:
     spelled = {key.lower(): key for entry in known for key in (entry.name, entry.flink)}
     near = get_close_matches(last.lower(), spelled, n=3, cutoff=0.7) if not found else []
     return Found(name, sorted(found, key=_rank), [spelled[key] for key in near])
+
+
+def _table(heads: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
+    """HTML that fits into its page: names are longer than columns, and wrap."""
+
+    def row(cells: Iterable[str], tag: str) -> str:
+        inside = "".join(f'<{tag} style="{_CELL}">{escape(cell)}</{tag}>' for cell in cells)
+        return f"<tr>{inside}</tr>"
+
+    body = "".join(row(cells, "td") for cells in rows)
+    return f"<table><thead>{row(heads, 'th')}</thead><tbody>{body}</tbody></table>"
 
 
 @cache
