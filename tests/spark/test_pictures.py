@@ -23,7 +23,7 @@ def _is_whole(held: SnapshotContents) -> bool:
 
 @pytest.mark.usefixtures("nothing_left")
 def test_every_door_and_the_stepper_take_a_job_at_any_time(tmp_path: Path) -> None:
-    slow = generator(rows_per_second=30_000)
+    slow = generator(rows_per_second=6_000)  # however slow the pictures are, it is killed before its end
     with SparkJob(totals_job(tmp_path, slow, memory_threshold_bytes=0), launch=ThreadGang) as job:
         stepper = Stepper(job)
         assert stepper.frame.words.what == "Nothing has happened yet"
