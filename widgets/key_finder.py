@@ -39,7 +39,7 @@ class KeyFinder:
         elif lab is None:
             self.found.value = "<p>A recorded run does not say what is in state.</p>"
         else:
-            told = list(places(lab, key)) or [f"no task holds the key {key} at step {lab.position}"]
+            told = list(places(lab, key)) or [f"no task holds the key {key} now"]
             self.found.value = f"<ul>{''.join(f'<li>{escape(each)}</li>' for each in told)}</ul>"
 
 

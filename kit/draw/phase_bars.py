@@ -15,6 +15,7 @@ import pandas as pd
 
 from kit.draw.checkpoint_path import PHASE_WORDS, PHASES, Span
 from kit.draw.checkpoint_words import how_it_went, slow_phases, spans_of_task
+from kit.draw.durations import duration
 from kit.draw.gantt import phases_of
 from kit.draw.job_state import ABORTED, COMPLETED, CheckpointMoment
 from kit.draw.journeys import Journeys
@@ -90,7 +91,7 @@ class PhaseBars:
 
     def _axis(self) -> str:
         marks = (
-            f'<i style="left:{100 * step / TICKS:g}%"><span>{self._until_ms * step / TICKS:,.0f} ms</span></i>'
+            f'<i style="left:{100 * step / TICKS:g}%"><span>{duration(round(self._until_ms * step / TICKS))}</span></i>'
             for step in range(TICKS + 1)
         )
         return f'<div class="ph-row ph-axis"><span></span><div class="ph-track">{"".join(marks)}</div></div>'
@@ -104,7 +105,7 @@ class PhaseBars:
         shown = [task for task in tasks if task in slowest or task in noted][:MOST_SHOWN]
         rest = [task for task in tasks if task not in shown]
         of_rest = [lengths[task] for task in rest]
-        about = f"{min(of_rest):,g} to {max(of_rest):,g} ms, half of them within {median(of_rest):,g} ms"
+        about = f"{duration(min(of_rest))} to {duration(max(of_rest))}, half of them within {duration(median(of_rest))}"
         others = fold(f"{len(rest)} more of {vertex}", about, "".join(map(self._row, rest)))
         return [*map(self._row, shown), others]
 
@@ -125,8 +126,8 @@ class PhaseBars:
         left, width = (100 * at / self._until_ms for at in (span.start_ms - self._began_ms, length))
         usual = self._slow.get((task, span.phase))
         looks = f"{span.phase}{' open' if span.open else ''}{'' if usual is None else ' slow'}"
-        told = f"{PHASE_WORDS[span.phase]}: {length:,} ms{', not finished' if span.open else ''}"
-        told += "" if usual is None else f"; the others of its operator {usual[1]:,g} ms"
+        told = f"{PHASE_WORDS[span.phase]}: {duration(length)}{', not finished' if span.open else ''}"
+        told += "" if usual is None else f"; the others of its operator {duration(usual[1])}"
         return f'<i class="{looks}" style="left:{left:.2f}%;width:{width:.2f}%" title="{escape(told)}"></i>'
 
     def _told(self, task: str) -> tuple[str, str]:
@@ -139,8 +140,8 @@ class PhaseBars:
         slow = [(phase, usual) for (of_task, phase), usual in self._slow.items() if of_task == task]
         if slow:
             phase, (length, usual) = max(slow, key=lambda each: each[1])
-            return f"{length:,g} ms {SHORT[phase]}, the others {usual:,g} ms", "bad"
-        return f"{self._length(task):,} ms", ""
+            return f"{duration(length)} {SHORT[phase]}, the others {duration(usual)}", "bad"
+        return duration(self._length(task)), ""
 
     @cached_property
     def _by_task(self) -> pd.DataFrame:

@@ -18,6 +18,7 @@ from typing import Any
 import pandas as pd
 
 from kit.draw import state_tables
+from kit.draw.durations import duration
 from kit.draw.graphs import text_width
 from kit.draw.job_state import PENDING
 from kit.draw.panel import drawing_html, frame_html, panel
@@ -214,7 +215,7 @@ def _task_row(task: str, part: TaskPart, began_ms: int) -> dict[str, str]:
         return {"task": task, "copied (sync)": "declined", "written (async)": "", "in flight": "", "acknowledged": ""}
 
     def _when(at_ms: int | None, otherwise: str = "") -> str:
-        return otherwise if at_ms is None else f"✓ at {at_ms - began_ms:,} ms"
+        return otherwise if at_ms is None else f"✓ at {duration(at_ms - began_ms)}"
 
     written = _when(part.written_ms, "being written" if part.copied_ms is not None else "")
     return {

@@ -8,7 +8,6 @@ const NUMBERED = 16;
 const PLAIN = 250; // more lines than that are thin and whole: dashes and width cost most of a frame
 const MANY = 900;
 const NEVER = -1;
-const NUMBERS = new Intl.NumberFormat("en");
 
 const STYLES = {
   records: { ink: "line", width: 1, wait: 3, fade: 0.75 },
@@ -302,8 +301,8 @@ export class Painter {
       ctx.globalAlpha = open ? 0.25 : 0.9;
       ctx.fillRect(begin, y, w, height);
       ctx.globalAlpha = 1;
-      const length = NUMBERS.format(untilMs - sinceMs);
-      let told = `${run.tasks[task]} ${run.words.phases[name]}: ${length} ms`;
+      const length = duration(untilMs - sinceMs);
+      let told = `${run.tasks[task]} ${run.words.phases[name]}: ${length}`;
       if (open) {
         this.seen.add("open");
         ctx.strokeStyle = ink;
@@ -319,12 +318,12 @@ export class Painter {
       }
       if (usual !== NEVER && !open) {
         this.seen.add("slow");
-        told += `. The others of its operator: ${usual} ms`;
+        told += `. The others of its operator: ${duration(usual)}`;
         ctx.strokeStyle = this.inks.bad;
         ctx.lineWidth = 1.6;
         ctx.strokeRect(begin - 1, y - 1, w + 2, height + 2);
         const at = Math.max(4, Math.min(begin, scene.width - 140));
-        if (room >= 28) this.text(`${length} ms, the others ${usual} ms`, at, y + height + 7, { ink: "bad", size: 10.5 });
+        if (room >= 28) this.text(`${length}, the others ${duration(usual)}`, at, y + height + 7, { ink: "bad", size: 10.5 });
       }
       this.spots.push({ x: begin - 1, y: y - 2, w: w + 2, h: height + 4, told, pick: `checkpoint:${known.id}` });
     }
