@@ -145,9 +145,6 @@ class RestoreMoment:
     def __repr__(self) -> str:
         return f"RestoreMoment(epoch {self.epoch} from checkpoint {self.checkpoint_id}, {len(self.assignments)} parts)"
 
-    def _repr_svg_(self) -> str:
-        return shown(self)
-
 
 @dataclass(frozen=True, slots=True)
 class MessageMoment:
