@@ -109,7 +109,9 @@ def _element(word: str) -> Element:
         return CheckpointBarrier(int(number), 0, CheckpointOptions(alignment=AlignmentType.UNALIGNED))
     if kind == "row":
         return Buffer(pa.record_batch({"row": [int(number)]}))
-    return {"cancel": CancelCheckpointMarker(int(number or 0)), "watermark": Watermark(5), "end": EndOfData(True)}[kind]
+    if kind == "cancel":
+        return CancelCheckpointMarker(int(number))
+    return Watermark(5) if kind == "watermark" else EndOfData(True)
 
 
 @check
