@@ -30,7 +30,7 @@ from kit.draw.view import Subject, View
 from kit.protocol.trace import TraceRecord
 
 STYLE = "at_risk.css"
-WIDTH, LEFT, RIGHT, ROW, TOP = 980.0, 190.0, 560.0, 26.0, 40.0
+WIDTH, LEFT, RIGHT, ROW, TOP = 840.0, 172.0, 470.0, 26.0, 40.0
 MOST_ROWS = 24
 MOST_WORKERS = 3
 

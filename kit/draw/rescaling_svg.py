@@ -18,8 +18,8 @@ from kit.draw.scene import size_text
 from kit.draw.transfers import BY_GROUP, IN_FLIGHT, Deal, Transfer
 from kit.state.key_groups import key_group_range_for_operator_index
 
-WIDTH, LEFT, RIGHT = 980.0, 64.0, 964.0
-BAR, BETWEEN = 24.0, 62.0
+WIDTH, LEFT, RIGHT = 840.0, 64.0, 824.0
+BAR, BETWEEN, LINE = 24.0, 62.0, 14.0
 MOST_BARS, BANDS = 24, 16
 """Up to so many subtasks each have a bar among lists; more are put together into so many bands at most."""
 MOST_STRANDS = 90
@@ -79,7 +79,8 @@ def _summary(deal: Deal) -> str:
 def _keyed(deal: Deal, y: float, moves: Sequence[KeyMove]) -> tuple[float, str]:
     """Bars as wide as their key groups, the same scale above and below."""
     scale = (RIGHT - LEFT) / deal.groups
-    above, below = y + 50, y + 50 + BAR + BETWEEN
+    above = y + 36 + LINE * len(_said(deal))
+    below = above + BAR + BETWEEN
     parts = [*_head(deal, y), _row("before", above), _row("now", below)]
     lit = {each.old for each in moves}, {each.new for each in moves}
     sizes: dict[int, int] = defaultdict(int)
@@ -183,7 +184,8 @@ class _Bands:
 
 def _listed(deal: Deal, y: float) -> tuple[float, str]:
     """Equal bars above and below, and a strand for each entry; of many, a ribbon for each pair of bands."""
-    above, below = y + 36, y + 36 + BAR + BETWEEN
+    above = y + 22 + LINE * len(_said(deal))
+    below = above + BAR + BETWEEN
     olds, news = _Bands(max(deal.before, 1)), _Bands(deal.after)
     parts = [*_head(deal, y), _row("before", above), _row("now", below)]
     if deal.kind == "union list state":
@@ -313,13 +315,23 @@ def _strand(look: str, start: float, end: float, y: float, hint: str, thick: flo
 
 def _head(deal: Deal, y: float) -> Iterator[str]:
     yield _text(16, y + 10, "rs-title", heading(deal))
+    for number, line in enumerate(_said(deal)):
+        yield _text(16, y + 26 + LINE * number, "rs-note", line)
+
+
+def _said(deal: Deal) -> list[str]:
+    """What is said of a state, in lines as long as there is room."""
     told = _summary(deal)
     if any(each.filtered for each in deal.transfers):
         told += "; dashed: given to several, each keeps the records of its own keys"
-    cut = told
-    while text_width(cut, 11) > WIDTH - 32 and len(cut) > 4:
-        cut = cut[:-2]
-    yield f"<g><title>{escape(told)}</title>{_text(16, y + 26, 'rs-note', cut if cut == told else cut + '…')}</g>"
+    lines = [""]
+    for word in told.split():
+        longer = f"{lines[-1]} {word}".strip()
+        if text_width(longer, 11) > WIDTH - 32 and lines[-1]:
+            lines.append(word)
+        else:
+            lines[-1] = longer
+    return lines
 
 
 def _row(text: str, y: float) -> str:

@@ -48,7 +48,7 @@ from kit.draw.view import Subject, View
 from kit.metadata.sections import OPERATOR
 
 STYLE = "snapshot.css"
-WIDTH, LEFT, BAR, RIGHT = 980.0, 250.0, 460.0, 726.0
+WIDTH, LEFT, BAR, RIGHT = 840.0, 236.0, 350.0, 602.0
 ROW, TOP = 34.0, 34.0
 MOST_BARS = 30
 """Up to so many files each have a bar; of more, the largest of each operator and kind have."""
