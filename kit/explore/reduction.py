@@ -7,7 +7,10 @@ there is a choice to make. Each rule says why it loses nothing; a test explores 
 finds the same checkpoints, output and ends.
 
 0. *Turns.* A task with inputs takes what arrives in the step in which it arrives: an element that waits in its queue
-   might as well wait on its channel. Not so where barriers overtake.
+   might as well wait on its channel. Where barriers overtake, that is so but for what is before a barrier on the same
+   channel: that may also arrive together with the barrier (a step `overtake`) and is overtaken then. What other
+   channels hold at that moment is in flight on the channel as well as in the queue. Where barriers may time out, a turn
+   is a step of its own, and rules 4 to 8 are not used.
 1. *Deployment.* A task is deployed, reads its state and reports that it runs before anything else can reach it.
 2. *Splits.* What a source and its coordinator have to say to each other arrives at once: what comes in between might as
    well have come before it was said.
@@ -25,6 +28,9 @@ finds the same checkpoints, output and ends.
    others: whatever it would lead to is not seen before the empty one has delivered as well.
 7. *Own affairs.* Where a task was told something by the JobMaster, and something has come on each of its inputs, nobody
    can add to what it may do next: its steps are tried, and no others.
+   Where barriers overtake, the first one on an input decides what of the others is in flight. So rules 4, 5 and 7
+   hold only where no barrier may yet come from further up than the task's own channels; and where one is on its way
+   there, or may be before the sources have read on, the task takes nothing: nobody who brings it waits for that.
 8. *Sources.* A source reads on at once when it cannot be told to take a checkpoint any more.
 9. *Acknowledgements.* While others have not acknowledged a checkpoint, it makes no difference to them when one task
    writes its part; what is written is acknowledged at once, for it might as well be written later; and what all have
@@ -43,14 +49,15 @@ leave at once: what they could still do, they could have done before.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 import numpy.typing as npt
 
 from kit.explore.aborts import Aborts
 from kit.explore.queues import Contents
-from kit.explore.space import EXPIRY, MOST_TIMERS, MOST_TRIED, Places, Space, Step
+from kit.explore.space import EXPIRY, Places, Space
+from kit.explore.steps import MOST_TIMERS, MOST_TRIED, Step
 from kit.explore.tables import Function, Ids, Rows
 from kit.job.job_master import RESTART_TIMER, JobMaster
 from kit.protocol.commands import (
@@ -84,6 +91,7 @@ from kit.protocol.messages import (
     OperatorEventToTask,
     ReportCheckpointMetrics,
     TaskStateChanged,
+    TriggerTaskCheckpoint,
 )
 from kit.protocol.tasks import ExecutionState
 
@@ -102,13 +110,14 @@ class Reduction:
     def __init__(self, space: Space, *, exact: bool = False) -> None:
         self._space = space
         self._exact = exact
-        self._eager = not space.job.settings.checkpoint.unaligned
-        exactly_once = space.job.settings.checkpoint.is_exactly_once and space.job.parts.barrier_handler is None
+        self._eager = space.takes_turns
+        checkpoint = space.job.settings.checkpoint
+        self._overtakes = checkpoint.unaligned
+        exactly_once = (
+            checkpoint.is_exactly_once and not checkpoint.unaligned and space.job.parts.barrier_handler is None
+        )
         self._marks = _MARKS_OF_EXACTLY_ONCE if exactly_once else _MARKS
-        graph = space.graph
-        self._inputs: dict[int, list[tuple[int, int]]] = {task: [] for task in space.tasks}
-        for number, channel in enumerate(graph.channels):
-            self._inputs[space.number_of[channel.target_task]].append((number, space.number_of[channel.source_task]))
+        self._inputs = space.inputs
         self._sources = {task: self._sources_of(task) for task in space.tasks}
         self._at_once: dict[int, bool] = {}
         self._aborts = Aborts(space)
@@ -123,11 +132,18 @@ class Reduction:
         self._early = (self._is_told_too_early(space.queues), self._is_told_too_early(space.bags))
         self._kinds: dict[tuple[type, ...], dict[int, bool]] = {}
         self._not_last = Function(self._others_are_awaited)
+        self._barriers = Function(self._holds_barrier)
 
     def _sources_of(self, task: int) -> frozenset[int]:
         """The tasks without inputs that a task's records come from."""
         inputs = self._inputs[task]
         return frozenset({task}) if not inputs else frozenset().union(*(self._sources_of(each) for _, each in inputs))
+
+    def _channels_above(self, task: int) -> frozenset[int]:
+        """The channels by way of which something comes to those of a task."""
+        senders = [sender for _, sender in self._inputs[task]]
+        own = {number for sender in senders for number, _ in self._inputs[sender]}
+        return frozenset(own).union(*(self._channels_above(sender) for sender in senders))
 
     def groups(self, rows: Rows) -> Iterator[tuple[Places, Sequence[Step]]]:
         """Rows by number, and the steps to try in all of them: all steps that there are, or those that a rule picks."""
@@ -149,7 +165,7 @@ class Reduction:
 
     def _put_off(self, rows: Rows, step: Step) -> Mask | None:
         """In which of the rows this step is put off; None: in none."""
-        if self._exact or not self._eager or step.kind != "wire":
+        if self._exact or not self._eager or step.kind not in ("wire", "overtake"):
             return None
         task = step.machine
         settled = self._space.machines[task].settled.of(rows[:, task])
@@ -163,8 +179,35 @@ class Reduction:
                 for source in self._sources[sender]:
                     at_work |= self._space.machines[source].has_turn.of(rows[:, source])
                 off |= empty & at_work
+        if self._overtakes:
+            off |= self._is_coming(rows, task)
         off &= rows[:, task] != 0
         return off
+
+    def _is_coming(self, rows: Rows, task: int) -> Mask:
+        """Whether a barrier is on its way to the channels of a task, or may be before its sources have read on: then
+        that comes first, and the task takes nothing before it.
+        """
+        space = self._space
+        coming = self._is_triggered(rows, task) | self._has_barrier(rows, self._channels_above(task))
+        at_work = np.zeros(len(rows), bool)
+        for source in self._sources[task]:
+            at_work |= space.machines[source].has_turn.of(rows[:, source])
+        own = [number for number, _ in self._inputs[task]]
+        return coming | (at_work & ~self._left_alone(rows) & ~self._has_barrier(rows, own))
+
+    def _is_triggered(self, rows: Rows, task: int) -> Mask:
+        """Whether a source of a task is told to begin a checkpoint."""
+        found = np.zeros(len(rows), bool)
+        for source in self._sources[task]:
+            mail = rows[:, self._space.mail_to + source]
+            found |= self._barriers.of(mail * 0, mail) == 1
+        return found
+
+    def _left_alone(self, rows: Rows) -> Mask:
+        """Whether no checkpoint will begin before all input has been read."""
+        left_alone: Mask = (rows[:, self._space.asked] >= self._space.requests) & self._triggers_nothing(rows[:, 0])
+        return left_alone & self._times_nothing(rows)
 
     # --- rules ----------------------------------------------------------------------------------------------------
 
@@ -211,6 +254,10 @@ class Reduction:
         takes = arrived & ~settled & calm[:, None]
         told = space.queues.heads(rows[:, space.mail_to + task])
         calm &= may_abort | (told == 0) | self._is_of(told, NotifyCheckpointComplete)
+        overtaking = np.stack([space.barriers_on(rows, number) for number, _ in inputs], axis=1)
+        if self._overtakes:
+            calm &= ~self._may_be_overtaken(rows, task)
+            takes &= calm[:, None]
         ready = (arrived | settled).all(axis=1) & calm
         for place, (number, _) in enumerate(inputs):
             barriers = np.flatnonzero(takes[:, place] & self._is_of(heads[:, place], CheckpointBarrier))
@@ -224,19 +271,40 @@ class Reduction:
                 rows[threatened[among]], task, heads[threatened[among], place], others
             )
             early = takes[:, place] & self._is_mark(heads[:, place]) & ~bound
+            if self._overtakes:
+                early &= ~self._has_barrier(rows, [each for each, _ in inputs])
             early[threatened] &= unmoved
             bound[threatened] |= ~self._aborts.change_nothing(rows[threatened], task, heads[threatened, place], ())
             ready &= ~bound
             yield [Step("wire", task, number)], early
-        for number in range(1, 1 << len(inputs)):
-            chosen = [bool(number >> place & 1) for place in range(len(inputs))]
-            steps = [Step("wire", task, each) for (each, _), is_chosen in zip(inputs, chosen) if is_chosen]
-            yield steps, ready & (takes == chosen).all(axis=1)
+        ready &= takes.any(axis=1)
+        possible = np.concatenate([takes, overtaking], axis=1)
+        steps_of = [Step(kind, task, number) for kind in ("wire", "overtake") for number, _ in inputs]
+        for chosen in np.unique(possible[ready], axis=0):
+            steps = [step for step, is_chosen in zip(steps_of, chosen, strict=True) if is_chosen]
+            yield steps, ready & (possible == chosen).all(axis=1)
+
+    def _may_be_overtaken(self, rows: Rows, task: int) -> Mask:
+        """Whether a barrier may yet come to what is on the channels of a task; one that is there has come."""
+        above = self._has_barrier(rows, self._channels_above(task))
+        return ~self._left_alone(rows) | self._is_triggered(rows, task) | above
+
+    def _has_barrier(self, rows: Rows, channels: Iterable[int]) -> Mask:
+        """Whether there is a barrier on one of these channels."""
+        found = np.zeros(len(rows), bool)
+        for number in channels:
+            wire = rows[:, self._space.wires + number]
+            found |= self._barriers.of(wire * 0, wire) == 1
+        return found
+
+    def _holds_barrier(self, nothing: int, queue: int) -> int:
+        words = (self._space.words[each] for each in self._space.queues.values[queue])
+        return int(any(isinstance(getattr(each, "element", each), _BEGIN_SNAPSHOTS) for each in words))
 
     def _leaving(self, rows: Rows) -> Iterator[tuple[list[Step], Mask]]:
         """Where the tasks are to leave: they do, before or after what was said to them or by them about files."""
         space = self._space
-        works = [(machine, at) for machine in (0, *space.tasks) for at in range(MOST_TRIED)]
+        works = [(machine, at) for machine in range(len(space.machine_names)) for at in range(MOST_TRIED)]
         possible = [Step(kind, task) for kind in ("message", "report") for task in space.tasks]
         possible += [Step("work", *each) for each in works]
         possible += [Step("timer", 0, at) for at in range(MOST_TIMERS)]
@@ -316,10 +384,12 @@ class Reduction:
         for task in space.tasks:
             told = (rows[:, space.mail_to + task] != 0) & (rows[:, task] != 0)
             steps = [Step("message", task), Step("turn", task)]
+            if self._overtakes and self._inputs[task]:
+                told &= ~self._may_be_overtaken(rows, task)
             settled = space.machines[task].settled.of(rows[:, task]) == 2
             for place, (number, _) in enumerate(self._inputs[task]):
                 told &= (rows[:, space.wires + number] != 0) | settled[:, place]
-                steps.append(Step("wire", task, number))
+                steps.extend(space.arrivals_on(task, number))
             steps.extend(Step("work", task, place) for place in range(MOST_TRIED))
             yield [*steps, *self._faults_of(steps)], told
 
@@ -340,8 +410,7 @@ class Reduction:
     def _source_turns(self, rows: Rows, may_abort: Mask) -> Iterator[tuple[list[Step], Mask]]:
         """A source reads on when nothing that it may be told makes a difference to what it reads."""
         space = self._space
-        left_alone = (rows[:, space.asked] >= space.requests) & self._triggers_nothing(rows[:, 0])
-        left_alone &= self._times_nothing(rows)
+        left_alone = self._left_alone(rows)
         for task in space.tasks:
             if not self._inputs[task]:
                 calm = left_alone & (may_abort | (rows[:, space.mail_to + task] == 0))
@@ -512,6 +581,7 @@ class Reduction:
         return len(master.checkpoints.pending) + len(master.checkpoints.decider.queue)
 
 
+_BEGIN_SNAPSHOTS = (CheckpointBarrier, TriggerTaskCheckpoint)
 _NEWS = (NotifyCheckpointComplete, CommitEffects)
 _BEGINNINGS = (AllocateCheckpointId, InitializeLocation, ScheduleCoordinatorCheckpoint)
 _AT_ONCE = (
