@@ -114,7 +114,8 @@ def runs_a_job(pending: Pending) -> str:
                 raise
             raise NotYet(f"The coordinator was asked to complete what is not complete: {broken}.", lab) from broken
         twice += disturbed.twice
-    return f"{len(ORDERS)} orders, in each a worker was killed; {twice} acknowledgements came twice: every row counted once"
+    died = f"{len(ORDERS)} orders, in each a worker was killed"
+    return f"{died}; {twice} acknowledgements came twice: every row counted once"
 
 
 class _Disturbed:
