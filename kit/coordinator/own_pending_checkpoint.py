@@ -73,6 +73,7 @@ class OwnPendingCheckpoint(PendingCheckpoint):
 
     @property
     def is_fully_acknowledged(self) -> bool:
+        """Whether the part says so, and coordinators and hooks have acked too."""
         return not (
             self.is_disposed
             or not self._part.is_complete
@@ -82,14 +83,17 @@ class OwnPendingCheckpoint(PendingCheckpoint):
 
     @property
     def waits_for_others(self) -> bool:
-        return False  # only the part knows
+        """Only the part knows."""
+        return False
 
     def plan_again(self, plan: CheckpointPlan) -> list[ExecutionVertex]:
+        """Take another plan: the account begins anew."""
         gone = super().plan_again(plan)
         self._part = self._made()
         return gone
 
     def acknowledge_task(self, task: str, attempt: int, snapshot: TaskStateSnapshot | None) -> TaskAcknowledgeResult:
+        """A task is done: the part says what that is. Raises PartError for what it may not say."""
         if attempt != self.plan.attempt:
             return TaskAcknowledgeResult.UNKNOWN
         answer = self._part.acknowledge(task, snapshot)
@@ -117,13 +121,16 @@ class OwnPendingCheckpoint(PendingCheckpoint):
         return kept
 
     def unwanted(self, result: TaskAcknowledgeResult, snapshot: TaskStateSnapshot | None) -> TaskStateSnapshot | None:
+        """The state, if the part has given it up with this ack."""
         return snapshot if any(each is snapshot for each in self._newly_given_up()) else None
 
     def fail(self, why: CheckpointException, event: CheckpointEvent = CheckpointEvent.ABORT) -> None:
+        """Come to an end without completing, and tell the part."""
         super().fail(why, event)
         self._part.abort()
 
     def files_to_discard(self) -> tuple[str, ...]:
+        """The files of what the part has given up since it was last asked."""
         states = [state for each in self._newly_given_up() for state in each.subtask_states.values()]
         files = (state.files() if self.properties.is_savepoint else private_files(state) for state in states)
         return tuple(dict.fromkeys(file for each in files for file in each))
