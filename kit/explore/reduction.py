@@ -49,12 +49,13 @@ leave at once: what they could still do, they could have done before.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import numpy.typing as npt
 
 from kit.explore.aborts import Aborts
+from kit.explore.barriers import Barriers
 from kit.explore.queues import Contents
 from kit.explore.space import EXPIRY, Places, Space
 from kit.explore.steps import MOST_TIMERS, MOST_TRIED, Step
@@ -91,7 +92,6 @@ from kit.protocol.messages import (
     OperatorEventToTask,
     ReportCheckpointMetrics,
     TaskStateChanged,
-    TriggerTaskCheckpoint,
 )
 from kit.protocol.tasks import ExecutionState
 
@@ -118,32 +118,18 @@ class Reduction:
         )
         self._marks = _MARKS_OF_EXACTLY_ONCE if exactly_once else _MARKS
         self._inputs = space.inputs
-        self._sources = {task: self._sources_of(task) for task in space.tasks}
+        self._barriers = Barriers(space)
         self._at_once: dict[int, bool] = {}
         self._aborts = Aborts(space)
         self._works = Function(self._would_work)
-        self._untimed = Function(self._are_expiries)
         self._begins = Function(self._begins_something)
         self._counts = Function(self._count)
         self._older = Function(self._count_older)
-        self._idle = Function(self._is_idle)
         self._late = Function(self._ended_before)
         self._over = Function(self._took_last)
         self._early = (self._is_told_too_early(space.queues), self._is_told_too_early(space.bags))
         self._kinds: dict[tuple[type, ...], dict[int, bool]] = {}
         self._not_last = Function(self._others_are_awaited)
-        self._barriers = Function(self._holds_barrier)
-
-    def _sources_of(self, task: int) -> frozenset[int]:
-        """The tasks without inputs that a task's records come from."""
-        inputs = self._inputs[task]
-        return frozenset({task}) if not inputs else frozenset().union(*(self._sources_of(each) for _, each in inputs))
-
-    def _channels_above(self, task: int) -> frozenset[int]:
-        """The channels by way of which something comes to those of a task."""
-        senders = [sender for _, sender in self._inputs[task]]
-        own = {number for sender in senders for number, _ in self._inputs[sender]}
-        return frozenset(own).union(*(self._channels_above(sender) for sender in senders))
 
     def groups(self, rows: Rows) -> Iterator[tuple[Places, Sequence[Step]]]:
         """Rows by number, and the steps to try in all of them: all steps that there are, or those that a rule picks."""
@@ -175,39 +161,11 @@ class Reduction:
         for place, (number, sender) in enumerate(inputs):
             if place != own:
                 empty = (rows[:, self._space.wires + number] == 0) & (settled[:, place] == 0)
-                at_work = np.zeros(len(rows), bool)
-                for source in self._sources[sender]:
-                    at_work |= self._space.machines[source].has_turn.of(rows[:, source])
-                off |= empty & at_work
+                off |= empty & self._barriers.sources_at_work(rows, sender)
         if self._overtakes:
-            off |= self._is_coming(rows, task)
+            off |= self._barriers.are_coming(rows, task)
         off &= rows[:, task] != 0
         return off
-
-    def _is_coming(self, rows: Rows, task: int) -> Mask:
-        """Whether a barrier is on its way to the channels of a task, or may be before its sources have read on: then
-        that comes first, and the task takes nothing before it.
-        """
-        space = self._space
-        coming = self._is_triggered(rows, task) | self._has_barrier(rows, self._channels_above(task))
-        at_work = np.zeros(len(rows), bool)
-        for source in self._sources[task]:
-            at_work |= space.machines[source].has_turn.of(rows[:, source])
-        own = [number for number, _ in self._inputs[task]]
-        return coming | (at_work & ~self._left_alone(rows) & ~self._has_barrier(rows, own))
-
-    def _is_triggered(self, rows: Rows, task: int) -> Mask:
-        """Whether a source of a task is told to begin a checkpoint."""
-        found = np.zeros(len(rows), bool)
-        for source in self._sources[task]:
-            mail = rows[:, self._space.mail_to + source]
-            found |= self._barriers.of(mail * 0, mail) == 1
-        return found
-
-    def _left_alone(self, rows: Rows) -> Mask:
-        """Whether no checkpoint will begin before all input has been read."""
-        left_alone: Mask = (rows[:, self._space.asked] >= self._space.requests) & self._triggers_nothing(rows[:, 0])
-        return left_alone & self._times_nothing(rows)
 
     # --- rules ----------------------------------------------------------------------------------------------------
 
@@ -235,7 +193,7 @@ class Reduction:
             yield from self._own_affairs(rows)
             yield from self._source_turns(rows, may_abort)
         yield from self._acknowledgements(rows, contested)
-        quiet = self._is_quiet(rows[:, 0]) & ~may_abort & ~contested & self._times_nothing(rows)
+        quiet = self._is_quiet(rows[:, 0]) & ~may_abort & ~contested & self._barriers.times_nothing(rows)
         quiet &= (rows[:, space.failed] >= space.faults) & (rows[:, space.asked] >= space.requests)
         if quiet.any():
             for machine in range(len(space.machine_names)):
@@ -256,7 +214,7 @@ class Reduction:
         calm &= may_abort | (told == 0) | self._is_of(told, NotifyCheckpointComplete)
         overtaking = np.stack([space.barriers_on(rows, number) for number, _ in inputs], axis=1)
         if self._overtakes:
-            calm &= ~self._may_be_overtaken(rows, task)
+            calm &= ~self._barriers.may_overtake(rows, task)
             takes &= calm[:, None]
         ready = (arrived | settled).all(axis=1) & calm
         for place, (number, _) in enumerate(inputs):
@@ -272,7 +230,7 @@ class Reduction:
             )
             early = takes[:, place] & self._is_mark(heads[:, place]) & ~bound
             if self._overtakes:
-                early &= ~self._has_barrier(rows, [each for each, _ in inputs])
+                early &= ~self._barriers.on(rows, [each for each, _ in inputs])
             early[threatened] &= unmoved
             bound[threatened] |= ~self._aborts.change_nothing(rows[threatened], task, heads[threatened, place], ())
             ready &= ~bound
@@ -283,23 +241,6 @@ class Reduction:
         for chosen in np.unique(possible[ready], axis=0):
             steps = [step for step, is_chosen in zip(steps_of, chosen, strict=True) if is_chosen]
             yield steps, ready & (possible == chosen).all(axis=1)
-
-    def _may_be_overtaken(self, rows: Rows, task: int) -> Mask:
-        """Whether a barrier may yet come to what is on the channels of a task; one that is there has come."""
-        above = self._has_barrier(rows, self._channels_above(task))
-        return ~self._left_alone(rows) | self._is_triggered(rows, task) | above
-
-    def _has_barrier(self, rows: Rows, channels: Iterable[int]) -> Mask:
-        """Whether there is a barrier on one of these channels."""
-        found = np.zeros(len(rows), bool)
-        for number in channels:
-            wire = rows[:, self._space.wires + number]
-            found |= self._barriers.of(wire * 0, wire) == 1
-        return found
-
-    def _holds_barrier(self, nothing: int, queue: int) -> int:
-        words = (self._space.words[each] for each in self._space.queues.values[queue])
-        return int(any(isinstance(getattr(each, "element", each), _BEGIN_SNAPSHOTS) for each in words))
 
     def _leaving(self, rows: Rows) -> Iterator[tuple[list[Step], Mask]]:
         """Where the tasks are to leave: they do, before or after what was said to them or by them about files."""
@@ -385,7 +326,7 @@ class Reduction:
             told = (rows[:, space.mail_to + task] != 0) & (rows[:, task] != 0)
             steps = [Step("message", task), Step("turn", task)]
             if self._overtakes and self._inputs[task]:
-                told &= ~self._may_be_overtaken(rows, task)
+                told &= ~self._barriers.may_overtake(rows, task)
             settled = space.machines[task].settled.of(rows[:, task]) == 2
             for place, (number, _) in enumerate(self._inputs[task]):
                 told &= (rows[:, space.wires + number] != 0) | settled[:, place]
@@ -410,7 +351,7 @@ class Reduction:
     def _source_turns(self, rows: Rows, may_abort: Mask) -> Iterator[tuple[list[Step], Mask]]:
         """A source reads on when nothing that it may be told makes a difference to what it reads."""
         space = self._space
-        left_alone = self._left_alone(rows)
+        left_alone = self._barriers.cannot_begin(rows)
         for task in space.tasks:
             if not self._inputs[task]:
                 calm = left_alone & (may_abort | (rows[:, space.mail_to + task] == 0))
@@ -420,30 +361,10 @@ class Reduction:
                 calm[threatened] = self._aborts.change_nothing(rows[threatened], task, turns, ())
                 yield [Step("turn", task)], calm
 
-    def _times_nothing(self, rows: Rows) -> Mask:
-        """Whether no timer of the JobMaster runs that may begin something: they fire at any moment."""
-        timers = rows[:, self._space.timer]
-        return self._untimed.of(timers * 0, timers) == 1
-
-    def _are_expiries(self, nothing: int, timers: int) -> int:
-        space = self._space
-        return int(all(space.words[each].timer.startswith(EXPIRY) for each in space.timers.values[timers]))
-
     def _begins_something(self, nothing: int, timer: int) -> int:
         """Not so a timer that says when the job may start again: that waits for the tasks to have left."""
         name = self._space.words[timer].timer if timer else EXPIRY
         return int(not name.startswith(EXPIRY) and name != RESTART_TIMER)
-
-    def _triggers_nothing(self, states: Ids) -> Mask:
-        return self._idle.of(states, states * 0) == 1
-
-    def _is_idle(self, state: int, nothing: int) -> int:
-        """Whether no checkpoint is on its way to the tasks, or asked for."""
-        master = self._space.machines[0].machines[state]
-        if not isinstance(master, JobMaster):
-            return 0
-        coordinator = master.checkpoints
-        return int(not (coordinator.decider.queue or coordinator.trigger.is_triggering))
 
     def _is_of(self, words: Ids, *kinds: type) -> Mask:
         """Which words are, or bring, something of these types."""
@@ -521,7 +442,7 @@ class Reduction:
         if not isinstance(master, JobMaster):
             return 0
         ledger = master.checkpoints.ledger
-        return int(ledger.took_last_checkpoint and not ledger.pending and bool(self._is_idle(state, 0)))
+        return int(ledger.took_last_checkpoint and not ledger.pending and bool(self._barriers.is_idle(state, 0)))
 
     def _is_not_the_last(self, states: Ids, words: Ids) -> Mask:
         return self._not_last.of(states, words) == 1
@@ -542,7 +463,7 @@ class Reduction:
         records = master.tasks.items()
         if word.end_of_data:
             return sum(not record.data_ended for _, record in records) > 1
-        if word.state is not ExecutionState.FINISHED or not self._is_idle(state, 0):
+        if word.state is not ExecutionState.FINISHED or not self._barriers.is_idle(state, 0):
             return False
         staying = sum(record.state is not ExecutionState.FINISHED for _, record in records)
         return master.checkpoints.ledger.took_last_checkpoint and staying > 1
@@ -581,7 +502,6 @@ class Reduction:
         return len(master.checkpoints.pending) + len(master.checkpoints.decider.queue)
 
 
-_BEGIN_SNAPSHOTS = (CheckpointBarrier, TriggerTaskCheckpoint)
 _NEWS = (NotifyCheckpointComplete, CommitEffects)
 _BEGINNINGS = (AllocateCheckpointId, InitializeLocation, ScheduleCoordinatorCheckpoint)
 _AT_ONCE = (
