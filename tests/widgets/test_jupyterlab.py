@@ -219,7 +219,9 @@ def impatient(address: str, browser: Browser) -> Iterator[Notebook]:
 
 
 def test_a_stepper_whose_module_came_late_follows_the_lab_all_the_same(impatient: Notebook) -> None:
+    impatient.begin_again([LAB, "stepper = Stepper(lab)\nstepper"])
     impatient.run("lab.run()")
+    expect(impatient.page.locator(".kit-player")).to_have_count(1)
     expect(headline(impatient)).to_have_text(present(impatient))
 
 
