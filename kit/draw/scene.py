@@ -159,7 +159,7 @@ def task_sprites(layout: Layout, name: str, sight: Sight) -> Named:
     middle = box.y + box.height / 2
     x, room = box.x + 11, box.width - 20
     vertex, slash, subtask = name.rpartition("/")
-    short_name = fit_name(vertex, slash + subtask, box.width - 68, 12.5)
+    short_name = fit_name(vertex, slash + subtask, box.width - 76, 12.5)
     yield f"{sprite}:name", cut(text("tasks", x, middle - 10, "task-name", short_name), name)
     line, detail = _task_lines(layout, name, task, sight)
     yield f"{sprite}:line", cut(text("tasks", x, middle + 6, "task-line", fit(line, room, 11)), line)
