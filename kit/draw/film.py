@@ -20,9 +20,7 @@ no frame get one when somebody asks (`insert`).
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import chain, islice
 from typing import Any
@@ -42,6 +40,7 @@ from kit.draw.run import Run, run_of
 from kit.draw.stage import Stage, stage_for
 from kit.draw.steps import Step, event_of, in_order, steps
 from kit.draw.svg import backdrop
+from kit.draw.uncollected import uncollected
 from kit.protocol.trace import TraceRecord, led_by
 
 MOST_FRAMES = 1500
@@ -119,7 +118,7 @@ class Reel:
         them under the names of the film, and `told` for those of the frames that stay whose part in the story changed.
         `anew`: nothing of the film stays as it was.
         """
-        with _collector_paused():
+        with uncollected():
             return self._take(run)
 
     def _take(self, run: Run) -> Film:
@@ -332,7 +331,7 @@ class Reel:
 
     def draw_more(self, most: int) -> list[tuple[int, Film, Film]]:
         """Draw the next frames that have no picture yet, so many at most: their numbers, `set` and `facts`."""
-        with _collector_paused():
+        with uncollected():
             drawn = [] if self._owed is None else list(islice(self._owed, most))
         if len(drawn) < most:
             self._owed = None
@@ -352,7 +351,7 @@ class Reel:
         """Give a frame to the steps that were skipped before frame `number`, or where there are many, to those around
         the record `n`. Gives what is new: `keep` frames stay, the `replaced` ones after them are others now.
         """
-        with _collector_paused():
+        with uncollected():
             self.draw_more(len(self.film["frames"]))
             return self._insert(number, n)
 
@@ -441,18 +440,6 @@ def _window(groups: Sequence[Step], n: int) -> int:
         reached += len(groups[at])
         at += 1
     return max(0, min(at - MOST_INSERTED // 2, len(groups) - MOST_INSERTED))
-
-
-@contextmanager
-def _collector_paused() -> Iterator[None]:
-    """A film is many small values and no circles: to look for those again and again takes a quarter of the time."""
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_on:
-            gc.enable()
 
 
 def _common(known: Sequence[TraceRecord], now: Sequence[TraceRecord]) -> int:

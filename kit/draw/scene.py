@@ -251,7 +251,7 @@ def crowd_sprites(layout: Layout, vertex: str, tasks: Sequence[str], sight: Sigh
     box = layout.places[vertex]
     acting = " acting" if sight.acting.partition("@")[0].rpartition("/")[0] == vertex else ""
     yield f"t:{vertex}", rect("tasks", box.x, box.y, box.width, box.height, f"crowd{acting}", 7)
-    name = fit_name(vertex, f" x {len(tasks)}", box.width - 30, 12.5)
+    name = fit_name(vertex, f" x {len(tasks)}", box.width - 38, 12.5)
     yield f"t:{vertex}:name", text("tasks", box.x + 11, box.y + 19, "task-name", name)
     states = [sight.task(task) for task in tasks]
     newest = max(sight.pending, default=None)
