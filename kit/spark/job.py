@@ -268,8 +268,8 @@ class SparkJob(Asking):
         return self.status
 
     def wait_until_running(self, epoch: int = 1, timeout_s: float | None = None) -> SparkJob:
-        """Wait until all tasks run, in this epoch or a later one: after a failure the tasks are deployed again, and that
-        is the next epoch. Returns the job.
+        """Wait until all tasks run, in this epoch or a later one: after a failure all are deployed again, in the next
+        epoch. Returns the job.
 
         Raises JobFailedError when the job fails before, RuntimeError when it ends otherwise, and TimeoutError after
         `timeout_s` seconds.
