@@ -19,7 +19,7 @@ from pyarrow import acero
 
 from kit.backend.arrow_types import empty_batch
 from kit.operators.base import Operator
-from kit.operators.rows import Row, RowMaker
+from kit.operators.rows import Row, RowMaker, rows_of
 from kit.operators.spec import (
     ResolvedSpec,
     SchemaError,
@@ -91,7 +91,7 @@ class Map(_Transform):
 
     def transform(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Call the function row by row."""
-        given = batch.to_pylist()
+        given = rows_of(batch)
         rows = [self._call(self.function, row) for row in given]
         return RowMaker(self.name, self.function).batch(rows, self.returns, given)
 
@@ -111,7 +111,7 @@ class FlatMap(_Transform):
         """Call the function row by row."""
         given: list[Row] = []
         rows: list[Mapping[str, Any]] = []
-        for row in batch.to_pylist():
+        for row in rows_of(batch):
             made = self._rows_of(row)
             rows += made
             given += [row] * len(made)
@@ -170,7 +170,7 @@ class Filter(_Transform):
         if isinstance(self.predicate, pc.Expression):
             return batch.filter(self.predicate)
         if not self.batched:
-            mask = pa.array([bool(self._call(self.predicate, row)) for row in batch.to_pylist()], pa.bool_())
+            mask = pa.array([bool(self._call(self.predicate, row)) for row in rows_of(batch)], pa.bool_())
             return batch.filter(mask)
         mask = self._call_batch(self.predicate, batch)
         try:
