@@ -1,6 +1,6 @@
 """`make swarm`: thousands of random trials of jobs in the lab, two at a time; prints what they did and what failed.
 
-python -m scripts.swarm [first] [last]
+python -m scripts.swarm [first] [last] [--at-once 1]
 """
 
 from __future__ import annotations
@@ -27,12 +27,13 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m scripts.swarm")
     parser.add_argument("first", nargs="?", type=int, default=0)
     parser.add_argument("last", nargs="?", type=int)
+    parser.add_argument("--at-once", type=int, default=AT_ONCE, help="so many processes")
     arguments = parser.parse_args()
     last = arguments.first + SEEDS if arguments.last is None else arguments.last
     parts = [range(at, min(at + PART, last)) for at in range(arguments.first, last, PART)]
     began, trials, steps, failed = time.monotonic(), 0, 0, 0
     happened: Counter[str] = Counter()
-    with get_context("spawn").Pool(AT_ONCE) as pool:
+    with get_context("spawn").Pool(arguments.at_once) as pool:
         for done, part_steps, part_happened, failures in pool.imap_unordered(_run, parts):
             trials, steps, happened = trials + done, steps + part_steps, happened + part_happened
             failed += len(failures)

@@ -21,14 +21,12 @@ import pyarrow.compute as pc
 
 from kit.backend.key_columns import Codes, Column, as_codes, checked, is_text, is_text_or_bytes, one
 from kit.backend.key_store import KeyStore, Rows, TextStore, hash_of_text, hashes, key_store
-from kit.backend.slot_index import ABSENT, FEW_ROWS, SlotIndex
+from kit.backend.slot_index import ABSENT, FEW_ROWS, Known, SlotIndex
 from kit.backend.sorting import distinct
 
 UNKNOWN = ABSENT
 """The code of a key that nobody has stored."""
 
-_FEW_ROWS = 16
-"""So many strings are looked up one by one: that is quicker than to begin with all the passes."""
 _MIN_GARBAGE = 1 << 16
 _DENSE = pc.RankOptions(sort_keys="ascending", tiebreaker="dense")
 
@@ -77,7 +75,7 @@ class InternedCodec(FrozenKeys):
         self._by_hash = SlotIndex(1)
         self._uses = np.zeros(16, np.int64)
         self._twins: dict[Hashable, int] = {}
-        self._seen: dict[Hashable, tuple[int, int]] = {}  # single keys by their token: code and row
+        self._seen = Known()  # the codes of single keys by their token, all in use
         self._frozen_size = 0  # a reader may still look at codes below
 
     def __repr__(self) -> str:
@@ -95,24 +93,24 @@ class InternedCodec(FrozenKeys):
         column = checked(keys, self.type, self._what)
         if pa.types.is_dictionary(column.type):
             return self._encode_dictionary(column, create)
-        if len(column) <= _FEW_ROWS and self._text is not None:
-            return np.array([self.encode_one(key, create) for key in column.to_pylist()], np.int64)
+        if len(column) <= FEW_ROWS and self._text is not None:
+            rows = column.to_pylist()
+            codes = list(map(self._seen.get, rows))
+            return np.array([self.encode_one(key, create) for key in rows] if None in codes else codes, np.int64)
         return self._encode(column, create)
 
     def encode_one(self, key: Any, create: bool) -> int:
         """The code of one Python key."""
         token = _token(key)
-        code, row = self._seen.get(token, (UNKNOWN, 0))
-        if code != UNKNOWN and self._by_hash.is_live(code) and self._rows.item(code) == row:
-            return code
+        known = self._seen.get(token)
+        if known is not None:
+            return known
         if type(key) is self._text:
             code = self._code_of_text(key, create)
         else:
             code = int(self._encode(one(key, self.type, self._what), create)[0])
         if code != UNKNOWN and token is not None:
-            if len(self._seen) > 2 * len(self._by_hash) + _FEW_ROWS:
-                self._seen.clear()
-            self._seen[token] = code, self._rows.item(code)
+            self._seen[token] = code
         return code
 
     def _code_of_text(self, key: str | bytes, create: bool) -> int:
@@ -214,6 +212,7 @@ class InternedCodec(FrozenKeys):
         if not len(gone):
             return
         self._by_hash.remove(gone)
+        self._seen.clear()
         if self._twins:
             unused = set(gone.tolist())
             self._twins = {value: code for value, code in self._twins.items() if code not in unused}
@@ -225,7 +224,6 @@ class InternedCodec(FrozenKeys):
         kept = self.decode(codes)
         self._store, self._rows = key_store(self.type), np.zeros_like(self._rows)
         self._store_keys(codes, self._store.parts(kept), np.arange(len(codes)))
-        self._seen.clear()
         self._frozen_size = 0
 
     def freeze(self) -> FrozenKeys:

@@ -19,6 +19,7 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -32,6 +33,8 @@ KEY_TYPES = "integers, floats (32 or 64 bits), decimals, bool, string, binary, d
 
 _UINT32 = 0xFFFFFFFF
 _FEW_ROWS = 4  # so many are hashed one by one: quicker than to begin with all the passes
+_FEW_STRINGS = 64  # the same of strings, most of which were hashed before
+_MOST_STRINGS = 1 << 14
 _BLOCK_ROWS = 1 << 16  # two uint32 scratch arrays of this size stay in the second-level cache
 _CANONICAL_NAN = {8: 0x7FF8000000000000, 4: 0x7FC00000}
 
@@ -94,7 +97,16 @@ def java_hash_code(key: Any, key_type: pa.DataType | None = None) -> int:
 
 def assign_to_key_group(key: Any, max_parallelism: int, key_type: pa.DataType | None = None) -> int:
     """The key group of one key."""
+    if type(key) is str and (key_type is None or _is_string(key_type)):
+        return _group_of_string(key, max_parallelism)
     return key_group_for_hash(java_hash_code(key, key_type), max_parallelism)
+
+
+@lru_cache(maxsize=_MOST_STRINGS)
+def _group_of_string(key: str, max_parallelism: int) -> int:
+    """The key group of a string, worked out once: the same keys come again and again."""
+    units = memoryview(key.encode("utf-16-le", "surrogatepass")).cast("H")
+    return key_group_for_hash(_polynomial(units, 0), max_parallelism)
 
 
 def assign_key_to_parallel_operator(
@@ -151,8 +163,9 @@ def key_groups(keys: pa.Array | npt.NDArray[Any], max_parallelism: int) -> npt.N
     Raises ValueError when a key is null, TypeError for a type that cannot be a key.
     """
     if len(keys) <= _FEW_ROWS and isinstance(keys, pa.Array) and not keys.null_count and _is_quick_alone(keys.type):
-        groups = [assign_to_key_group(key, max_parallelism, keys.type) for key in keys.to_pylist()]
-        return np.array(groups, np.uint16)
+        return np.array([assign_to_key_group(key, max_parallelism, keys.type) for key in keys.to_pylist()], np.uint16)
+    if isinstance(keys, pa.Array) and len(keys) <= _FEW_STRINGS and not keys.null_count and _is_string(keys.type):
+        return np.array([_group_of_string(key, max_parallelism) for key in keys.to_pylist()], np.uint16)
     return key_groups_for_hashes(java_hash(keys), max_parallelism)
 
 

@@ -30,6 +30,7 @@ from kit.backend.key_columns import (
     storage_dtype,
 )
 from kit.backend.key_hashing import bytes_and_offsets
+from kit.backend.picking import picked
 
 Rows = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
@@ -194,7 +195,7 @@ class TextStore:
 
     def _taken(self, stored: Rows) -> pa.Array:
         buffers = [None, pa.py_buffer(self._offsets), pa.py_buffer(self._bytes)]
-        return pa.Array.from_buffers(self._large, self.size, buffers).take(pa.array(stored))
+        return picked(pa.Array.from_buffers(self._large, self.size, buffers), stored)
 
 
 class FixedStore(TextStore):

@@ -166,7 +166,7 @@ class ReducingTable(StateTable):
 
 def _word(reduce: Any, field: str) -> str:
     """The word by which a field of a struct, or a bare number, is reduced."""
-    return str(reduce[field] if isinstance(reduce, Mapping) else reduce)
+    return reduce if isinstance(reduce, str) else str(reduce[field])
 
 
 def _few_numbers(values: Values, word: str, wanted: pa.DataType, rows: int) -> list[Any] | None:
@@ -192,7 +192,7 @@ def _start_of(word: str, dtype: np.dtype[Any]) -> Any:
 def _part(values: Values, field: str) -> Values:
     if values is None or isinstance(values, np.ndarray):
         return values
-    if isinstance(values, Mapping):
+    if isinstance(values, dict | Mapping):
         return values.get(field)
     if isinstance(values, pa.StructArray):
         part = values.field(field)

@@ -36,8 +36,25 @@ _DIRECT_SPAN_PER_SLOT = 4
 _MULTIPLIERS = (0x9E3779B97F4A7C15, 0xD6E8FEB86659FD93, 0xA0761D6478BD642F)
 _UINT64 = 0xFFFFFFFFFFFFFFFF
 _REBUILD_ROWS = 1 << 16
-FEW_ROWS = 8
+_NO_SLOTS = np.empty(0, np.int64)
+FEW_ROWS = 16
 """So many rows are taken one by one, here and by all that work on slots: quicker than to begin with all the passes."""
+MOST_KNOWN = 1 << 14
+
+
+class Known(dict[Any, int]):
+    """What was found one by one before, to be found again at once. Whoever has one forgets what no longer holds."""
+
+    __slots__ = ()
+
+    def __setitem__(self, what: Any, found: int) -> None:
+        if len(self) >= MOST_KNOWN:
+            self.clear()
+        super().__setitem__(what, found)
+
+    def __deepcopy__(self, memo: dict[int, object]) -> Known:
+        """Empty: a copy of a world finds it anew, if it is ever used."""
+        return Known()
 
 
 class FrozenIndex:
@@ -78,6 +95,7 @@ class SlotIndex:
         self.size: int  # slots ever handed out: all in use are below
         self._free: Slots
         self._frozen_size: int  # a reader may still look at slots below
+        self._known = Known()  # the slots of rows that came in small batches, all in use
         self._places: _DirectPlaces | _HashedPlaces
         self._restart()
 
@@ -95,10 +113,6 @@ class SlotIndex:
     def slots_in_use(self) -> Slots:
         """All slots in use, ascending."""
         return np.arange(self.size) if not len(self._free) else np.flatnonzero(self.live[: self.size])
-
-    def is_live(self, slot: int) -> bool:
-        """Whether a slot is in use."""
-        return slot < self.size and self.live.item(slot)
 
     def find(self, codes: Sequence[Codes]) -> Slots:
         """The slot of each row, `ABSENT` where there is none."""
@@ -118,14 +132,16 @@ class SlotIndex:
         return slots, added
 
     def _find_or_add_few(self, codes: Sequence[Codes]) -> tuple[Slots, Slots]:
-        slots, added = [], []
-        for row in zip(*(column.tolist() for column in codes)):
-            slot = self._places.find_one(row)
-            if slot == ABSENT:
-                slot = self.add_one(row)
-                added.append(slot)
-            slots.append(slot)
-        return np.array(slots, np.int64), np.array(added, np.int64)
+        rows, known = list(zip(*[column.tolist() for column in codes])), self._known
+        slots, added = list(map(known.get, rows)), []
+        if None in slots:
+            for number, row in enumerate(rows):
+                slot = self._places.find_one(row)
+                if slot == ABSENT:
+                    slot = self.add_one(row)
+                    added.append(slot)
+                slots[number] = known[row] = slot
+        return np.array(slots, np.int64), np.array(added, np.int64) if added else _NO_SLOTS
 
     def find_one(self, codes: Sequence[int]) -> int:
         """The slot of one tuple, or `ABSENT`."""
@@ -143,6 +159,7 @@ class SlotIndex:
             self._restart()
             return
         self._places.remove(slots)
+        self._known.clear()
         self.live[slots] = False
         self._free = np.concatenate((self._free, slots))
 
@@ -212,6 +229,7 @@ class SlotIndex:
         self.live = np.zeros(0, np.bool_)
         self.size = self._frozen_size = 0
         self._free = np.empty(0, np.int64)
+        self._known.clear()
         self._places = _HashedPlaces(self, 0)
 
     def _make_room(self, codes: Sequence[Codes]) -> None:

@@ -32,6 +32,7 @@ import pyarrow as pa
 from kit.backend.framing import PREFIX_BYTES, FramedFile, Piece, header, joined, section, size_of
 from kit.backend.key_codec import Decoder
 from kit.backend.key_hashing import key_groups
+from kit.backend.picking import picked
 from kit.backend.rows_by_key_group import SPAN_ROWS, RowsByKeyGroup
 from kit.backend.slot_index import FrozenIndex
 from kit.backend.sorting import order_of_rows
@@ -80,8 +81,7 @@ class FrozenState:
         groups = key_groups(columns[self.key_column], max_parallelism)
         ranks = [each.ranks(*of) for each, *of in zip(self.decoders, codes, columns, strict=True)]
         order = order_of_rows([groups.astype(np.int64), *ranks])
-        rows = pa.array(order)
-        columns = [column.take(rows) for column in columns]
+        columns = [picked(column, order) for column in columns]
         if self.values is not None:
             columns.append(self.values.get(slots.take(order)))
         batch = pa.RecordBatch.from_arrays(columns, schema=schema)

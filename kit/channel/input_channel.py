@@ -20,8 +20,10 @@ Follows Flink's `RemoteInputChannel` (`onBuffer`, `checkpointStarted`, `getInfli
 from __future__ import annotations
 
 from collections import deque
+from operator import attrgetter
 from typing import NamedTuple
 
+from kit.channel.channel_state_capture import HeldCapture
 from kit.channel.channel_state_persister import ChannelStatePersister, InputStateWriter, NoInputStateWriter
 from kit.channel.event_announcement import EventAnnouncement
 from kit.channel.prioritized_deque import PrioritizedDeque
@@ -66,10 +68,12 @@ class SequenceBuffer(NamedTuple):
 class InputChannel:
     """One input channel, with the number `number` in the execution graph, `info` its place in the task, `source_task`
     the sender. `blocked` says that its aligned barrier was taken and that it waits for the others. In `turns`, which it
-    shares with the other channels of its task, it is at `position`.
+    shares with the other channels of its task, it is at `position`. A `capture` of the user's own says what is in
+    flight, for all channels of the task.
     """
 
     __slots__ = (
+        "_capture",
         "_closed_by",
         "_held",
         "_last_barrier_id",
@@ -95,6 +99,7 @@ class InputChannel:
         writer: InputStateWriter | None = None,
         turns: Turns | None = None,
         position: int = 0,
+        capture: HeldCapture | None = None,
     ) -> None:
         self.number = number
         self.info = info
@@ -107,7 +112,10 @@ class InputChannel:
         self._position = position
         self._held: deque[tuple[Element, str]] = deque()
         self._closed_by: CheckpointBarrier | EndOfChannelState | None = None
-        self._persister = ChannelStatePersister(writer or NoInputStateWriter(), info)
+        self._capture = capture
+        if writer is None or capture is not None:
+            writer = NoInputStateWriter()
+        self._persister = ChannelStatePersister(writer, info)
         self._next_number = 0
         self._last_barrier_id = NONE
         self._last_barrier_number = NONE
@@ -140,6 +148,8 @@ class InputChannel:
             self._persister.maybe_persist(element)
             if isinstance(element, EndOfChannelState):
                 self._closed_by = element
+        if self._capture is not None:
+            self._capture.element_received(self.info, element)
 
     def _enqueue_barrier(self, barrier: CheckpointBarrier, item: SequenceBuffer) -> None:
         if barrier.options.is_unaligned:
@@ -220,12 +230,16 @@ class InputChannel:
         if checkpoint_id > self._last_barrier_id:
             self._forget_barrier()
         self._persister.start_persisting(checkpoint_id, self._in_flight())
+        if self._capture is not None:
+            self._capture.checkpoint_started(checkpoint_id, self.info, self._as_sent(barrier))
 
     def checkpoint_stopped(self, checkpoint_id: int) -> None:
         """The unaligned checkpoint has all its barriers, or was given up: write no more."""
         self._persister.stop_persisting(checkpoint_id)
         if self._last_barrier_id == checkpoint_id:
             self._forget_barrier()
+        if self._capture is not None:
+            self._capture.checkpoint_stopped(checkpoint_id, self.info)
 
     def convert_to_priority_event(self, sequence_number: int) -> None:
         """Fetch the announced barrier with this number forward; it overtakes what is before it."""
@@ -249,6 +263,16 @@ class InputChannel:
                     break
                 found.append(item.element)
         return found
+
+    def _as_sent(self, barrier: CheckpointBarrier) -> list[Element]:
+        """All that has come and was not processed, in the order in which it was sent, the barrier in its place."""
+        number = self._last_barrier_number
+        sent = [item for item in self._queue if item.sequence_number != number]
+        sent.sort(key=attrgetter("sequence_number"))
+        before = [item.element for item in sent if number == NONE or item.sequence_number < number]
+        behind = [item.element for item in sent[len(before) :]]
+        found = [*self.assembler.fragments, *before, *([] if number == NONE else [barrier]), *behind]
+        return [element for element in found if not isinstance(element, EventAnnouncement)]
 
     def _forget_barrier(self) -> None:
         self._last_barrier_id = self._last_barrier_number = NONE

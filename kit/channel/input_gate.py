@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import count
 
+from kit.channel.channel_state_capture import HeldCapture
 from kit.channel.channel_state_persister import InputStateWriter
 from kit.channel.input_channel import InputChannel, Turns
 from kit.protocol.elements import CheckpointBarrier
@@ -24,14 +25,19 @@ class InputGates:
     """All input channels of a task, gate after gate, and whose turn it is.
 
     `gates` lists, for each gate, the (channel number, sender's task) pairs in channel order; in-flight data of
-    unaligned checkpoints goes to `writer`.
+    unaligned checkpoints goes to `writer`, or what it is says a `capture` of the user's own.
     """
 
-    def __init__(self, gates: Sequence[Sequence[tuple[int, str]]], writer: InputStateWriter | None = None) -> None:
+    def __init__(
+        self,
+        gates: Sequence[Sequence[tuple[int, str]]],
+        writer: InputStateWriter | None = None,
+        capture: HeldCapture | None = None,
+    ) -> None:
         self._turns = Turns()
         position = count()
         self.channels: tuple[InputChannel, ...] = tuple(
-            InputChannel(number, InputChannelInfo(gate, index), source, writer, self._turns, next(position))
+            InputChannel(number, InputChannelInfo(gate, index), source, writer, self._turns, next(position), capture)
             for gate, members in enumerate(gates)
             for index, (number, source) in enumerate(members)
         )

@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Protocol
 
+from kit.channel.channel_state_capture import HeldCapture
 from kit.channel.channel_state_writer import SEQUENCE_NUMBER_UNKNOWN
 from kit.channel.data_future import DataFuture
 from kit.protocol.elements import CheckpointBarrier, CreditedElement, DataElement, Element, EndOfChannelState
@@ -53,6 +54,7 @@ class ResultSubpartition:
     """
 
     __slots__ = (
+        "_capture",
         "_full",
         "_in_flight",
         "_send",
@@ -74,9 +76,10 @@ class ResultSubpartition:
         waits: Send,
         writer: OutputStateWriter,
         full: set[int],
+        capture: HeldCapture | None = None,
     ) -> None:
         """`send` puts an element on the wire, `waits` is told of one that cannot go yet. While this channel holds its
-        task back its number is in `full`.
+        task back its number is in `full`. A `capture` of the user's own says which data a barrier overtakes.
         """
         self.number = number
         self.info = info
@@ -87,6 +90,7 @@ class ResultSubpartition:
         self._waits = waits
         self._writer = writer
         self._full = full
+        self._capture = capture
         self._in_flight: tuple[int, DataFuture] | None = None
         """The checkpoint whose barrier waits here and may time out, and what it would overtake."""
 
@@ -149,10 +153,16 @@ class ResultSubpartition:
 
     def _overtake(self, barrier: CheckpointBarrier, overtaken: Iterable[Element]) -> None:
         """Send the barrier before what is queued, and give the checkpoint the data it overtakes."""
-        data = [element for element in overtaken if isinstance(element, DataElement)]
+        data = self._data(barrier.checkpoint_id, overtaken)
         if data:
             self._writer.add_output_data(barrier.checkpoint_id, self.info, SEQUENCE_NUMBER_UNKNOWN, data)
         self._send(self.number, barrier)
+
+    def _data(self, checkpoint_id: int, overtaken: Iterable[Element]) -> list[DataElement]:
+        """What of it belongs to the checkpoint."""
+        if self._capture is not None:
+            return self._capture.overtaken(checkpoint_id, self.info, overtaken)
+        return [element for element in overtaken if isinstance(element, DataElement)]
 
     def _may_time_out(self, checkpoint_id: int) -> None:
         if self._in_flight is not None:
@@ -174,7 +184,7 @@ class ResultSubpartition:
         barrier = self.queue[position]
         assert isinstance(barrier, CheckpointBarrier)
         del self.queue[position]
-        self._settle([element for element in before if isinstance(element, DataElement)])
+        self._settle(self._data(checkpoint_id, before))
         self._send(self.number, replace(barrier, options=barrier.options.to_unaligned()))
         self._flush()
         self._has_room()
@@ -222,12 +232,15 @@ class ResultPartition:
         *,
         supports_unaligned: bool = True,
         full: set[int] | None = None,
+        capture: HeldCapture | None = None,
     ) -> None:
         self.index = index
         self.supports_unaligned = supports_unaligned
         full = set() if full is None else full
         self.subpartitions = tuple(
-            ResultSubpartition(number, ResultSubpartitionInfo(index, position), task, send, waits, writer, full)
+            ResultSubpartition(
+                number, ResultSubpartitionInfo(index, position), task, send, waits, writer, full, capture
+            )
             for position, (number, task) in enumerate(targets)
         )
 

@@ -200,4 +200,4 @@ def counts_an_end_as_a_barrier(handler: type[CheckpointBarrierHandler]) -> str:
 def gives_exactly_once(handler: type[CheckpointBarrierHandler]) -> str:
     """In the lab: whatever the order, and with a worker that dies, each row counts once."""
     runs = killed(letters, ORDERS, parts=Parts(barrier_handler=handler))
-    return f"{runs} orders, in each a worker was killed: every row counted once"
+    return f"{len(runs)} orders, in each a worker was killed: every row counted once"

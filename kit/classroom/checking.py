@@ -81,7 +81,7 @@ def said_of(error: BaseException) -> str:
     """An error that came out of the student's code, in words."""
     for each in _chain(error):
         if isinstance(each, NotImplementedError):
-            return f"{_where(each)} is not written yet."
+            return f"{_where(each)}, is not written yet."
     root = list(_chain(error))[-1] if isinstance(error, PartError) else error
     if isinstance(error, LabError):
         return f"The job did not get to its end: {error}"
@@ -103,7 +103,7 @@ def _where(error: BaseException) -> str:
     while at is not None:
         module = str(at.tb_frame.f_globals.get("__name__"))
         if not module.startswith(("kit.", "widgets.")) and "site-packages" not in at.tb_frame.f_code.co_filename:
-            name = f"`{at.tb_frame.f_code.co_name}`, line {at.tb_lineno} of its cell,"
+            name = f"`{at.tb_frame.f_code.co_name}`, line {at.tb_lineno} of its cell"
         at = at.tb_next
     return name
 

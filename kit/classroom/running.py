@@ -20,8 +20,10 @@ MOST_STEPS = 1_500
 """Far more than any of these jobs needs, with failures."""
 
 
-def letters(sink: Sink | None = None, *, parallelism: int = 2, **checkpoint: Any) -> StreamEnvironment:
-    """Letters, read by two subtasks and summed by two: each sum waits for the barriers of both readers."""
+def letters(sink: Sink | None = None, *, parallelism: int = 2, splits: int = 2, **checkpoint: Any) -> StreamEnvironment:
+    """Letters, read by two subtasks and summed by two: each sum waits for the barriers of both readers. With another
+    parallelism and as many splits, by as many.
+    """
     settings: dict[str, Any] = {"interval_ms": 40, "timeout_ms": 2_000, "tolerable_failures": 100}
     env = StreamEnvironment(
         "letters",
@@ -30,7 +32,7 @@ def letters(sink: Sink | None = None, *, parallelism: int = 2, **checkpoint: Any
         checkpoint=CheckpointConfig(**(settings | checkpoint)),
         restart=FixedDelay(20, 10),
     )
-    stream = env.from_source(CollectionSource(ROWS, splits=2, batch_rows=1), uid="letters")
+    stream = env.from_source(CollectionSource(ROWS, splits=splits, batch_rows=1), uid="letters")
     totals = stream.key_by("letter").aggregate(total=sum_("n")).uid("totals")
     totals.sink_to(sink or CollectSink("out"), uid="out")
     return env
@@ -89,7 +91,7 @@ def _stuck(lab: Lab) -> str:
 
 
 def _channels(lab: Lab) -> list[Any]:
-    return [channel for task in lab._world.tasks.values() for channel in task.inputs]
+    return [channel for task in lab.tasks.values() for channel in task.inputs]
 
 
 def killed(
@@ -97,18 +99,28 @@ def killed(
     seeds: Sequence[int],
     *,
     parts: Parts | None = None,
-) -> int:
+    told: Callable[[Lab], str] | None = None,
+) -> list[Lab]:
     """Run the job once for each seed, in another order each time, and kill a worker a little after the first checkpoint
-    is complete; the rows must be those of a run without failures. Returns how many runs there were.
+    is complete; the rows must be those of a run without failures. Returns the runs.
+
+    Raises NotYet where they are not; `told` has more to say of such a run.
     """
     wanted = set(output(walked(Lab(make()))))
     last = {row[0]: row for row in sorted(wanted)}
+    runs = []
     for seed in seeds:
         lab = Lab(make(), parts=parts, seed=seed)
         reached(lab, "CheckpointCompleted", later=seed % 7).kill(seed % 2)
         walked(lab)
-        compared(lab, last)
-    return len(seeds)
+        try:
+            compared(lab, last)
+        except NotYet as found:
+            if told is None:
+                raise
+            raise NotYet(f"{found} {told(lab)}", lab) from None
+        runs.append(lab)
+    return runs
 
 
 def compared(lab: Lab, last: dict[Any, tuple[Any, ...]]) -> None:

@@ -8,6 +8,7 @@ from kit.coordinator.master_hooks import MasterHook, MasterHooks, MasterStateSer
 from kit.coordinator.pending_checkpoint import PendingCheckpoint, TaskAcknowledgeResult
 from kit.coordinator.plan import CheckpointPlan, CheckpointPlanCalculator
 from kit.coordinator.request_decider import CheckpointRequestDecider, CheckpointTriggerRequest
+from kit.coordinator.request_rules import request_rules
 from kit.coordinator.shared_state_registry import SharedStateRegistry
 from kit.coordinator.statistics import CheckpointStats, CheckpointStatsTracker, NoOpCheckpointStatsTracker
 from kit.coordinator.store import CompletedCheckpointStore
@@ -34,4 +35,5 @@ __all__ = [
     "SharedStateRegistry",
     "TaskAcknowledgeResult",
     "failure_reasons",
+    "request_rules",
 ]

@@ -14,7 +14,7 @@ from collections.abc import Collection, Iterator, Sequence
 from typing import Any, Protocol
 
 from kit.protocol.commands import RestoreMasterHooks, TriggerMasterHook
-from kit.protocol.events import MasterHookFailed, MasterHooksRestored, MasterHookTriggered
+from kit.protocol.events import MasterHookFailed, MasterHooksReset, MasterHooksRestored, MasterHookTriggered
 from kit.state.operator_state import MasterState
 
 logger = logging.getLogger(__name__)
@@ -134,11 +134,15 @@ class MasterHooks:
             raise TypeError(f"the checkpoint holds {len(data)} B for it but it has no serializer")
         return serializer.deserialize(version, data)
 
-    def reset(self) -> None:
-        """The job begins again from nothing: tell every hook."""
+    def reset(self) -> MasterHooksReset:
+        """The job begins from nothing: tell every hook, up to the first that raises."""
         self._is_closed = False
-        for hook in self._hooks.values():
-            hook.reset()
+        for identifier, hook in self._hooks.items():
+            try:
+                hook.reset()
+            except Exception as error:
+                return MasterHooksReset(error=_text(identifier, "cannot be reset", error))
+        return MasterHooksReset()
 
     def close(self) -> None:
         """The job is over: tell every hook, once. What goes wrong is logged and stops nothing, as in Flink.
@@ -188,5 +192,9 @@ def _failed(checkpoint_id: int, identifier: str, what: str, error: Exception) ->
     return MasterHookFailed(
         checkpoint_id=checkpoint_id,
         hook=identifier,
-        error=f"master hook {identifier!r} {what}: {type(error).__name__}: {error}",
+        error=_text(identifier, what, error),
     )
+
+
+def _text(identifier: str, what: str, error: Exception) -> str:
+    return f"master hook {identifier!r} {what}: {type(error).__name__}: {error}"

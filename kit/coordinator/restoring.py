@@ -184,15 +184,15 @@ class CheckpointRestore:
     def restore_hooks(self, latest: CompletedCheckpoint | None, *, allow_non_restored_state: bool = True) -> bool:
         """The state of this checkpoint is assigned: give the master hooks theirs, or reset them if there is none.
 
-        Returns whether `MasterHooksRestored` is to be waited for. Raises ValueError for state that no hook takes.
+        Returns whether their answer is to be waited for. Raises ValueError for state that no hook takes.
 
-        Flink: `MasterHooks.restoreMasterHooks`.
+        Flink: `MasterHooks.restoreMasterHooks`, `MasterHooks.reset`.
         """
         hooks = self._job.hooks
         if latest is None:
             if hooks:
                 self._context.emit(ResetMasterHooks())
-            return False
+            return bool(hooks)
         command = restore_command(
             hooks, latest.checkpoint_id, latest.master_states, allow_unmatched=allow_non_restored_state
         )

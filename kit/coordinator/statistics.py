@@ -337,8 +337,9 @@ class CheckpointStatsSnapshot:
     def to_pandas(self) -> pd.DataFrame:
         """One row per checkpoint, newest first.
 
-        Columns: id, kind, status, triggered_at_ms, duration_ms, acked, total (subtasks), checkpointed_size,
-        state_size, processed_data, persisted_data, metadata_size (bytes), unaligned, discarded, path, failure.
+        Columns: id, kind, status, triggered_at_ms, duration_ms (until the last ack so far, NA before the first; of a
+        failed one until its end), acked, total (subtasks), checkpointed_size, state_size,
+        processed_data, persisted_data, metadata_size (bytes), unaligned, discarded, path, failure.
         """
         rows = [
             (
@@ -346,7 +347,7 @@ class CheckpointStatsSnapshot:
                 stats.properties.snapshot_type.name,
                 stats.status.name,
                 stats.triggered_at_ms,
-                stats.duration_ms,
+                pd.NA if stats.duration_ms == NOT_YET else stats.duration_ms,
                 stats.acked,
                 stats.total,
                 stats.checkpointed_size,
@@ -361,7 +362,7 @@ class CheckpointStatsSnapshot:
             )
             for stats in self.checkpoints
         ]
-        return pd.DataFrame(rows, columns=_COLUMNS)
+        return pd.DataFrame(rows, columns=_COLUMNS).astype({"duration_ms": "Int64"})
 
 
 _COLUMNS = (

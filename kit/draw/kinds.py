@@ -151,6 +151,7 @@ _EVENTS = (
     _event(events.CheckpointOperatorCoordinator, PLUMBING, "An operator coordinator takes its part of checkpoint {cp}"),
     _event(events.MasterHookTriggered, PLUMBING, "The hook {hook} answers for checkpoint {cp}"),
     _event(events.MasterHookFailed, DETAIL, "The hook {hook} failed: {error}"),
+    _event(events.MasterHooksReset, PLUMBING, "The hooks were told that the job begins from nothing"),
     _event(events.MasterHooksRestored, PLUMBING, "The hooks have their state of checkpoint {cp}"),
     _event(events.MetadataWritten, MAIN, "The _metadata of checkpoint {cp} is written"),
     _event(events.MetadataFailed, MAIN, "The _metadata of checkpoint {cp} could not be written: {error}"),

@@ -11,7 +11,6 @@ there the sender's and the receiver's queues are drawn; the wire between them be
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -23,7 +22,7 @@ from kit.draw.stage import Stage
 from kit.protocol.shape import ShapeChannel
 
 TASK_WIDTH, TASK_HEIGHT, TASK_GAP, HEADER = 168, 58, 20, 46
-PITCH, DENSE_PITCH, CELL, BEND_HEIGHT = 16.0, 13.0, 14, 40
+PITCH, DENSE_PITCH, BUNDLE_PITCH, CELL, BEND_HEIGHT = 16.0, 13.0, 26.0, 14, 40
 MOST_CELLS_IN_A_ROW = (TASK_WIDTH - 12) // CELL
 OUT_LENGTH, WIRE_LENGTH, IN_LENGTH = 50, 120, 100
 MARGIN = 64
@@ -33,6 +32,12 @@ TURN, TURN_STEP, MOST_TURNS, ROW_GAP = 44, 7, 70, 26
 """How far the first lane that goes on in the next row swings out, each further one more, all of them; and the room
 between a row and those lanes.
 """
+ONE_COLUMN, COLUMN_GAP, PASSING_STEP, PASSING_ROOM = 8, OUT_LENGTH + IN_LENGTH + 60, 6.0, 11.0
+"""A vertex of more subtasks than this that is open has them in rows, column beside column; between two rows pass the
+lanes of those further in, so far apart, and so far from the boxes.
+"""
+MOST_PASSING = 3
+"""Where a subtask has more lanes on a side, all are in one column: rows would drown in lanes."""
 
 Point = tuple[float, float]
 
@@ -132,15 +137,15 @@ def lay_out(
         for v in stage.vertices
     }
     bundles = _bundles(stage, closed)
-    heights = _place_heights(stage, names, closed, bundles)
-    vertices, rows = _in_rows(stage, bundles, _vertex_boxes(stage, names, heights))
+    columns = _columns(stage, names, closed, bundles)
+    vertices, rows = _in_rows(stage, bundles, _vertex_boxes(stage, columns))
     left, right_margin = max(margin, rows.left + 12), max(margin, rows.right + 12)
     right = max(box.x + box.width for box in vertices.values())
     shift = left + max(0.0, least_width - right - left - right_margin) / 2
     vertices = {name: Box(box.x + shift, box.y + top, box.width, box.height) for name, box in vertices.items()}
-    places = _place_boxes(names, vertices, heights)
+    places = _place_boxes(names, vertices, columns)
     rows = replace(rows, bottoms=tuple(bottom + top for bottom in rows.bottoms))
-    lanes = _lanes(bundles, vertices, places, rows)
+    lanes = _lanes(bundles, vertices, places, columns, rows)
     width = max(least_width, right + left + right_margin)
     height = max(box.y + box.height for box in vertices.values()) + margin
     real = {name: box for name, box in vertices.items() if not name.startswith("\0")}
@@ -195,22 +200,82 @@ Names = Mapping[str, list[str]]
 """The places of each vertex."""
 
 
-def _place_heights(stage: Stage, names: Names, closed: frozenset[str], bundles: Bundles) -> dict[str, float]:
-    """A box's height: room for its text, and for the lanes on its busier side."""
-    heights: dict[str, float] = {}
-    lanes = Counter((side, pair[side]) for pair in bundles for side in (0, 1))
+@dataclass(frozen=True, slots=True)
+class _Columns:
+    """How the places of a vertex stand: so many, in so many columns row by row, each so high; and the most lanes that
+    one of them has at its left and at its right.
+
+    What goes to a place further in passes above its row, and below it what comes from there: the nearest lane lies
+    nearest to the boxes, so that none of them cross.
+    """
+
+    many: int
+    columns: int
+    height: float
+    sides: tuple[int, int]
+
+    @property
+    def width(self) -> float:
+        """Of all columns and the gaps between them."""
+        return self.columns * TASK_WIDTH + (self.columns - 1) * float(COLUMN_GAP)
+
+    @property
+    def tall(self) -> float:
+        """Of all rows, with the header."""
+        rows = math.ceil(self.many / self.columns)
+        return HEADER + rows * self.height + (rows - 1) * TASK_GAP + rows * sum(map(self._passing, (0, 1)))
+
+    def _passing(self, side: int) -> float:
+        """The room for the lanes that pass a row on this side of it."""
+        slots = (self.columns - 1) * self.sides[side]
+        return slots * PASSING_STEP + PASSING_ROOM - TASK_GAP / 2 if slots else 0.0
+
+    def box(self, vertex: Box, number: int) -> Box:
+        """Where the place of this number stands."""
+        row, column = divmod(number, self.columns)
+        pitch = self.height + TASK_GAP + self._passing(0) + self._passing(1)
+        x, y = vertex.x + column * (TASK_WIDTH + COLUMN_GAP), vertex.y + HEADER + self._passing(0) + row * pitch
+        return Box(round(x, 1), round(y, 1), TASK_WIDTH, self.height)
+
+    def past(self, vertex: Box, box: Box, side: int, port: int) -> list[Point]:
+        """Where a lane to this place, or from it, is straight beside other columns; `port` counts from the far end."""
+        column = round((box.x - vertex.x) / (TASK_WIDTH + COLUMN_GAP))
+        others = column if side == 0 else self.columns - 1 - column
+        if not others:
+            return []
+        away = PASSING_ROOM + ((others - 1) * self.sides[side] + port) * PASSING_STEP
+        if side == 0:
+            y = box.y - away
+            return [(vertex.x - 20, y), (box.x - IN_LENGTH - 50, y)]
+        y = box.y + box.height + away
+        return [(box.x + box.width + OUT_LENGTH + 50, y), (vertex.x + vertex.width + 20, y)]
+
+
+def _columns(stage: Stage, names: Names, closed: frozenset[str], bundles: Bundles) -> dict[str, _Columns]:
+    """A box is as high as its text and the lanes on its busier side; many open subtasks stand in several columns."""
+    columns: dict[str, _Columns] = {}
+    lanes: dict[tuple[int, str], list[int]] = {}
+    for pair, channels in bundles.items():
+        for side in (0, 1):
+            lanes.setdefault((1 - side, pair[side]), []).append(len(channels))
     for vertex in stage.vertices:
-        least = TASK_HEIGHT
+        height = float(TASK_HEIGHT)
         if vertex.name in closed:
-            least = 58 + math.ceil(vertex.parallelism / cells_in_a_row(vertex.parallelism)) * CELL
-        busiest = max(lanes[side, name] for name in names[vertex.name] for side in (0, 1))
-        height = max(least, busiest * _pitch(busiest) + 8)
-        heights.update(dict.fromkeys(names[vertex.name], height))
-    return heights
+            height = 58.0 + math.ceil(vertex.parallelism / cells_in_a_row(vertex.parallelism)) * CELL
+        sides = [[lanes.get((side, name), []) for name in names[vertex.name]] for side in (0, 1)]
+        height = max(height, *(len(sizes) * _pitch(sizes) + 8 for side in sides for sizes in side))
+        many, (left, right) = len(names[vertex.name]), (max(map(len, side)) for side in sides)
+        in_columns = many > ONE_COLUMN and max(left, right) <= MOST_PASSING
+        number = min(5, max(2, math.ceil(many / 13))) if in_columns else 1
+        columns[vertex.name] = _Columns(many, number, height, (left, right))
+    return columns
 
 
-def _pitch(lanes: int) -> float:
-    return PITCH if lanes <= 4 else DENSE_PITCH
+def _pitch(sizes: Sequence[int]) -> float:
+    """How far apart lanes of so many channels lie: a bundle's elements have their number above them."""
+    if max(sizes, default=1) > 1:
+        return BUNDLE_PITCH
+    return PITCH if len(sizes) <= 4 else DENSE_PITCH
 
 
 def _ranks(stage: Stage) -> dict[str, int]:
@@ -223,22 +288,20 @@ def _ranks(stage: Stage) -> dict[str, int]:
     return ranks
 
 
-def _vertex_boxes(stage: Stage, names: Names, heights: Mapping[str, float]) -> dict[str, Box]:
+def _vertex_boxes(stage: Stage, columns: Mapping[str, _Columns]) -> dict[str, Box]:
     """Let dot place the vertices; an edge over several ranks gets a bend in each rank between (see `_bend`)."""
     graph = pygraphviz.AGraph(directed=True, strict=True)
     gap = OUT_LENGTH + WIRE_LENGTH + IN_LENGTH
     graph.graph_attr.update(rankdir="LR", ranksep=str(gap / 72), nodesep=str(34 / 72))
     graph.node_attr.update(shape="box", fixedsize="true", label="")
-    sizes = {}
-    for vertex in stage.vertices:
-        column = [heights[name] for name in names[vertex.name]]
-        sizes[vertex.name] = (float(TASK_WIDTH), HEADER + sum(column) + TASK_GAP * (len(column) - 1))
+    sizes = {vertex.name: (columns[vertex.name].width, columns[vertex.name].tall) for vertex in stage.vertices}
     ranks = _ranks(stage)
+    wide = {rank: max(sizes[name][0] for name in sizes if ranks[name] == rank) for rank in ranks.values()}
     pairs = dict.fromkeys((_vertex_of_place(c.source), _vertex_of_place(c.target)) for c in stage.channels)
     chains = []
     for source, target in pairs:
-        bends = [_bend(source, target, rank) for rank in range(ranks[source] + 1, ranks[target])]
-        sizes.update(dict.fromkeys(bends, (float(TASK_WIDTH), float(BEND_HEIGHT))))
+        bends = {_bend(source, target, rank): rank for rank in range(ranks[source] + 1, ranks[target])}
+        sizes.update({bend: (wide[rank], float(BEND_HEIGHT)) for bend, rank in bends.items()})
         chains.append([source, *bends, target])
     keys = {name: f"n{index}" for index, name in enumerate(sizes)}
     for name, (width, height) in sizes.items():
@@ -289,9 +352,13 @@ def _in_rows(stage: Stage, bundles: Bundles, boxes: dict[str, Box]) -> tuple[dic
     y = 0.0
     for first in range(0, len(crossing), RANKS_IN_A_ROW):
         row = {name: box for name, box in boxes.items() if first <= rank_of[name] < first + RANKS_IN_A_ROW}
+        wide: dict[int, float] = {}
+        for name, box in row.items():
+            wide[rank_of[name]] = max(box.width, wide.get(rank_of[name], 0.0))
         top, bottom = min(box.y for box in row.values()), max(box.y + box.height for box in row.values())
         for name, box in row.items():
-            x = (rank_of[name] - first) * (TASK_WIDTH + OUT_LENGTH + WIRE_IN_ROWS + IN_LENGTH)
+            between = OUT_LENGTH + WIRE_IN_ROWS + IN_LENGTH
+            x = sum(wide[before] + between for before in range(first, rank_of[name]))
             placed[name] = Box(float(x), round(box.y - top + y, 1), box.width, box.height)
         y += bottom - top
         bottoms.append(y)
@@ -333,18 +400,21 @@ def _bend(source: str, target: str, rank: object) -> str:
     return f"\0{source}\0{target}\0{rank}"
 
 
-def _place_boxes(names: Names, vertices: Mapping[str, Box], heights: Mapping[str, float]) -> dict[str, Box]:
-    places = {}
-    for vertex, own in names.items():
-        box = vertices[vertex]
-        y = box.y + HEADER
-        for name in own:
-            places[name] = Box(box.x, y, box.width, heights[name])
-            y += heights[name] + TASK_GAP
-    return places
+def _place_boxes(names: Names, vertices: Mapping[str, Box], columns: Mapping[str, _Columns]) -> dict[str, Box]:
+    return {
+        name: columns[vertex].box(vertices[vertex], number)
+        for vertex, own in names.items()
+        for number, name in enumerate(own)
+    }
 
 
-def _lanes(bundles: Bundles, vertices: Mapping[str, Box], places: Mapping[str, Box], rows: _Rows) -> tuple[Lane, ...]:
+def _lanes(
+    bundles: Bundles,
+    vertices: Mapping[str, Box],
+    places: Mapping[str, Box],
+    columns: Mapping[str, _Columns],
+    rows: _Rows,
+) -> tuple[Lane, ...]:
     """One lane a bundle; its port on each box follows the order of the boxes at the other end."""
     order = {name: (box.x, box.y) for name, box in places.items()}
     leaving: dict[str, list[str]] = {}
@@ -355,24 +425,37 @@ def _lanes(bundles: Bundles, vertices: Mapping[str, Box], places: Mapping[str, B
     for others in (*leaving.values(), *reaching.values()):
         others.sort(key=lambda name: (order[name][1], -order[name][0]))
     every = []
+    pitches = {(source, target): _pitches(bundles, leaving, reaching, source, target) for source, target in bundles}
     for source, target in bundles:
-        start = _port(places[source], leaving[source], target, right=True)
-        end = _port(places[target], reaching[target], source, right=False)
+        from_vertex, to_vertex = _vertex_of_place(source), _vertex_of_place(target)
+        out, into = leaving[source].index(target), reaching[target].index(source)
+        out_pitch, in_pitch = pitches[source, target]
+        start = _port(places[source], len(leaving[source]), out, out_pitch, right=True)
+        end = _port(places[target], len(reaching[target]), into, in_pitch, right=False)
         corners: list[Point] = [start, (start[0] + OUT_LENGTH, start[1])]
-        between = _bend(_vertex_of_place(source), _vertex_of_place(target), "")
+        corners += columns[from_vertex].past(vertices[from_vertex], places[source], 1, out)
+        between = _bend(from_vertex, to_vertex, "")
         bends = [name for name in vertices if name.startswith(between)]
         for box in (vertices[name] for name in sorted(bends, key=_rank_of_bend)):
             y = box.y + (end[1] - places[target].y) * 0.3
             corners += [(box.x, y), (box.x + box.width, y)]
+        port = len(reaching[target]) - 1 - into
+        corners += columns[to_vertex].past(vertices[to_vertex], places[target], 0, port)
         every.append([*corners, (end[0] - IN_LENGTH, end[1]), end])
     lanes = []
     for number, ((pair, channels), corners) in enumerate(zip(bundles.items(), _turned(every, rows))):
-        pitch = min(_pitch(len(leaving[pair[0]])), _pitch(len(reaching[pair[1]])))
-        lanes.append(Lane(f"l{number}", *pair, tuple(channels), pitch, tuple(corners)))
+        lanes.append(Lane(f"l{number}", *pair, tuple(channels), min(pitches[pair]), tuple(corners)))
     return tuple(lanes)
 
 
-def _port(box: Box, others: list[str], other: str, *, right: bool) -> Point:
-    pitch = _pitch(len(others))
-    offset = (others.index(other) - (len(others) - 1) / 2) * pitch
+def _pitches(
+    bundles: Bundles, leaving: Mapping[str, list[str]], reaching: Mapping[str, list[str]], source: str, target: str
+) -> tuple[float, float]:
+    """How far apart the lanes are where this one leaves, and where it ends."""
+    out = _pitch([len(bundles[source, each]) for each in leaving[source]])
+    return out, _pitch([len(bundles[each, target]) for each in reaching[target]])
+
+
+def _port(box: Box, many: int, number: int, pitch: float, *, right: bool) -> Point:
+    offset = (number - (many - 1) / 2) * pitch
     return round(box.x + (box.width if right else 0.0), 1), round(box.y + box.height / 2 + offset, 1)

@@ -61,11 +61,12 @@ def fit(words: str, width: float, size: float, *, bold: bool = False) -> str:
 
 
 def fit_name(name: str, end: str, width: float, size: float) -> str:
-    """A name in bold with its end, cut where it is too long, but never its end: by that neighbours differ."""
-    most = most_characters(width, size, bold=True)
-    if len(name) + len(end) <= most:
+    """A name in bold with its end, cut in its middle where it is too long: by their ends neighbours differ."""
+    room = most_characters(width, size, bold=True) - len(end)
+    if len(name) <= room:
         return name + end
-    return f"{name[: max(1, most - len(end) - 1)].rstrip('-_ ')}…{end}"
+    last = max(0, min(5, (room - 1) // 2))
+    return f"{name[: max(1, room - 1 - last)].rstrip('-_ ')}…{name[len(name) - last :]}{end}"
 
 
 def most_characters(width: float, size: float, *, bold: bool = False) -> int:

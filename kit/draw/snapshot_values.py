@@ -47,8 +47,8 @@ MOST_REASONS = 3
 """So many reasons why something cannot be read are told in full."""
 _FOREIGN = "written by another program: the layout is known, the values are not decoded"
 _CHANNELS = {
-    ARRIVED: "had arrived and was not taken when the state was copied",
-    NOT_SENT: "was not sent when the state was copied",
+    ARRIVED: "sent before the barrier, taken after the state was copied",
+    NOT_SENT: "not sent yet when the barrier overtook it",
 }
 _LISTS = {SPLIT: state_tables.SPLIT, UNION: state_tables.UNION, BROADCAST: state_tables.BROADCAST}
 

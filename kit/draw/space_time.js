@@ -358,8 +358,8 @@ export class SpaceTimePane {
       name.className = `kit-st-name${fold ? " kit-st-fold" : ""}`;
       name.style.top = `${y - this.lanes.job}px`;
       name.title = fold ? `${group.title}: ${count} subtasks; ${fold === "closed" ? "open" : "close"}` : text;
-      const shown = document.createElement("span"); // cut where there is no room, but not the subtask's number
-      const [, head, subtask] = /^(.*?)(\/\d+)?$/.exec(text);
+      const shown = document.createElement("span"); // cut where there is no room, but not its end: by that neighbours differ
+      const [, head, subtask] = /^(.*?)(.{0,6}\/\d+|.{6})?$/.exec(text);
       shown.textContent = head;
       name.append(shown, subtask ?? "");
       if (fold) {

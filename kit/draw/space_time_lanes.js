@@ -8,6 +8,8 @@ const HEADER = 20;
 const GAP = 12;
 const HEIGHTS = [[7, 46], [14, 36], [Infinity, 28]];
 const BAND = 46;
+const IN_BAND = 2.8; // each subtask of a band has so much, as long as that is not more than
+const MOST_BAND = 150;
 const JOB = 26;
 
 export class Lanes {
@@ -34,7 +36,7 @@ export class Lanes {
           y += height;
         }
       } else {
-        const band = BAND + Math.min(60, 0.7 * size);
+        const band = Math.max(BAND, Math.min(MOST_BAND, IN_BAND * size));
         const when = (task) => (cut[task] === NEVER ? Infinity : cut[task]);
         const sorted = [...group.tasks].sort((one, two) => (when(one) < when(two) ? -1 : when(one) > when(two) ? 1 : one - two));
         sorted.forEach((task, i) => {

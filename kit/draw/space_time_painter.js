@@ -7,6 +7,7 @@ const MOST_HEADS = 900;
 const NUMBERED = 16;
 const PLAIN = 250; // more lines than that are thin and whole: dashes and width cost most of a frame
 const MANY = 900;
+const MOST_CAPTIONS = 6; // more of them would hide what they are about; pointing at a bar tells the same
 const NEVER = -1;
 const NUMBERS = new Intl.NumberFormat("en");
 
@@ -51,6 +52,7 @@ export class Painter {
     this.scene = scene;
     this.shift = 0; // how far the picture has been moved to the left since
     this.spots = [];
+    this.captions = [];
     this.seen = new Set();
     this.sampled = new Map();
     const { ctx } = this;
@@ -69,7 +71,7 @@ export class Painter {
     });
     this.jobLine();
     this.clipped(() => this.travel(), true);
-    this.clipped(() => { this.copies(); this.losses(); });
+    this.clipped(() => { this.copies(); this.losses(); this.caption(); });
     this.flags();
     this.marks();
     this.future();
@@ -314,7 +316,7 @@ export class Painter {
         told += `, not finished${waits ? `. Still waiting for ${waits}` : ""}`;
         if (waits && room >= 28) {
           const at = Math.min(end, scene.width - 4);
-          this.text(`waits for ${waits}`, at, y + height + 7, { ink: "bad", size: 10.5, align: "right", most: at - 4 });
+          this.captions.push([`waits for ${waits}`, at, y + height + 7, { align: "right", most: at - 4 }]);
         }
       }
       if (usual !== NEVER && !open) {
@@ -324,10 +326,16 @@ export class Painter {
         ctx.lineWidth = 1.6;
         ctx.strokeRect(begin - 1, y - 1, w + 2, height + 2);
         const at = Math.max(4, Math.min(begin, scene.width - 140));
-        if (room >= 28) this.text(`${length} ms, the others ${usual} ms`, at, y + height + 7, { ink: "bad", size: 10.5 });
+        if (room >= 28) this.captions.push([`${length} ms, the others ${usual} ms`, at, y + height + 7, {}]);
       }
       this.spots.push({ x: begin - 1, y: y - 2, w: w + 2, h: height + 4, told, pick: `checkpoint:${known.id}` });
     }
+  }
+
+  // What is said of single bars lies above all that travels.
+  caption() {
+    if (this.captions.length > MOST_CAPTIONS) return;
+    for (const [words, x, y, how] of this.captions) this.text(words, x, y, { ink: "bad", size: 10.5, ...how });
   }
 
   flags() {
@@ -487,7 +495,7 @@ export class Painter {
         i, style, sign, ys, yt, made: scene.x(elements.made[i]), sent: scene.x(sent), received: scene.x(received),
         over: scene.x(over), leaves: elements.sent[i] !== NEVER, arrives, away,
         to: arrives ? yt - away : (ys + yt) / 2, taken: arrives && elements.over[i] !== NEVER && !elements.lost[i],
-        lost: elements.lost[i] === 1,
+        lost: elements.lost[i] === 1, room: Math.min(scene.lanes.room[elements.source[i]], scene.lanes.room[elements.target[i]]),
       });
     }
     ctx.strokeStyle = ctx.fillStyle = this.inks[looks.ink];
@@ -506,7 +514,9 @@ export class Painter {
     ctx.stroke();
     ctx.setLineDash([]);
     const isCrowd = isMany || (scene.lanes.bands.length > 0 && rows.length > 100);
-    ctx.lineWidth = isCrowd ? 1 : looks.wait;
+    // what waits lies along its own line, never on the neighbour's
+    const closest = shapes.reduce((least, { room }) => Math.min(least, room), Infinity);
+    ctx.lineWidth = isCrowd ? Math.min(1, 0.6 * closest) : Math.min(looks.wait, Math.max(1, 0.6 * closest));
     ctx.globalAlpha *= isBarrier || crosses ? 0.85 : 0.5;
     ctx.lineCap = "butt";
     ctx.beginPath();

@@ -13,7 +13,7 @@ MOST_BOXES = 6
 """A vertex with more subtasks than this is closed at first: drawn as one box."""
 MOST_OPEN = 48
 """So many subtasks at most are drawn one by one at first."""
-MOST_LANES = 400
+MOST_LANES = 150
 """Two vertices with more channels between them are not both open."""
 
 

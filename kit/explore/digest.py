@@ -262,7 +262,7 @@ def _channel(value: InputChannel, walk: Walk) -> None:
     walk.out.append(len(value._held))
     for element, _ in value._held:
         walk.visit(element)
-    for part in (value.assembler, value._turns, value._closed_by, value._persister):
+    for part in (value.assembler, value._turns, value._closed_by, value._persister, value._capture):
         walk.visit(part)
 
 

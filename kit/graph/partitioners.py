@@ -19,6 +19,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from kit.backend.key_hashing import key_groups
+from kit.backend.picking import picked
 from kit.state.key_groups import operator_indexes
 
 
@@ -103,7 +104,7 @@ class RebalancePartitioner:
         start, self.next = self.next, (self.next + rows) % n
         if rows <= 1 or n == 1:
             return [(start, batch)] if rows else []
-        parts = [((start + i) % n, batch.take(pa.array(np.arange(i, rows, n)))) for i in range(min(n, rows))]
+        parts = [((start + i) % n, picked(batch, np.arange(i, rows, n))) for i in range(min(n, rows))]
         return sorted(parts, key=lambda part: part[0])
 
 
@@ -129,10 +130,9 @@ class HashPartitioner:
         keys = key_array(batch, self.key_columns)
         few = rows <= _FEW_ROWS and (pa.types.is_string(keys.type) or pa.types.is_integer(keys.type))
         if few:
-            known = list(map(self._owner_of.get, keys.to_pylist()))
-            if None not in known:
-                owners = np.array(known, np.uint16)
-                return split_by_owner(batch, owners)
+            known = [self._owner_of.get(key, -1) for key in keys.to_pylist()]
+            if -1 not in known:
+                return _split_few(batch, known)
         groups = key_groups(keys, self.max_parallelism)
         owners = operator_indexes(groups, self.max_parallelism, self.subpartitions)
         if few:
@@ -184,13 +184,24 @@ def split_by_owner(batch: pa.RecordBatch, owners: npt.NDArray[Any]) -> Split:
     if first == last:
         return [(first, batch)]
     if last - first == 1:
-        return [(owner, batch.take(pa.array(np.flatnonzero(owners == owner)))) for owner in (first, last)]
+        return [(owner, picked(batch, np.flatnonzero(owners == owner))) for owner in (first, last)]
     order = np.argsort(owners, kind="stable")  # by radix, as the numbers are small
     sorted_owners = owners.take(order)
-    sorted_batch = batch.take(pa.array(order))
+    sorted_batch = picked(batch, order)
     starts = np.searchsorted(sorted_owners, np.arange(first, last + 2)).tolist()
     bounds = zip(range(first, last + 1), starts, starts[1:])
     return [(owner, sorted_batch.slice(start, end - start)) for owner, start, end in bounds if end > start]
+
+
+def _split_few(batch: pa.RecordBatch, owners: list[int]) -> Split:
+    """What `split_by_owner` does, without all the passes where there are two owners at most."""
+    first, last = min(owners), max(owners)
+    if first == last:
+        return [(first, batch)]
+    if last - first > 1:
+        return split_by_owner(batch, np.array(owners, np.uint16))
+    rows_of = [[row for row, owner in enumerate(owners) if owner == each] for each in (first, last)]
+    return [(first, picked(batch, np.array(rows_of[0]))), (last, picked(batch, np.array(rows_of[1])))]
 
 
 def create_partitioner(

@@ -1,4 +1,4 @@
-"""Parts of the protocol that a user may replace by ones of their own: a barrier handler, a decider, a repartitioner.
+"""Parts of the protocol that a user may replace by ones of their own: a barrier handler, a decider, and others.
 
     class Mine(CheckpointBarrierHandler): ...
 
@@ -38,6 +38,9 @@ class Parts:
     `barrier_handler(gates, actions, checkpoints_after_tasks_finish=...)` makes a task's
     `kit.task.barrier_handler.CheckpointBarrierHandler`.
 
+    `channel_state_capture(writer)` makes a task's `kit.channel.channel_state_capture.ChannelStateCapture`: what is in
+    flight when a barrier overtakes.
+
     `request_decider(max_concurrent, min_pause_ms, refuse, reschedule)` makes the job's
     `kit.coordinator.request_decider.RequestDecider`.
 
@@ -50,6 +53,7 @@ class Parts:
     """
 
     barrier_handler: Factory | None = None
+    channel_state_capture: Factory | None = None
     request_decider: Factory | None = None
     operator_state_repartitioner: Factory | None = None
 

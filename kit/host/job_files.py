@@ -208,8 +208,8 @@ class JobFiles:
     def _restore_hooks(self, command: RestoreMasterHooks) -> Word:
         return self._hooks.restore(command)
 
-    def _reset_hooks(self, command: ResetMasterHooks) -> None:
-        self._hooks.reset()
+    def _reset_hooks(self, command: ResetMasterHooks) -> Word:
+        return self._hooks.reset()
 
     def _close_hooks(self, command: CloseMasterHooks) -> None:
         self._hooks.close()

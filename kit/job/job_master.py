@@ -30,6 +30,7 @@ from kit.coordinator.statistics import CheckpointStatsTracker
 from kit.graph.execution_graph import ExecutionGraph
 from kit.graph.job_graph import JobGraph
 from kit.graph.settings import SettingError
+from kit.job.last_checkpoint import LastCheckpoint
 from kit.job.leftovers import Leftovers, remove_orphans
 from kit.job.operator_coordinators import OperatorCoordinators
 from kit.job.restart import create_restarts
@@ -63,11 +64,6 @@ from kit.protocol.tasks import ExecutionState, task_name
 from kit.protocol.words import Machine, ProtocolError, Word, handles
 
 RESTART_TIMER = "restart"
-LAST_CHECKPOINT_TIMER = "last-checkpoint"
-LAST_CHECKPOINT_AGAIN_MS = 1_000
-"""So long after the checkpoint that tasks wait for has failed another one is tried, where none is periodic."""
-OWN_REQUEST = -1
-"""The number of requests that the JobMaster makes itself: nobody waits for the answer."""
 WORKERS, DELAY, HOOKS, RESULT = "workers", "delay", "hooks", "result"
 """What a phase may wait for: that the workers leave, the restart delay, the master hooks, the durable store."""
 CHECKPOINT_HISTORY = 1_000
@@ -100,6 +96,7 @@ class JobMaster(Machine):
         self._awaited: set[str] = set()
         """What the phase waits for, beside the checkpoint that may be being stored."""
         self._restoring: Restoring | None = None
+        self._last_checkpoint = LastCheckpoint(self.checkpoints, self.emit)
         self._leftovers = Leftovers(self.checkpoints)
         self.stopping = StopWithSavepoint()
 
@@ -222,6 +219,13 @@ class JobMaster(Machine):
         if self._awaits_hooks_of(event.checkpoint_id):
             self._awaited.discard(HOOKS)
 
+    @handles(events.MasterHooksReset)
+    def _hooks_reset(self, event: events.MasterHooksReset) -> None:
+        if HOOKS in self._awaited and self._restoring is None:
+            self._awaited.discard(HOOKS)
+            if event.error:
+                self._on_failure(event.error, recoverable=self.epoch > 0)
+
     def _awaits_hooks_of(self, checkpoint_id: int) -> bool:
         """Whether the hooks were asked to go back to this checkpoint, and nothing has come in between."""
         restoring = self._restoring
@@ -229,8 +233,9 @@ class JobMaster(Machine):
 
     @handles(events.MasterHookFailed)
     def _hook_failed(self, event: events.MasterHookFailed) -> None:
+        """The restart strategy is asked, as in `DefaultScheduler.restartTasks`; at the very start the job fails."""
         if self._awaits_hooks_of(event.checkpoint_id):
-            self._dismiss_workers(JobEvent.FAIL_FOR_GOOD, event.error)
+            self._on_failure(event.error, recoverable=self.epoch > 0)
         else:
             self.checkpoints.handle(event)
 
@@ -311,7 +316,7 @@ class JobMaster(Machine):
             and not (self.stopping.is_under_way or self.checkpoints.ledger.took_last_checkpoint)
             and self.tasks.all_data_ended
         ):
-            self.checkpoints.handle(events.RequestCheckpoint(request_id=OWN_REQUEST))
+            self._last_checkpoint.take()
 
     def _finish_when_done(self) -> None:
         """All tasks have finished: so has the job, once a savepoint to stop with that everybody acked is decided.
@@ -412,6 +417,7 @@ class JobMaster(Machine):
         self._enter(event, error, awaits={WORKERS} if at_work else leaving)
         if at_work:
             self.tasks.cancel()
+            self._last_checkpoint.forget()
             self.emit(StopEpoch(epoch=self.epoch))
         elif not leaving:
             self._sweep()
@@ -483,7 +489,7 @@ class JobMaster(Machine):
     def _timer_fired(self, event: events.TimerFired) -> None:
         if event.timer == RESTART_TIMER:
             self._awaited.discard(DELAY)
-        elif event.timer == LAST_CHECKPOINT_TIMER:
+        elif self._last_checkpoint.is_due_again(event.timer):
             self._take_last_checkpoint_when_all_data_ended()
         else:
             self.checkpoints.handle(event)
@@ -507,10 +513,7 @@ class JobMaster(Machine):
 
     def answer_request(self, word: CompleteRequest) -> None:
         """Answer a request for a snapshot; the answer to a stop waits for the job's end."""
-        if word.request_id == OWN_REQUEST:
-            if word.error and not (self.checkpoints.config.is_periodic or self.checkpoints.ledger.took_last_checkpoint):
-                self.emit(ScheduleTimer(timer=LAST_CHECKPOINT_TIMER, due_ms=self.at + LAST_CHECKPOINT_AGAIN_MS))
-        elif not self.stopping.holds_back(word):
+        if not (self._last_checkpoint.answered(word, self.at) or self.stopping.holds_back(word)):
             self.emit(word)
 
     # --- checkpoints ----------------------------------------------------------------------------------------------

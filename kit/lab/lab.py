@@ -62,6 +62,7 @@ from kit.protocol.events import RequestCancel, RequestCheckpoint, RequestSavepoi
 from kit.protocol.properties import RecoveryClaimMode
 from kit.protocol.trace import Trace
 from kit.protocol.words import Word
+from kit.task.stream_task import StreamTask
 
 MOST_STEPS = 1_000_000
 CHECK_EVERY = 16
@@ -167,6 +168,11 @@ class Lab(FaultDoors, PlayDoors, StateDoors, LabAsking):
     def master(self) -> JobMaster:
         """The JobMaster machine; look, do not touch."""
         return self._world.master
+
+    @property
+    def tasks(self) -> dict[str, StreamTask]:
+        """The machines of the tasks that are deployed, by name; look, do not touch."""
+        return dict(self._world.tasks)
 
     @property
     def at_ms(self) -> int:

@@ -39,7 +39,7 @@ RESTART_DELAY_MS = 5
 WINDOW_MS = 8
 SCHEMA = pa.schema([("k", pa.string()), ("n", pa.int64())])
 ONE_SPLIT: Mapping[str, Any] = {"splits": 1}
-SLOW: Mapping[str, Any] = {"rows": 40, "channel_credits": 1}
+SLOW: Mapping[str, Any] = {"rows": 60, "channel_credits": 1, "interval_ms": 60}
 NUMBERS = pa.schema([("n", pa.int64())])
 
 

@@ -16,6 +16,8 @@ from kit.operators import EventTimeSessionWindows, TumblingEventTimeWindows, cou
 
 HOUR_MS = 3_600_000
 GAP_MS = 10
+RARE = 50
+"""Rows a second of the source whose channel is all but empty."""
 
 
 class HowMany(Protocol):
@@ -101,7 +103,14 @@ def sessions(env: StreamEnvironment, how_many: HowMany) -> None:
 
 
 def slow_sink(env: StreamEnvironment, how_many: HowMany) -> None:
-    """Many write to one sink: with few credits its channels fill up, and barriers stand behind what waits there."""
+    """All write to one sink: with few credits the channels from `numbers` are full, and barriers stand behind what
+    waits there. From `rare` a row comes now and then, so its barrier is there at once: it waits for the others, and
+    what is read behind it queues up.
+    """
+    both = pa.schema([("n", pa.int64()), ("at", pa.int64())])
     numbers = env.from_source(_source([{"n": n} for n in range(8)], how_many), uid="numbers", name="numbers")
-    worked = numbers.map(dict, returns=pa.schema([("n", pa.int64()), ("at", pa.int64())])).uid("work").name("work")
-    worked.global_().sink_to(CollectSink("out"), uid="out", name="slow").set_parallelism(1)
+    worked = numbers.map(dict, returns=both).uid("work").name("work")
+    few = [{"n": -n, "at": n} for n in range(1, 1 + how_many.rows // 4)]
+    rare = env.from_source(CollectionSource(few, both, batch_rows=1, rows_per_second=RARE), uid="rare", name="rare")
+    every = worked.global_().union(rare.set_parallelism(1).global_())
+    every.sink_to(CollectSink("out"), uid="out", name="slow").set_parallelism(1)

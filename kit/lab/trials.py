@@ -35,6 +35,8 @@ from kit.protocol.properties import RetentionPolicy
 
 MOMENTS = ("", "", "CheckpointPending", "TaskAcknowledged", "CheckpointFinalizing", *["CheckpointCompleted"] * 3)
 """The kinds of record that a deed may await: most often, something to go back to."""
+COUNTED = {"CheckpointCompleted": "checkpoint completed", "CheckpointRestored": "restored"}
+"""What is counted of what came of a trial, whatever became of it: the kind of record, and how it is called."""
 MOST_AWAITED = 400
 """So many steps are taken for such a record to come."""
 MOST_ARGUMENTS = 36
@@ -112,6 +114,8 @@ class Trial:
             telling.violation = Violation("invariant", str(error))
         except Exception as error:
             telling.violation = Violation("error", f"{type(error).__name__}: {error}")
+        for kind, word in COUNTED.items():
+            telling.happened[word] += sum(record.kind == kind for lab in telling.labs for record in lab.trace)
         return telling
 
 
@@ -204,7 +208,6 @@ class Telling:
         lab = self.lab
         while lab._world.agenda:
             self._step()
-        self.happened["restored"] += sum(record.kind == "CheckpointRestored" for record in lab.trace)
         self._path = self.safety.end(lab)
         if self._path is None:
             return True

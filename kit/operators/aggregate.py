@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kit.backend.interned_keys import sortable
+from kit.backend.picking import picked
 from kit.operators.aggregates import Aggregate, AggregateSet, FirstRows, as_tuple
 from kit.operators.base import Operator
 from kit.operators.spec import ResolvedSpec, key_columns, key_type_of, keys_of, unique_names
@@ -77,7 +78,7 @@ class KeyedAggregateOperator(Operator):
             if len(first) == len(slots):
                 self._emit(keys, slots)
             else:
-                self._emit(keys.take(pa.array(first)), slots[first])
+                self._emit(picked(keys, first), slots[first])
 
     def finish(self) -> None:
         """Emit all totals by key, where that was asked for, and forget them: a task that goes on from the checkpoint

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from kit.backend.picking import picked
 from kit.backend.slot_index import FEW_ROWS
 from kit.operators.aggregates import FirstRows, as_tuple
 from kit.operators.base import Operator
@@ -96,7 +97,7 @@ class WindowOperatorBase(Operator):
         overdue: npt.NDArray[np.bool_] = last_ms <= self.context.current_watermark_ms
         if overdue.any():
             chosen = np.flatnonzero(~overdue)
-            self._timers.register_event_time(keys.take(pa.array(chosen)), last_ms[chosen], windows[chosen])
+            self._timers.register_event_time(picked(keys, chosen), last_ms[chosen], windows[chosen])
         else:
             self._timers.register_event_time(keys, last_ms, windows)
         if self._spec.allowed_lateness_ms:
@@ -135,14 +136,14 @@ class WindowOperator(WindowOperatorBase):
         if not len(windows):
             return
         if rows is not None:
-            batch = batch.take(pa.array(rows))
+            batch = picked(batch, rows)
         keys = keys_of(batch, spec.keys)
         slots = self._table.slots(keys, windows)
         self._contents.add(self._table, slots, batch)
         if len(slots) > FEW_ROWS or (last_ms <= self.context.current_watermark_ms).any():
             # Of few rows all are registered: a timer that is there stays one, and finding the first rows takes longer.
             first = self._first_rows.of(slots)
-            keys, windows, last_ms = keys.take(pa.array(first)), windows[first], last_ms[first]
+            keys, windows, last_ms = picked(keys, first), windows[first], last_ms[first]
         overdue = self._register(keys, last_ms, windows)
         if overdue.any():
             self._fire(*where(overdue, keys, windows, spec.assigner.starts(windows), last_ms + 1))

@@ -215,9 +215,12 @@ class RestoreMasterHooks(Command):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResetMasterHooks(Command):
-    """Tell the hooks that the job begins again from nothing, or from some of its state."""
+    """Tell the hooks that the job begins from nothing, for the first time or again."""
 
     duty: ClassVar = Duty.WORK
+    answers: ClassVar = (events.MasterHooksReset,)
+    fails_with: ClassVar = events.MasterHooksReset
+    failures: ClassVar = (Failure("hook", "the hook raised", RuntimeError),)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -184,6 +184,13 @@ class MasterHookFailed(Word):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class MasterHooksReset(Word):
+    """Answer to `ResetMasterHooks`; `error` says which hook raised, and what."""
+
+    error: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class MasterHooksRestored(Word):
     """Answer to `RestoreMasterHooks`."""
 

@@ -132,6 +132,13 @@ class Transitions(Generic[S]):
         ]
         return pd.DataFrame(rows, columns=["state", "event", "target"])
 
+    def steps(self) -> pd.DataFrame:
+        """The steps that lead elsewhere: a row per state, a column per event, in it the targets, "" for none."""
+        found = self.to_pandas()
+        found = found[found["state"] != found["target"]]
+        grid = found.groupby(["state", "event"], sort=False)["target"].agg(" or ".join).unstack(fill_value="")
+        return grid.loc[[label(state) for state in self if label(state) in grid.index]]
+
     def _repr_html_(self) -> str:
         return f"<p>{self.name}</p>{self.to_pandas().to_html(index=False)}"
 

@@ -34,6 +34,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from kit.channel.channel_state_capture import create_capture
 from kit.channel.channel_state_writer import ChannelStateWriter
 from kit.graph.execution_graph import ExecutionGraph
 from kit.operators.source_operator import SourceOperator
@@ -130,9 +131,10 @@ class StreamTask(Machine):
         self.failure: Exception | None = None
         self._settings = job.settings
         self.channel_state = ChannelStateWriter(task, self.subtask, self.emit)
-        self.input = TaskInput(graph, vertex, self, self.channel_state)
+        capture = create_capture(job.parts.channel_state_capture, self.channel_state)
+        self.input = TaskInput(graph, vertex, self, self.channel_state, capture)
         self.inputs = self.input.gates
-        self.outputs = TaskOutputs(graph, vertex, self._send, self._note_waiting, self.channel_state)
+        self.outputs = TaskOutputs(graph, vertex, self._send, self._note_waiting, self.channel_state, capture)
         unaligned = job.settings.checkpoint.unaligned
         self.checkpoints = SubtaskCheckpointCoordinator(self, may_hold_channel_state=unaligned)
         own = job.parts.barrier_handler

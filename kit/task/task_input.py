@@ -15,6 +15,7 @@ from typing import Protocol
 
 import pyarrow as pa
 
+from kit.channel.channel_state_capture import HeldCapture
 from kit.channel.channel_state_persister import InputStateWriter
 from kit.channel.channel_state_reader import SequentialChannelStateReader
 from kit.channel.demultiplexer import Demultiplexer, PartitionFilter
@@ -82,11 +83,17 @@ class TaskInput:
     barriers: CheckpointBarrierHandler
 
     def __init__(
-        self, graph: ExecutionGraph, vertex: ExecutionVertex, task: InputActions, writer: InputStateWriter
+        self,
+        graph: ExecutionGraph,
+        vertex: ExecutionVertex,
+        task: InputActions,
+        writer: InputStateWriter,
+        capture: HeldCapture | None = None,
     ) -> None:
         self.gates = InputGates(
             [[(number, graph.channel(number).source_task) for number in gate.channels] for gate in vertex.gates],
             writer,
+            capture,
         )
         self._task = task
         self._input_indexes = tuple(gate.edge.input_index for gate in vertex.gates)

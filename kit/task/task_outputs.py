@@ -12,6 +12,7 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 
+from kit.channel.channel_state_capture import HeldCapture
 from kit.channel.record_writer import RecordWriter
 from kit.channel.result_partition import OutputStateWriter, ResultPartition, ResultSubpartition, Send
 from kit.graph.execution_graph import ExecutionGraph, ExecutionVertex
@@ -20,11 +21,17 @@ from kit.protocol.elements import Element, Watermark, WatermarkStatus
 
 class TaskOutputs:
     """All outputs of one task: `send` puts an element on the wire of a channel, `waits` is told of one that cannot go
-    yet, `writer` takes in-flight data.
+    yet, `writer` takes in-flight data. A `capture` of the user's own says what that is.
     """
 
     def __init__(
-        self, graph: ExecutionGraph, vertex: ExecutionVertex, send: Send, waits: Send, writer: OutputStateWriter
+        self,
+        graph: ExecutionGraph,
+        vertex: ExecutionVertex,
+        send: Send,
+        waits: Send,
+        writer: OutputStateWriter,
+        capture: HeldCapture | None = None,
     ) -> None:
         self._full: set[int] = set()
         self.partitions = tuple(
@@ -36,6 +43,7 @@ class TaskOutputs:
                 writer,
                 supports_unaligned=partition.edge.supports_unaligned,
                 full=self._full,
+                capture=capture,
             )
             for partition in vertex.partitions
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import astuple, fields
 
+import pandas as pd
 import pytest
 
 from kit.coordinator.statistics import (
@@ -299,7 +300,7 @@ def test_the_table_of_checkpoints() -> None:
     job.trigger()
     columns = ["id", "kind", "status", "duration_ms", "acked", "total", "checkpointed_size", "state_size", "path"]
     assert job.coordinator.statistics.to_pandas()[columns].to_numpy().tolist() == [
-        [3, "Checkpoint", "IN_PROGRESS", -1, 0, 4, 0, 0, ""],
+        [3, "Checkpoint", "IN_PROGRESS", pd.NA, 0, 4, 0, 0, ""],
         [2, "Savepoint", "FAILED", 0, 0, 4, 0, 0, ""],
         [1, "Checkpoint", "COMPLETED", 50, 4, 4, 5, 50, "chk-1"],
     ]

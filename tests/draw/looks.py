@@ -19,7 +19,7 @@ from kit.graph.settings import CheckpointConfig
 from kit.lab.ready_jobs import Join
 from kit.operators.aggregates import sum_
 
-WIDTHS = (390, 1280, 2560)
+WIDTHS = (390, 1366, 2560)
 THEMES = ("light", "dark")
 SCHEMA = pa.schema([("k", pa.string()), ("n", pa.int64())])
 

@@ -123,6 +123,28 @@ def test_a_long_job_is_broken_into_rows_as_wide_as_a_page(parallelism: int, clos
         assert not any(inside(lane.on_wire(t), box) for t in hundredths() for box in others)
 
 
+@pytest.mark.parametrize(("sources", "counts"), [(1, 50), (3, 50), (2, 9)])
+def test_many_open_subtasks_stand_in_columns_and_no_lane_runs_under_one(sources: int, counts: int) -> None:
+    layout = lay_out(stage(1, counts, sources), closed=frozenset())
+    block = [layout.places[f"count/{number}"] for number in range(counts)]
+    columns = len({box.x for box in block})
+    assert columns > 1
+    assert layout.vertices["count"].height < 2.2 * max(600, layout.vertices["count"].width)
+    assert [(box.y, box.x) for box in block] == sorted((box.y, box.x) for box in block)
+    assert all(apart(a, b) for a, b in combinations(layout.places.values(), 2))
+    for lane in layout.lanes:
+        points = [lane.on_wire(t) for t in hundredths()]
+        assert [x for x, _ in points] == sorted(x for x, _ in points)
+        others = [box for name, box in layout.places.items() if name not in (lane.source, lane.target)]
+        assert not any(inside(point, box) for point in points for box in others)
+
+
+def test_opening_a_wide_vertex_closes_its_neighbour_where_there_would_be_too_many_lanes() -> None:
+    shape = stage(1, counts=50, sources=5)
+    assert shape.closed_at_first() == {"count"}
+    assert shape.turned(frozenset({"count"}), "count") == {"source"}
+
+
 def hundredths() -> list[float]:
     return [number / 100 for number in range(101)]
 

@@ -157,7 +157,7 @@ def test_the_legend_has_the_colours_of_the_picture_and_what_is_in_the_job() -> N
 def test_names_that_are_cut_keep_what_their_neighbours_differ_by() -> None:
     assert fit_name("sums", "/11", 100, 12.5) == "sums/11"
     cut = [fit_name("sum-of-what-came-0", end, 100, 12.5) for end in ("/0", "/11", " x 40")]
-    assert cut == ["sum-of-wha…/0", "sum-of-wh…/11", "sum-of…" + " x 40"]
+    assert cut == ["sum-o…ame-0/0", "sum-o…me-0/11", "sum…e-0 x 40"]
 
 
 def test_the_subtasks_of_a_closed_vertex_stand_in_rows_of_about_one_length() -> None:

@@ -212,6 +212,8 @@ class JobHarness:
                 self.give(events.CheckpointOperatorCoordinator(checkpoint_id=checkpoint_id, operator_id=operator))
             case commands.TriggerMasterHook(checkpoint_id=checkpoint_id, hook=hook):
                 self.give(events.MasterHookTriggered(checkpoint_id=checkpoint_id, hook=hook, state=b"hook"))
+            case commands.ResetMasterHooks():
+                self.give(events.MasterHooksReset())
             case commands.RestoreMasterHooks(checkpoint_id=checkpoint_id):
                 self.give(events.MasterHooksRestored(checkpoint_id=checkpoint_id))
             case commands.WriteMetadata(checkpoint_id=checkpoint_id, location=location, data=data):
@@ -370,6 +372,7 @@ ANSWERED: tuple[type[Word], ...] = (
     commands.InitializeLocation,
     commands.ScheduleCoordinatorCheckpoint,
     commands.TriggerMasterHook,
+    commands.ResetMasterHooks,
     commands.RestoreMasterHooks,
     commands.WriteMetadata,
     commands.StoreCheckpoint,

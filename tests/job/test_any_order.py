@@ -113,7 +113,10 @@ class AnyOrder(RuleBasedStateMachine):
             case commands.TriggerMasterHook(checkpoint_id=checkpoint_id, hook=hook):
                 self.job.give(events.MasterHookFailed(checkpoint_id=checkpoint_id, hook=hook, error="no"))
             case commands.RestoreMasterHooks(checkpoint_id=checkpoint_id):
-                self.job.give(events.MasterHooksRestored(checkpoint_id=checkpoint_id))
+                hook = self.job.master.checkpoints.job.hooks[0]
+                self.job.give(events.MasterHookFailed(checkpoint_id=checkpoint_id, hook=hook, error="no"))
+            case commands.ResetMasterHooks():
+                self.job.give(events.MasterHooksReset(error="no"))
             case commands.WriteMetadata(checkpoint_id=checkpoint_id):
                 self.job.give(events.MetadataFailed(checkpoint_id=checkpoint_id, error="no"))
             case commands.StoreCheckpoint(checkpoint_id=checkpoint_id):

@@ -223,6 +223,47 @@ def test_hooks_get_their_state_back_before_anything_is_deployed() -> None:
     assert len(job.deployed()) == 4
 
 
+def test_a_hook_that_cannot_be_restored_at_first_is_asked_again_by_the_restart_strategy() -> None:
+    """`DefaultScheduler.restartTasks` hands the error of a restore to `handleGlobalFailure`."""
+    job = JobHarness(hooks=["offsets"], restart=FixedDelay(2, 5)).run()
+    job.complete()
+    job.fail()
+    job.wait(5)
+    job.answer(commands.StopEpoch)
+    job.give(events.MasterHookFailed(checkpoint_id=1, hook="offsets", error="not there yet"))
+    assert job.status is JobStatus.RESTARTING
+    assert len(job.take(commands.RestoreMasterHooks)) == 1
+    job.deployed()
+    job.wait(5)
+    assert len(job.take(commands.RestoreMasterHooks)) == 1
+    job.give(events.MasterHooksRestored(checkpoint_id=1))
+    assert len(job.deployed()) == 4
+
+
+@pytest.mark.parametrize(("restarted", "status"), [(False, JobStatus.FAILED), (True, JobStatus.RESTARTING)])
+def test_a_hook_that_cannot_be_reset_fails_the_job_before_a_task_is_deployed(
+    restarted: bool, status: JobStatus
+) -> None:
+    """At the very start for good, later as the restart strategy says (`MasterHooks.reset` throws)."""
+    job = JobHarness(hooks=["offsets"], restart=FixedDelay(3, 5))
+    if not restarted:
+        job.give(events.StartJob())
+        job.answer(commands.RecoverCheckpoints)
+    else:
+        job.run()
+        job.deployed()
+        job.fail()
+        job.wait(5)
+        job.answer(commands.StopEpoch)
+    assert job.deployed() == []
+    assert len(job.take(commands.ResetMasterHooks)) == 1
+    job.give(events.MasterHooksReset(error="the ledger is locked"))
+    job.answer(commands.StoreJobResult)
+    assert job.status is status
+    assert "the ledger is locked" in job.master.error
+    assert job.deployed() == []
+
+
 def test_a_hook_that_cannot_be_restored_fails_the_job() -> None:
     job = JobHarness(hooks=["offsets"], restart=FixedDelay(1, 0)).run()
     job.complete()
@@ -281,7 +322,47 @@ def test_a_last_checkpoint_that_fails_is_tried_again_where_none_is_periodic() ->
     job.decline(1)
     job.answer_all()
     assert job.master.checkpoints.pending == {}
+    job.give(events.TimerFired(timer="another"))
     job.wait(1_000)
+    job.answer_all()
+    assert list(job.master.checkpoints.pending) == [2]
+
+
+def _all_data_ends(job: JobHarness) -> None:
+    for task in job.tasks:
+        attempt = job.master.epoch
+        job.give(TaskStateChanged(task=task, attempt=attempt, state=ExecutionState.RUNNING, end_of_data=True))
+    job.answer_all()
+
+
+@pytest.mark.parametrize("failed_before", [True, False], ids=["declined before the failure", "aborted by it"])
+def test_after_a_restart_the_last_checkpoint_is_taken_once(failed_before: bool) -> None:
+    """The timer of the epoch before does not begin another one beside it."""
+    job = JobHarness(tolerable_failures=5, max_concurrent=2).run()
+    _all_data_ends(job)
+    if failed_before:
+        job.decline(1)
+        job.answer_all()
+    job.fail()
+    job.restart()
+    _all_data_ends(job)
+    assert list(job.master.checkpoints.pending) == [2]
+    job.wait(2_000)
+    job.answer_all()
+    assert list(job.master.checkpoints.pending) == [2]
+
+
+def test_a_stop_that_fails_takes_the_last_checkpoint_at_once_and_once() -> None:
+    job = JobHarness(tolerable_failures=5, max_concurrent=2).run()
+    _all_data_ends(job)
+    job.decline(1)
+    job.answer_all()
+    job.stop()
+    assert len(job.take(commands.AllocateCheckpointId)) == 1
+    job.give(events.CheckpointIdFailed(error="no connection"))
+    job.answer_all()
+    assert list(job.master.checkpoints.pending) == [2]
+    job.wait(2_000)
     job.answer_all()
     assert list(job.master.checkpoints.pending) == [2]
 

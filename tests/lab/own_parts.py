@@ -5,12 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from kit.channel.channel_state_capture import CaptureWriter, ChannelStateCapture
 from kit.channel.input_channel import InputChannel
 from kit.connectors.sink import CollectSink, SinkOperator, SinkSpec
 from kit.coordinator.request_decider import CheckpointTriggerRequest, Refuse, Reschedule
-from kit.protocol.elements import CancelCheckpointMarker, CheckpointBarrier
+from kit.protocol.elements import CancelCheckpointMarker, CheckpointBarrier, DataElement, Element
 from kit.protocol.reasons import CheckpointException, CheckpointFailureReason
-from kit.state.handles import OperatorStateMode, OperatorStreamStateHandle, StateMetaInfo
+from kit.state.handles import (
+    InputChannelInfo,
+    OperatorStateMode,
+    OperatorStreamStateHandle,
+    ResultSubpartitionInfo,
+    StateMetaInfo,
+)
 from kit.task.barrier_handler import CheckpointBarrierHandler
 
 # ---- barrier handlers -----------------------------------------------------------------------------------------------
@@ -99,6 +106,75 @@ class Raises(Aligner):
 
     def process_barrier(self, barrier: CheckpointBarrier, channel: InputChannel, *, is_rpc: bool = False) -> None:
         raise KeyError(channel.number)
+
+
+# ---- captures of channel state --------------------------------------------------------------------------------------
+
+
+class Captures(ChannelStateCapture):
+    """What is in flight when a barrier overtakes, as the kit decides it."""
+
+    def __init__(self, writer: CaptureWriter) -> None:
+        super().__init__(writer)
+        self.waiting: dict[InputChannelInfo, int] = {}
+
+    def checkpoint_started(self, checkpoint_id: int, channel: InputChannelInfo, queue: Sequence[Element]) -> None:
+        self.waiting[channel] = checkpoint_id
+        data: list[DataElement] = []
+        for element in queue:
+            if self.ends(element, checkpoint_id):
+                del self.waiting[channel]
+                break
+            if isinstance(element, DataElement):
+                data.append(element)
+        self.writer.add_input_data(checkpoint_id, channel, data)
+
+    def element_received(self, channel: InputChannelInfo, element: Element) -> None:
+        checkpoint_id = self.waiting.get(channel)
+        if checkpoint_id is None:
+            return
+        if self.ends(element, checkpoint_id):
+            del self.waiting[channel]
+        elif isinstance(element, DataElement):
+            self.writer.add_input_data(checkpoint_id, channel, [element])
+
+    def ends(self, element: Element, checkpoint_id: int) -> bool:
+        return isinstance(element, CheckpointBarrier) and element.checkpoint_id >= checkpoint_id
+
+    def checkpoint_stopped(self, checkpoint_id: int, channel: InputChannelInfo) -> None:
+        if self.waiting.get(channel, checkpoint_id + 1) <= checkpoint_id:
+            del self.waiting[channel]
+
+    def barrier_overtakes(self, checkpoint_id: int, subpartition: ResultSubpartitionInfo, queue: list[Element]) -> None:
+        data = [element for element in queue if isinstance(element, DataElement)]
+        self.writer.add_output_data(checkpoint_id, subpartition, data)
+
+
+class CapturesEvents(Captures):
+    """Takes the barrier along with what it overtakes."""
+
+    def ends(self, element: Element, checkpoint_id: int) -> bool:
+        if super().ends(element, checkpoint_id):
+            for channel in self.waiting:
+                self.writer.add_input_data(checkpoint_id, channel, [element])  # type: ignore[list-item]
+        return super().ends(element, checkpoint_id)
+
+
+class NeverStops(Captures):
+    """Goes on when the checkpoint is over."""
+
+    def ends(self, element: Element, checkpoint_id: int) -> bool:
+        return False
+
+    def checkpoint_stopped(self, checkpoint_id: int, channel: InputChannelInfo) -> None:
+        pass
+
+
+class WritesToAnotherOutput(Captures):
+    """Says of what it overtakes that it waits elsewhere."""
+
+    def barrier_overtakes(self, checkpoint_id: int, subpartition: ResultSubpartitionInfo, queue: list[Element]) -> None:
+        super().barrier_overtakes(checkpoint_id, ResultSubpartitionInfo(subpartition.partition_idx, 99), queue)
 
 
 # ---- request deciders -----------------------------------------------------------------------------------------------

@@ -117,7 +117,7 @@ ENDS_THE_JOB = {
     ("EnumerateSplits", "io"): "the input cannot be listed",
     ("ResolveSnapshot", "io"): "the checkpoint cannot be read",
     ("RecoverCheckpoints", "store"): "the store cannot be reached",
-    ("RestoreMasterHooks", "hook"): "the hook raised",
+    ("ResetMasterHooks", "hook"): "the hook raised",
     ("ReadSplit", "parse"): "the input does not parse",
 }
 RESTARTS = {"ReadState", "ReadSplit", "CommitEffects", "RestoreMasterHooks"}
@@ -126,7 +126,7 @@ RESTARTS = {"ReadState", "ReadSplit", "CommitEffects", "RestoreMasterHooks"}
 @pytest.mark.parametrize(("command", "failure"), FAILURES, ids=lambda value: getattr(value, "__name__", value))
 def test_every_documented_failure_of_a_command(command: type[Command], failure: str) -> None:
     name = command.__name__
-    lab = restored_lab() if name == "ResolveSnapshot" else a_lab(unaligned=True)
+    lab = restored_lab() if name == "ResolveSnapshot" else a_lab(2, unaligned=True)
     if name in ("ReadState", "RestoreMasterHooks"):
         lab.run_until(checkpoint=1)
         lab.kill(0)

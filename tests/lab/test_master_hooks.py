@@ -103,3 +103,34 @@ def test_an_assignment_that_fails_leaves_hooks_alone_and_counts_nothing() -> Non
     assert hook.told == ["close"]
     assert after.master.checkpoints.statistics.counts.restored == 0
     assert after.master.epoch == 0
+
+
+def test_a_hook_that_cannot_be_reset_ends_the_job_with_its_error_and_nobody_waits_for_ever() -> None:
+    class Locked(Hook):
+        def reset(self) -> None:
+            super().reset()
+            raise RuntimeError("the log is locked")
+
+    hook = Locked()
+    lab = Lab(job(), hooks=[hook])
+    with pytest.raises(LabError, match="master hook 'log' cannot be reset: RuntimeError: the log is locked"):
+        lab.run_until(checkpoint=1)
+    assert (lab.status, lab.master.epoch) == ("FAILED", 0)
+    assert hook.told == ["reset", "close"]
+
+
+def test_a_hook_that_cannot_be_reset_at_a_restart_is_asked_again() -> None:
+    class LockedOnce(Hook):
+        def reset(self) -> None:
+            super().reset()
+            if self.told.count("reset") == 2:
+                raise RuntimeError("the log is locked")
+
+    hook = LockedOnce()
+    lab = Lab(job(), hooks=[hook])
+    lab.run_until(record="AllTasksRunning")
+    lab.kill(0)
+    lab.run()
+    assert hook.told[:3] == ["reset", "reset", "reset"]
+    assert (lab.status, lab.master.epoch) == ("FINISHED", 2)
+    assert lab.output("out")["n"].sum() == 300

@@ -22,12 +22,12 @@ from tests.lab import own_parts as own
 ROWS = [{"k": "abc"[n % 3], "n": n} for n in range(30)]
 
 
-def job(parallelism: int = 2) -> StreamEnvironment:
+def job(parallelism: int = 2, **checkpoint: Any) -> StreamEnvironment:
     env = StreamEnvironment(
         "parts",
         parallelism=parallelism,
         max_parallelism=4,
-        checkpoint=CheckpointConfig(interval_ms=30, timeout_ms=2_000, tolerable_failures=100),
+        checkpoint=CheckpointConfig(interval_ms=30, timeout_ms=2_000, tolerable_failures=100, **checkpoint),
         restart=FixedDelay(100, 10),
     )
     rows = env.from_source(CollectionSource(ROWS, splits=3, batch_rows=1), uid="rows")
@@ -116,13 +116,21 @@ def _arrived(task: Any) -> bool:
         ({"barrier_handler": own.Raises}, "barrier_handler of your own, Raises: KeyError in process_barrier: "),
         ({"barrier_handler": lambda *gates, **settings: {}}, "made a dict, which has no .*CheckpointBarrierHandler"),
         ({"barrier_handler": lambda: own.Aligner}, "barrier_handler=.*TypeError when it was made: "),
+        (
+            {"channel_state_capture": own.CapturesEvents},
+            r"add_input_data\(1, .* given CheckpointBarrier.*: expected data",
+        ),
+        ({"channel_state_capture": own.NeverStops}, r"add_input_data\(1, .*: checkpoint 1 is not under way on this ch"),
+        ({"channel_state_capture": own.WritesToAnotherOutput}, r"add_output_data\(1, .* is not leaving this output"),
+        ({"channel_state_capture": lambda writer: {}}, "made a dict, which has no barrier_overtakes, checkpoint_star"),
         ({"request_decider": own.ChoosesANumber}, "ChoosesANumber: choose returned 7, expected CheckpointTriggerReque"),
         ({"request_decider": lambda *limits: object()}, "which has no abort_all, add, choose, queue, validate"),
     ],
 )
 def test_a_part_that_breaks_its_contract_is_named(parts: dict[str, Any], error: str) -> None:
+    of_capture = "channel_state_capture" in parts
     with pytest.raises(PartError, match=error):
-        Lab(job(), parts=kit.Parts(**parts)).run()
+        Lab(job(unaligned=of_capture), parts=kit.Parts(**parts)).run()
 
 
 def test_one_goes_back_from_where_a_part_broke() -> None:
@@ -141,6 +149,42 @@ def test_a_repartitioner_that_breaks_its_contract_is_named() -> None:
     lab.kill(0)
     with pytest.raises(PartError, match=r"operator_state_repartitioner of your own, .* dealt out to 1 of 2 subtasks"):
         lab.run()
+
+
+@pytest.mark.parametrize("timeout_ms", [0, 15])
+def test_a_right_capture_writes_what_the_kit_writes(timeout_ms: int) -> None:
+    """The runs are the same to the last record, with a failure, and with data in flight at both ends of channels."""
+    at_ends = {"input_handles": 0, "output_handles": 0}
+    for seed in range(4):
+        runs = [
+            Lab(job(unaligned=True, aligned_timeout_ms=timeout_ms), seed=seed, parts=parts)
+            for parts in (None, kit.Parts(channel_state_capture=own.Captures))
+        ]
+        for lab in runs:
+            lab.run_until(checkpoint=2)
+            lab.kill(0)
+            lab.run()
+        assert runs[0].trace.to_pandas().equals(runs[1].trace.to_pandas())
+        written = [each for each in runs[1].trace if each.kind == "ChannelStateWritten"]
+        for end in at_ends:
+            at_ends[end] += sum(len(each.data[end]) for each in written)
+    assert all(at_ends.values()), at_ends
+
+
+def test_a_capture_goes_back_with_the_lab() -> None:
+    lab = Lab(job(unaligned=True), parts=kit.Parts(channel_state_capture=own.Captures), seed=1)
+    lab.run_until(until=lambda lab: any(_waits(each) for each in lab._world.tasks.values()))
+    before = lab.position
+    lab.run()
+    trace = lab.trace.to_pandas()
+    lab.goto(before)
+    assert any(_waits(each) for each in lab._world.tasks.values())
+    lab.run()
+    assert lab.trace.to_pandas().equals(trace)
+
+
+def _waits(task: Any) -> bool:
+    return any(channel._capture._part.waiting for channel in task.inputs)
 
 
 def test_what_is_no_part_is_refused() -> None:

@@ -1,4 +1,5 @@
-"""Plant every mutant, or those named, and look for each: `python -m tests.mutants [name ...]` (`make mutants`).
+"""Plant every mutant, or those named, and look for each: `python -m tests.mutants [name ...] [--at-once 1]`, or
+`make mutants`.
 
 Each is looked for in a process of its own, two at a time. First every finder must find nothing in the kit as it is.
 Ends with status 1 when a mutant survives, or a finder finds something where there is nothing.
@@ -6,6 +7,7 @@ Ends with status 1 when a mutant survives, or a finder finds something where the
 
 from __future__ import annotations
 
+import argparse
 import sys
 import time
 from collections.abc import Sequence
@@ -19,7 +21,7 @@ from tests.mutants.table import MUTANTS
 AT_ONCE = 2
 
 
-def main(names: Sequence[str]) -> int:
+def main(names: Sequence[str], at_once: int = AT_ONCE) -> int:
     unknown = [name for name in names if name not in MUTANTS]
     if unknown:
         print(f"no mutant is called {unknown[0]!r}; {', '.join(get_close_matches(unknown[0], MUTANTS, 3, 0.3))}?")
@@ -28,7 +30,7 @@ def main(names: Sequence[str]) -> int:
     began = time.monotonic()
     survivors = []
     print(_row("area", "mutant", "steps", "found by", "what it breaks"))
-    with ThreadPoolExecutor(AT_ONCE) as pool:
+    with ThreadPoolExecutor(at_once) as pool:
         sound = pool.submit(_finds_nothing, mutants)
         for mutant, found in zip(mutants, pool.map(_look, mutants), strict=True):
             by = str(mutant.found_by) if found.found else "NOBODY"
@@ -65,4 +67,8 @@ def _row(area: str, name: str, steps: str, found_by: str, breaks: str) -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    parser = argparse.ArgumentParser(prog="python -m tests.mutants")
+    parser.add_argument("names", nargs="*")
+    parser.add_argument("--at-once", type=int, default=AT_ONCE, help="so many processes")
+    arguments = parser.parse_args()
+    sys.exit(main(arguments.names, arguments.at_once))

@@ -1,4 +1,4 @@
-"""A batch of many rows is worked on in a run, a few rows one by one: what is emitted and kept is the same, to the byte."""
+"""Many rows are worked on in a run, a few one by one: what is emitted and kept is the same, to the byte."""
 
 from __future__ import annotations
 

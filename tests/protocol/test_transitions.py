@@ -85,6 +85,10 @@ def test_the_figures_and_the_table_have_every_step() -> None:
         ["GREEN", "Timer", "RED"],
         ["GREEN", "a lamp is blown", "BROKEN"],
     ]
+    assert TABLE.steps().to_dict("index") == {
+        "RED": {"Timer": "GREEN", "a lamp is blown": "BROKEN"},
+        "GREEN": {"Timer": "RED", "a lamp is blown": "BROKEN"},
+    }
     assert TABLE.dot().splitlines() == [
         'digraph "light" {',
         "  node [shape=box, style=rounded]",

@@ -19,6 +19,14 @@ def test_right_parts_of_ones_own() -> None:
         assert not running.trace.to_pandas().query("kind == 'CheckpointCompleted'").empty
 
 
+def test_a_capture_of_ones_own() -> None:
+    parts = Parts(channel_state_capture=own.Captures)
+    with SparkJob(job(unaligned=True), parts=parts, launch=ThreadGang) as running:
+        running.start().wait()
+        assert len(running.output()) == len(ROWS)
+        assert not running.trace.to_pandas().query("kind == 'CheckpointCompleted'").empty
+
+
 def test_a_part_that_breaks_ends_the_job_and_is_named() -> None:
     error = "barrier_handler of your own, Raises: KeyError in process_barrier"
     parts = Parts(barrier_handler=own.Raises)

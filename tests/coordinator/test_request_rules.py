@@ -1,0 +1,33 @@
+"""The table of what becomes of a request: each cell is what the decider does."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kit.coordinator import request_rules
+from kit.coordinator.request_decider import CheckpointRequestDecider
+
+TIMER, USER, SAVEPOINT, NOT_FORCED = request_rules().columns
+FULL = "refused: TOO_MANY_CHECKPOINT_REQUESTS"
+
+
+def test_who_begins_waits_or_is_refused() -> None:
+    rules = request_rules()
+    assert (rules.loc["nothing else"] == "begins").all()
+    assert rules.loc["one is pending"].tolist() == ["waits", "waits", "begins", "waits"]
+    assert (rules.loc[["one is being triggered", "too many old ones are being deleted"]] == "waits").all(axis=None)
+    assert rules.loc["the pause is not over"].tolist()[1:] == ["begins"] * 3
+    assert rules.loc["the pause is not over", TIMER].endswith("MINIMUM_TIME_BETWEEN_CHECKPOINTS, the timer is set anew")
+    assert (rules.loc["the queue is full of users' requests"] == FULL).all()
+    gone = rules.loc["the queue is full, the timer's last"].tolist()
+    assert gone == [FULL, "waits, the timer's goes", "begins, the timer's goes", "waits, the timer's goes"]
+
+
+def test_the_table_is_what_the_decider_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    def nobody(self: CheckpointRequestDecider, **environment: Any) -> None:
+        return None
+
+    monkeypatch.setattr(CheckpointRequestDecider, "choose", nobody)
+    assert (request_rules().loc[["nothing else", "the pause is not over"]] == "waits").all(axis=None)
