@@ -139,7 +139,7 @@ class Controls:
             path = lab.answer(number)
         except JobFailedError as error:
             return f"{label}: {error}"
-        return f"{label}: asked for at step {number}, not done yet" if path is None else f"{label}: {path}"
+        return f"{label}: asked for, not done yet" if path is None else f"{label}: {path}"
 
     # --- what is shown --------------------------------------------------------------------------------------------
 
@@ -169,7 +169,10 @@ def why_none_can_act(branch: Branch) -> str:
     if not branch.is_present:
         return ""
     if not can_go_on(lab):
-        return f"The job is {lab.status} and nothing can happen any more. Go back in the slider, or begin another run."
+        return (
+            f"The job is {lab.status.lower()}, and nothing can happen any more. "
+            "Go back in the slider, or begin another run."
+        )
     return ""
 
 

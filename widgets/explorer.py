@@ -20,6 +20,7 @@ import ipywidgets
 from IPython.display import display
 
 from kit.api.environment import StreamEnvironment
+from kit.draw.durations import duration
 from kit.draw.page import export_html
 from kit.draw.picture import Svg
 from kit.draw.rescaling import VIEW as RESCALING
@@ -187,7 +188,7 @@ class Explorer(StaysInNotebook, ipywidgets.VBox):
         past = self.lab is not None and not self._branch.is_present
         self._past.layout.display = "" if past else "none"
         if past and self.lab is not None:
-            self._where.value = f"You look at <b>step {self._branch.position}</b> of {self.lab.position}."
+            self._where.value = f"You look back at <b>{self._branch.at}</b> of {duration(self.lab.at_ms)}."
         if self.lab is not None:
             self.controls.update()
         self._soon.ask()
@@ -295,7 +296,7 @@ class Explorer(StaysInNotebook, ipywidgets.VBox):
         self._update_panel()
 
     def _fork_name(self) -> str:
-        return f"fork {len(self._branches)} at step {self._branch.position}"
+        return f"fork {len(self._branches)} at {self._branch.at}"
 
     def _add(self, branch: Branch) -> Branch:
         self._branches.append(branch)

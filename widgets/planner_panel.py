@@ -43,7 +43,7 @@ class PlannerPanel:
         else:
             try:
                 self.planner = RescalePlanner(lab)
-                self.note.value = f"The keys at step {branch.position}."
+                self.note.value = f"The keys at {branch.at}."
                 self._of = branch
             except ValueError as error:
                 self.note.value = str(error)

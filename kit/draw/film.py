@@ -32,6 +32,7 @@ import numpy as np
 from kit.draw import meanings
 from kit.draw.drawing import Touched
 from kit.draw.frames import Frame, Told, is_minor, story_of
+from kit.draw.job_master_panel import words_at_the_end
 from kit.draw.job_state import Moment, Running, changed, is_of_the_job_master, task_of
 from kit.draw.kinds import BULK, DETAIL, MAIN, MILESTONE, kind_of, level_of
 from kit.draw.layout import Layout, lay_out
@@ -268,8 +269,7 @@ class Reel:
     ) -> tuple[Film, Told]:
         """A frame but for its picture, and what decides whether it is told."""
         frame = Frame(moment, stage, tuple(group), led_by(group[0].cause, self._by_id.get) if group else None)
-        words = frame.words
-        failed = [f"The job has failed: {moment.error}"] if moment.job == "FAILED" else []
+        words = words_at_the_end(moment, frame.words)
         packed: dict[str, Any] = {"stage": shape, "told": 0, "at": moment.elapsed_ms, "n": moment.n}
         if frame.mark:
             packed["mark"] = frame.mark
@@ -278,7 +278,7 @@ class Reel:
         if group:
             packed["by"] = "job" if is_of_the_job_master(group[0]) else task_of(group[0])
             packed["about"] = _about(group)
-        packed["words"] = [*failed, words.what, words.then, words.because][:3]
+        packed["words"] = [words.what, words.then, words.because]
         return packed, Told(frame.level, frame.checkpoint_id, is_minor(group))
 
     def _stage_now(self, run: Run) -> Stage:

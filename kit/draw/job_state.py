@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 import pandas as pd
 
+from kit.draw.durations import duration
 from kit.draw.shown import shown
 from kit.protocol.trace import TraceRecord
 
@@ -144,9 +145,6 @@ class RestoreMoment:
     def __repr__(self) -> str:
         return f"RestoreMoment(epoch {self.epoch} from checkpoint {self.checkpoint_id}, {len(self.assignments)} parts)"
 
-    def _repr_svg_(self) -> str:
-        return shown(self)
-
 
 @dataclass(frozen=True, slots=True)
 class MessageMoment:
@@ -218,7 +216,7 @@ class Moment:
         return f"<p>{escape(repr(self))}</p>{table.astype(object).where(table.notna(), '').to_html(index=False)}"
 
     def __repr__(self) -> str:
-        return f"Moment({self.n} records, {self.elapsed_ms} ms, epoch {self.epoch}, {self.job}: {self.caption})"
+        return f"Moment({self.n} records, {duration(self.elapsed_ms)}, epoch {self.epoch}, {self.job}: {self.caption})"
 
 
 # --- small changes --------------------------------------------------------------------------------------------------

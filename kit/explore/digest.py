@@ -160,7 +160,8 @@ class Walk:
 @cache
 def _is_frozen(kind: Any) -> bool:
     """Whether objects of this type are values, so that it makes no difference whether two refer to the same one."""
-    return is_dataclass(kind) and bool(vars(kind)["__dataclass_params__"].frozen)
+    own: Any = kind  # one derived from a dataclass is one, with the settings of that
+    return is_dataclass(kind) and bool(own.__dataclass_params__.frozen)
 
 
 def _values(value: Any, walk: Walk) -> None:

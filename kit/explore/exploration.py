@@ -57,9 +57,11 @@ class Counterexample:
         lines = [f"{number:3} {action}" for number, action in enumerate(self.actions, 1)]
         return "\n".join([*lines, f"    -> {self.property}: see .lab()"])
 
-    def lab(self) -> Lab:
-        """A lab in which all this has happened. Raises LabError where a lab cannot do one of the steps."""
-        return replay(Lab(self._job), self.moves)
+    def lab(self, *, steps: int | None = None) -> Lab:
+        """A lab in which all this has happened, or only the first so many steps of it. Raises LabError where a lab
+        cannot do one of them.
+        """
+        return replay(Lab(self._job), self.moves[:steps])
 
     def save_play(self, path: str | PathLike[str], *, job: str = "", title: str = "") -> Any:
         """Write it down as a play (docs/PLAYS.md), which `Lab.play` opens again; as `Lab.save_play`."""

@@ -466,7 +466,7 @@ class Reduction:
         if not isinstance(word, AcknowledgeCheckpoint | WriteSnapshot):
             return 0
         checkpoint = master.checkpoints.pending.get(word.checkpoint_id)
-        return int(checkpoint is not None and len(checkpoint.not_yet_acked_tasks) > 1)
+        return int(checkpoint is not None and checkpoint.waits_for_others)
 
     def _others_are_to_end(self, state: int, master: JobMaster, word: TaskStateChanged) -> bool:
         """Whether other tasks than this one have yet to see all their input, or to leave after the last checkpoint."""

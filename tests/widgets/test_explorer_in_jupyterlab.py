@@ -104,12 +104,12 @@ def test_from_the_first_look_to_a_notebook_without_a_kernel(address: str, browse
     notebook.run_all()
     app = page.locator(".kit-explorer").first
     where = app.locator(".kit-head span")
-    expect(where).to_have_text("step 1, 0 ms, CREATED")
+    expect(where).to_have_text("0 ms, created")
     player = app.locator(".kit-player").first
     player.get_by_role("button", name="Step").click()
-    expect(where).to_have_text(re.compile("^step 2,"))
+    expect(where).to_have_text(re.compile("^[1-9]"))
     player.get_by_role("button", name="Play").click()  # at the end it goes on by itself
-    expect(where).to_have_text(re.compile("^step 4,"))
+    expect(where).to_have_text(re.compile("^[3-9]"))
     player.get_by_role("button", name="Pause").click()
     app.get_by_label("until").select_option("all tasks are running")
     press(app, "Go")
@@ -139,9 +139,9 @@ def test_from_the_first_look_to_a_notebook_without_a_kernel(address: str, browse
     page.keyboard.press("Home")
     for _ in range(3):
         page.keyboard.press("ArrowRight")
-    expect(app.get_by_text("You look at step")).to_be_visible()
+    expect(app.get_by_text("You look back at")).to_be_visible()
     tab(app, "Next")
-    expect(app.get_by_text("in the past: what is done here begins a fork")).to_be_visible()
+    expect(app.get_by_text("This is the past, at")).to_be_visible()
     app.locator(".kit-action:enabled").first.click()
     expect(app.get_by_role("button", name=re.compile("^fork 1"))).to_be_visible()
     assert says(notebook, "explorer.told") == ""

@@ -29,11 +29,10 @@ PICTURES = {
     "gantt(lab)": "Chart('Checkpoint 1: complete after",
     "gantt(lab.trace)": "Chart('Checkpoint 1: complete after",
     "chains_svg(lab)": "Svg('letters: 3 operators in 2 chains')",
-    "redistribution_svg(lab)": "Svg('Checkpoint 1 is given to the tasks of epoch 2')",
+    "rescaling(lab).svg()": "Svg('Checkpoint 1 was given to the tasks of epoch 2')",
     "moment_svg(lab, 200)": "Svg(",
     "last_frame(lab.trace)": "Frame(",
     "lab.stages[-1]": "Stage(epoch 2: letters x2 -> totals x2, 4 channels)",
-    "restores_of(lab)[-1]": "RestoreMoment(epoch 2 from checkpoint 1,",
 }
 TABLES = (
     "lab.checkpoints()",
