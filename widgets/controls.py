@@ -69,7 +69,7 @@ def dropdown(name: str, hint: str, options: Any, **more: Any) -> ipywidgets.Drop
         description=name,
         tooltip=hint,
         options=options,
-        layout={"width": "auto"},
+        layout={"width": "auto", "max_width": "100%"},
         style={"description_width": "initial"},
         **more,
     )
