@@ -56,6 +56,11 @@ class Branch:
         return duration(self.stepper.moment.elapsed_ms)
 
     @property
+    def end(self) -> str:
+        """The time at the end of what has happened so far, in words."""
+        return duration(self.stepper.film["frames"][-1]["at"])
+
+    @property
     def there(self) -> Lab | None:
         """The lab as it stood at the cursor: itself, or, in the past, a copy that went back."""
         lab = self.lab
@@ -104,8 +109,8 @@ class Branch:
         """The job's name, and where it stands, in words."""
         lab = self.lab
         if lab is not None:
-            there = "" if self.is_present else f"{self.at} of "
-            return lab.job.name, f"{there}{duration(lab.at_ms)}, {lab.status.lower()}"
+            there = self.at if self.is_present else f"{self.at} of {self.end}"
+            return lab.job.name, f"{there}, {lab.status.lower()}"
         job = getattr(self.thing, "job", None)
         if job is not None:
             return job.name, f"{len(self.thing.trace):,} records, {self.thing.status}"

@@ -69,7 +69,7 @@ def dropdown(name: str, hint: str, options: Any, **more: Any) -> ipywidgets.Drop
         description=name,
         tooltip=hint,
         options=options,
-        layout={"width": "auto"},
+        layout={"width": "auto", "max_width": "100%"},
         style={"description_width": "initial"},
         **more,
     )
@@ -80,6 +80,8 @@ class Controls:
 
     def __init__(self, app: App) -> None:
         self._app = app
+        self.missed = ""
+        """What was waited for last, and did not come before the job's end."""
         self._asked: dict[int, str] = {}
         """What was asked of the job, by the number of the request."""
         self.until = dropdown("until", "let things happen until this is so", [])
@@ -151,6 +153,8 @@ class Controls:
             each.disabled = bool(reason)
             each.tooltip = reason or self._hints[each]
         branch.stepper.goes_on = branch.lab is not None and can_go_on(branch.lab)
+        if reason and self.missed:
+            reason = f"Not before the job ended: {self.missed}. {reason}"
         said = reason or ("" if branch.lab is None else self._answers(branch.lab))
         self.why_not.value = f'<span class="kit-quiet">{escape(said)}</span>' if said else ""
         if branch.lab is not None:

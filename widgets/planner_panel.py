@@ -45,6 +45,6 @@ class PlannerPanel:
                 self.planner = RescalePlanner(lab)
                 self.note.value = f"The keys at {branch.at}."
                 self._of = branch
-            except ValueError as error:
-                self.note.value = str(error)
+            except ValueError:
+                self.note.value = "No task holds keyed state now: go back in the slider to when one did, or go on."
         self._shown.children = () if self.planner is None else (self.planner,)

@@ -33,6 +33,7 @@ STYLE = "at_risk.css"
 WIDTH, LEFT, RIGHT, ROW, TOP = 840.0, 172.0, 470.0, 26.0, 40.0
 MOST_ROWS = 24
 MOST_WORKERS = 3
+_ENDED = frozenset({"FINISHED", "FAILED", "CANCELED"})
 
 
 def at_risk(run: Any, *, n: int | None = None) -> AtRisk:
@@ -107,6 +108,8 @@ class AtRisk:
     @property
     def title(self) -> str:
         """The answer in a sentence."""
+        if self.job in _ENDED:
+            return f"The job is {self.job.lower()}: there is nothing to lose any more"
         if not self.tasks:
             return "No task is running: there is nothing to lose"
         read = sum(each.read or 0 for each in self.tasks.values())
@@ -135,7 +138,7 @@ class AtRisk:
         return light_svg(WIDTH, height, drawn, self.title, STYLE)
 
     def _repr_html_(self) -> str:
-        if not self.tasks:
+        if not self.tasks or self.job in _ENDED:
             return panel(self.title)
         height, drawn = self._drawn()
         picture = drawing_html(WIDTH, height, drawn, self.title)

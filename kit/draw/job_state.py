@@ -253,6 +253,9 @@ class Running(Moment):
         return _with(Moment, self, {name: dict(getattr(self, name)) for name in MAPPINGS})
 
 
+put_in_place = object.__setattr__
+"""Sets a field of a running moment, or of a channel that is its own."""
+
 MAPPINGS = ("tasks", "channels", "checkpoints", "messages")
 
 
@@ -376,13 +379,10 @@ def with_channel(moment: Moment, number: int, **changes: Any) -> Moment:
     elif channels.touched is not None:
         channels.touched.add(number)
     for name, value in changes.items():
-        _set(channel, name, value)
+        put_in_place(channel, name, value)
     if channels.gated is not None and (channel.held is not None or channel.awaited is not None):
         channels.gated.setdefault(channel.receiver, set()).add(number)
     return moment
-
-
-_set = object.__setattr__
 
 
 def gated(moment: Moment, task: str) -> Iterable[int]:

@@ -27,6 +27,7 @@ OTHERS = {
     "RescalePlanner(['a', 'b', 'c'], 3)": ".kit-still .kit-picture",
 }
 """Other widgets, and where their pictures are in a notebook that is opened again."""
+LOOKS = "import kit\nfrom tests.draw.looks import run_of_job"
 START = """
 from pathlib import Path
 import tempfile, kit
@@ -58,6 +59,8 @@ async () => {
   await window.panel.sessionContext.shutdown();
 }
 """
+LEAVES = re.compile(r"^(?!data:|blob:|\w+://127\.0\.0\.1[:/]).*")
+"""The address of whatever is asked of another machine."""
 NAMELESS = """
 (root) => [...root.querySelectorAll("button, select, input:not([type=range])")]
   .filter((node) => node.checkVisibility())
@@ -71,7 +74,8 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """One JupyterLab for the tests of this file."""
     folder = tmp_path_factory.mktemp("explorer")
     write_notebook(folder / "notebooks" / "n.ipynb", [CELL, GROUPS, *OTHERS])
-    write_notebook(folder / "notebooks" / "looks.ipynb", ["import kit\nfrom tests.draw.looks import run_of_job"])
+    for number in range(len(JOBS) + 1):  # one each: what is saved by itself of one is not beside the next
+        write_notebook(folder / "notebooks" / f"looks{number}.ipynb", [LOOKS])
     write_notebook(folder / "notebooks" / "job.ipynb", [START, "kit.running()"])
     write_notebook(folder / "notebooks" / "spark.ipynb", [ON_SPARK])
     with jupyter_lab(folder) as address:
@@ -81,6 +85,8 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 def new_page(browser: Browser, wrong: list[str]) -> Page:
     page = browser.new_page(viewport={"width": 1440, "height": 1300})
     page.on("pageerror", lambda error: wrong.append(str(error)))
+    page.on("request", lambda request: wrong.extend(LEAVES.findall(request.url)))
+    page.on("websocket", lambda socket: wrong.extend(LEAVES.findall(socket.url)))
     return page
 
 
@@ -212,10 +218,12 @@ def test_everything_can_be_read(  # one size in every run of the tests; all in t
 ) -> None:
     wrong: list[str] = []
     page = new_page(browser, wrong)
-    notebook = Notebook(page, address, "looks.ipynb")
+    number = [*JOBS].index(name) if sizes is SIZES else len(JOBS)
+    notebook = Notebook(page, address, f"looks{number}.ipynb")
     notebook.run_all()
     notebook.run(f"explorer = kit.show(run_of_job({name!r}))\nexplorer")
     app = page.locator(".kit-explorer")
+    expect(app).to_have_count(1)
     app.locator('.kit-viewport [data-name^="t:"]').first.dispatch_event("click")
     expect(app.get_by_text("What it holds").first).to_be_visible()
     found: list[str] = []
