@@ -22,7 +22,6 @@ import pandas as pd
 
 from kit.api.environment import StreamEnvironment
 from kit.explore.kinds import FAULTS
-from kit.explore.processes import side_by_side
 from kit.explore.properties import LabSituation, Property, Row
 from kit.explore.reduction import Reduction
 from kit.explore.replay import Move, moves, replay
@@ -124,7 +123,7 @@ class Exploration:
 
     @property
     def seconds(self) -> float:
-        """How long the searches took, all together."""
+        """How long it took."""
         return sum(each.result.seconds for each in self.searches)
 
     @property
@@ -175,7 +174,6 @@ def explore(
     most_states: int = 50_000_000,
     memory_mb: int = 4_000,
     exact: bool = False,
-    processes: int = 1,
     progress: bool | None = None,
     parts: Parts | None = None,
 ) -> Exploration:
@@ -185,7 +183,6 @@ def explore(
 
     Stops at the first state that violates a property, when there are more than `most_states`, or when the states seen
     take more than `memory_mb`. With `exact` steps are tried in every order, also where that makes no difference.
-    `processes` kinds of fault are searched at a time, each with its share of the memory.
     `progress` shows how far it is; None: where somebody looks. `parts` are parts of the protocol of your own: one that
     breaks its contract is a machine that breaks.
 
@@ -197,32 +194,25 @@ def explore(
     if unknown:
         raise LabError(f"no kind of fault is {unknown[0]!r}; there are {', '.join(map(repr, FAULTS))}")
     exploration = Exploration(graph, tuple(properties))
-    looked_at = processes == 1 and (somebody_looks() if progress is None else progress)
-
-    def space_of(kind: str) -> Space:
-        return Space(graph, requests=checkpoints, faults=faults, kinds=[kind] if faults else (), exact=exact)
-
-    def search_of(kind: str) -> KindExplored:
-        space = space_of(kind)
-        show = _Progress(kind, enabled=looked_at)
+    for kind in kinds if faults else (NOTHING_FAILS,):
+        space = Space(graph, requests=checkpoints, faults=faults, kinds=[kind] if faults else (), exact=exact)
+        show = _Progress(kind, enabled=somebody_looks() if progress is None else progress)
         search = Search(
             space,
             Reduction(space, exact=exact),
             exploration.properties,
             most_states=most_states,
-            memory_mb=memory_mb // processes,
+            memory_mb=memory_mb,
             tell=show.tell,
         )
         result = search.run()
         show.end()
-        return KindExplored(kind, result, {each.name: (len(each), each.steps) for each in space.machines})
-
-    for found in side_by_side(search_of, tuple(kinds) if faults else (NOTHING_FAILS,), processes):
-        exploration.searches.append(found)
-        for name, witness in found.result.witnesses.items():
-            exploration.witnesses.setdefault(name, _shown(exploration, space_of(found.kind), witness))
-        if found.result.violation is not None:
-            exploration.counterexample = _shown(exploration, space_of(found.kind), found.result.violation)
+        machines = {each.name: (len(each), each.steps) for each in space.machines}
+        exploration.searches.append(KindExplored(kind, result, machines))
+        for name, witness in result.witnesses.items():
+            exploration.witnesses.setdefault(name, _shown(exploration, space, witness))
+        if result.violation is not None:
+            exploration.counterexample = _shown(exploration, space, result.violation)
             break
     return exploration
 

@@ -185,22 +185,6 @@ def test_what_was_lost_is_waited_for_until_nothing_else_can_happen() -> None:
     assert explore(collects(), exactly_once(expected_output(collects())), checkpoints=0, kinds=["lose"]).holds
 
 
-def test_kinds_of_fault_are_searched_side_by_side() -> None:
-    """In the order in which they were given, with the same states; a property of the user's needs not be pickled."""
-    kinds = ["repeat", "kill"]
-    rows = expected_output(collects())
-    one = explore(collects(), exactly_once(rows), checkpoints=0, kinds=kinds)
-    two = explore(collects(), exactly_once(rows), checkpoints=0, kinds=kinds, processes=2)
-    assert two.holds
-    assert [each.kind for each in two.searches] == kinds
-    assert [each.result.states for each in two.searches] == [each.result.states for each in one.searches]
-    never = always("no worker dies", lambda now: now.status != "RESTARTING")
-    found = explore(collects(), [never], checkpoints=0, kinds=kinds, processes=2).counterexample
-    assert found is not None
-    assert found.moves[-1].step.kind == "kill"
-    assert not found.holds_in(found.lab())
-
-
 def test_an_end_that_should_not_be_is_found() -> None:
     found = explore(collects(), [eventually("it goes on", lambda now: now.status != "FINISHED")], faults=0)
     assert found.counterexample is not None
