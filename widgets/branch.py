@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from kit.draw.durations import duration
 from kit.draw.job_state import Moment
 from kit.draw.run import run_of
 from kit.draw.view import Folds, Subject
@@ -48,6 +49,16 @@ class Branch:
         if self.lab is None:
             return self.n
         return self.lab.position if self.is_present else max(1, self.lab.position_of(self.n))
+
+    @property
+    def at(self) -> str:
+        """The time at the cursor since the run began, in words."""
+        return duration(self.stepper.moment.elapsed_ms)
+
+    @property
+    def end(self) -> str:
+        """The time at the end of what has happened so far, in words."""
+        return duration(self.stepper.film["frames"][-1]["at"])
 
     @property
     def there(self) -> Lab | None:
@@ -98,8 +109,8 @@ class Branch:
         """The job's name, and where it stands, in words."""
         lab = self.lab
         if lab is not None:
-            there = "" if self.is_present else f"{self.position} of "
-            return lab.job.name, f"step {there}{lab.position}, {lab.at_ms:,} ms, {lab.status}"
+            there = self.at if self.is_present else f"{self.at} of {self.end}"
+            return lab.job.name, f"{there}, {lab.status.lower()}"
         job = getattr(self.thing, "job", None)
         if job is not None:
             return job.name, f"{len(self.thing.trace):,} records, {self.thing.status}"

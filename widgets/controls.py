@@ -69,7 +69,7 @@ def dropdown(name: str, hint: str, options: Any, **more: Any) -> ipywidgets.Drop
         description=name,
         tooltip=hint,
         options=options,
-        layout={"width": "auto"},
+        layout={"width": "auto", "max_width": "100%"},
         style={"description_width": "initial"},
         **more,
     )
@@ -80,6 +80,8 @@ class Controls:
 
     def __init__(self, app: App) -> None:
         self._app = app
+        self.missed = ""
+        """What was waited for last, and did not come before the job's end."""
         self._asked: dict[int, str] = {}
         """What was asked of the job, by the number of the request."""
         self.until = dropdown("until", "let things happen until this is so", [])
@@ -139,7 +141,7 @@ class Controls:
             path = lab.answer(number)
         except JobFailedError as error:
             return f"{label}: {error}"
-        return f"{label}: asked for at step {number}, not done yet" if path is None else f"{label}: {path}"
+        return f"{label}: asked for, not done yet" if path is None else f"{label}: {path}"
 
     # --- what is shown --------------------------------------------------------------------------------------------
 
@@ -151,6 +153,8 @@ class Controls:
             each.disabled = bool(reason)
             each.tooltip = reason or self._hints[each]
         branch.stepper.goes_on = branch.lab is not None and can_go_on(branch.lab)
+        if reason and self.missed:
+            reason = f"Not before the job ended: {self.missed}. {reason}"
         said = reason or ("" if branch.lab is None else self._answers(branch.lab))
         self.why_not.value = f'<span class="kit-quiet">{escape(said)}</span>' if said else ""
         if branch.lab is not None:
@@ -169,7 +173,10 @@ def why_none_can_act(branch: Branch) -> str:
     if not branch.is_present:
         return ""
     if not can_go_on(lab):
-        return f"The job is {lab.status} and nothing can happen any more. Go back in the slider, or begin another run."
+        return (
+            f"The job is {lab.status.lower()}, and nothing can happen any more. "
+            "Go back in the slider, or begin another run."
+        )
     return ""
 
 

@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterable, Iterator
 from html import escape
 from typing import Any
 
+from kit.draw.captions import lower_first
+from kit.draw.durations import duration
 from kit.draw.panel import frame_html
 from kit.draw.shown import shown
 from kit.draw.state_tables import SOURCE, STAGED
@@ -123,8 +125,9 @@ def _why(branch: Branch, about: object = None, **named: Any) -> Why:
 def _answer_html(answer: Why) -> str:
     lines = []
     for each in answer.told:
-        says = f"<b>{escape(each.says)}</b>" if each.fact.is_root else escape(each.says)
-        when = "" if each.fact.record is None else f'<span class="kit-quiet">{each.at_ms} ms</span> '
+        told = escape(lower_first(each.says) if each.link else each.says)
+        says = f"<b>{told}</b>" if each.fact.is_root else told
+        when = "" if each.fact.record is None else f'<span class="kit-quiet">{duration(each.at_ms)}</span> '
         lines.append(f'<li style="margin-left:{1.1 * each.depth:g}em">{when}{escape(each.link)}{says}</li>')
     first, rest = "".join(lines[:FIRST_FACTS]), "".join(lines[FIRST_FACTS:])
     more = f"<details><summary>{len(lines) - FIRST_FACTS} more</summary><ul>{rest}</ul></details>" if rest else ""
@@ -163,7 +166,7 @@ def _checkpoint_html(branch: Branch, checkpoint_id: int) -> str:
 
 def _events_html(branch: Branch, machine: str) -> str:
     events = last_events(branch.subject.trace, machine)
-    lines = [f'<li><span class="kit-quiet">{at_ms} ms</span> {escape(text)}</li>' for at_ms, text in events]
+    lines = [f'<li><span class="kit-quiet">{duration(at_ms)}</span> {escape(text)}</li>' for at_ms, text in events]
     return f"<h4>Its last events</h4><ul>{''.join(lines)}</ul>" if lines else ""
 
 

@@ -27,6 +27,7 @@ from kit.draw.run import run_of
 from kit.draw.view import Subject
 from kit.draw.views import VIEWS
 from kit.graph.job_graph import JobGraph
+from kit.host.job_failed import JobFailedError
 from kit.lab import Lab, LabError
 from kit.lab.ready_jobs import READY_JOBS, ready_job
 from widgets.branch import Branch
@@ -187,7 +188,7 @@ class Explorer(StaysInNotebook, ipywidgets.VBox):
         past = self.lab is not None and not self._branch.is_present
         self._past.layout.display = "" if past else "none"
         if past and self.lab is not None:
-            self._where.value = f"You look at <b>step {self._branch.position}</b> of {self.lab.position}."
+            self._where.value = f"You look back at <b>{self._branch.at}</b> of {self._branch.end}."
         if self.lab is not None:
             self.controls.update()
         self._soon.ask()
@@ -213,6 +214,7 @@ class Explorer(StaysInNotebook, ipywidgets.VBox):
 
     def _do(self, act: Callable[[Lab], object], code: str) -> None:
         self._say("")
+        self.controls.missed = ""
         reason = why_none_can_act(self._branch)
         if reason:
             raise ValueError(reason)
@@ -229,7 +231,7 @@ class Explorer(StaysInNotebook, ipywidgets.VBox):
         except LabError:
             if not branch.lab.finished or can_go_on(branch.lab):
                 raise
-            # what was waited for did not come before the end: the bar says so, and it is no error
+            self.controls.missed = self.controls.until.value  # it is no error: the bar says so
         finally:
             branch.stepper.refresh()
             self._update()
@@ -242,6 +244,8 @@ class Explorer(StaysInNotebook, ipywidgets.VBox):
         """Do something; what goes wrong is said in one line of the app, for nobody reads the kernel's log."""
         try:
             act()
+        except (LabError, JobFailedError, ValueError) as error:  # they say in a sentence what may be done
+            self._say(_short(str(error).partition("\n")[0] if isinstance(error, LabError) else str(error)))
         except Exception as error:
             self._say(f"{type(error).__name__}: {_short(str(error))}")
 
@@ -295,7 +299,7 @@ class Explorer(StaysInNotebook, ipywidgets.VBox):
         self._update_panel()
 
     def _fork_name(self) -> str:
-        return f"fork {len(self._branches)} at step {self._branch.position}"
+        return f"fork {len(self._branches)} at {self._branch.at}"
 
     def _add(self, branch: Branch) -> Branch:
         self._branches.append(branch)

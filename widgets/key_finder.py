@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from html import escape
 
 import ipywidgets
-import pandas as pd
 
+from kit.draw.rescaling import Rescaling, rescaling
+from kit.draw.snapshot_pieces import KEYED as KEYED_STATE
 from kit.draw.state_tables import KEYED
 from kit.lab import Lab
-from kit.state.key_groups import operator_index_for_key_group
 from widgets.controls import App
 from widgets.key_field import KeyField
 
@@ -39,7 +39,7 @@ class KeyFinder:
         elif lab is None:
             self.found.value = "<p>A recorded run does not say what is in state.</p>"
         else:
-            told = list(places(lab, key)) or [f"no task holds the key {key} at step {lab.position}"]
+            told = list(places(lab, key)) or [f"no task holds the key {key} now"]
             self.found.value = f"<ul>{''.join(f'<li>{escape(each)}</li>' for each in told)}</ul>"
 
 
@@ -51,37 +51,19 @@ def keys_of(lab: Lab) -> Iterator[object]:
 
 def places(lab: Lab, key: str) -> Iterator[str]:
     """Where a key is, in sentences: a key of any type is meant by how it prints."""
+    restore = rescaling(lab)
     for table in lab.state().of(KEYED):
         for row in table.rows.to_pylist():
             if str(row["key"]) == key:
                 value = row.get("value")
                 yield f"{row['task']} holds {table.name} of {key}, in key group {row['key_group']}: {value}"
-                yield from _whence(lab, table.operator, row["task"], row["key_group"], key)
+                yield from _whence(restore, table.operator, row["key"])
 
 
-def _whence(lab: Lab, operator: str, task: str, group: int, key: str) -> Iterator[str]:
-    """From which subtask the last restore took the key group."""
-    given = lab.restores()
-    given = given[(given["operator"] == operator) & (given["kind"] == "keyed")]
-    if not len(given):
-        return
-    last = given[given["epoch"] == given["epoch"].max()]
-    vertex, most = task.rpartition("/")[0], lab.job.vertex(task.rpartition("/")[0]).max_parallelism
-    (mine,) = last.loc[last["task"] == task, "from"]
-    fits = {_owner(most, before, group) for before in range(1, most + 1) if _is_dealt(last, most, before)}
-    old = fits if len(fits) == 1 else set(mine)
-    whence = " or ".join(f"{vertex}/{number}" for number in sorted(old))
-    moved = f"{key} stayed in {whence}" if whence == task else f"{key} came from {whence}"
-    yield f"at the restore from checkpoint {int(last['checkpoint_id'].iloc[0])}: {moved}"
-
-
-def _is_dealt(last: pd.DataFrame, most: int, before: int) -> bool:
-    """Whether so many subtasks before would explain from whom each one now got its key groups."""
-    return all(
-        {_owner(most, before, each) for each in range(groups[0], groups[-1] + 1)} == set(old)
-        for old, groups in zip(last["from"], last["key_groups"])
-    )
-
-
-def _owner(most: int, parallelism: int, group: int) -> int:
-    return operator_index_for_key_group(most, parallelism, group)
+def _whence(restore: Rescaling, operator: str, key: object) -> Iterator[str]:
+    """From which subtask the last restore took the key."""
+    keyed = {deal.operator for deal in restore.deals if deal.kind == KEYED_STATE}
+    for move in restore.where(key, operator) if operator in keyed else ():
+        went = "stayed in" if move.old == move.new else "came from"
+        at = "" if restore.restore is None else f" from checkpoint {restore.restore.checkpoint_id}"
+        yield f"at the restore{at}: {key} {went} {move.vertex}/{move.old}"

@@ -26,9 +26,19 @@ async function listenAgain(model) {
   }
 }
 
+// A place shows a model once, however often it is asked to: whoever waits for a late module may ask again.
+const shown = new WeakMap();
+
 function listening({ initialize, render }) {
   return {
-    render,
+    render: async (given) => {
+      const close = shown.get(given.el);
+      close?.();
+      given.el.replaceChildren();
+      const closeNow = await render(given);
+      shown.set(given.el, closeNow);
+      return closeNow;
+    },
     initialize: async (given) => {
       const close = await initialize?.(given);
       setTimeout(() => listenAgain(given.model), 0);

@@ -231,4 +231,4 @@ def _not_yet(done: Future[Any]) -> None:
         done.result()
 
 
-_ROW = ui.Layout(flex_flow="row wrap", align_items="center", gap="4px 10px")
+_ROW = ui.Layout(flex_flow="row wrap", align_items="center", grid_gap="4px 10px")

@@ -52,7 +52,7 @@ class ActionPanel:
             self.list.offer([], why_none_can_act(branch))
             return
         items = fault_items(lab) if self._faults else next_items(lab)
-        past = f"This is step {branch.position}, in the past: what is done here begins a fork of its own."
+        past = f"This is the past, at {branch.at}: what is done here begins a fork of its own."
         self.list.offer(items, why_none_can_act(branch) if branch.is_present else past)
 
 

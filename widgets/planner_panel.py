@@ -43,8 +43,8 @@ class PlannerPanel:
         else:
             try:
                 self.planner = RescalePlanner(lab)
-                self.note.value = f"The keys at step {branch.position}."
+                self.note.value = f"The keys at {branch.at}."
                 self._of = branch
-            except ValueError as error:
-                self.note.value = str(error)
+            except ValueError:
+                self.note.value = "No task holds keyed state now: go back in the slider to when one did, or go on."
         self._shown.children = () if self.planner is None else (self.planner,)

@@ -93,7 +93,7 @@ class RunSettings:
             description="job",
             tooltip="which job is run",
             options=[(OWN, OWN), *((f"{name}: {job.what}", name) for name, job in READY_JOBS.items())],
-            layout={"width": "min(34em, 100%)"},
+            layout={"width": "46em", "max_width": "100%"},
         )
         self.fields = {name: _field(setting) for name, setting in PLAIN.items()}
         self.restart = _choice("restart", "when a failed job is started again", RESTARTS)
@@ -104,6 +104,7 @@ class RunSettings:
             value=0,
             min=0,
             max=2**31 - 1,
+            style={"description_width": "6em"},
             layout={"width": "13em"},
         )
         self.begin = _choice("begin", "what the run begins with", {SCRATCH: SCRATCH})
@@ -307,13 +308,13 @@ def _choice(name: str, hint: str, options: Mapping[str, Any]) -> ipywidgets.Drop
         description=name,
         tooltip=hint,
         options=list(options.items()),
-        style={"description_width": "initial"},
-        layout={"width": "min(24em, 100%)"},
+        style={"description_width": "6em"},
+        layout={"width": "25em", "max_width": "100%"},
     )
 
 
 def _group(title: str, members: list[Any]) -> ipywidgets.VBox:
-    return ipywidgets.VBox([ipywidgets.HTML(f"<b>{title}</b>"), *members])
+    return ipywidgets.VBox([ipywidgets.HTML(f"<b>{title}</b>"), *members], layout={"overflow": "visible"})
 
 
 def _put(field: Any, value: Any) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from kit.draw.durations import duration
 from kit.lab import Lab
 
 
@@ -22,7 +23,7 @@ class TakenSnapshot:
     @property
     def label(self) -> str:
         """What it is, in a few words."""
-        return f"{self.kind.lower()} {self.checkpoint_id}, complete at {self.completed_at_ms:,} ms"
+        return f"{self.kind.lower()} {self.checkpoint_id}, complete at {duration(self.completed_at_ms)}"
 
 
 def snapshots_of(lab: Lab) -> list[TakenSnapshot]:

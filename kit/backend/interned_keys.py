@@ -117,6 +117,8 @@ class InternedCodec(FrozenKeys):
         hashed = hash_of_text(key.encode() if isinstance(key, str) else key)
         hashed -= (hashed >> 63) << 64
         code = self._by_hash.find_one([hashed])
+        if code != ABSENT and cast(TextStore, self._store).one(self._rows.item(code)) == key:
+            return code
         if code != ABSENT or self._twins:
             return int(self._encode(one(key, self.type, self._what), create)[0])
         if create:

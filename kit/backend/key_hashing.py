@@ -33,7 +33,7 @@ KEY_TYPES = "integers, floats (32 or 64 bits), decimals, bool, string, binary, d
 
 _UINT32 = 0xFFFFFFFF
 _FEW_ROWS = 4  # so many are hashed one by one: quicker than to begin with all the passes
-_FEW_STRINGS = 64  # the same of strings, most of which were hashed before
+_FEW_STRINGS = 128  # the same of strings, most of which were hashed before
 _MOST_STRINGS = 1 << 14
 _BLOCK_ROWS = 1 << 16  # two uint32 scratch arrays of this size stay in the second-level cache
 _CANONICAL_NAN = {8: 0x7FF8000000000000, 4: 0x7FC00000}
@@ -309,16 +309,20 @@ def _hash_numbers(values: npt.NDArray[Any]) -> npt.NDArray[np.int32]:
 
 def as_numbers(column: pa.Array) -> npt.NDArray[Any]:
     """A number or time column without nulls as the numpy integers or floats it is stored as."""
-    arrow_type = column.type
-    if pa.types.is_temporal(arrow_type) and not pa.types.is_interval(arrow_type):
-        column = column.view(pa.int32() if arrow_type.bit_width == 32 else pa.int64())
-    elif not (pa.types.is_integer(arrow_type) or pa.types.is_float32(arrow_type) or pa.types.is_float64(arrow_type)):
-        raise _not_a_key_type(arrow_type)
-    dtype = np.dtype(column.type.to_pandas_dtype())
+    dtype = _dtype_of_numbers(column.type)
     if not len(column):
         return np.empty(0, dtype)
     # As `to_numpy` does, but that lets other threads run meanwhile, which costs more than all else here.
     return np.frombuffer(column.buffers()[1], dtype, len(column), column.offset * dtype.itemsize)
+
+
+@lru_cache(maxsize=256)
+def _dtype_of_numbers(arrow_type: pa.DataType) -> np.dtype[Any]:
+    if pa.types.is_temporal(arrow_type) and not pa.types.is_interval(arrow_type):
+        return np.dtype(np.int32 if arrow_type.bit_width == 32 else np.int64)
+    if pa.types.is_integer(arrow_type) or pa.types.is_float32(arrow_type) or pa.types.is_float64(arrow_type):
+        return np.dtype(arrow_type.to_pandas_dtype())
+    raise _not_a_key_type(arrow_type)
 
 
 def _murmur_into(source: npt.NDArray[np.uint32], out: npt.NDArray[np.uint32], scratch: npt.NDArray[np.uint32]) -> None:

@@ -42,6 +42,11 @@ FEW_ROWS = 16
 MOST_KNOWN = 1 << 14
 
 
+def lowest(numbers: npt.NDArray[np.int64]) -> int:
+    """The smallest of at least one number."""
+    return min(numbers.tolist()) if len(numbers) <= FEW_ROWS else int(numbers.min())
+
+
 class Known(dict[Any, int]):
     """What was found one by one before, to be found again at once. Whoever has one forgets what no longer holds."""
 

@@ -29,11 +29,12 @@ from itertools import pairwise
 import numpy as np
 import pyarrow as pa
 
+from kit.backend import rows_by_key_group
 from kit.backend.framing import PREFIX_BYTES, FramedFile, Piece, header, joined, section, size_of
 from kit.backend.key_codec import Decoder
 from kit.backend.key_hashing import key_groups
 from kit.backend.picking import picked
-from kit.backend.rows_by_key_group import SPAN_ROWS, RowsByKeyGroup
+from kit.backend.rows_by_key_group import RowsByKeyGroup
 from kit.backend.slot_index import FrozenIndex
 from kit.backend.sorting import order_of_rows
 from kit.backend.value_columns import FrozenColumn
@@ -69,7 +70,7 @@ class FrozenState:
         """For each key group that has rows, in order, a record batch message with these: by key and namespace, timers
         by timestamp before these.
         """
-        if len(self.index) <= SPAN_ROWS:
+        if len(self.index) <= rows_by_key_group.SPAN_ROWS:
             return self._messages_at_once(schema, max_parallelism)
         return self._messages_span_by_span(schema, max_parallelism)
 

@@ -24,7 +24,7 @@ from kit.backend.arrow_types import as_type, stored_type
 from kit.backend.descriptors import StateDescriptor, StateKind
 from kit.backend.key_codec import Column, codec_for
 from kit.backend.key_context import KeyContext
-from kit.backend.slot_index import ABSENT, FEW_ROWS, FrozenIndex, SlotIndex
+from kit.backend.slot_index import ABSENT, FrozenIndex, SlotIndex, lowest
 from kit.backend.sorting import distinct
 from kit.backend.value_columns import FrozenColumn, StructColumn, ValueColumn, column_for
 from kit.backend.value_types import MisfitError, converter
@@ -339,7 +339,7 @@ class StateTable:
 
     def check_slots(self, slots: Slots) -> None:
         """Raise StateError unless every slot can be written."""
-        if len(slots) and (min(slots.tolist()) if len(slots) <= FEW_ROWS else slots.min()) < 0:
+        if len(slots) and lowest(slots) < 0:
             raise StateError(
                 f"State {self.name!r}: a slot is -1, which has no entry to write; look slots up with create"
             )

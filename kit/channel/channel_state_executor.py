@@ -12,7 +12,6 @@ Follows `ChannelStateWriteRequestExecutorImpl` and `ChannelStateWriteRequestExec
 
 from __future__ import annotations
 
-import traceback
 from collections import deque
 from collections.abc import Callable
 from typing import Protocol
@@ -26,7 +25,9 @@ from kit.channel.channel_state_requests import (
     CheckpointStartRequest,
     SubtaskRegisterRequest,
     SubtaskReleaseRequest,
+    WriteOutputFutureRequest,
 )
+from kit.protocol.messages import OutputDataDecided
 
 DEFAULT_MAX_SUBTASKS_PER_FILE = 5
 """Flink's execution.checkpointing.unaligned.max-subtasks-per-channel-state-file."""
@@ -118,6 +119,17 @@ class ChannelStateWriteRequestExecutor:
         self._ready.appendleft(request)
         self._ensure_running()
 
+    def decided(self, event: OutputDataDecided) -> None:
+        """What a request waits for is known; nothing happens if that was cancelled meanwhile."""
+        for request in self._unready.get(event.task, ()):
+            if isinstance(request, WriteOutputFutureRequest) and request.is_for(event.checkpoint_id, event.info):
+                assert request.future is not None
+                if event.error is not None:
+                    request.future.fail(event.error)
+                else:
+                    request.future.complete(event.buffers)
+                return
+
     def _unready_of(self, request: ChannelStateWriteRequest) -> deque[ChannelStateWriteRequest]:
         unready = self._unready.get(request.task)
         if unready is None:
@@ -145,8 +157,7 @@ class ChannelStateWriteRequestExecutor:
                     self._complete_registration()
                 self._dispatcher.dispatch(request)
             except Exception as error:
-                traceback.clear_frames(error.__traceback__)  # they hold buffers
-                self.thrown = error
+                self.thrown = error.with_traceback(None)  # its frames hold buffers
                 self._close(error)
                 if not isinstance(request, CheckpointStartRequest):
                     self._outbox.failed(request.task, request.checkpoint_id, error)

@@ -1,15 +1,15 @@
 """What a task asks of the executor that writes its channel state, request by request.
 
-A request is a value except for one thing: it holds buffers until it has been executed or cancelled, and none
-afterwards. `CheckpointInProgressRequest` sees to that: it is executed once, and cancelled at most once. Follows
-`ChannelStateWriteRequest` and its classes.
+On its way a request is a value, as all words are. The executor works on its own one (`received`), which has a life:
+it holds buffers until it has been executed or cancelled, and none afterwards. `CheckpointInProgressRequest` sees to
+that: it is executed once, and cancelled at most once. Follows `ChannelStateWriteRequest` and its classes.
 """
 
 from __future__ import annotations
 
-from dataclasses import astuple, dataclass
+from dataclasses import astuple, dataclass, replace
 from enum import Enum
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
 from kit.channel.data_future import DataFuture
 from kit.protocol.elements import DataElement
@@ -42,6 +42,10 @@ class ChannelStateWriteRequest:
     task: str
     subtask: int
     checkpoint_id: int
+
+    def received(self) -> Self:
+        """The same for whoever executes it: what becomes of that is nothing to the word that brought it."""
+        return replace(self)
 
     @property
     def ready(self) -> bool:
@@ -170,11 +174,22 @@ class WriteOutputRequest(CheckpointInProgressRequest):
 
 @dataclass(slots=True, eq=False, kw_only=True, repr=False)
 class WriteOutputFutureRequest(CheckpointInProgressRequest):
-    """Take along what `future` will hold. If it fails, so does this task's checkpoint."""
+    """Take along what `future` will hold. If it fails, so does this task's checkpoint.
+
+    Flink hands the task's future over. Here the one who executes the request has its own, and the task says what it
+    holds when that is known (`OutputDataDecided`); a request on its way has none.
+    """
 
     info: ResultSubpartitionInfo
     start_seq: int
-    future: DataFuture | None
+    future: DataFuture | None = None
+
+    def received(self) -> Self:
+        return replace(self, future=DataFuture())
+
+    def is_for(self, checkpoint_id: int, info: ResultSubpartitionInfo) -> bool:
+        """Whether it waits for what this output has in flight for this checkpoint."""
+        return (self.checkpoint_id, self.info) == (checkpoint_id, info) and not self.ready
 
     @property
     def ready(self) -> bool:

@@ -153,16 +153,19 @@ class ChannelStateWriter:
     ) -> None:
         """Elements of an output channel that are known when `future` is done: an aligned barrier with a timeout.
 
-        Every later request of this task, of whichever checkpoint, waits for it: it must be done sooner or later.
+        Every later request of this task, of whichever checkpoint, waits for `output_data_decided`, which must come
+        sooner or later.
         """
-        self._request(
-            WriteOutputFutureRequest(**self._of(checkpoint_id), info=info, start_seq=start_seq, future=future)
-        )
+        self._request(WriteOutputFutureRequest(**self._of(checkpoint_id), info=info, start_seq=start_seq))
 
-    def output_data_decided(self, checkpoint_id: int) -> None:
+    def output_data_decided(self, checkpoint_id: int, info: ResultSubpartitionInfo, future: DataFuture) -> None:
         """A future that was added is done: what waits behind it can go on."""
         if not self._closed:
-            self._give(OutputDataDecided(task=self.task, checkpoint_id=checkpoint_id))
+            self._give(
+                OutputDataDecided(
+                    task=self.task, checkpoint_id=checkpoint_id, info=info, buffers=future.buffers, error=future.error
+                )
+            )
 
     def finish_input(self, checkpoint_id: int) -> None:
         """All input of the checkpoint has been added. Flink: `finishInput`."""

@@ -43,8 +43,8 @@ class OutputStateWriter(Protocol):
     ) -> None:
         """Write what the future will hold."""
 
-    def output_data_decided(self, checkpoint_id: int) -> None:
-        """A future of this checkpoint is done."""
+    def output_data_decided(self, checkpoint_id: int, info: ResultSubpartitionInfo, future: DataFuture) -> None:
+        """The future of this output for this checkpoint is done."""
 
 
 class ResultSubpartition:
@@ -203,13 +203,13 @@ class ResultSubpartition:
         assert self._in_flight is not None
         (checkpoint_id, future), self._in_flight = self._in_flight, None
         future.complete(data)
-        self._writer.output_data_decided(checkpoint_id)
+        self._writer.output_data_decided(checkpoint_id, self.info, future)
 
     def _settle_failed(self, cause: Exception) -> None:
         assert self._in_flight is not None
         (checkpoint_id, future), self._in_flight = self._in_flight, None
         future.fail(cause)
-        self._writer.output_data_decided(checkpoint_id)
+        self._writer.output_data_decided(checkpoint_id, self.info, future)
 
     def __repr__(self) -> str:
         return f"ResultSubpartition({self.target_task}, {len(self.queue)} queued, {self.credits} credits)"

@@ -54,14 +54,16 @@ class SlotChannelState(Machine):
     @handles(SubmitChannelState)
     def _submitted(self, event: SubmitChannelState) -> None:
         shared = self._of_task[event.task]
-        shared.submit(event.request)
+        shared.submit(event.request.received())
         if isinstance(event.request, SubtaskReleaseRequest):
             shared.release(event.task)
         self._work(shared)
 
     @handles(OutputDataDecided)
     def _decided(self, event: OutputDataDecided) -> None:
-        self._work(self._of_task[event.task])
+        shared = self._of_task[event.task]
+        shared.executor.decided(event)
+        self._work(shared)
 
     @handles(ChannelStateFileWritten, ChannelStateFileFailed)
     def _file_answered(self, event: ChannelStateFileWritten | ChannelStateFileFailed) -> None:

@@ -1,7 +1,7 @@
 """Checks of the lab "the pending checkpoint": what a coordinator keeps of a checkpoint until all have acknowledged it.
 
-By hand, and with the acknowledgements of jobs in the lab: the student's pending checkpoint hears what the coordinator
-heard, one of them twice, and has to be complete when that was.
+By hand where one rule is asked for; in the lab as a part of the job's coordinator: each acknowledgement comes twice, a
+worker dies, and the job goes back to a checkpoint with the states that the student's kept.
 """
 
 from __future__ import annotations
@@ -10,7 +10,8 @@ from collections.abc import Callable
 from typing import Any
 
 from kit.classroom.checking import NotYet, check
-from kit.classroom.running import letters, walked
+from kit.classroom.running import compared, letters, output, walked
+from kit.graph.parts import Parts
 from kit.lab.lab import Lab
 
 Pending = Callable[[list[str]], Any]
@@ -99,22 +100,38 @@ def lets_go_when_aborted(pending: Pending) -> str:
 
 
 @check
-def follows_a_job(pending: Pending) -> str:
-    """With the acknowledgements of a job in the lab, each of which comes twice."""
+def runs_a_job(pending: Pending) -> str:
+    """In the lab: the coordinator asks the student's, each acknowledgement comes twice, and a worker dies."""
+    last = {row[0]: row for row in sorted(set(output(walked(Lab(letters())))))}
+    twice = 0
     for seed in ORDERS:
-        lab = walked(Lab(letters(), seed=seed))
-        heard = [each for each in lab.trace if each.machine == "job" and each.kind == "AcknowledgeCheckpoint"]
-        for number in sorted({each.checkpoint_id for each in heard if each.checkpoint_id is not None}):
-            tasks = [each.data["task"] for each in heard if each.checkpoint_id == number]
-            mine = pending(sorted(tasks))
-            for count, task in enumerate(tasks, 1):
-                for _ in range(2):
-                    mine.acknowledge(task, f"state of {task}")
-                if bool(mine.is_complete) != (count == len(tasks)):
-                    told = "is complete" if mine.is_complete else "is not complete"
-                    raise NotYet(
-                        f"Of checkpoint {number} {count} of {len(tasks)} tasks have acknowledged, each twice, the last "
-                        f"of them {task}. Yours {told}.",
-                        lab,
-                    )
-    return f"a job in {len(ORDERS)} orders, each acknowledgement twice"
+        disturbed = _Disturbed()
+        lab = Lab(letters(memory_threshold_bytes=0), parts=Parts(pending_checkpoint=pending), seed=seed)
+        try:
+            compared(walked(lab, disturbed), last)
+        except AssertionError as broken:
+            if isinstance(broken, NotYet):
+                raise
+            raise NotYet(f"The coordinator was asked to complete what is not complete: {broken}.", lab) from broken
+        twice += disturbed.twice
+    died = f"{len(ORDERS)} orders, in each a worker was killed"
+    return f"{died}; {twice} acknowledgements came twice: every row counted once"
+
+
+class _Disturbed:
+    """Doubles each acknowledgement, and kills a worker when the first checkpoint is complete."""
+
+    def __init__(self) -> None:
+        self.twice = 0
+        self._seen = 0
+        self._killed = False
+
+    def __call__(self, lab: Lab) -> None:
+        new, self._seen = lab.trace[self._seen :], len(lab.trace)
+        for record in new:
+            if record.kind == "AcknowledgeCheckpoint" and record.machine != "job":
+                lab.duplicate(f"AcknowledgeCheckpoint of chk-{record.checkpoint_id} from {record.machine}")
+                self.twice += 1
+            if record.kind == "CheckpointCompleted" and not self._killed:
+                self._killed = True
+                lab.kill(0)

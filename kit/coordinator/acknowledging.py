@@ -73,12 +73,13 @@ class CheckpointAcknowledgement:
             self._ignore(event, ledger.how_it_ended(checkpoint_id), snapshot, shared_is_registered=True)
             return
         result = checkpoint.acknowledge_task(event.task, event.attempt, snapshot)
+        unwanted = checkpoint.unwanted(result, snapshot)
         if result is TaskAcknowledgeResult.SUCCESS:
             self._acknowledged(checkpoint, event)
-        elif result is TaskAcknowledgeResult.DUPLICATE:
+        elif result is TaskAcknowledgeResult.DUPLICATE and unwanted is None:
             self._note_ignored(event, result.name)
         else:
-            self._ignore(event, result.name, snapshot, shared_is_registered=registers)
+            self._ignore(event, result.name, unwanted, shared_is_registered=registers)
 
     def _is_for_us(self, event: Report) -> bool:
         if not self._ledger.is_shut_down and event.job_id != self._job.job_id:

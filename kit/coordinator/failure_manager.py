@@ -107,8 +107,8 @@ class CheckpointFailureManager:
             failures = self.counter
             self._clear()
             fail(
-                f"{failures} checkpoint(s) failed in a row, {self.tolerable} may. The last one: {why} "
-                "`coordinator.statistics.to_pandas()` lists them all; `tolerable_failures` sets how many may fail."
+                f"{failures} checkpoint{'s' * (failures != 1)} failed in a row, and tolerable_failures is "
+                f"{self.tolerable}. The last one: {why}"
             )
 
     def _is_relevant(self, checkpoint_id: int) -> bool:

@@ -118,6 +118,11 @@ class PendingCheckpoint:
             self.is_disposed or self.not_yet_acked_tasks or self.not_yet_acked_coordinators or self.not_yet_acked_hooks
         )
 
+    @property
+    def waits_for_others(self) -> bool:
+        """Whether one more ack of a task is not the last one for certain."""
+        return len(self.not_yet_acked_tasks) > 1
+
     def plan_again(self, plan: CheckpointPlan) -> list[ExecutionVertex]:
         """Take another plan, before any task was triggered; returns the tasks that it does not wait for any more."""
         assert not self.acked_tasks, f"{self!r} is under way: too late for another plan"
@@ -141,16 +146,24 @@ class PendingCheckpoint:
         vertex = self.not_yet_acked_tasks.pop(task, None)
         if vertex is None:
             return TaskAcknowledgeResult.DUPLICATE if task in self.acked_tasks else TaskAcknowledgeResult.UNKNOWN
-        self.acked_tasks[task] = vertex
-        if snapshot is not None and (snapshot.is_task_finished or snapshot.is_task_deployed_as_finished):
-            self.ended_tasks.add(task)
-        if snapshot is not None and snapshot.is_task_deployed_as_finished:
-            self.plan.report_task_finished_on_restore(vertex)
-            return TaskAcknowledgeResult.SUCCESS
-        self._collect(vertex, snapshot)
-        if snapshot is not None and snapshot.is_task_finished:
-            self.plan.report_task_has_finished_operators(vertex)
+        self._count(vertex, snapshot)
         return TaskAcknowledgeResult.SUCCESS
+
+    def _count(self, task: ExecutionVertex, snapshot: TaskStateSnapshot | None) -> None:
+        self.acked_tasks[task.task] = task
+        if snapshot is not None and (snapshot.is_task_finished or snapshot.is_task_deployed_as_finished):
+            self.ended_tasks.add(task.task)
+        if snapshot is not None and snapshot.is_task_deployed_as_finished:
+            self.plan.report_task_finished_on_restore(task)
+            return
+        self._collect(task, snapshot)
+        if snapshot is not None and snapshot.is_task_finished:
+            self.plan.report_task_has_finished_operators(task)
+
+    def unwanted(self, result: TaskAcknowledgeResult, snapshot: TaskStateSnapshot | None) -> TaskStateSnapshot | None:
+        """What nobody needs of an ack with this result, if there is anything: a duplicate's state is the one kept."""
+        kept = (TaskAcknowledgeResult.SUCCESS, TaskAcknowledgeResult.DUPLICATE)
+        return None if result in kept else snapshot
 
     def _collect(self, task: ExecutionVertex, snapshot: TaskStateSnapshot | None) -> None:
         for operator in task.vertex.operators:

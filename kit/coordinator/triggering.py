@@ -26,6 +26,7 @@ from kit.coordinator.checkpointed_job import CheckpointedJob
 from kit.coordinator.completing import CheckpointCompletion
 from kit.coordinator.context import CoordinatorContext
 from kit.coordinator.ledger import CheckpointLedger
+from kit.coordinator.own_pending_checkpoint import create_pending_checkpoint
 from kit.coordinator.pending_checkpoint import PendingCheckpoint, TaskAcknowledgeResult
 from kit.coordinator.periodic import PeriodicTrigger
 from kit.coordinator.plan import CheckpointPlan
@@ -155,7 +156,8 @@ class CheckpointTrigger:
         stats = self._ledger.statistics.begin(checkpoint_id, chosen.timestamp_ms, properties, parallelism)
         for task in plan.finished_tasks:
             stats.report(task.vertex.name, task.subtask_index, self._context.at, FINISHED_METRICS)
-        return PendingCheckpoint(
+        return create_pending_checkpoint(
+            self._job.graph.job_graph.parts.pending_checkpoint,
             checkpoint_id,
             chosen.timestamp_ms,
             plan,

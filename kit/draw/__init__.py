@@ -19,13 +19,14 @@ from kit.draw.gantt import gantt, phases
 from kit.draw.graphviz_objects import Dot
 from kit.draw.job_state import Moment
 from kit.draw.journeys import Crossing, Journeys, journeys
+from kit.draw.key_moves import KeyMove
 from kit.draw.list_growth import ListGrowth, list_growth
 from kit.draw.moment import advance, moment_at, moments
 from kit.draw.page import export_html
 from kit.draw.picture import Chart, Svg
-from kit.draw.redistribution import redistribution, redistribution_svg, restores_of
+from kit.draw.redistribution import redistribution, restores_of
 from kit.draw.rescale_plan import RescalePlan, rescale_plan
-from kit.draw.rescaling import KeyMove, Rescaling, rescaling
+from kit.draw.rescaling import Rescaling, rescaling
 from kit.draw.shared_state import SharedState, shared_state
 from kit.draw.snapshot_contents import SnapshotContents, snapshot_contents
 from kit.draw.space_time import SpaceTime, space_time
@@ -77,7 +78,6 @@ __all__ = [
     "moments",
     "phases",
     "redistribution",
-    "redistribution_svg",
     "rescale_plan",
     "rescaling",
     "restores_of",

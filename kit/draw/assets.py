@@ -9,7 +9,16 @@ from __future__ import annotations
 from functools import cache
 from pathlib import Path
 
-STAGE_JS = ("scenes.js", "picture.js", "camera.js", "details.js", "job_panel.js", "player.js", "stage.js")
+STAGE_JS = (
+    "durations.js",
+    "scenes.js",
+    "picture.js",
+    "camera.js",
+    "details.js",
+    "job_panel.js",
+    "player.js",
+    "stage.js",
+)
 STAGE_CSS = ("theme.css", "stage.css", "player.css")
 
 

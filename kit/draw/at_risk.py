@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict, deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from html import escape
 from typing import Any
@@ -17,6 +17,7 @@ from typing import Any
 import pandas as pd
 
 from kit.draw import state_tables
+from kit.draw.captions import listed
 from kit.draw.graphs import text_width
 from kit.draw.job_state import COMPLETED, PENDING, task_of
 from kit.draw.panel import drawing_html, frame_html, panel
@@ -29,8 +30,10 @@ from kit.draw.view import Subject, View
 from kit.protocol.trace import TraceRecord
 
 STYLE = "at_risk.css"
-WIDTH, LEFT, RIGHT, ROW, TOP = 980.0, 190.0, 560.0, 26.0, 40.0
+WIDTH, LEFT, RIGHT, ROW, TOP = 840.0, 172.0, 470.0, 26.0, 40.0
 MOST_ROWS = 24
+MOST_WORKERS = 3
+_ENDED = frozenset({"FINISHED", "FAILED", "CANCELED"})
 
 
 def at_risk(run: Any, *, n: int | None = None) -> AtRisk:
@@ -105,6 +108,8 @@ class AtRisk:
     @property
     def title(self) -> str:
         """The answer in a sentence."""
+        if self.job in _ENDED:
+            return f"The job is {self.job.lower()}: there is nothing to lose any more"
         if not self.tasks:
             return "No task is running: there is nothing to lose"
         read = sum(each.read or 0 for each in self.tasks.values())
@@ -119,6 +124,7 @@ class AtRisk:
     def under(self) -> str:
         """What goes with it."""
         told = ["Nothing is lost for good: what was done since is done again, and nothing of it was published."]
+        told.append(f"Whichever worker it is, all tasks begin again: {_workers(self.tasks)}.")
         if self.pending:
             numbers = ", ".join(map(str, self.pending))
             told.append(f"Checkpoint {numbers} is not complete and would not count.")
@@ -132,7 +138,7 @@ class AtRisk:
         return light_svg(WIDTH, height, drawn, self.title, STYLE)
 
     def _repr_html_(self) -> str:
-        if not self.tasks:
+        if not self.tasks or self.job in _ENDED:
             return panel(self.title)
         height, drawn = self._drawn()
         picture = drawing_html(WIDTH, height, drawn, self.title)
@@ -162,6 +168,15 @@ class AtRisk:
 
     def __repr__(self) -> str:
         return f"AtRisk({self.title})"
+
+
+def _workers(tasks: Iterable[str]) -> str:
+    """Which tasks are on which worker: the subtasks of one number."""
+    on: dict[int, list[str]] = defaultdict(list)
+    for task in tasks:
+        on[int(task.rpartition("/")[2])].append(task)
+    named = [f"worker {worker} runs {listed(on[worker])}" for worker in sorted(on)]
+    return ", ".join(named[:MOST_WORKERS]) + (f", and so on to worker {max(on)}" if len(named) > MOST_WORKERS else "")
 
 
 def _row(task: str, since: Since, most: int, y: float) -> Iterator[str]:

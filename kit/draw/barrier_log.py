@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from kit.draw.element_kinds import element_kind
 from kit.draw.job_state import Item, Moment, Running, task_of
 from kit.draw.moment import advance
+from kit.draw.uncollected import uncollected
 from kit.protocol.trace import TraceRecord
 
 
@@ -48,17 +49,18 @@ class BarrierLog:
         self.paths: dict[tuple[int, int], BarrierPath] = {}
         self.tasks: dict[tuple[int, str], TaskBarriers] = {}
         self.bytes_of: dict[str, int] = {}
-        self.by_id: dict[str, TraceRecord] = {}
-        records = list(records)
+        with uncollected():
+            self._take_all(list(records), moment)
+
+    def _take_all(self, records: list[TraceRecord], moment: Moment | None) -> None:
+        self.by_id: dict[str, TraceRecord] = {record.id: record for record in records}
         if moment is not None and not any(map(_may_overtake, records)):
             self.moment = moment
             for record in records:
-                self.by_id[record.id] = record
                 self._take(record)
             return
         self.moment = Running.of(Moment())
         for record in records:
-            self.by_id[record.id] = record
             self._take(record)
             advance(self.moment, record)
 

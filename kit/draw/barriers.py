@@ -14,6 +14,7 @@ import pandas as pd
 
 from kit.draw.barrier_log import BarrierLog
 from kit.draw.captions import listed
+from kit.draw.durations import duration
 from kit.draw.graphs import Graph
 from kit.draw.graphviz_objects import Dot
 from kit.draw.job_state import COMPLETED, PENDING, CheckpointMoment
@@ -110,7 +111,7 @@ class Barriers:
         if frame.empty or not frame.waited_ms.max():
             return ""
         row = frame.loc[frame.waited_ms.astype(int).idxmax()]
-        return f"The longest wait was {row.waited_ms} ms: {row.target} for the barrier of {row.source}."
+        return f"The longest wait was {duration(row.waited_ms)}: {row.target} for the barrier of {row.source}."
 
     # --- the picture ----------------------------------------------------------------------------------------------
 

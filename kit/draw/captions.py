@@ -10,6 +10,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from kit.draw.durations import duration
 from kit.draw.element_kinds import element_kind
 from kit.draw.job_state import is_of_the_job_master, task_of
 from kit.draw.kinds import kind_of
@@ -54,15 +55,48 @@ def _fields(record: TraceRecord, ends: Ends) -> _Fields:
         "why": _reason(data),
         "detail_or_reason": data.get("detail") or _reason(data),
         "sources": _names(data.get("tasks")),
+        "now": str(data.get("state") or data.get("status") or "?").lower(),
+        "files": "files that no checkpoint needs"
+        if checkpoint_id in (None, "?")
+        else f"files of checkpoint {checkpoint_id}",
         "rows": _rows(data.get("batch")),
         "with_state": _with_state(data.get("restore")),
         "and_waits": _and_waits(data.get("awaited"), ends),
         "overtaking": ", past what is still waiting" if data.get("priority") else "",
     }
+    if "timer" in data:
+        fields |= _timer(str(data["timer"]), fields["who"], record)
+    if "due_ms" in data:
+        fields["due_in"] = duration(max(0, data["due_ms"] - record.at_ms))
     element = data.get("element")
     if isinstance(element, Mapping):
         fields["element"] = element_kind(element).caption.format(rows=_rows(element.get("batch")), cp=checkpoint_id)
     return fields
+
+
+_TIMERS: Mapping[str, tuple[str, str]] = {
+    "checkpoint-timeout-": ("the time of checkpoint {last} is over", "checkpoint {last} may take {wait} at most"),
+    "checkpoint-trigger": ("the next periodic checkpoint is due", "the next periodic checkpoint is due in {wait}"),
+    "restart": ("the delay before the restart is over", "the job begins again in {wait}"),
+    "last-checkpoint": ("the last checkpoint is tried again", "the last checkpoint is tried again in {wait}"),
+    "source": ("the source of {who} reads on", "its source reads on in {wait}"),
+    "alignment-timeout": ("{who} has waited long enough to align", "it waits {wait} at most to align its barriers"),
+    "output-alignment-timeout": (
+        "{who} has waited long enough to align",
+        "its barriers wait {wait} at most to be sent",
+    ),
+    "processing-time": ("a timer of {who}'s operators is due", "one of its operators is to be called in {wait}"),
+}
+"""By the name of a timer, or what it begins with: what is said when it fires, and what it is set for."""
+
+
+def _timer(name: str, who: str, record: TraceRecord) -> dict[str, str]:
+    """What is said of a timer."""
+    known = next((each for each in (name, name.rstrip("0123456789")) if each in _TIMERS), None)
+    fires, is_for = ("{who}'s timer {name} fires", "{name}, in {wait}") if known is None else _TIMERS[known]
+    wait = duration(max(0, record.data.get("due_ms", record.at_ms) - record.at_ms))
+    told = {"name": name, "who": who, "wait": wait, "last": name.rpartition("-")[2]}
+    return {"timer_fires": fires.format_map(told), "timer_is_for": is_for.format_map(told)}
 
 
 def _who(record: TraceRecord) -> str:
@@ -119,7 +153,8 @@ def _spelled(kind: str) -> str:
 
 def lower_first(text: str) -> str:
     """The same caption in the middle of a sentence."""
-    return text[:1].lower() + text[1:]
+    first = text.partition(" ")[0]
+    return text if "/" in first or first[1:].lower() != first[1:] else text[:1].lower() + text[1:]
 
 
 def _upper_first(text: str) -> str:

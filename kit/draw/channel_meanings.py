@@ -128,15 +128,17 @@ def _take_barrier(moment: Moment, number: int, checkpoint_id: int | None, **chan
 
 def barrier_aligned(moment: Moment, record: TraceRecord) -> Moment:
     """A barrier was taken: its channel is blocked, and those in `awaited` are what the task now waits for. With the
-    last barrier all channels are free again.
+    last barrier all channels are free again. If it was waited for, so were the others: there are only fewer now.
     """
     number, checkpoint_id, task = record.data["channel"], record.checkpoint_id, task_of(record)
     moment = _collecting(moment, task, checkpoint_id)
     awaited = record.data.get("awaited", ())
     if not awaited:
         return release(_take_barrier(moment, number, checkpoint_id), checkpoint_id, task)
+    known = moment.channels.get(number)
+    waited = known is not None and known.awaited == checkpoint_id and known.receiver == task
     moment = _take_barrier(moment, number, checkpoint_id, held=checkpoint_id, awaited=None, receiver=task)
-    return _awaiting(moment, awaited, checkpoint_id, task)
+    return moment if waited else _awaiting(moment, awaited, checkpoint_id, task)
 
 
 def _awaiting(moment: Moment, numbers: Iterable[int], checkpoint_id: int | None, task: str) -> Moment:

@@ -29,6 +29,7 @@ from kit.draw.checkpoint_log import (
     CheckpointLog,
     Step,
 )
+from kit.draw.durations import duration
 from kit.draw.graphviz_objects import Dot
 from kit.draw.job_state import ABORTED, ACKNOWLEDGED, ALIGNING, DECLINED, WRITING, TaskMoment
 from kit.draw.picture import Svg
@@ -99,12 +100,13 @@ class LifeOfCheckpoint:
             took = (life.ended_ms or begun) - begun
             how = life.ended if life.ended == "completed" else f"aborted: {life.ended.replace('_', ' ').lower()}"
             late = self._late()
-            return " ".join([f"Checkpoint {number} was {how} after {took} ms.", *late, *self._next()])
+            return " ".join([f"Checkpoint {number} was {how} after {duration(took)}.", *late, *self._next()])
         if life.state is None:
             return " ".join([f"Checkpoint {number} was given its number, and nothing came of it.", *self._next()])
-        waits = f"Checkpoint {number} has been pending for {self.now_ms - begun} ms and waits {self._waits_for()}."
+        since = duration(self.now_ms - begun)
+        waits = f"Checkpoint {number} has been pending for {since} and waits {self._waits_for()}."
         expires = self.log.expires_ms(number)
-        clock = [] if expires is None else [f"It expires in {expires - self.now_ms} ms."]
+        clock = [] if expires is None else [f"It expires in {duration(expires - self.now_ms)}."]
         return " ".join([waits, *clock])
 
     @property
@@ -125,7 +127,7 @@ class LifeOfCheckpoint:
         steps = life.open(_KINDS[life.state]) if life.state in _KINDS else []
         of = ", ".join(self.names.get(step.of, step.of[:8]) if step.kind == COORDINATOR else step.of for step in steps)
         text = _WAITS[life.state].format(of=of, s="s" * (len(steps) > 1))
-        return text + (f", for {self.now_ms - steps[0].start_ms} ms{self._fault(steps[0])}" if steps else "")
+        return text + (f", for {duration(self.now_ms - steps[0].start_ms)}{self._fault(steps[0])}" if steps else "")
 
     def _late(self) -> list[str]:
         """What had not come when it was aborted."""
@@ -143,7 +145,7 @@ class LifeOfCheckpoint:
         due = self.log.next_periodic_ms
         if due is None or self.log.moment.job != "RUNNING":
             return []
-        return [f"The next periodic one is due in {max(0, due - self.now_ms)} ms."]
+        return [f"The next periodic one is due in {duration(max(0, due - self.now_ms))}."]
 
     def _missing(self, task: str) -> str:
         """Why a task's acknowledgement is not there."""
@@ -166,9 +168,8 @@ class LifeOfCheckpoint:
             sent = self._sent.get(task)
             if sent is None:
                 return f"{task} has begun" if phase == ALIGNING else f"{task} has not been told to begin"
-            return (
-                f"the word to {task} to begin has been under way for {self.now_ms - sent.at_ms} ms{self._befell(sent)}"
-            )
+            since = duration(self.now_ms - sent.at_ms)
+            return f"the word to {task} to begin has been under way for {since}{self._befell(sent)}"
         there = [moment.channels[each.number] for each in inputs if each.number in moment.channels]
         taken = sum(channel.taken is not None and channel.taken >= number for channel in there)
         return f"{task} has {taken} of {len(inputs)} barriers"
@@ -177,7 +178,7 @@ class LifeOfCheckpoint:
         record = self._last.get((kind, task))
         if record is None:
             return says.format(task)
-        return f"{says.format(task)} for {self.now_ms - record.at_ms} ms{self._befell(record)}"
+        return f"{says.format(task)} for {duration(self.now_ms - record.at_ms)}{self._befell(record)}"
 
     @cached_property
     def _last(self) -> dict[tuple[str, str], TraceRecord]:
@@ -231,7 +232,7 @@ class LifeOfCheckpoint:
         found = []
         if life.asked_ms is not None and life.begun_ms is not None and life.begun_ms > life.asked_ms:
             took = life.begun_ms - life.asked_ms
-            found.append(Row(f"{life.request} queued", (Bar(life.asked_ms, life.begun_ms),), f"{took} ms"))
+            found.append(Row(f"{life.request} queued", (Bar(life.asked_ms, life.begun_ms),), duration(took)))
         found += [self._row(_STEP_WORDS[kind], step) for kind in (ID, LOCATION) for step in life.of_kind(kind)]
         for kind, word in ((COORDINATOR, "coordinator"), (HOOK, "hook")):
             found += self._alike(life.of_kind(kind), word)
@@ -248,7 +249,7 @@ class LifeOfCheckpoint:
     def _row(self, name: str, step: Step) -> Row:
         end = step.end_ms if step.end_ms is not None else self._until_ms
         meaning = BAD if step.error else DONE if step.end_ms is not None else OPEN
-        took = f"{end - step.start_ms:,} ms" + ("" if step.end_ms is not None else ", not answered")
+        took = duration(end - step.start_ms) + ("" if step.end_ms is not None else ", not answered")
         return Row(name, (Bar(step.start_ms, end, meaning),), step.error or took)
 
     def _alike(self, steps: list[Step], word: str) -> list[Row]:
@@ -269,7 +270,7 @@ class LifeOfCheckpoint:
             done = [step.end_ms for step in steps if step.end_ms is not None]
             start, complete = steps[0].start_ms, len(done) == len(steps)
             end = max(done) if complete else self._until_ms
-            last = f", the last after {max(done) - start:,} ms" if done else ""
+            last = f", the last after {duration(max(done) - start)}" if done else ""
             bar = Bar(start, end, DONE if complete else OPEN)
             yield Row(f"acks of {vertex}", (bar,), f"{len(done)} of {len(steps)}{last}", tuple(done))
 
@@ -294,9 +295,10 @@ class LifeOfCheckpoint:
         """A clock's whole time is the whole row, as each has its own."""
         total, gone = max(due_ms - start_ms, 1), min(max(self.now_ms - start_ms, 0), max(due_ms - start_ms, 1))
         left = total - gone
-        says = f"{what} in {left:,} ms" if self.now_ms <= due_ms else f"{what}: due for {self.now_ms - due_ms:,} ms"
+        is_due = self.now_ms > due_ms
+        says = f"{what}: due for {duration(self.now_ms - due_ms)}" if is_due else f"{what} in {duration(left)}"
         bars = (Bar(0, gone / total, GONE), Bar(gone / total, 1, LEFT))
-        return Row(name, bars, f"{says} ({gone:,} of {total:,} ms gone)")
+        return Row(name, bars, f"{says} ({duration(gone)} of {duration(total)} gone)")
 
     def _why_queued(self) -> str:
         """Why the first request in the queue does not start."""
@@ -358,7 +360,7 @@ class LifeOfCheckpoint:
         parts = [answer(self.answer(), meaning)]
         if life is not None:
             start = life.asked_ms if life.asked_ms is not None else self._begun_ms
-            span = f"{self._until_ms - start:,} ms from the request until {'its end' if ended else 'now'}"
+            span = f"{duration(self._until_ms - start)} from the request until {'its end' if ended else 'now'}"
             parts += ["<h4>What it went through</h4>", words(span), timeline(self.rows(), start, self._until_ms)]
         clocks = self.clocks()
         if clocks:

@@ -7,6 +7,7 @@ from statistics import median
 from typing import NamedTuple
 
 from kit.draw.checkpoint_path import PHASES, Path, Span, spans_of
+from kit.draw.durations import duration
 from kit.draw.job_state import ABORTED, PENDING, CheckpointMoment, Moment
 from kit.draw.journeys import Journeys
 
@@ -68,20 +69,20 @@ def how_it_went(found: Journeys, known: CheckpointMoment) -> str:
         missing = len(known.missing)
         return f"under way: {missing} of {len(known.expected)} acknowledgements are still to come"
     if known.status == ABORTED:
-        return f"aborted after {known.duration_ms:,} ms: {known.reason.replace('_', ' ').lower()}"
+        return f"aborted after {duration(known.duration_ms)}: {known.reason.replace('_', ' ').lower()}"
     took = took_ms(found, known)
     last = max(took, key=lambda task: took[task], default="")
     if not last:
-        return f"complete after {known.duration_ms:,} ms"
+        return f"complete after {duration(known.duration_ms)}"
     spans = spans_of_task(found, known, last)
     longest = max(spans, key=lambda span: span.end_ms - span.start_ms, default=None)
     phase = "" if longest is None else _longest(longest, took[last])
-    return f"complete after {known.duration_ms:,} ms; {last} was the last to acknowledge{phase}"
+    return f"complete after {duration(known.duration_ms)}; {last} was the last to acknowledge{phase}"
 
 
 def _longest(span: Span, took: float) -> str:
     length = span.end_ms - span.start_ms
-    return f": {length:,g} of its {took:,g} ms {DOING[span.phase]}" if length > 0 else ""
+    return f": {duration(length)} of its {duration(took)} {DOING[span.phase]}" if length > 0 else ""
 
 
 def took_ms(found: Journeys, known: CheckpointMoment) -> dict[str, float]:

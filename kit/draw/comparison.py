@@ -19,6 +19,7 @@ from typing import Any
 
 import pandas as pd
 
+from kit.draw.durations import duration
 from kit.draw.job_state import ABORTED, COMPLETED, CheckpointMoment, Moment, only_last, task_of
 from kit.draw.journeys import Crossing, journeys
 from kit.draw.moment import advance
@@ -159,7 +160,7 @@ class Comparison:
         parts = []
         if len(set(blocked.values())) > 1:
             most = max(blocked, key=lambda name: blocked[name])
-            parts.append(f"{most}: channels blocked longest ({blocked[most]:,} ms)")
+            parts.append(f"{most}: channels blocked longest ({duration(blocked[most])})")
         parts += [f"{name}: {rows:,} records repeated" for name, rows in repeated.items()]
         parts = parts or [f"{len(self.runs)} runs on one time axis"]
         return "; ".join(parts)
@@ -316,16 +317,20 @@ def _axis(longest: int, scale: float, bottom: float) -> Iterator[str]:
     for at_ms in range(0, longest + 1, every):
         x = LEFT + at_ms * scale
         yield f'<path class="grid" d="M{x:.1f} {TOP - 6:g}V{bottom:g}"/>'
-        yield f'<text class="tick" x="{x:.1f}" y="{bottom + 14:g}" text-anchor="middle">{at_ms:,} ms</text>'
+        yield f'<text class="tick" x="{x:.1f}" y="{bottom + 14:g}" text-anchor="middle">{duration(at_ms)}</text>'
 
 
 def _band(run: Compared, top: float, scale: float) -> Iterator[str]:
     name = fit(run.name, LEFT - 28, 13, bold=True)
     yield f'<text class="run" x="24" y="{top + 22:g}">{escape(name)}<title>{escape(run.name)}</title></text>'
     durations = run.durations_ms
-    took = f"median {median(durations):g} ms, longest {max(durations):g} ms" if durations else "no checkpoint completed"
+    took = (
+        f"median {duration(median(durations))}, longest {duration(max(durations))}"
+        if durations
+        else "no checkpoint completed"
+    )
     yield f'<text class="fact" x="24" y="{top + 40:g}">{took}</text>'
-    yield f'<text class="fact" x="24" y="{top + 56:g}">channels blocked {run.blocked_ms:,} ms</text>'
+    yield f'<text class="fact" x="24" y="{top + 56:g}">channels blocked {duration(run.blocked_ms)}</text>'
     repeated = "" if run.repeated is None else f"{run.repeated:,} records repeated" if run.failures else ""
     bad = " bad" if run.repeated else ""
     yield f'<text class="fact{bad}" x="24" y="{top + 72:g}">{repeated}</text>'
@@ -336,11 +341,12 @@ def _band(run: Compared, top: float, scale: float) -> Iterator[str]:
     yield from (_blocked(run, each, base, scale) for each in run.blocked)
     for at_ms in run.failures:
         x = LEFT + at_ms * scale
-        yield f'<path class="failure" d="M{x:.1f} {top - 4:g}V{base:g}"><title>a failure, {at_ms:,} ms</title></path>'
+        told = f"a failure, {duration(at_ms)}"
+        yield f'<path class="failure" d="M{x:.1f} {top - 4:g}V{base:g}"><title>{told}</title></path>'
         yield f'<text class="failure-sign" x="{x:.1f}" y="{base + 13:g}" text-anchor="middle">✗</text>'
     for at_ms, number in run.restores:
         x = LEFT + at_ms * scale
-        told = f"restored from checkpoint {number}, {at_ms:,} ms"
+        told = f"restored from checkpoint {number}, {duration(at_ms)}"
         yield f'<path class="restore" d="M{x:.1f} {top - 4:g}V{base:g}"><title>{told}</title></path>'
         yield f'<text class="restore-sign" x="{x + 3:.1f}" y="{base + 13:g}">from {number}</text>'
 
@@ -351,7 +357,7 @@ def _checkpoint(run: Compared, each: CheckpointMoment, top: float, scale: float)
     x, width = LEFT + since * scale, max(2.0, (until - since) * scale)
     kept = run.kept.get(each.checkpoint_id, Kept())
     what = f"{'savepoint' if each.savepoint else 'checkpoint'} {each.checkpoint_id}: {each.status}"
-    told = f"{what}, {until - since:,} ms; {kept.in_flight_bytes:,} bytes in flight, {len(kept.files)} files"
+    told = f"{what}, {duration(until - since)}; {kept.in_flight_bytes:,} bytes in flight, {len(kept.files)} files"
     look = f"{colour(each.checkpoint_id)} {each.status}"
     number = ""
     if width >= LEAST_NUMBERED:
@@ -368,7 +374,7 @@ def _checkpoint(run: Compared, each: CheckpointMoment, top: float, scale: float)
 def _blocked(run: Compared, each: Blocked, base: float, scale: float) -> str:
     x, width = LEFT + each.since_ms * scale, (each.until_ms - each.since_ms) * scale
     height = AREA * each.channels / max(1, run.channels)
-    told = f"{each.channels} of {run.channels} channels blocked for {each.until_ms - each.since_ms:,} ms"
+    told = f"{each.channels} of {run.channels} channels blocked for {duration(each.until_ms - each.since_ms)}"
     return (
         f'<rect class="blocked" x="{x:.1f}" y="{base - height:.1f}" width="{max(0.8, width):.1f}" '
         f'height="{height:.1f}">'

@@ -148,7 +148,7 @@ function summary(known, picked) {
   }
   if (kind === "message") {
     const [mail, task, toTask, id, since] = known.get(picked) ?? ["message", "?", true, null, 0];
-    return `${mail}${id === null ? "" : ` ${id}`}, ${toTask ? `to ${task}` : `from ${task}`}, under way since ${since} ms`;
+    return `${mail}${id === null ? "" : ` ${id}`}, ${toTask ? `to ${task}` : `from ${task}`}, under way since ${duration(since)}`;
   }
   if (kind === "checkpoint") {
     const { status = "", acked = 0, expected = 0, reason } = known.get(picked) ?? {};
@@ -247,7 +247,7 @@ class Details {
     const items = events.map((index) => {
       const { at, words } = this.known.film.frames[index];
       const because = words[2] ? `because ${words[2]}` : "";
-      return make("li", {}, make("button", { type: "button", class: "kit-link", title: `go there${because ? `; ${because}` : ""}`, click: () => this.hands.go(index) }, `${at} ms`), ` ${words[0]}`, because ? make("span", { class: "kit-quiet" }, ` ${because}`) : "");
+      return make("li", {}, make("button", { type: "button", class: "kit-link", title: `go there${because ? `; ${because}` : ""}`, click: () => this.hands.go(index) }, duration(at)), ` ${words[0]}`, because ? make("span", { class: "kit-quiet" }, ` ${because}`) : "");
     });
     return [this.heading("Last events"), make("ul", { class: "kit-events" }, ...items)];
   }
@@ -257,7 +257,7 @@ class Details {
     const waits = this.known.waits(name);
     const vertex = name.slice(0, name.lastIndexOf("/"));
     const phases = Object.entries(fact.phases ?? {}).sort(([a], [b]) => b - a)
-      .flatMap(([id, times]) => times.map(([phase, at], n) => [n ? "" : this.link(`checkpoint:${id}`), PHASES[phase] ?? phase, `${at} ms`]));
+      .flatMap(([id, times]) => times.map(([phase, at], n) => [n ? "" : this.link(`checkpoint:${id}`), PHASES[phase] ?? phase, duration(at)]));
     const inputs = (this.known.into.get(name) ?? []).map((number) => {
       const channel = this.known.channel(number);
       const [from] = this.known.ends.get(number);
@@ -272,6 +272,7 @@ class Details {
         ["state", fact.lost ? "killed" : (fact.state ?? "not started").toLowerCase()],
         ["error", fact.error],
         ["attempt", fact.attempt],
+        ["worker", `${name.slice(name.lastIndexOf("/") + 1)}, with the same subtask of every other vertex`],
         ["restored from", fact.restored === undefined ? undefined : this.link(`checkpoint:${fact.restored}`, `checkpoint ${fact.restored}`)],
         ["published up to", fact.published === undefined ? undefined : this.link(`checkpoint:${fact.published}`, `checkpoint ${fact.published}`)],
         ["waits for", waits.length ? `barrier ${this.known.channel(waits[0]).awaited} from ${few(waits.map((number) => this.known.ends.get(number)[0]), 8)}` : undefined],
@@ -344,14 +345,14 @@ class Details {
         ["status", fact.status + (fact.savepoint ? ", a savepoint" : "")],
         ["now", fact.step],
         ["reason", fact.reason],
-        ["triggered at", `${fact.triggered} ms`],
-        [`${fact.status} after`, fact.finished === undefined ? undefined : `${fact.finished - fact.triggered} ms`],
-        ["acknowledged after", fact.status === "completed" && acks.length ? `${acks[0][1] - fact.triggered} ms, which Flink's web UI calls the end to end duration` : undefined],
+        ["triggered at", duration(fact.triggered)],
+        [`${fact.status} after`, fact.finished === undefined ? undefined : duration(fact.finished - fact.triggered)],
+        ["acknowledged after", fact.status === "completed" && acks.length ? `${duration(acks[0][1] - fact.triggered)}, which Flink's web UI calls the end to end duration` : undefined],
         ["size", fact.size === undefined ? undefined : bytes(fact.size)],
         ["acknowledged", `${fact.acked} of ${fact.expected}`],
       ]),
       ...(missing.length ? [this.heading("Still to come"), this.table(["task", "what it does"], missing.map((task) => [this.link(`task:${task}`, task), state(this.known, task)]))] : []),
-      ...(acks.length ? [this.heading("Acknowledged, the last first"), this.table(["task", "at", "after the trigger"], acks.map(([task, at]) => [this.link(`task:${task}`, task), `${at} ms`, `${at - fact.triggered} ms`]))] : []),
+      ...(acks.length ? [this.heading("Acknowledged, the last first"), this.table(["task", "at", "after the trigger"], acks.map(([task, at]) => [this.link(`task:${task}`, task), duration(at), duration(at - fact.triggered)]))] : []),
     ];
   }
 
@@ -365,7 +366,7 @@ class Details {
       ["checkpoint", id === null ? undefined : this.link(`checkpoint:${id}`, String(id))],
       ["from", toTask ? this.link("job", "JobMaster") : link],
       ["to", toTask ? link : this.link("job", "JobMaster")],
-      ["under way since", `${since} ms`],
+      ["under way since", duration(since)],
     ])];
   }
 

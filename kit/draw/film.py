@@ -20,9 +20,7 @@ no frame get one when somebody asks (`insert`).
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import chain, islice
 from typing import Any
@@ -32,16 +30,18 @@ import numpy as np
 from kit.draw import meanings
 from kit.draw.drawing import Touched
 from kit.draw.frames import Frame, Told, is_minor, story_of
+from kit.draw.job_master_panel import words_at_the_end
 from kit.draw.job_state import Moment, Running, changed, is_of_the_job_master, task_of
 from kit.draw.kinds import BULK, DETAIL, MAIN, MILESTONE, kind_of, level_of
 from kit.draw.layout import Layout, lay_out
 from kit.draw.legend import legend_data
-from kit.draw.moment import advance
+from kit.draw.moment import fold
 from kit.draw.pen import Looks, Pen
 from kit.draw.run import Run, run_of
 from kit.draw.stage import Stage, stage_for
 from kit.draw.steps import Step, event_of, in_order, steps
 from kit.draw.svg import backdrop
+from kit.draw.uncollected import uncollected
 from kit.protocol.trace import TraceRecord, led_by
 
 MOST_FRAMES = 1500
@@ -119,7 +119,7 @@ class Reel:
         them under the names of the film, and `told` for those of the frames that stay whose part in the story changed.
         `anew`: nothing of the film stays as it was.
         """
-        with _collector_paused():
+        with uncollected():
             return self._take(run)
 
     def _take(self, run: Run) -> Film:
@@ -134,21 +134,22 @@ class Reel:
             levels = [max(map(level_of, group)) for group in new]
         shown: Sequence[bool] = ()
         if not keep:
-            self._least, self._alike = least, _alike(new)
+            self._least, self._alike = least, _alike(new, levels)
             shown = self._chosen(new, levels)
         later = self.defer_from is not None and not keep and sum(map(len, new)) > self.defer_from
         if not self.film["frames"]:
             self._show(run, (), draw=not later)
+        passed: list[TraceRecord] = []
         skipped = 0
         for number, (group, level) in enumerate(zip(new, levels)):
-            for record in group:
-                advance(self._running, record)
-                self._by_id[record.id] = record
-            self._records += group
+            passed += group
             last = number == len(new) - 1
             if last or (shown[number] if shown else self._matters(group, level)):
+                fold(self._running, passed)
+                self._by_id.update([(record.id, record) for record in passed])
+                self._records += passed
                 self._show(run, group, skipped, draw=not later, whole=later and last)
-                skipped = 0
+                skipped, passed = 0, []
             else:
                 skipped += 1
         if later:
@@ -166,7 +167,7 @@ class Reel:
         """The steps that are to be shown, after those on the common way."""
         known, trace = len(self._records), run.trace
         if trace.detailed and known <= len(trace):
-            records = list(trace)
+            records = list(trace.since(0))
             goes_on = known == len(records) or known == 0 or event_of(records[known]) != event_of(records[known - 1])
             if goes_on and records[:known] == self._records:
                 return in_order(records[known:])
@@ -268,8 +269,7 @@ class Reel:
     ) -> tuple[Film, Told]:
         """A frame but for its picture, and what decides whether it is told."""
         frame = Frame(moment, stage, tuple(group), led_by(group[0].cause, self._by_id.get) if group else None)
-        words = frame.words
-        failed = [f"The job has failed: {moment.error}"] if moment.job == "FAILED" else []
+        words = words_at_the_end(moment, frame.words)
         packed: dict[str, Any] = {"stage": shape, "told": 0, "at": moment.elapsed_ms, "n": moment.n}
         if frame.mark:
             packed["mark"] = frame.mark
@@ -278,7 +278,7 @@ class Reel:
         if group:
             packed["by"] = "job" if is_of_the_job_master(group[0]) else task_of(group[0])
             packed["about"] = _about(group)
-        packed["words"] = [*failed, words.what, words.then, words.because][:3]
+        packed["words"] = [words.what, words.then, words.because]
         return packed, Told(frame.level, frame.checkpoint_id, is_minor(group))
 
     def _stage_now(self, run: Run) -> Stage:
@@ -331,7 +331,7 @@ class Reel:
 
     def draw_more(self, most: int) -> list[tuple[int, Film, Film]]:
         """Draw the next frames that have no picture yet, so many at most: their numbers, `set` and `facts`."""
-        with _collector_paused():
+        with uncollected():
             drawn = [] if self._owed is None else list(islice(self._owed, most))
         if len(drawn) < most:
             self._owed = None
@@ -343,8 +343,7 @@ class Reel:
         moment, pen = Running.watched(Moment()), Pen(self._looks)
         for number in range(count):
             frame = self.film["frames"][number]
-            for record in self._records[moment.n : frame["n"]]:
-                advance(moment, record)
+            fold(moment, self._records[moment.n : frame["n"]])
             frame |= pen.draw(self._layout(frame["stage"]), moment, Touched.taken_from(moment))
             yield number
 
@@ -352,7 +351,7 @@ class Reel:
         """Give a frame to the steps that were skipped before frame `number`, or where there are many, to those around
         the record `n`. Gives what is new: `keep` frames stay, the `replaced` ones after them are others now.
         """
-        with _collector_paused():
+        with uncollected():
             self.draw_more(len(self.film["frames"]))
             return self._insert(number, n)
 
@@ -369,8 +368,7 @@ class Reel:
         made: list[Film] = []
         told: list[Told] = []
         for position, group in enumerate([*groups, own]):
-            for record in group:
-                advance(moment, record)
+            fold(moment, group)
             if first <= position < min(len(groups), first + MOST_INSERTED):
                 frame, tells = self._packed_frame(moment, stage, after["stage"], group, first if not made else 0)
                 made.append(frame | pen.draw(layout, moment, Touched.taken_from(moment)))
@@ -401,8 +399,7 @@ class Reel:
         else:
             known = next((mark.moment for mark in reversed(self._marks) if mark.moment.n <= n), Moment())
             running = Running.of(known)
-            for record in self._records[known.n : n]:
-                advance(running, record)
+            fold(running, self._records[known.n : n])
             moment = running.now()
         cause = None if moment.record is None else led_by(moment.record.cause, self._by_id.get)
         return changed(moment, cause=cause)
@@ -445,18 +442,6 @@ def _window(groups: Sequence[Step], n: int) -> int:
     return max(0, min(at - MOST_INSERTED // 2, len(groups) - MOST_INSERTED))
 
 
-@contextmanager
-def _collector_paused() -> Iterator[None]:
-    """A film is many small values and no circles: to look for those again and again takes a quarter of the time."""
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_on:
-            gc.enable()
-
-
 def _common(known: Sequence[TraceRecord], now: Sequence[TraceRecord]) -> int:
     """How many records both begin with."""
     for number, (a, b) in enumerate(zip(known, now)):
@@ -465,11 +450,12 @@ def _common(known: Sequence[TraceRecord], now: Sequence[TraceRecord]) -> int:
     return min(len(known), len(now))
 
 
-def _alike(groups: Sequence[Step]) -> set[int | None]:
+def _alike(groups: Sequence[Step], levels: Sequence[int]) -> set[int | None]:
     """The checkpoints that completed after another one of the same epoch, so that they need not be told in full."""
     alike: set[int | None] = set()
     told = False
-    for record in chain.from_iterable(groups):
+    turns = (group for group, level in zip(groups, levels) if level >= MILESTONE)
+    for record in chain.from_iterable(turns):
         if level_of(record) < MILESTONE:
             continue
         side = kind_of(record).side(record.role)

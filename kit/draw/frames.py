@@ -14,6 +14,7 @@ from typing import Any
 
 from kit.draw.captions import Ends, caption_of, lower_first
 from kit.draw.drawing import scene
+from kit.draw.durations import duration
 from kit.draw.job_master_panel import Words
 from kit.draw.job_state import COMPLETED, CheckpointMoment, Moment, Running, only_last
 from kit.draw.kinds import DETAIL, MAIN, MILESTONE, kind_of, level_of
@@ -82,7 +83,7 @@ class Frame:
         return self.svg()
 
     def __repr__(self) -> str:
-        return f"Frame({self.moment.n} records, {self.moment.elapsed_ms} ms: {self.words.what})"
+        return f"Frame({self.moment.n} records, {duration(self.moment.elapsed_ms)}: {self.words.what})"
 
 
 def _weight(record: TraceRecord) -> tuple[int, bool, bool]:

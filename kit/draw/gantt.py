@@ -14,6 +14,7 @@ import pandas as pd
 
 from kit.draw.checkpoint_path import PHASE_WORDS, PHASES, Path, Span
 from kit.draw.checkpoint_words import slow_phases, spans_of_task
+from kit.draw.durations import duration
 from kit.draw.job_state import COMPLETED, CheckpointMoment
 from kit.draw.journeys import Journeys, journeys
 from kit.draw.picture import Chart
@@ -146,7 +147,7 @@ def gantt(run: Any, checkpoint: int | None = None) -> Chart:
 def _slow(found: Journeys, known: CheckpointMoment) -> dict[str, str]:
     """Of each subtask that was much slower than its operator's others what to say of the phase that made it so."""
     return {
-        task: f"{phase.replace('_', ' ')} {length:,g} ms, the others {usual:,g} ms"
+        task: f"{phase.replace('_', ' ')} {duration(length)}, the others {duration(usual)}"
         for (task, phase), (length, usual) in slow_phases(found, known).items()
     }
 
@@ -164,9 +165,9 @@ def _title(known: CheckpointMoment) -> str:
     number = known.checkpoint_id
     kind = "Savepoint" if known.savepoint else "Checkpoint"
     if known.status == COMPLETED:
-        return f"{kind} {number}: complete after {known.duration_ms:,} ms"
+        return f"{kind} {number}: complete after {duration(known.duration_ms)}"
     if known.finished_ms is not None:
-        return f"{kind} {number}: aborted after {known.duration_ms:,} ms, {known.reason.replace('_', ' ').lower()}"
+        return f"{kind} {number}: aborted after {duration(known.duration_ms)}, {known.reason.replace('_', ' ').lower()}"
     return f"{kind} {number}: under way, {len(known.missing)} of {len(known.expected)} still to come"
 
 

@@ -26,6 +26,8 @@ from kit.draw.themed import light_colours, light_svg
 
 STYLE = "graphs.css"
 TITLE_SIZE, LINE_SIZE, GROUP_SIZE = 12.5, 11.0, 11.5
+LEAST_SCALE = 0.92
+"""Made smaller than this, texts of 11 px could not be read."""
 LINE_HEIGHT, PAD_X, PAD_Y, EDGE_PAD = 15.0, 10.0, 7.0, 5.0
 MARGIN = 14.0
 GROUP_MARGIN = 12.0
@@ -64,6 +66,8 @@ class Edge:
     lines: tuple[str, ...] = ()
     meaning: str = ""
     tip: str = ""
+    back: bool = False
+    """Whether its target stands before its source: the arrow points against the graph's direction."""
 
     @property
     def size(self) -> tuple[float, float]:
@@ -119,16 +123,21 @@ class Graph:
         return _place(self)
 
     def drawing(self) -> str:
-        """The picture as an inline `<svg>` in the theme's colours, as large as it is: what is too wide is scrolled."""
+        """The picture as an inline `<svg>` in the theme's colours, as large as it is: what is too wide is made smaller,
+        as long as it can be read, or else scrolled.
+        """
         placed = self.placed
         return (
             f'<div class="kit-graph" tabindex="0"><svg xmlns="http://www.w3.org/2000/svg" role="img" '
             f'aria-label="{escape(self.caption)}" width="{placed.width:g}" height="{placed.height:g}" '
-            f'viewBox="0 0 {placed.width:g} {placed.height:g}">{self._inside()}</svg></div>'
+            f'viewBox="0 0 {placed.width:g} {placed.height:g}" style="min-width:{LEAST_SCALE * placed.width:.0f}px">'
+            f"{self._inside()}</svg></div>"
         )
 
     def turned(self) -> Graph:
-        """The same graph from top to bottom."""
+        """The same graph from top to bottom; one that goes so already, from left to right."""
+        if self.direction == "TB":
+            return replace(self, direction="LR", rank_gap=self.rank_gap / 0.7)
         return replace(self, direction="TB", rank_gap=self.rank_gap * 0.7)
 
     def svg(self) -> Svg:
@@ -227,7 +236,8 @@ def _placed(graph: Graph, room: float) -> Placed:
         groups.append(Box(*at(left, top), right - left, top - bottom))
     ways, labels = [], []
     for number, edge in enumerate(graph.edges):
-        attributes = picture.get_edge(keys[edge.source], keys[edge.target], f"e{number}").attr
+        ends, _ = _in_order(edge)
+        attributes = picture.get_edge(*(keys[end] for end in ends), f"e{number}").attr
         ways.append(tuple(at(*point) for point in _way(attributes["pos"])))
         labels.append(around(attributes["lp"], edge.size) if edge.lines else None)
     picture.close()
@@ -251,7 +261,8 @@ def _agraph(graph: Graph, room: float) -> Any:
         picture.add_node(f"n{number}", width=f"{width / 72:.3f}", height=f"{height / 72:.3f}")
     for number, edge in enumerate(graph.edges):
         label = {"label": _empty(*edge.size)} if edge.lines else {}
-        picture.add_edge(keys[edge.source], keys[edge.target], key=f"e{number}", **label, **_sides(graph))
+        ends, way = _in_order(edge)
+        picture.add_edge(*(keys[end] for end in ends), key=f"e{number}", **label, **way, **_sides(graph))
     for number, group in enumerate(graph.groups):
         width = text_width(group.title, GROUP_SIZE, bold=True) + 8
         if graph.direction != "LR":  # arrows come from above: the title stands beside them
@@ -268,6 +279,11 @@ def _agraph(graph: Graph, room: float) -> Any:
         for one, other in pairwise(row):
             beside.add_edge(keys[one], keys[other], key=f"{one}|{other}", style="invis")
     return picture
+
+
+def _in_order(edge: Edge) -> tuple[tuple[str, str], dict[str, str]]:
+    """An arrow's ends as Graphviz ranks them, the first before the other, and which way the arrow points."""
+    return ((edge.target, edge.source), {"dir": "back"}) if edge.back else ((edge.source, edge.target), {})
 
 
 def _sides(graph: Graph) -> dict[str, str]:
@@ -289,15 +305,18 @@ def _numbers(text: str) -> list[float]:
 
 def _way(pos: str) -> list[Point]:
     """The Bezier points of an edge, and the tip of its arrow behind them."""
-    points, tip = [], None
+    points: list[Point] = []
+    tips: dict[str, Point] = {}
     for part in re.sub(r"\\\s*", "", pos).split():
-        if part.startswith("e,"):
-            x, y = _numbers(part[2:])
-            tip = (x, y)
+        is_tip = part[0] in "es"
+        x, y = _numbers(part[2:] if is_tip else part)
+        if is_tip:
+            tips[part[0]] = (x, y)
         else:
-            x, y = _numbers(part)
             points.append((x, y))
-    return [*points, tip or points[-1]]
+    if "s" in tips:  # it was placed against the way that it points
+        return [*reversed(points), tips["s"]]
+    return [*points, tips.get("e", points[-1])]
 
 
 # --- drawing --------------------------------------------------------------------------------------------------------
@@ -434,7 +453,8 @@ def _dot(graph: Graph) -> Dot:
         style = {"style": "dashed"} if "dashed" in (meaning, dashed) else {}
         colour = colours[_EDGE_COLOURS.get(meaning, "line")]
         label = {"label": _roomy(edge.lines)} if edge.lines else {}
-        made.edge(_key(edge.source), _key(edge.target), color=colour, **label, **style, **_sides(graph))
+        between, pointing = _in_order(edge)
+        made.edge(*map(_key, between), color=colour, **label, **style, **pointing, **_sides(graph))
     return made
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from textwrap import wrap
 
 from kit.draw.captions import caption_of, listed, lower_first
+from kit.draw.durations import duration
 from kit.draw.job_state import ABORTED, COMPLETED, CheckpointMoment, Moment, is_of_the_job_master
 from kit.draw.layout import Layout
 from kit.draw.scene import Named, colour, cut, fit, most_characters, rect, size_text, text
@@ -36,10 +37,23 @@ def words_of(stage: Stage, moment: Moment) -> Words:
     return Words(caption_of(moment.record, ends), because=because)
 
 
-def words_of_failure(layout: Layout, moment: Moment, words: Words) -> Words:
-    """A job that has failed says so, and why, in two lines if need be, whatever happens after that."""
-    what, *rest = wrap(f"The job has failed: {moment.error}", most_characters(layout.width - 2 * 24, 16, bold=True))
-    return Words(what, " ".join(rest) or words.what, words.because)
+def words_at_the_end(moment: Moment, words: Words) -> Words:
+    """A job that has ended says so, and why, whatever happens after that; of one that has not the words as they are."""
+    ended = _ENDED.get(moment.job)
+    if ended is None:
+        return words
+    then = "" if words.what.startswith("The job is now ") else words.what
+    told = "; ".join(filter(None, (then, words.then)))
+    return Words(f"{ended}: {moment.error}" if moment.job == "FAILED" else ended, told, words.because)
+
+
+_ENDED = {"FINISHED": "The job has finished", "CANCELED": "The job was cancelled", "FAILED": "The job has failed"}
+
+
+def in_two_lines(layout: Layout, words: Words) -> Words:
+    """What happened may take the line below it as well, where it is long."""
+    what, *rest = wrap(words.what, most_characters(layout.width - 2 * 24, 16, bold=True)) or [""]
+    return Words(what, " ".join(rest) or words.then, words.because)
 
 
 def words_sprites(layout: Layout, words: Words) -> Named:
@@ -67,8 +81,7 @@ def panel_sprites(layout: Layout, moment: Moment) -> Named:
     if restored is not None:
         parts.append(f"restored from checkpoint {restored.checkpoint_id}")
     yield "jm:status", text("panel", right - 96, PANEL_TOP + 20, classes, ", ".join(parts), "end")
-    clock = f"{moment.elapsed_ms:,} ms".replace(",", " ")
-    yield "jm:clock", text("panel", right - 14, PANEL_TOP + 20, "jm-status", clock, "end")
+    yield "jm:clock", text("panel", right - 14, PANEL_TOP + 20, "jm-status", duration(moment.elapsed_ms), "end")
     pending = sorted(moment.pending, key=lambda checkpoint: checkpoint.checkpoint_id)
     if moment.error:
         error = fit(moment.error, right - 38 - 14, 12.5)
@@ -128,7 +141,5 @@ def _history(layout: Layout, moment: Moment) -> Named:
 
 
 def _size(checkpoint: CheckpointMoment) -> str:
-    duration = "" if checkpoint.duration_ms is None else f"{checkpoint.duration_ms} ms"
-    if checkpoint.size_bytes is None:
-        return duration
-    return f"{duration}, {size_text(checkpoint.size_bytes)}"
+    took = "" if checkpoint.duration_ms is None else duration(checkpoint.duration_ms)
+    return took if checkpoint.size_bytes is None else f"{took}, {size_text(checkpoint.size_bytes)}"

@@ -26,7 +26,7 @@ class JobPanel {
     const head = make("div", { class: "kit-job-head" },
       make("button", { type: "button", class: "kit-job-name", "data-pick": "job", title: "details of the job" }, "JobMaster"),
       make("span", { class: bad ? "bad" : "" }, said.join(", ")),
-      make("span", { class: "kit-clock" }, `${frame.at.toLocaleString("en").replaceAll(",", " ")} ms`));
+      make("span", { class: "kit-clock" }, duration(frame.at)));
     const all = known.all("checkpoint:").sort(([a], [b]) => a - b);
     const pending = all.filter(([, { status: now }]) => now === "pending");
     const rows = error ? [make("div", { class: "kit-pending bad", title: error }, error)] : pending.slice(0, 2).map(([id, fact]) => this.progress(id, fact));
@@ -57,7 +57,7 @@ class JobPanel {
   history(ended) {
     const chips = ended.slice(-MOST_CHIPS).map(([id, { status, triggered, finished, size, reason = "" }]) => {
       const good = status === "completed";
-      const took = finished === undefined ? "" : `${finished - triggered} ms`;
+      const took = finished === undefined ? "" : duration(finished - triggered);
       const what = good ? [took, size === undefined ? "" : bytes(size)].filter(Boolean).join(", ") : reason.replace(/^checkpoint /, "");
       const text = `${good ? "✓" : "✗"} ${id}: ${what}`;
       return make("button", { type: "button", class: `kit-chip ${good ? "completed" : "lost"}`, "data-pick": `checkpoint:${id}`, title: text }, text);

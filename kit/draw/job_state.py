@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 import pandas as pd
 
+from kit.draw.durations import duration
 from kit.draw.shown import shown
 from kit.protocol.trace import TraceRecord
 
@@ -144,9 +145,6 @@ class RestoreMoment:
     def __repr__(self) -> str:
         return f"RestoreMoment(epoch {self.epoch} from checkpoint {self.checkpoint_id}, {len(self.assignments)} parts)"
 
-    def _repr_svg_(self) -> str:
-        return shown(self)
-
 
 @dataclass(frozen=True, slots=True)
 class MessageMoment:
@@ -218,7 +216,7 @@ class Moment:
         return f"<p>{escape(repr(self))}</p>{table.astype(object).where(table.notna(), '').to_html(index=False)}"
 
     def __repr__(self) -> str:
-        return f"Moment({self.n} records, {self.elapsed_ms} ms, epoch {self.epoch}, {self.job}: {self.caption})"
+        return f"Moment({self.n} records, {duration(self.elapsed_ms)}, epoch {self.epoch}, {self.job}: {self.caption})"
 
 
 # --- small changes --------------------------------------------------------------------------------------------------
@@ -254,6 +252,9 @@ class Running(Moment):
             self.channels.mine.clear()
         return _with(Moment, self, {name: dict(getattr(self, name)) for name in MAPPINGS})
 
+
+put_in_place = object.__setattr__
+"""Sets a field of a running moment, or of a channel that is its own."""
 
 MAPPINGS = ("tasks", "channels", "checkpoints", "messages")
 
@@ -378,13 +379,10 @@ def with_channel(moment: Moment, number: int, **changes: Any) -> Moment:
     elif channels.touched is not None:
         channels.touched.add(number)
     for name, value in changes.items():
-        _set(channel, name, value)
+        put_in_place(channel, name, value)
     if channels.gated is not None and (channel.held is not None or channel.awaited is not None):
         channels.gated.setdefault(channel.receiver, set()).add(number)
     return moment
-
-
-_set = object.__setattr__
 
 
 def gated(moment: Moment, task: str) -> Iterable[int]:

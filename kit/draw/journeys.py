@@ -34,6 +34,7 @@ from kit.draw.moment import advance
 from kit.draw.run import run_of
 from kit.draw.stage import Stage, stage_for
 from kit.draw.steps import steps
+from kit.draw.uncollected import uncollected
 from kit.protocol.trace import Trace, TraceRecord
 
 
@@ -219,8 +220,9 @@ class Follower:
             self.edition += 1
             self._begin()
             self._known = run.known
-        for record in records:
-            self._take(record)
+        with uncollected():
+            for record in records:
+                self._take(record)
         return self.found
 
     def _new_records(self, trace: Trace) -> tuple[Iterable[TraceRecord], bool]:

@@ -123,7 +123,7 @@ def _fault(name: str, *, means: Meaning | None = None) -> Kind:
 
 
 _EVENTS = (
-    _event(events.TimerFired, PLUMBING, "{who}'s clock rings: {timer}"),
+    _event(events.TimerFired, PLUMBING, "{timer_fires}"),
     _event(events.StartJob, MAIN, "The job begins"),
     _event(events.SplitsEnumerated, PLUMBING, "{who} knows what a source has to read"),
     _event(events.SnapshotResolved, PLUMBING, "The checkpoint at {path} is found"),
@@ -155,9 +155,9 @@ _EVENTS = (
     _event(events.MasterHooksRestored, PLUMBING, "The hooks have their state of checkpoint {cp}"),
     _event(events.MetadataWritten, MAIN, "The _metadata of checkpoint {cp} is written"),
     _event(events.MetadataFailed, MAIN, "The _metadata of checkpoint {cp} could not be written: {error}"),
-    _event(events.CheckpointStored, PLUMBING, "Checkpoint {cp} can be found again after any failure"),
+    _event(events.CheckpointStored, PLUMBING, "The store holds checkpoint {cp}: a restart will find it"),
     _event(events.CheckpointStoreFailed, MAIN, "Checkpoint {cp} could not be stored: {error}"),
-    _event(events.StateDiscarded, PLUMBING, "Those files are gone"),
+    _event(events.StateDiscarded, PLUMBING, "{files} are deleted"),
     _event(events.JobResultStored, PLUMBING, "The store knows that the job has ended"),
     _event(events.RequestCheckpoint, MAIN, "The user asks for a checkpoint"),
     _event(events.RequestSavepoint, MAIN, "The user asks for a savepoint"),
@@ -193,8 +193,8 @@ _EVENTS = (
 )
 
 _COMMANDS = (
-    _command(commands.ScheduleTimer, BULK, "{who} sets its clock: {timer} at {due_ms} ms"),
-    _command(commands.CancelTimer, BULK, "{who} forgets its timer {timer}"),
+    _command(commands.ScheduleTimer, BULK, "{who} sets a timer: {timer_is_for}"),
+    _command(commands.CancelTimer, BULK, "{who} cancels its timer {timer}"),
     _command(commands.EnumerateSplits, PLUMBING, "{who} asks what a source has to read"),
     _command(commands.ResolveSnapshot, PLUMBING, "{who} looks for the checkpoint at {path}"),
     _command(commands.RecoverCheckpoints, PLUMBING, "{who} opens the store of completed checkpoints"),
@@ -233,10 +233,10 @@ _COMMANDS = (
         means=meanings.step("_metadata is written: adding it to the store"),
     ),
     _command(commands.RemoveStored, PLUMBING, "Checkpoint {cp} is taken out of the store"),
-    _command(commands.StoreJobResult, PLUMBING, "{who} notes in the store that the job is {status}"),
-    _command(commands.DiscardState, PLUMBING, "Files that no checkpoint needs any more are deleted"),
+    _command(commands.StoreJobResult, PLUMBING, "{who} notes in the store that the job is {now}"),
+    _command(commands.DiscardState, PLUMBING, "{who} asks for the deletion of {files}"),
     _command(commands.CompleteRequest, PLUMBING, "The user has an answer: {answer}"),
-    _command(commands.JobStatusChanged, MILESTONE, "The job is now {status}{because_error}", means=meanings.job_status),
+    _command(commands.JobStatusChanged, MILESTONE, "The job is now {now}{because_error}", means=meanings.job_status),
     _command(commands.SendElement, _of_element, "{who} sends {element} to {to}{overtaking}", means=channels.send),
     _command(
         commands.ElementQueued, BULK, "{who} keeps {element} for {to}, which has no room yet", means=channels.queue
@@ -325,8 +325,8 @@ _MESSAGES = (
     _message(
         messages.TaskStateChanged,
         _of_task_state,
-        command=Side("{who} is {state}{because_error}", means=meanings.task_state),
-        event=Side("{who} hears that {task} is {state}{because_error}"),
+        command=Side("{who} reports that it is {now}{because_error}", means=meanings.task_state),
+        event=Side("{who} hears that {task} is {now}{because_error}"),
         mail="state",
     ),
     _message(
@@ -395,7 +395,7 @@ _NOTES = (
         mark="restore",
     ),
     _note("AllTasksRunning", MAIN, "All tasks of epoch {epoch} are running", span="ends"),
-    _note("PeriodicTriggerScheduled", BULK, "The next periodic checkpoint is due at {due_ms} ms"),
+    _note("PeriodicTriggerScheduled", BULK, "The next periodic checkpoint is due in {due_in}"),
     _note("RequestQueued", DETAIL, "{request} must wait its turn"),
     _note("RequestRefused", MILESTONE, "{request} will not be carried out: {detail_or_reason}"),
     _note("TriggeringStarted", PLUMBING, "{who} begins a checkpoint"),

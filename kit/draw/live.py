@@ -15,7 +15,11 @@ from typing import Any
 import pandas as pd
 
 from kit.draw.captions import caption_of
+from kit.draw.checkpoint_path import PHASE_WORDS, PHASES, Span
+from kit.draw.durations import duration
 from kit.draw.kinds import MILESTONE, level_of
+from kit.draw.phase_rows import STYLE as PHASE_STYLE
+from kit.draw.phase_rows import axis_html, legend_html, row_html
 from kit.draw.scene import colour
 from kit.draw.svg import asset
 from kit.protocol.tasks import split_task_name
@@ -23,8 +27,6 @@ from kit.protocol.tasks import split_task_name
 STORY, HISTORY, RECENT = 12, 8, 4_000
 """So many milestones are told, and checkpoints listed; milestones are looked for among so many of the last records."""
 PARTS = ("busy", "backpressured", "idle")
-PHASES = ("start_delay", "alignment", "sync", "async", "rest")
-PHASE_WORDS = ("start delay", "alignment", "sync", "async", "acknowledgement")
 MOST_SUBTASKS = 64
 
 
@@ -141,19 +143,18 @@ class Live:
         """One checkpoint's phases, a bar per subtask; an unfinished one says what it waits for."""
         if self.subtasks is None or not len(self.subtasks):
             return ""
-        table = self.subtasks.head(MOST_SUBTASKS)
-        longest = max(1, *(_total(row) for row in table.to_dict("records")))
-        bars = "".join(_bar(row, longest) for row in table.to_dict("records"))
-        more = len(self.subtasks) - len(table)
+        rows = self.subtasks.head(MOST_SUBTASKS).to_dict("records")
+        spans = {row["task"]: _spans(row) for row in rows}
+        until_ms = max(1, *(each[-1].end_ms for each in spans.values()))
+        drawn = "".join(row_html(row["task"], spans[row["task"]], 0, until_ms, _told(row)) for row in rows)
+        more = len(self.subtasks) - len(rows)
         left = (
             f'<p class="quiet">and {more} subtasks more: job.statistics.subtasks({self.checkpoint})</p>' if more else ""
         )
-        there = {phase for row in table.to_dict("records") for phase, length in _phases(row) if length}
-        words = [(phase, word) for phase, word in zip(PHASES, PHASE_WORDS) if phase in there]
-        legend = "".join(f'<span><i class="{phase}"></i>{word}</span>' for phase, word in words)
+        legend = legend_html(span for each in spans.values() for span in each)
         return (
-            f'<h4>Checkpoint {self.checkpoint} by subtask</h4><div class="gantt">{bars}</div>'
-            f'<p class="legend">{legend}</p>{left}'
+            f"<h4>Checkpoint {self.checkpoint} by subtask</h4>"
+            f'<div class="kit-view">{axis_html(until_ms)}{drawn}{legend}</div>{left}'
         )
 
     def story_html(self) -> str:
@@ -161,8 +162,7 @@ class Live:
         if not self.story:
             return ""
         lines = "".join(
-            f"<li><span>{(at_ms - self.began_ms) / 1000:,.1f} s</span> {escape(text)}</li>"
-            for at_ms, text in self.story
+            f"<li><span>{duration(at_ms - self.began_ms)}</span> {escape(text)}</li>" for at_ms, text in self.story
         )
         return f'<h4>What happened last</h4><ol class="story">{lines}</ol>'
 
@@ -172,7 +172,8 @@ WORDS = {"busy": "busy", "backpressured": "back-pressured", "idle": "idle"}
 
 def page_part(html: str) -> str:
     """A fragment in the colours of the theme."""
-    return f"<style>{asset('theme.css')}{asset('live.css')}</style><div class='kit-picture kit-live'>{html}</div>"
+    rules = "".join(asset(name) for name in ("theme.css", "views.css", PHASE_STYLE, "live.css"))
+    return f"<style>{rules}</style><div class='kit-picture kit-live'>{html}</div>"
 
 
 def _vertex(row: dict[str, Any], subtasks: pd.DataFrame) -> str:
@@ -202,7 +203,7 @@ def _times(row: dict[str, Any]) -> str:
 
 def _checkpoint(row: dict[str, Any], chosen: int | None) -> str:
     status = str(row["status"]).lower()
-    took = "" if pd.isna(row["duration_ms"]) else f"{row['duration_ms']:,} ms"
+    took = "" if pd.isna(row["duration_ms"]) else duration(row["duration_ms"])
     stored = "" if pd.isna(row["checkpointed_bytes"]) else f"{row['checkpointed_bytes']:,} B"
     in_flight = "" if pd.isna(row["persisted_bytes"]) else f"{row['persisted_bytes']:,} B"
     here = ' class="chosen"' if row["id"] == chosen else ""
@@ -216,41 +217,24 @@ def _checkpoint(row: dict[str, Any], chosen: int | None) -> str:
     return f"<tr{here}>{''.join(f'<td>{cell}</td>' for cell in (*cells, took, stored, in_flight))}</tr>"
 
 
-def _phases(row: dict[str, Any]) -> list[tuple[str, int]]:
-    known = [row["start_delay_ms"], row["alignment_ms"], row["sync_ms"], row["async_ms"]]
-    lengths = [0 if pd.isna(each) else int(each) for each in known]
+def _spans(row: dict[str, Any]) -> list[Span]:
+    """A subtask's phases one after the other, from the trigger on; what the statistics do not know took no time."""
+    open_phase = row["open_phase"] if row["status"] == "unfinished" else ""
+    spans, at = [], 0
+    for phase in PHASES[:-1]:
+        length = row[f"{phase}_ms"]
+        end = at + (0 if pd.isna(length) else int(length))
+        spans.append(Span(phase, at, end, open=phase == open_phase))
+        at = end
     whole = row["end_to_end_ms"]
-    rest = 0 if pd.isna(whole) else max(0, int(whole) - sum(lengths))
-    return list(zip(PHASES, [*lengths, rest]))
+    end = at if pd.isna(whole) else max(at, int(whole))
+    return [*spans, Span("ack", at, end, open=open_phase == "ack")]
 
 
-def _total(row: dict[str, Any]) -> int:
-    return sum(length for _, length in _phases(row))
-
-
-def _bar(row: dict[str, Any], longest: int) -> str:
-    phases = _phases(row)
-    told = ", ".join(f"{word} {length} ms" for (_, length), word in zip(phases, PHASE_WORDS) if length)
-    parts = "".join(
-        f'<i class="{phase}" style="width:{100 * length / longest:.2f}%"></i>' for phase, length in phases if length
-    )
-    status = row["status"]
-    if status in ("unfinished", "declined"):
-        doing = OPEN_WORDS.get(row["open_phase"], row["open_phase"]) if status == "unfinished" else "declined"
-        end = f'<em class="bad">{escape(doing)}</em>'
-    else:
-        end = f"<em>{_total(row):,} ms</em>"
-    task = escape(row["task"])
-    return (
-        f'<div class="row" role="img" aria-label="{task}: {told or status}" title="{task}: {told or status}">'
-        f"<span>{task}</span><div>{parts}{end}</div></div>"
-    )
-
-
-OPEN_WORDS = {
-    "start_delay": "waits for its first barrier",
-    "alignment": "waits for the other barriers",
-    "sync": "copies its state",
-    "async": "writes its snapshot",
-    "ack": "its acknowledgement is under way",
-}
+def _told(row: dict[str, Any]) -> tuple[str, str]:
+    """What is said of a subtask behind its bars, and how that looks."""
+    if row["status"] == "declined":
+        return "declined", "bad"
+    if row["status"] == "unfinished":
+        return PHASE_WORDS.get(row["open_phase"], row["open_phase"]), "bad"
+    return duration(_spans(row)[-1].end_ms), ""

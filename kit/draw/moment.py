@@ -7,18 +7,18 @@ said in `kit.draw.kinds`; a kind without a meaning only moves the clock and the 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import chain, islice
 from typing import Any
 
-from kit.draw.job_state import MessageMoment, Moment, Running, changed, drop, put, task_of
+from kit.draw.job_state import MessageMoment, Moment, Running, changed, drop, put, put_in_place, task_of
 from kit.draw.kinds import kind_of
 from kit.draw.meanings import Meaning
 from kit.draw.run import run_of
 from kit.draw.steps import steps
 from kit.protocol.trace import TraceRecord, led_by
 
-__all__ = ["Moment", "advance", "moment_at", "moments"]
+__all__ = ["Moment", "advance", "fold", "moment_at", "moments"]
 
 
 def advance(moment: Moment, record: TraceRecord, cause: TraceRecord | None = None) -> Moment:
@@ -36,6 +36,32 @@ def advance(moment: Moment, record: TraceRecord, cause: TraceRecord | None = Non
     elif effect[0]:
         moment = _sent(moment, record, effect[0])
     return moment if effect[1] is None else effect[1](moment, record)
+
+
+def fold(moment: Running, records: Iterable[TraceRecord]) -> None:
+    """What `advance` makes of a running moment and these records, one by one; its captions have no causes."""
+    last, count = None, 0
+    at_ms, effects = moment.at_ms, _EFFECTS
+    for record in records:
+        count += 1
+        if last is None and moment.record is None:
+            put_in_place(moment, "began_ms", record.at_ms)
+        last, role = record, record.role
+        mail, means = effects.get((record.kind, role)) or _effect(record)
+        if record.at_ms > at_ms:
+            at_ms = record.at_ms
+            put_in_place(moment, "at_ms", at_ms)
+        if role == "event":
+            if record.cause in moment.messages:
+                _delivered(moment, record)
+        elif mail:
+            _sent(moment, record, mail)
+        if means is not None:
+            means(moment, record)
+    if last is not None:
+        put_in_place(moment, "n", moment.n + count)
+        put_in_place(moment, "record", last)
+        put_in_place(moment, "cause", None)
 
 
 _EFFECTS: dict[tuple[str, str], tuple[str, Meaning | None]] = {}
@@ -69,9 +95,9 @@ def moment_at(run: Any, n: int | None = None) -> Moment:
     """
     running = Running.of(Moment())
     seen: dict[str, TraceRecord] = {}
-    for record in islice(chain.from_iterable(steps(run_of(run).trace)), n):
-        advance(running, record)
-        seen[record.id] = record
+    records = list(islice(chain.from_iterable(steps(run_of(run).trace)), n))
+    fold(running, records)
+    seen.update([(record.id, record) for record in records])
     last = running.record
     return changed(running.now(), cause=None if last is None else led_by(last.cause, seen.get))
 

@@ -19,7 +19,8 @@ from kit.draw.film import Reel
 from kit.draw.job_state import Moment
 from kit.draw.opened import opened
 from kit.draw.page_panels import PagePanel, milestones, panels_html, view_panel
-from kit.draw.redistribution import redistribution, redistribution_svg
+from kit.draw.redistribution import redistribution
+from kit.draw.rescaling import rescaling
 from kit.draw.run import Run, run_of
 from kit.draw.space_time_data import space_time_data
 from kit.draw.space_time_page import space_time_script, space_time_styles
@@ -158,7 +159,7 @@ def _tables(run: Run, last: Moment, tables: Mapping[str, pd.DataFrame], *, pictu
     parts = ["<h2>Checkpoints</h2>", table_html(checkpoints_table(last))]
     for restore in last.restores if pictures else ():
         parts.append(f"<h2>Restore in epoch {restore.epoch}, from checkpoint {restore.checkpoint_id}</h2>")
-        parts.append(f'<div class="picture">{redistribution_svg(restore)}</div>')
+        parts.append(f'<div class="picture">{rescaling(run, restore.epoch).svg()}</div>')
     given = redistribution(run)
     if len(given):
         parts += ["<h2>What each restore gave to whom</h2>", table_html(given)]

@@ -15,6 +15,7 @@ from html import escape
 from itertools import pairwise
 from typing import Any
 
+from kit.draw.durations import duration
 from kit.draw.view import Subject, View
 
 MOST_MILESTONES = 10
@@ -62,7 +63,7 @@ def view_panel(view: View, subjects: Mapping[int, Subject], at: Mapping[int, int
     """The view of a run after so many records as these subjects are of, whose times are given."""
     if not view.follows:
         return PagePanel(view.name, view.title, (Piece(0, _drawn(view, subjects[max(at)])),), view.question)
-    drawn = [Piece(n, _drawn(view, subjects[n]), f"as it stood at {at_ms:,} ms") for n, at_ms in at.items()]
+    drawn = [Piece(n, _drawn(view, subjects[n]), f"as it stood at {duration(at_ms)}") for n, at_ms in at.items()]
     pieces = [drawn[0], *(piece for before, piece in pairwise(drawn) if piece.html != before.html)]
     while len(pieces) > FEWEST and sum(len(piece.html) for piece in pieces) > MOST_BYTES:
         pieces = [*pieces[:-1:2], pieces[-1]] if len(pieces) > FEWEST + 1 else [pieces[0], pieces[-1]]

@@ -8,24 +8,23 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from html import escape
 from statistics import median
 
 import pandas as pd
 
-from kit.draw.checkpoint_path import PHASE_WORDS, PHASES, Span
+from kit.draw.checkpoint_path import Span
 from kit.draw.checkpoint_words import how_it_went, slow_phases, spans_of_task
+from kit.draw.durations import duration
 from kit.draw.gantt import phases_of
 from kit.draw.job_state import ABORTED, COMPLETED, CheckpointMoment
 from kit.draw.journeys import Journeys
+from kit.draw.phase_rows import STYLE, axis_html, legend_html, row_html
 from kit.draw.view import Subject, View
 from kit.draw.view_html import answer, fold, view_html, words
 
-STYLE = "phase_bars.css"
 MOST_ROWS = 12
 """Of a vertex with more subtasks only some are shown at once."""
 SLOWEST, MOST_SHOWN = 3, 6
-TICKS = 4
 
 
 @dataclass(frozen=True)
@@ -66,16 +65,17 @@ class PhaseBars:
     def _repr_html_(self) -> str:
         known = self.known
         if known is None:
-            return view_html(VIEW.title, VIEW.question, words("No checkpoint has begun yet."))
+            return view_html(VIEW.title, words("No checkpoint has begun yet."))
         kind = "Savepoint" if known.savepoint else "Checkpoint"
         meaning = {COMPLETED: "good", ABORTED: "bad"}.get(known.status, "waits")
-        parts = [answer(f"{kind} {known.checkpoint_id} is {self._went}.", meaning), self._axis()]
+        parts = [answer(f"{kind} {known.checkpoint_id} is {self._went}.", meaning), axis_html(self._until_ms)]
         by_vertex: dict[str, list[str]] = {}
         for task in self._spans:
             by_vertex.setdefault(task.rpartition("/")[0], []).append(task)
         for vertex, tasks in by_vertex.items():
             parts += self._vertex(vertex, tasks)
-        return view_html(VIEW.title, VIEW.question, *parts, self._legend(), styles=(STYLE,))
+        legend = legend_html((span for spans in self._spans.values() for span in spans), is_any_slow=bool(self._slow))
+        return view_html(VIEW.title, *parts, legend, styles=(STYLE,))
 
     # --- rows -----------------------------------------------------------------------------------------------------
 
@@ -88,13 +88,6 @@ class PhaseBars:
     def _began_ms(self) -> int:
         return 0 if self.known is None else self.known.triggered_ms
 
-    def _axis(self) -> str:
-        marks = (
-            f'<i style="left:{100 * step / TICKS:g}%"><span>{self._until_ms * step / TICKS:,.0f} ms</span></i>'
-            for step in range(TICKS + 1)
-        )
-        return f'<div class="ph-row ph-axis"><span></span><div class="ph-track">{"".join(marks)}</div></div>'
-
     def _vertex(self, vertex: str, tasks: Sequence[str]) -> Iterable[str]:
         if len(tasks) <= MOST_ROWS:
             return map(self._row, tasks)
@@ -104,7 +97,7 @@ class PhaseBars:
         shown = [task for task in tasks if task in slowest or task in noted][:MOST_SHOWN]
         rest = [task for task in tasks if task not in shown]
         of_rest = [lengths[task] for task in rest]
-        about = f"{min(of_rest):,g} to {max(of_rest):,g} ms, half of them within {median(of_rest):,g} ms"
+        about = f"{duration(min(of_rest))} to {duration(max(of_rest))}, half of them within {duration(median(of_rest))}"
         others = fold(f"{len(rest)} more of {vertex}", about, "".join(map(self._row, rest)))
         return [*map(self._row, shown), others]
 
@@ -112,22 +105,8 @@ class PhaseBars:
         return sum(span.end_ms - span.start_ms for span in self._spans[task])
 
     def _row(self, task: str) -> str:
-        spans = self._spans[task]
-        bars = "".join(self._bar(task, span) for span in spans if span.end_ms > span.start_ms or span.open)
-        told, look = self._told(task)
-        return (
-            f'<div class="ph-row"><span class="ph-name" title="{escape(task)}">{escape(task)}</span>'
-            f'<div class="ph-track">{bars}</div><span class="ph-told {look}">{escape(told)}</span></div>'
-        )
-
-    def _bar(self, task: str, span: Span) -> str:
-        length = span.end_ms - span.start_ms
-        left, width = (100 * at / self._until_ms for at in (span.start_ms - self._began_ms, length))
-        usual = self._slow.get((task, span.phase))
-        looks = f"{span.phase}{' open' if span.open else ''}{'' if usual is None else ' slow'}"
-        told = f"{PHASE_WORDS[span.phase]}: {length:,} ms{', not finished' if span.open else ''}"
-        told += "" if usual is None else f"; the others of its operator {usual[1]:,g} ms"
-        return f'<i class="{looks}" style="left:{left:.2f}%;width:{width:.2f}%" title="{escape(told)}"></i>'
+        usual = {phase: usual for (of_task, phase), (_, usual) in self._slow.items() if of_task == task}
+        return row_html(task, self._spans[task], self._began_ms, self._until_ms, self._told(task), usual)
 
     def _told(self, task: str) -> tuple[str, str]:
         """What is said of a subtask behind its bars, and how that looks."""
@@ -139,23 +118,12 @@ class PhaseBars:
         slow = [(phase, usual) for (of_task, phase), usual in self._slow.items() if of_task == task]
         if slow:
             phase, (length, usual) = max(slow, key=lambda each: each[1])
-            return f"{length:,g} ms {SHORT[phase]}, the others {usual:,g} ms", "bad"
-        return f"{self._length(task):,} ms", ""
+            return f"{duration(length)} {SHORT[phase]}, the others {duration(usual)}", "bad"
+        return duration(self._length(task)), ""
 
     @cached_property
     def _by_task(self) -> pd.DataFrame:
         return self.table.set_index("task")
-
-    def _legend(self) -> str:
-        spans = [span for of_task in self._spans.values() for span in of_task]
-        there = {span.phase for span in spans if span.end_ms > span.start_ms}
-        signs = [(f'<i class="{phase}"></i>', PHASE_WORDS[phase]) for phase in PHASES if phase in there]
-        if any(span.open for span in spans):
-            signs.append(('<i class="open"></i>', "not finished"))
-        if self._slow:
-            signs.append(('<i class="slow"></i>', "much longer than at the others of its operator"))
-        listed = "".join(f"<span>{sign}{escape(told)}</span>" for sign, told in signs)
-        return f'<div class="v-legend ph-legend">{listed}</div>'
 
 
 SHORT = {

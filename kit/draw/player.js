@@ -284,7 +284,8 @@ class Player {
     const last = this.visible.length - 1;
     const kept = this.every.checked && this.total > last ? ` kept (${this.total.toLocaleString("en")} in all)` : "";
     const left = this.every.checked && !this.alive && frame.skipped ? `; ${frame.skipped} before it left out` : "";
-    this.count.textContent = `step ${this.position} of ${last}${kept}, ${frame.at} ms${left}`;
+    this.count.textContent = `step ${this.position} of ${last}${kept}, ${duration(frame.at)}${left}`;
+    this.count.title = this.every.checked ? "" : `the story: ${this.total.toLocaleString("en")} steps in all, “every step” shows those between`;
     const more = last - this.position;
     this.present.textContent = more ? `Now ⇥ ${more} more` : "Now ⇥";
     this.present.classList.toggle("kit-more", more > 0);

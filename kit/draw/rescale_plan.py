@@ -35,7 +35,7 @@ from kit.state.key_groups import (
 )
 
 STYLE = "rescale_plan.css"
-WIDTH, LEFT, RIGHT, TOP, CHART = 980.0, 64.0, 24.0, 34.0, 150.0
+WIDTH, LEFT, RIGHT, TOP, CHART = 840.0, 64.0, 24.0, 34.0, 150.0
 STRIP = 26.0
 NAMED = 40
 """Up to so many subtasks have their number, and how many keys they have, on the picture."""

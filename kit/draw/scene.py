@@ -159,7 +159,7 @@ def task_sprites(layout: Layout, name: str, sight: Sight) -> Named:
     middle = box.y + box.height / 2
     x, room = box.x + 11, box.width - 20
     vertex, slash, subtask = name.rpartition("/")
-    short_name = fit_name(vertex, slash + subtask, box.width - 68, 12.5)
+    short_name = fit_name(vertex, slash + subtask, box.width - 76, 12.5)
     yield f"{sprite}:name", cut(text("tasks", x, middle - 10, "task-name", short_name), name)
     line, detail = _task_lines(layout, name, task, sight)
     yield f"{sprite}:line", cut(text("tasks", x, middle + 6, "task-line", fit(line, room, 11)), line)
@@ -251,7 +251,7 @@ def crowd_sprites(layout: Layout, vertex: str, tasks: Sequence[str], sight: Sigh
     box = layout.places[vertex]
     acting = " acting" if sight.acting.partition("@")[0].rpartition("/")[0] == vertex else ""
     yield f"t:{vertex}", rect("tasks", box.x, box.y, box.width, box.height, f"crowd{acting}", 7)
-    name = fit_name(vertex, f" x {len(tasks)}", box.width - 30, 12.5)
+    name = fit_name(vertex, f" x {len(tasks)}", box.width - 38, 12.5)
     yield f"t:{vertex}:name", text("tasks", box.x + 11, box.y + 19, "task-name", name)
     states = [sight.task(task) for task in tasks]
     newest = max(sight.pending, default=None)

@@ -32,7 +32,7 @@ from kit.metadata import MetadataError
 from kit.state.errors import StateError
 
 STYLE = "shared_state.css"
-WIDTH, LEFT, ROW, TOP = 980.0, 330.0, 30.0, 66.0
+WIDTH, LEFT, ROW, TOP = 840.0, 330.0, 30.0, 66.0
 MOST_COLUMNS, MOST_ROWS = 16, 40
 
 

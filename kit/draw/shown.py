@@ -1,4 +1,4 @@
-"""How values look that are drawn further up in this room: `shown(restore)` is a picture, `shown(record)` a caption.
+"""How values look that are drawn further up in this room: `shown(stage)` is a picture, `shown(record)` a caption.
 
 What draws a kind of value registers itself here, so that the value need not know it. `kit.draw` imports all that do.
 """

@@ -18,6 +18,7 @@ from typing import Any
 import pandas as pd
 
 from kit.draw import state_tables
+from kit.draw.durations import duration
 from kit.draw.graphs import text_width
 from kit.draw.job_state import PENDING
 from kit.draw.panel import drawing_html, frame_html, panel
@@ -47,7 +48,7 @@ from kit.draw.view import Subject, View
 from kit.metadata.sections import OPERATOR
 
 STYLE = "snapshot.css"
-WIDTH, LEFT, BAR, RIGHT = 980.0, 250.0, 460.0, 726.0
+WIDTH, LEFT, BAR, RIGHT = 840.0, 236.0, 350.0, 602.0
 ROW, TOP = 34.0, 34.0
 MOST_BARS = 30
 """Up to so many files each have a bar; of more, the largest of each operator and kind have."""
@@ -214,7 +215,7 @@ def _task_row(task: str, part: TaskPart, began_ms: int) -> dict[str, str]:
         return {"task": task, "copied (sync)": "declined", "written (async)": "", "in flight": "", "acknowledged": ""}
 
     def _when(at_ms: int | None, otherwise: str = "") -> str:
-        return otherwise if at_ms is None else f"✓ at {at_ms - began_ms:,} ms"
+        return otherwise if at_ms is None else f"✓ at {duration(at_ms - began_ms)}"
 
     written = _when(part.written_ms, "being written" if part.copied_ms is not None else "")
     return {

@@ -136,7 +136,9 @@ def _gone(subject: Subject, number: int, path: str) -> str:
         return (
             f"Its files are not there any more: checkpoint {min(newer)} took its place. The trace tells what they held."
         )
-    return f"Its files cannot be read from here ({path}): what is told is what the trace kept, so values are missing."
+    return (
+        "Its files are gone, or cannot be read from here: what is told is what the trace kept, so values are missing."
+    )
 
 
 # --- from a trace -----------------------------------------------------------------------------------------------------

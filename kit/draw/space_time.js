@@ -239,7 +239,7 @@ export class SpaceTimePane {
   // --- time --------------------------------------------------------------------------------------------------------
 
   ms(n) {
-    return `${NUMBERS.format(this.run.ms[n])} ms`;
+    return duration(this.run.ms[n]);
   }
 
   // A record's place on the axis: its number, or its time.
@@ -464,7 +464,7 @@ export class SpaceTimePane {
       if (at < this.whole[0] || at > this.whole[1]) continue;
       const x = (at - a) * scale;
       at += 0; // of -0 no sign is shown
-      const told = this.order ? `${NUMBERS.format(at)} · ${this.ms(at)}` : `${NUMBERS.format(at)} ms`;
+      const told = this.order ? `${NUMBERS.format(at)} · ${this.ms(at)}` : duration(at);
       if (x > 3.2 * told.length && x < width - 3.2 * told.length) found.push({ x, label: told });
     }
     return found;
@@ -655,8 +655,8 @@ export class SpaceTimePane {
     const kind = run.kinds[all.kind[i]];
     const what = kind === "buffer" ? `buffer with ${rows}` : run.words.kinds[kind].replace("{cp}", all.checkpoint[i]).replace("{rows}", rows);
     const times = [["made", all.made], ["sent", all.sent], ["received", all.received], [all.lost[i] ? "lost" : "taken", all.over]];
-    const told = times.filter(([, at]) => at[i] !== NEVER).map(([name, at]) => `${name} ${this.run.ms[at[i]]}`);
-    const lines = [`${what}, ${run.tasks[all.source[i]]} → ${run.tasks[all.target[i]]}`, `${told.join(" · ")} ms`];
+    const told = times.filter(([, at]) => at[i] !== NEVER).map(([name, at]) => `${name} ${duration(this.run.ms[at[i]])}`);
+    const lines = [`${what}, ${run.tasks[all.source[i]]} → ${run.tasks[all.target[i]]}`, told.join(" · ")];
     const known = run.checkpoints.get(this.chosen);
     const crossing = kind === "buffer" && known ? run.crossing(i, this.cut, known.epoch) : "";
     if (crossing) lines.push(`Checkpoint ${this.chosen}: ${run.words.crossings[crossing]}`);

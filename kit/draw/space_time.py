@@ -20,6 +20,7 @@ import pandas as pd
 
 from kit.draw.checkpoint_path import Span
 from kit.draw.checkpoint_words import Crossed, how_it_went, outliers, spans_of_task, took_ms, what_crossed
+from kit.draw.durations import duration
 from kit.draw.gantt import waits_in
 from kit.draw.job_state import CheckpointMoment
 from kit.draw.journeys import Crossing, Cut, Instant, Journey, Journeys, Letter, journeys
@@ -60,7 +61,7 @@ def space_time(
     since = begin if since_ms is None else begin + since_ms
     until = end if until_ms is None else min(end, begin + until_ms)
     if since >= until and (since_ms, until_ms) != (None, None):
-        raise ValueError(f"nothing happens from {since - begin:g} ms on: the run lasts {end - begin:g} ms")
+        raise ValueError(f"nothing happens from {duration(since - begin)} on: the run lasts {duration(end - begin)}")
     return SpaceTime(found, checkpoint, machines, since, until, waits)
 
 

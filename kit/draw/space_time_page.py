@@ -29,6 +29,7 @@ def space_time_script() -> str:
 def _closed(name: str) -> str:
     """A part in a scope of its own, which only its class leaves."""
     text = asset(name)
+    text = asset("durations.js") + text if "duration(" in text else text
     (made,) = re.findall(r"^export class (\w+)", text, flags=re.MULTILINE)
     return f"const {made} = (() => {{\n{text.replace('export class', 'class')}\nreturn {made};\n}})();"
 

@@ -9,7 +9,6 @@ const PLAIN = 250; // more lines than that are thin and whole: dashes and width 
 const MANY = 900;
 const MOST_CAPTIONS = 6; // more of them would hide what they are about; pointing at a bar tells the same
 const NEVER = -1;
-const NUMBERS = new Intl.NumberFormat("en");
 
 const STYLES = {
   records: { ink: "line", width: 1, wait: 3, fade: 0.75 },
@@ -304,8 +303,8 @@ export class Painter {
       ctx.globalAlpha = open ? 0.25 : 0.9;
       ctx.fillRect(begin, y, w, height);
       ctx.globalAlpha = 1;
-      const length = NUMBERS.format(untilMs - sinceMs);
-      let told = `${run.tasks[task]} ${run.words.phases[name]}: ${length} ms`;
+      const length = duration(untilMs - sinceMs);
+      let told = `${run.tasks[task]} ${run.words.phases[name]}: ${length}`;
       if (open) {
         this.seen.add("open");
         ctx.strokeStyle = ink;
@@ -321,12 +320,12 @@ export class Painter {
       }
       if (usual !== NEVER && !open) {
         this.seen.add("slow");
-        told += `. The others of its operator: ${usual} ms`;
+        told += `. The others of its operator: ${duration(usual)}`;
         ctx.strokeStyle = this.inks.bad;
         ctx.lineWidth = 1.6;
         ctx.strokeRect(begin - 1, y - 1, w + 2, height + 2);
         const at = Math.max(4, Math.min(begin, scene.width - 140));
-        if (room >= 28) this.captions.push([`${length} ms, the others ${usual} ms`, at, y + height + 7, {}]);
+        if (room >= 28) this.captions.push([`${length}, the others ${duration(usual)}`, at, y + height + 7, {}]);
       }
       this.spots.push({ x: begin - 1, y: y - 2, w: w + 2, h: height + 4, told, pick: `checkpoint:${known.id}` });
     }

@@ -7,6 +7,7 @@ from html import escape
 from typing import TypeVar
 
 from kit.draw.checkpoint_path import PHASE_WORDS, PHASES, Span
+from kit.draw.durations import duration
 from kit.draw.gantt import PHASE_INKS
 from kit.draw.job_state import COMPLETED, CheckpointMoment
 from kit.draw.journeys import Crossing, Journey, Letter
@@ -96,7 +97,7 @@ class _Drawing:
         for at_ms in _ticks(self._shown.since_ms - began, self._shown.until_ms - began):
             x = self._x(at_ms + began)
             yield f'<path class="grid" d="M{x:.1f} {TOP - 14:g}V{bottom:g}"/>'
-            yield _text(x, bottom + 14, "tick", f"{at_ms:,g} ms".replace(",", " "), "middle")
+            yield _text(x, bottom + 14, "tick", duration(at_ms), "middle")
 
     def _lines(self) -> Iterator[str]:
         size = 12.0 if self._row_height > LEAST_ROW else 10.0
@@ -148,7 +149,7 @@ class _Drawing:
         hue = f"var(--kit-{PHASE_INKS[span.phase]})"
         look = f'class="open" style="stroke:{hue}"' if span.open else f'style="fill:{hue}"'
         unfinished = ", not finished" if span.open else ""
-        told = _title(f"{task} {PHASE_WORDS[span.phase]}: {span.end_ms - span.start_ms:g} ms{unfinished}")
+        told = _title(f"{task} {PHASE_WORDS[span.phase]}: {duration(span.end_ms - span.start_ms)}{unfinished}")
         y = self._y(self._rows[task]) + 0.16 * self._row_height
         height = 0.13 * self._row_height
         return f'<rect {look} x="{start:.1f}" y="{y:.1f}" width="{end - start:.1f}" height="{height:.1f}">{told}</rect>'
@@ -168,7 +169,7 @@ class _Drawing:
             if task in self._rows and self._shown.known is not None:
                 x = min(self._x(self._shown.known.triggered_ms + took_ms) + 4, LEAST_WIDTH - RIGHT - 150)
                 y = self._y(self._rows[task]) + 0.36 * self._row_height
-                yield _text(x, y, "slow", f"{took_ms:g} ms, the others {usual_ms:g} ms")
+                yield _text(x, y, "slow", f"{duration(took_ms)}, the others {duration(usual_ms)}")
 
     def _checkpoints(self) -> Iterator[str]:
         """On the JobMaster's line: a flag with the number at the trigger, a sign at the end."""
@@ -350,5 +351,5 @@ def _told(each: Journey, began_ms: int) -> str:
     if each.kind == "buffer":
         what = f"buffer with {each.rows} {'record' if each.rows == 1 else 'records'}"
     times = {"made": each.made, "sent": each.sent, "received": each.received, "taken": each.taken, "lost": each.lost}
-    told = ", ".join(f"{name} at {at.at_ms - began_ms} ms" for name, at in times.items() if at is not None)
+    told = ", ".join(f"{name} at {duration(at.at_ms - began_ms)}" for name, at in times.items() if at is not None)
     return f"{what}, {each.sender} to {each.receiver}: {told}"

@@ -33,7 +33,7 @@ from kit.task import barrier_states
 
 MANY = 3
 """An event that leads from so many states to one is told in that one's box."""
-LINE = 30
+LINE = 22
 ALTERNATES = "Alternating"
 """How the names of the states begin in which a handler may overtake."""
 ALIGNED, ALTERNATING, COUNTING = "aligned", "alternating", "counting"

@@ -47,13 +47,16 @@ def steps(trace: Iterable[TraceRecord]) -> list[Step]:
 def in_order(records: Iterable[TraceRecord]) -> list[Step]:
     """The steps of records that were told in order, as a lab tells them."""
     grouped: list[Step] = []
-    last = ""
+    group: Step = []
+    last, its_commands = "", "\0"
     for record in records:
-        event = event_of(record)
-        if event != last:
-            grouped.append([])
-            last = event
-        grouped[-1].append(record)
+        if not record.id.startswith(its_commands):
+            event = event_of(record)
+            if event != last:
+                group = []
+                grouped.append(group)
+                last, its_commands = event, f"{event}."
+        group.append(record)
     return grouped
 
 

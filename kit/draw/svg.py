@@ -18,7 +18,7 @@ from kit.draw.picture import CARD, LEAST_WIDTH, Svg
 from kit.draw.scene import LAYERS, Scene, Sprite, fit
 from kit.draw.stage import Stage
 
-__all__ = ["asset", "backdrop", "document", "element", "picture_layout", "still"]
+__all__ = ["asset", "backdrop", "document", "element", "in_theme", "picture_layout", "still"]
 
 
 def picture_layout(stage: Stage) -> Layout:
@@ -47,6 +47,12 @@ def document(width: float, height: float, drawn: str, title: str) -> Svg:
         f"<style>{light_theme()}{asset('stage.css')}</style>{CARD}{drawn}</svg>",
         title,
     )
+
+
+def in_theme(picture: Svg) -> str:
+    """The same picture as a part of a page: it follows the theme of the element around it, as that does the page."""
+    card = CARD.replace("#ffffff", "var(--kit-paper)")
+    return picture.replace(" kit-still", "", 1).replace(light_theme(), "", 1).replace(CARD, card, 1)
 
 
 def backdrop(layout: Layout, sprites: Scene | None = None) -> str:

@@ -12,8 +12,9 @@ from kit.draw.themed import THEME
 
 STYLE = "views.css"
 NARROW = 330.0
-"""A graph wider than this, in px, that goes from left to right is shown turned on small screens, if that is narrower.
-"""
+"""A graph wider than this, in px, has a second form for places that are narrower than it, where that is narrower."""
+PLACES = (620, 900, 1200, 1600, 2200)
+"""How wide such places are, in px: `views.css` has a rule for each."""
 
 Cell = str | int | float | None
 
@@ -45,12 +46,15 @@ def fold(title: str, about: str, body: str, *, is_open: bool = False) -> str:
 
 
 def graph_html(graph: Graph) -> str:
-    """A graph; one that goes from left to right and is wide has a second form for narrow places."""
-    if graph.direction == "LR" and graph.placed.width > NARROW:
-        turned = graph.turned()
-        if turned.placed.width < graph.placed.width:
-            return f'<div class="v-wide">{graph.drawing()}</div><div class="v-narrow">{turned.drawing()}</div>'
-    return graph.drawing()
+    """A graph; one that is wide has a second form, turned, for places that are narrower than it."""
+    width = graph.placed.width
+    turned = graph.turned() if width > NARROW else graph
+    if turned.placed.width >= width - 40:
+        return graph.drawing()
+    place = next((each for each in PLACES if each >= width + 32), PLACES[-1])
+    return (
+        f'<div class="v-wide v-{place}">{graph.drawing()}</div><div class="v-narrow v-{place}">{turned.drawing()}</div>'
+    )
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[Cell]], meanings: Sequence[str] = ()) -> str:

@@ -15,6 +15,7 @@ from functools import cached_property
 
 from kit.draw.barrier_log import BarrierLog
 from kit.draw.captions import caption_of, lower_first
+from kit.draw.durations import duration
 from kit.draw.job_state import ACKNOWLEDGED, ALIGNING, DECLINED, WRITING, ChannelMoment, Item, TaskMoment
 from kit.draw.stage import Stage
 from kit.protocol.trace import TraceRecord
@@ -171,7 +172,7 @@ class WaitFor:
             yield End(wait.waiter, "no turn yet", f"{wait.waiter} has not had its turn: it may take {first}")
         elif wait.place == WIRE:
             path = self.log.path(self.checkpoint_id, wait.channel)
-            since = "" if path.sent_ms is None else f" for {self.now_ms - path.sent_ms} ms"
+            since = "" if path.sent_ms is None else f" for {duration(self.now_ms - path.sent_ms)}"
             yield End(wait.waiter, "on the wire", f"the barrier of {wait.source} has been on the wire{since}")
         else:
             yield End(wait.waiter, "no credit", self._no_credit(wait))
@@ -200,7 +201,7 @@ class WaitFor:
         for sent, message in self.moment.messages.items():
             if (message.mail, message.task, message.checkpoint_id) == ("begin", task, number):
                 since = self.now_ms - self.log.by_id[sent].at_ms
-                says = f"the JobMaster's word to {task} to begin has been under way for {since} ms"
+                says = f"the JobMaster's word to {task} to begin has been under way for {duration(since)}"
                 return End(JOB_MASTER, "message under way", says + self._fault(sent))
         step = next((each.step for each in self.moment.pending if each.checkpoint_id == number), "")
         return End(JOB_MASTER, "not triggered", f"the JobMaster has not told {task} to begin: {step or 'triggering'}")

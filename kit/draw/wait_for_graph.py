@@ -96,7 +96,7 @@ def _held(wait_for: WaitFor, box_of: dict[str, str]) -> Iterator[Edge]:
         items = [item for each in some for item in each.items]
         held = wrap(f"{wait_for.contents(items)} held back", LINE) if items else []
         many = "channel closed" if len(some) == 1 else f"{len(some):,} channels closed"
-        yield Edge(source, target, (many, *held), "dashed")
+        yield Edge(source, target, (many, *held), "dashed", back=True)
 
 
 def _ends(wait_for: WaitFor, box_of: dict[str, str]) -> list[tuple[str, str, str, list[Wait]]]:

@@ -46,8 +46,8 @@ class Waiting:
 
     def _missing(self, task: str) -> str:
         """The barriers that it has not taken."""
-        inputs = [(number, source) for number, (source, target) in self._ends.items() if target == task]
-        known = {each.channel: each for each in self._barriers if each.receiver == task}
+        inputs = self._inputs.get(task, [])
+        known = self._barriers.get(task, {})
         inputs = inputs or [(each.channel, each.sender) for each in known.values()]
         told = [
             f"{source} ({self._place(number, known.get(number))})"
@@ -79,8 +79,21 @@ class Waiting:
         )
 
     @cached_property
-    def _barriers(self) -> list[Journey]:
-        return [each for each in self._found.elements if each.kind == "barrier" and each.checkpoint_id == self._id]
+    def _barriers(self) -> dict[str, dict[int, Journey]]:
+        """Those of the checkpoint, by receiver and channel."""
+        found: dict[str, dict[int, Journey]] = {}
+        for each in self._found.elements:
+            if each.kind == "barrier" and each.checkpoint_id == self._id:
+                found.setdefault(each.receiver, {})[each.channel] = each
+        return found
+
+    @cached_property
+    def _inputs(self) -> dict[str, list[tuple[int, str]]]:
+        """Each task's channels with their senders, where the shape is known."""
+        found: dict[str, list[tuple[int, str]]] = {}
+        for number, (source, target) in self._ends.items():
+            found.setdefault(target, []).append((number, source))
+        return found
 
     @cached_property
     def _letters(self) -> list[Letter]:

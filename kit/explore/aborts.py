@@ -17,7 +17,8 @@ import numpy as np
 import numpy.typing as npt
 
 from kit.explore.machines import MachineStates
-from kit.explore.space import MOST_TRIED, Space
+from kit.explore.space import Space
+from kit.explore.steps import MOST_TRIED
 from kit.explore.tables import Function, Ids, Interned, Rows
 from kit.explore.words import NOW_MS
 from kit.job.job_master import JobMaster

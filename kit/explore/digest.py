@@ -21,6 +21,7 @@ import numpy as np
 import pyarrow as pa
 
 from kit.channel.input_channel import InputChannel
+from kit.channel.input_gate import InputGates
 from kit.coordinator.ledger import COMPLETED
 from kit.graph.execution_graph import ExecutionGraph
 
@@ -41,7 +42,6 @@ UNSEEN: dict[str, frozenset[str]] = {
     "PendingCheckpoint": frozenset({"stats", "timestamp_ms"}),
     "StreamTask": frozenset({"failure", "_initialization"}),
     "CheckpointCoordinator": frozenset({"_requests"}),
-    "InputGates": frozenset({"_turn"}),
 }
 """What is left out, by the name of the class that holds it: it leads to nothing that a machine does."""
 
@@ -160,7 +160,8 @@ class Walk:
 @cache
 def _is_frozen(kind: Any) -> bool:
     """Whether objects of this type are values, so that it makes no difference whether two refer to the same one."""
-    return is_dataclass(kind) and bool(vars(kind)["__dataclass_params__"].frozen)
+    own: Any = kind  # one derived from a dataclass is one, with the settings of that
+    return is_dataclass(kind) and bool(own.__dataclass_params__.frozen)
 
 
 def _values(value: Any, walk: Walk) -> None:
@@ -266,6 +267,15 @@ def _channel(value: InputChannel, walk: Walk) -> None:
         walk.visit(part)
 
 
+def _gates(value: InputGates, walk: Walk) -> None:
+    """Whose turn it is matters where several channels have something."""
+    turns = value._turns
+    several = len(turns.ready) > 1 or len(turns.prioritized) > 1
+    walk.out.append(value._turn % len(value.channels) if several else -1)
+    for part in (turns, value.channels):
+        walk.visit(part)
+
+
 def _by_address(value: Any, walk: Walk) -> None:
     walk.out.append((type(value).__name__, id(value)))
 
@@ -319,6 +329,7 @@ _PLANS: dict[type, Callable[[Any, Walk], None]] = {
     object: _values_of_no_kind,
     ExecutionGraph: _graph,
     InputChannel: _channel,
+    InputGates: _gates,
 }
 
 

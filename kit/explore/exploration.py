@@ -57,9 +57,11 @@ class Counterexample:
         lines = [f"{number:3} {action}" for number, action in enumerate(self.actions, 1)]
         return "\n".join([*lines, f"    -> {self.property}: see .lab()"])
 
-    def lab(self) -> Lab:
-        """A lab in which all this has happened. Raises LabError where a lab cannot do one of the steps."""
-        return replay(Lab(self._job), self.moves)
+    def lab(self, *, steps: int | None = None) -> Lab:
+        """A lab in which all this has happened, or only the first so many steps of it. Raises LabError where a lab
+        cannot do one of them.
+        """
+        return replay(Lab(self._job), self.moves[:steps])
 
     def save_play(self, path: str | PathLike[str], *, job: str = "", title: str = "") -> Any:
         """Write it down as a play (docs/PLAYS.md), which `Lab.play` opens again; as `Lab.save_play`."""
@@ -185,7 +187,7 @@ def explore(
     breaks its contract is a machine that breaks.
 
     Every state lies in a file of its own (`memory_threshold_bytes` is 0). Raises LabError for a job that cannot be
-    explored: one that keeps local copies of state, whose checkpoints are periodic, or whose barriers overtake.
+    explored: one that keeps local copies of state, that has a durable store, or whose checkpoints are periodic.
     """
     graph = explorable(job, parts)
     unknown = sorted(set(kinds) - FAULTS.keys())
@@ -235,11 +237,6 @@ def explorable(job: StreamEnvironment | JobGraph, parts: Parts | None = None) ->
         raise LabError(
             f"the job takes a checkpoint every {settings.interval_ms} ms, and a timer may fire at any time: there "
             "would be no end of them. Give CheckpointConfig(interval_ms=None): explore asks for checkpoints=2 by itself"
-        )
-    if settings.unaligned:
-        raise LabError(
-            "a job with unaligned=True cannot be explored yet: which steps need not be tried in both orders is known "
-            "of aligned barriers only. Leave it out, or try many orders: kit.lab.swarm.swarm(range(1000), job=env)"
         )
     if settings.memory_threshold_bytes == 0:
         return graph

@@ -21,7 +21,7 @@ from kit.job.job_master import JobMaster
 from kit.job.status import JobStatus
 from kit.lab.copying import copy_of
 from kit.operators.base import Operator
-from kit.protocol.events import ProcessInput, SlotLost, TimerFired
+from kit.protocol.events import ElementReceived, ProcessInput, SlotLost, TimerFired
 from kit.protocol.words import Machine, Word
 from kit.task.stream_task import StreamTask
 
@@ -34,6 +34,13 @@ class DueTimer(Word):
 
     timer: str
     due_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Arrivals(Word):
+    """Elements that arrive one after the other before the task has a turn."""
+
+    events: tuple[ElementReceived, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -221,7 +228,8 @@ class States:
             assert isinstance(machine, JobMaster)
             word = SlotLost(epoch=machine.epoch, slot=word.slot, error="it was killed in the lab")
         try:
-            commands = machine.handle(word, at)
+            words = word.events if isinstance(word, Arrivals) else (word,)
+            commands = [command for each in words for command in machine.handle(each, at)]
             if self.takes_turns and isinstance(machine, StreamTask) and not machine.is_source:
                 while machine.available:
                     commands = [*commands, *machine.handle(ProcessInput(), at)]

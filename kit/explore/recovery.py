@@ -10,7 +10,8 @@ from __future__ import annotations
 import numpy as np
 
 from kit.explore.kinds import FAULTS
-from kit.explore.space import Space, Step
+from kit.explore.space import Space
+from kit.explore.steps import Step
 from kit.explore.tables import Rows
 from kit.job.job_master import JobMaster
 

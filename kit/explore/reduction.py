@@ -7,7 +7,10 @@ there is a choice to make. Each rule says why it loses nothing; a test explores 
 finds the same checkpoints, output and ends.
 
 0. *Turns.* A task with inputs takes what arrives in the step in which it arrives: an element that waits in its queue
-   might as well wait on its channel. Not so where barriers overtake.
+   might as well wait on its channel. Where barriers overtake, that is so but for what is before a barrier on the same
+   channel: that may also arrive together with the barrier (a step `overtake`) and is overtaken then. What other
+   channels hold at that moment is in flight on the channel as well as in the queue. Where barriers may time out, a turn
+   is a step of its own, and rules 4 to 8 are not used.
 1. *Deployment.* A task is deployed, reads its state and reports that it runs before anything else can reach it.
 2. *Splits.* What a source and its coordinator have to say to each other arrives at once: what comes in between might as
    well have come before it was said.
@@ -25,6 +28,9 @@ finds the same checkpoints, output and ends.
    others: whatever it would lead to is not seen before the empty one has delivered as well.
 7. *Own affairs.* Where a task was told something by the JobMaster, and something has come on each of its inputs, nobody
    can add to what it may do next: its steps are tried, and no others.
+   Where barriers overtake, the first one on an input decides what of the others is in flight. So rules 4, 5 and 7
+   hold only where no barrier may yet come from further up than the task's own channels; and where one is on its way
+   there, or may be before the sources have read on, the task takes nothing: nobody who brings it waits for that.
 8. *Sources.* A source reads on at once when it cannot be told to take a checkpoint any more.
 9. *Acknowledgements.* While others have not acknowledged a checkpoint, it makes no difference to them when one task
    writes its part; what is written is acknowledged at once, for it might as well be written later; and what all have
@@ -49,8 +55,10 @@ import numpy as np
 import numpy.typing as npt
 
 from kit.explore.aborts import Aborts
+from kit.explore.barriers import Barriers
 from kit.explore.queues import Contents
-from kit.explore.space import EXPIRY, MOST_TIMERS, MOST_TRIED, Places, Space, Step
+from kit.explore.space import EXPIRY, Places, Space
+from kit.explore.steps import MOST_TIMERS, MOST_TRIED, Step
 from kit.explore.tables import Function, Ids, Rows
 from kit.job.job_master import RESTART_TIMER, JobMaster
 from kit.protocol.commands import (
@@ -102,32 +110,26 @@ class Reduction:
     def __init__(self, space: Space, *, exact: bool = False) -> None:
         self._space = space
         self._exact = exact
-        self._eager = not space.job.settings.checkpoint.unaligned
-        exactly_once = space.job.settings.checkpoint.is_exactly_once and space.job.parts.barrier_handler is None
+        self._eager = space.takes_turns
+        checkpoint = space.job.settings.checkpoint
+        self._overtakes = checkpoint.unaligned
+        exactly_once = (
+            checkpoint.is_exactly_once and not checkpoint.unaligned and space.job.parts.barrier_handler is None
+        )
         self._marks = _MARKS_OF_EXACTLY_ONCE if exactly_once else _MARKS
-        graph = space.graph
-        self._inputs: dict[int, list[tuple[int, int]]] = {task: [] for task in space.tasks}
-        for number, channel in enumerate(graph.channels):
-            self._inputs[space.number_of[channel.target_task]].append((number, space.number_of[channel.source_task]))
-        self._sources = {task: self._sources_of(task) for task in space.tasks}
+        self._inputs = space.inputs
+        self._barriers = Barriers(space)
         self._at_once: dict[int, bool] = {}
         self._aborts = Aborts(space)
         self._works = Function(self._would_work)
-        self._untimed = Function(self._are_expiries)
         self._begins = Function(self._begins_something)
         self._counts = Function(self._count)
         self._older = Function(self._count_older)
-        self._idle = Function(self._is_idle)
         self._late = Function(self._ended_before)
         self._over = Function(self._took_last)
         self._early = (self._is_told_too_early(space.queues), self._is_told_too_early(space.bags))
         self._kinds: dict[tuple[type, ...], dict[int, bool]] = {}
         self._not_last = Function(self._others_are_awaited)
-
-    def _sources_of(self, task: int) -> frozenset[int]:
-        """The tasks without inputs that a task's records come from."""
-        inputs = self._inputs[task]
-        return frozenset({task}) if not inputs else frozenset().union(*(self._sources_of(each) for _, each in inputs))
 
     def groups(self, rows: Rows) -> Iterator[tuple[Places, Sequence[Step]]]:
         """Rows by number, and the steps to try in all of them: all steps that there are, or those that a rule picks."""
@@ -149,7 +151,7 @@ class Reduction:
 
     def _put_off(self, rows: Rows, step: Step) -> Mask | None:
         """In which of the rows this step is put off; None: in none."""
-        if self._exact or not self._eager or step.kind != "wire":
+        if self._exact or not self._eager or step.kind not in ("wire", "overtake"):
             return None
         task = step.machine
         settled = self._space.machines[task].settled.of(rows[:, task])
@@ -159,10 +161,9 @@ class Reduction:
         for place, (number, sender) in enumerate(inputs):
             if place != own:
                 empty = (rows[:, self._space.wires + number] == 0) & (settled[:, place] == 0)
-                at_work = np.zeros(len(rows), bool)
-                for source in self._sources[sender]:
-                    at_work |= self._space.machines[source].has_turn.of(rows[:, source])
-                off |= empty & at_work
+                off |= empty & self._barriers.sources_at_work(rows, sender)
+        if self._overtakes:
+            off |= self._barriers.are_coming(rows, task)
         off &= rows[:, task] != 0
         return off
 
@@ -192,7 +193,7 @@ class Reduction:
             yield from self._own_affairs(rows)
             yield from self._source_turns(rows, may_abort)
         yield from self._acknowledgements(rows, contested)
-        quiet = self._is_quiet(rows[:, 0]) & ~may_abort & ~contested & self._times_nothing(rows)
+        quiet = self._is_quiet(rows[:, 0]) & ~may_abort & ~contested & self._barriers.times_nothing(rows)
         quiet &= (rows[:, space.failed] >= space.faults) & (rows[:, space.asked] >= space.requests)
         if quiet.any():
             for machine in range(len(space.machine_names)):
@@ -211,6 +212,10 @@ class Reduction:
         takes = arrived & ~settled & calm[:, None]
         told = space.queues.heads(rows[:, space.mail_to + task])
         calm &= may_abort | (told == 0) | self._is_of(told, NotifyCheckpointComplete)
+        overtaking = np.stack([space.barriers_on(rows, number) for number, _ in inputs], axis=1)
+        if self._overtakes:
+            calm &= ~self._barriers.may_overtake(rows, task)
+            takes &= calm[:, None]
         ready = (arrived | settled).all(axis=1) & calm
         for place, (number, _) in enumerate(inputs):
             barriers = np.flatnonzero(takes[:, place] & self._is_of(heads[:, place], CheckpointBarrier))
@@ -224,19 +229,23 @@ class Reduction:
                 rows[threatened[among]], task, heads[threatened[among], place], others
             )
             early = takes[:, place] & self._is_mark(heads[:, place]) & ~bound
+            if self._overtakes:
+                early &= ~self._barriers.on(rows, [each for each, _ in inputs])
             early[threatened] &= unmoved
             bound[threatened] |= ~self._aborts.change_nothing(rows[threatened], task, heads[threatened, place], ())
             ready &= ~bound
             yield [Step("wire", task, number)], early
-        for number in range(1, 1 << len(inputs)):
-            chosen = [bool(number >> place & 1) for place in range(len(inputs))]
-            steps = [Step("wire", task, each) for (each, _), is_chosen in zip(inputs, chosen) if is_chosen]
-            yield steps, ready & (takes == chosen).all(axis=1)
+        ready &= takes.any(axis=1)
+        possible = np.concatenate([takes, overtaking], axis=1)
+        steps_of = [Step(kind, task, number) for kind in ("wire", "overtake") for number, _ in inputs]
+        for chosen in np.unique(possible[ready], axis=0):
+            steps = [step for step, is_chosen in zip(steps_of, chosen, strict=True) if is_chosen]
+            yield steps, ready & (possible == chosen).all(axis=1)
 
     def _leaving(self, rows: Rows) -> Iterator[tuple[list[Step], Mask]]:
         """Where the tasks are to leave: they do, before or after what was said to them or by them about files."""
         space = self._space
-        works = [(machine, at) for machine in (0, *space.tasks) for at in range(MOST_TRIED)]
+        works = [(machine, at) for machine in range(len(space.machine_names)) for at in range(MOST_TRIED)]
         possible = [Step(kind, task) for kind in ("message", "report") for task in space.tasks]
         possible += [Step("work", *each) for each in works]
         possible += [Step("timer", 0, at) for at in range(MOST_TIMERS)]
@@ -316,10 +325,12 @@ class Reduction:
         for task in space.tasks:
             told = (rows[:, space.mail_to + task] != 0) & (rows[:, task] != 0)
             steps = [Step("message", task), Step("turn", task)]
+            if self._overtakes and self._inputs[task]:
+                told &= ~self._barriers.may_overtake(rows, task)
             settled = space.machines[task].settled.of(rows[:, task]) == 2
             for place, (number, _) in enumerate(self._inputs[task]):
                 told &= (rows[:, space.wires + number] != 0) | settled[:, place]
-                steps.append(Step("wire", task, number))
+                steps.extend(space.arrivals_on(task, number))
             steps.extend(Step("work", task, place) for place in range(MOST_TRIED))
             yield [*steps, *self._faults_of(steps)], told
 
@@ -340,8 +351,7 @@ class Reduction:
     def _source_turns(self, rows: Rows, may_abort: Mask) -> Iterator[tuple[list[Step], Mask]]:
         """A source reads on when nothing that it may be told makes a difference to what it reads."""
         space = self._space
-        left_alone = (rows[:, space.asked] >= space.requests) & self._triggers_nothing(rows[:, 0])
-        left_alone &= self._times_nothing(rows)
+        left_alone = self._barriers.cannot_begin(rows)
         for task in space.tasks:
             if not self._inputs[task]:
                 calm = left_alone & (may_abort | (rows[:, space.mail_to + task] == 0))
@@ -351,30 +361,10 @@ class Reduction:
                 calm[threatened] = self._aborts.change_nothing(rows[threatened], task, turns, ())
                 yield [Step("turn", task)], calm
 
-    def _times_nothing(self, rows: Rows) -> Mask:
-        """Whether no timer of the JobMaster runs that may begin something: they fire at any moment."""
-        timers = rows[:, self._space.timer]
-        return self._untimed.of(timers * 0, timers) == 1
-
-    def _are_expiries(self, nothing: int, timers: int) -> int:
-        space = self._space
-        return int(all(space.words[each].timer.startswith(EXPIRY) for each in space.timers.values[timers]))
-
     def _begins_something(self, nothing: int, timer: int) -> int:
         """Not so a timer that says when the job may start again: that waits for the tasks to have left."""
         name = self._space.words[timer].timer if timer else EXPIRY
         return int(not name.startswith(EXPIRY) and name != RESTART_TIMER)
-
-    def _triggers_nothing(self, states: Ids) -> Mask:
-        return self._idle.of(states, states * 0) == 1
-
-    def _is_idle(self, state: int, nothing: int) -> int:
-        """Whether no checkpoint is on its way to the tasks, or asked for."""
-        master = self._space.machines[0].machines[state]
-        if not isinstance(master, JobMaster):
-            return 0
-        coordinator = master.checkpoints
-        return int(not (coordinator.decider.queue or coordinator.trigger.is_triggering))
 
     def _is_of(self, words: Ids, *kinds: type) -> Mask:
         """Which words are, or bring, something of these types."""
@@ -452,7 +442,7 @@ class Reduction:
         if not isinstance(master, JobMaster):
             return 0
         ledger = master.checkpoints.ledger
-        return int(ledger.took_last_checkpoint and not ledger.pending and bool(self._is_idle(state, 0)))
+        return int(ledger.took_last_checkpoint and not ledger.pending and bool(self._barriers.is_idle(state, 0)))
 
     def _is_not_the_last(self, states: Ids, words: Ids) -> Mask:
         return self._not_last.of(states, words) == 1
@@ -466,14 +456,14 @@ class Reduction:
         if not isinstance(word, AcknowledgeCheckpoint | WriteSnapshot):
             return 0
         checkpoint = master.checkpoints.pending.get(word.checkpoint_id)
-        return int(checkpoint is not None and len(checkpoint.not_yet_acked_tasks) > 1)
+        return int(checkpoint is not None and checkpoint.waits_for_others)
 
     def _others_are_to_end(self, state: int, master: JobMaster, word: TaskStateChanged) -> bool:
         """Whether other tasks than this one have yet to see all their input, or to leave after the last checkpoint."""
         records = master.tasks.items()
         if word.end_of_data:
             return sum(not record.data_ended for _, record in records) > 1
-        if word.state is not ExecutionState.FINISHED or not self._is_idle(state, 0):
+        if word.state is not ExecutionState.FINISHED or not self._barriers.is_idle(state, 0):
             return False
         staying = sum(record.state is not ExecutionState.FINISHED for _, record in records)
         return master.checkpoints.ledger.took_last_checkpoint and staying > 1

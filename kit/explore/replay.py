@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from kit.explore.machines import DueTimer
-from kit.explore.space import Space, Step
+from kit.explore.machines import Arrivals, DueTimer
+from kit.explore.space import Space
+from kit.explore.steps import Step
 from kit.explore.tables import Rows
 from kit.lab.actions import Action, CarryOut, DeliverMessage, FireTimer, ReceiveElement, TakeTurn
 from kit.lab.errors import LabError
@@ -61,6 +62,7 @@ _TEXTS = {
     "message": "deliver {about} to {name}",
     "report": "deliver {about} from {name} to job",
     "wire": "let {name} receive {about}",
+    "overtake": "let {name} receive {about} before its turn",
     "turn": "give {name} its turn",
     "timer": "let timer {about} of {name} fire",
     "work": "carry out {about} for {name}",
@@ -77,6 +79,8 @@ _TEXTS = {
 def _about(word: Word) -> str:
     if isinstance(word, DueTimer):
         return word.timer
+    if isinstance(word, Arrivals):
+        return ", ".join(repr(each.element) for each in word.events)
     element = getattr(word, "element", None)
     if element is not None:
         return repr(element)
@@ -125,6 +129,12 @@ def _report(lab: Lab, move: Move) -> None:
 
 def _wire(lab: Lab, move: Move) -> None:
     _do(lab, lambda each: isinstance(each, ReceiveElement) and each.channel == move.step.number, move)
+
+
+def _overtake(lab: Lab, move: Move) -> None:
+    assert isinstance(move.word, Arrivals)
+    for _ in move.word.events:
+        _wire(lab, move)
 
 
 def _turn(lab: Lab, move: Move) -> None:
@@ -199,6 +209,7 @@ _DO: dict[str, Callable[[Lab, Move], None]] = {
     "message": _message,
     "report": _report,
     "wire": _wire,
+    "overtake": _overtake,
     "turn": _turn,
     "timer": _timer,
     "work": _work,

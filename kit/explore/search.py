@@ -16,7 +16,8 @@ import numpy.typing as npt
 from kit.explore.properties import Property, Quantifier
 from kit.explore.reduction import Reduction
 from kit.explore.situation import Judge
-from kit.explore.space import Places, Space, Step
+from kit.explore.space import Places, Space
+from kit.explore.steps import Step
 from kit.explore.tables import Keys, Rows, RowSet, mixed
 from kit.lab.garbage import garbage_among_new_objects_only
 

@@ -8,62 +8,33 @@ them to.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Collection
 from typing import Any, ClassVar, cast
 
 import numpy as np
 import numpy.typing as npt
 
-from kit.channel.slot_channel_state import SlotChannelState, slot_name
 from kit.explore import machines as own
+from kit.explore.asked import Asked, Shared
 from kit.explore.digest import Digester
-from kit.explore.files import Disks
-from kit.explore.machines import Broken, DueTimer, Killed, MachineStates, Outcome, States, Unwatched
-from kit.explore.queues import Bags, Queues, Timers
+from kit.explore.layout import Layout
+from kit.explore.machines import Arrivals, Broken, Killed, MachineStates, States, Unwatched
+from kit.explore.steps import MOST_TRIED, Step, Steps
 from kit.explore.tables import Function, Ids, Rows
 from kit.explore.words import Words
-from kit.graph.execution_graph import ExecutionGraph
 from kit.graph.job_graph import JobGraph
 from kit.job.job_master import JobMaster
-from kit.lab.world import JOB
-from kit.protocol.commands import (
-    CancelTimer,
-    CompleteRequest,
-    GrantCredit,
-    ReadSplit,
-    ScheduleTimer,
-    SendElement,
-    StartEpoch,
-    StopEpoch,
-)
-from kit.protocol.duties import Duty
-from kit.protocol.events import CreditReceived, ElementReceived, EpochEnded, ProcessInput, RequestCheckpoint, StartJob
-from kit.protocol.messages import (
-    AcknowledgeCheckpoint,
-    JobMessage,
-    OutputDataDecided,
-    SlotMessage,
-    SubmitChannelState,
-    TaskMessage,
-)
-from kit.protocol.words import Machine
+from kit.protocol.commands import StopEpoch
+from kit.protocol.elements import CheckpointBarrier
+from kit.protocol.events import EpochEnded, ProcessInput, RequestCheckpoint, StartJob
+from kit.protocol.messages import AcknowledgeCheckpoint
 from kit.task.stream_task import StreamTask
 from kit.task.unknown_task import answer_for_unknown_task
 
 Places = npt.NDArray[np.int64]
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
-    """One kind of thing that may happen: to whom, and (a channel, a place in a bag, a slot) which of several."""
-
-    kind: str
-    machine: int = 0
-    number: int = 0
-
-
-class Space:
+class Space(Layout):
     """The states of one job."""
 
     def __init__(
@@ -72,175 +43,31 @@ class Space:
         """At most `requests` checkpoints are asked for, and `faults` faults happen, of these `kinds` (`FAULTS`). With
         `exact` a task's turn is always a step of its own.
         """
-        self.job = job
-        self.takes_turns = not (exact or job.settings.checkpoint.unaligned)
+        super().__init__(job)
+        checkpoint = job.settings.checkpoint
+        self.takes_turns = not (exact or (checkpoint.unaligned and checkpoint.aligned_timeout_ms))
         """Whether tasks with inputs take what arrives in the same step."""
         self.kinds = frozenset(kinds) if faults else frozenset()
-        self.graph = ExecutionGraph(job)
-        self._graphs: dict[tuple[tuple[str, int], ...], ExecutionGraph] = {}
-        self._begun: dict[tuple[tuple[tuple[str, int], ...], int], dict[int, int]] = {}
-        self._names: dict[int, str] = {}
-        self._shared: dict[int, Any] = {}
-        self._share_all()
-        self.digester = Digester(self._names)
-        self.words = Words(self.digester)
-        self.states = States(
-            self.digester, self.words, self._shared.copy, self._translate, takes_turns=self.takes_turns
-        )
         self.requests, self.faults = requests, faults
-        self._lay_out()
-        self.queues, self.bags = Queues(), Bags(self.words)
-        self.timers = Timers(self.words, lambda name, due: self.words.number(DueTimer(timer=name, due_ms=due)))
-        self.disks = Disks(job, self.words, self.digester)
-        self.machines = [MachineStates(name, self.states) for name in self.machine_names]
-        self._after: list[Callable[[Ids, Ids], Ids]] = self._changers()
+        self._all_steps = Steps(self, self.kinds, overtaking=self.takes_turns and checkpoint.unaligned)
+        self.steps, self.steps_at_rest = self._all_steps.all, self._all_steps.at_rest
+        self.faults_of, self.arrivals_on = self._all_steps.faults_of, self._all_steps.arrivals_on
+        shared = Shared(self)
+        self.digester = Digester(shared.names)
+        self.words = Words(self.digester)
+        self._asked = Asked(self, shared, self.digester, self.words)
+        self.queues, self.bags, self.timers = self._asked.queues, self._asked.bags, self._asked.timers
+        self.disks, self.change = self._asked.disks, self._asked.change
+        self.states = States(
+            self.digester, self.words, shared.memo, self._asked.translate, takes_turns=self.takes_turns
+        )
+        self.machines = self._asked.machines
+        self.machines += [MachineStates(name, self.states) for name in self.machine_names]
         self.failures = Function(self._failure_of)
         self._unknown = Function(self._answer_for_unknown)
+        self._overtaking = Function(self._with_barrier)
+        self._behind = Function(self._behind_barrier)
         self.turn = self.words.number(ProcessInput())
-        self.steps = tuple(self._all_steps())
-        self.steps_at_rest = [Step("overdue", 0, place) for place in range(MOST_TIMERS) if "lose" in self.kinds]
-        """What may happen when nothing else can any more: what was lost is waited for no longer."""
-
-    # --- what a row is --------------------------------------------------------------------------------------------
-
-    def _lay_out(self) -> None:
-        tasks = [task.task for task in self.graph.tasks]
-        slots = sorted({task.subtask_index for task in self.graph.tasks})
-        unaligned = self.job.settings.checkpoint.unaligned
-        self.slots = slots
-        self.machine_names = [JOB, *tasks, *(slot_name(slot) for slot in slots if unaligned)]
-        self.number_of = {name: number for number, name in enumerate(self.machine_names)}
-        self.tasks = range(1, 1 + len(tasks))
-        self.slot_of = {self.number_of[task.task]: task.subtask_index for task in self.graph.tasks}
-        self.slot_of |= {self.number_of[slot_name(slot)]: slot for slot in slots if unaligned}
-        columns: list[str] = [*self.machine_names]
-
-        def add(names: Iterator[str]) -> int:
-            first = len(columns)
-            columns.extend(names)
-            return first
-
-        machines = self.machine_names
-        self.mail_to = add(f"to {name}" for name in machines)
-        self.mail_from = add(f"from {name}" for name in machines)
-        self.wires = add(f"channel {number}" for number in range(self.graph.channel_count))
-        self.work = add(f"work of {name}" for name in machines)
-        self.timer = add(f"timers of {name}" for name in machines)
-        self.disk = add(f"disk of {name}" for name in machines)
-        self.asked, self.failed = (add(iter([name])) for name in ("asked", "failed"))
-        self.columns = tuple(columns)
-
-    def _share_all(self) -> None:
-        self._share(self.job, "job")
-        self._share(self.job.settings, "settings")
-        for number, vertex in enumerate(self.job.vertices):
-            self._share(vertex, f"vertex {number}")
-            for place, each in enumerate((*vertex.operators, *vertex.inputs)):
-                self._share(each, f"vertex {number}, {place}")
-        self._share_graph(self.graph)
-
-    def _share(self, value: object, name: str) -> None:
-        self._shared[id(value)] = value
-        self._names[id(value)] = name
-
-    def _share_graph(self, graph: ExecutionGraph) -> None:
-        """Graphs never change either; those of the same parallelism are the same."""
-        if id(graph) not in self._shared:
-            key = tuple(sorted(graph.parallelism.items()))
-            self._graphs.setdefault(key, graph)
-            self._share(graph, f"graph {key}")
-            for task in graph.tasks:
-                self._share(task, f"{task.task} of {key}")
-
-    def _changers(self) -> list[Callable[[Ids, Ids], Ids]]:
-        after: list[Callable[[Ids, Ids], Ids]] = [_replaced] * len(self.columns)
-        first_after = [(self.mail_to, self.queues), (self.work, self.bags), (self.timer, self.timers)]
-        for first, contents in first_after:
-            end = self.work if first == self.mail_to else first + len(self.machine_names)
-            for column in range(first, end):
-                after[column] = contents.after
-        return after
-
-    # --- what a machine asks for ----------------------------------------------------------------------------------
-
-    def _translate(self, machine: Machine, commands: list[Any]) -> Outcome:
-        """The commands of one step as changes to columns, and what is handed on at once."""
-        if isinstance(machine, JobMaster):
-            self._share_graph(machine.graph)
-        me = self.number_of[machine.name]
-        changes: dict[int, list[Any]] = {}
-        handed: list[tuple[int, int]] = []
-        outcome = Outcome(0)
-
-        def change(column: int, what: Any) -> None:
-            changes.setdefault(column, []).append(what)
-
-        for command in commands:
-            duty = command.duty
-            if duty in (Duty.OBSERVE, Duty.SHOW_STATUS) or isinstance(command, CompleteRequest):
-                continue
-            if isinstance(command, TaskMessage):
-                change(self.mail_to + self.number_of[command.task], self.words.number(command))
-            elif isinstance(command, JobMessage):
-                change(self.mail_from + me, self.words.number(command))
-            elif isinstance(command, SendElement):
-                received = ElementReceived(channel=command.channel, element=command.element)
-                change(self.wires + command.channel, self.words.number(received))
-            elif isinstance(command, GrantCredit):
-                sender = self.number_of[self.graph.channels[command.channel].source_task]
-                credit = CreditReceived(channel=command.channel, credits=command.credits)
-                handed.append((sender, self.words.number(credit)))
-            elif isinstance(command, SlotMessage):
-                handed.append((self._receiver(command), self.words.number(command)))
-            elif isinstance(command, ScheduleTimer):
-                change(self.timer + me, (command.timer, command.due_ms))
-            elif isinstance(command, CancelTimer):
-                change(self.timer + me, (command.timer, None))
-            elif isinstance(command, ReadSplit):
-                answer = self.disks.read(command)
-                if answer is not None:
-                    handed.append((me, self.words.number(answer)))
-            elif isinstance(command, StartEpoch):
-                outcome.changes |= self._begin(command)
-            elif duty in (Duty.WORK, Duty.CLEAN_UP, Duty.STOP_EPOCH, Duty.STOP_WORK):
-                change(self.work + me, (self.words.number(command), duty is not Duty.STOP_WORK))
-            else:
-                raise AssertionError(f"nobody sees to {command!r}")
-        for column, items in changes.items():
-            contents = self._contents(column)
-            outcome.changes[column] = contents.changes.number(tuple(items))
-        outcome.handed = tuple(handed)
-        return outcome
-
-    def _contents(self, column: int) -> Queues | Bags:
-        if self.work <= column < self.timer:
-            return self.bags
-        return self.timers if self.timer <= column < self.disk else self.queues
-
-    def change(self, column: int, number: int) -> tuple[Any, ...]:
-        """What a change by number does to a column that is a queue or a bag: all that is added, in order."""
-        found: tuple[Any, ...] = self._contents(column).changes[number]
-        return found
-
-    def _receiver(self, message: SlotMessage) -> int:
-        task = self.number_of[message.task]
-        if isinstance(message, SubmitChannelState | OutputDataDecided):
-            return self.number_of[slot_name(self.slot_of[task])]
-        return task
-
-    def _begin(self, command: StartEpoch) -> dict[int, int]:
-        """Tasks and slots of a new epoch."""
-        key = tuple(sorted(command.parallelism.items()))
-        known = self._begun.get((key, command.epoch))
-        if known is not None:
-            return known
-        graph = self._graphs[key]
-        made: list[Machine] = [StreamTask(graph, task.task, command.epoch) for task in graph.tasks]
-        if self.job.settings.checkpoint.unaligned:
-            made += [SlotChannelState.of(graph, slot, command.epoch) for slot in self.slots]
-        begun = {self.number_of[each.name]: self.machines[self.number_of[each.name]].number(each) for each in made}
-        self._begun[key, command.epoch] = begun
-        return begun
 
     # --- what may happen ------------------------------------------------------------------------------------------
 
@@ -252,45 +79,6 @@ class Space:
         rows[0, 0] = self.machines[0].number(master)
         self._deliver(rows, np.arange(1), 0, self._all(1, self.words.number(StartJob())))
         return rows
-
-    def _all_steps(self) -> Iterator[Step]:
-        yield from self._plain_steps()
-        yield Step("request")
-        yield from self.faults_of(None)
-
-    def _plain_steps(self) -> Iterator[Step]:
-        machines = range(len(self.machine_names))
-        for task in self.tasks:
-            yield Step("message", task)
-            yield Step("report", task)
-        for channel in range(self.graph.channel_count):
-            yield Step("wire", self.number_of[self.graph.channels[channel].target_task], channel)
-        for task in self.tasks:
-            yield Step("turn", task)
-        for machine in machines:
-            for place in range(MOST_TRIED):
-                yield Step("work", machine, place)
-        for machine in machines:
-            for place in range(MOST_TIMERS):
-                yield Step("timer", machine, place)
-
-    def faults_of(self, step: Step | None) -> Iterator[Step]:
-        """The faults that may happen at any time; for a step also those that may happen in its place."""
-        for slot in self.slots if "kill" in self.kinds else ():
-            yield Step("kill", 0, slot)
-        for place in range(MOST_TIMERS) if "expire" in self.kinds else ():
-            yield Step("expire", 0, place)
-        if step is None:
-            for each in self._plain_steps():
-                yield from self._instead_of(each)
-        else:
-            yield from self._instead_of(step)
-
-    def _instead_of(self, step: Step) -> Iterator[Step]:
-        if step.kind == "work" and "fail" in self.kinds:
-            yield Step("fail", step.machine, step.number)
-        elif step.kind == "report":
-            yield from (Step(kind, step.machine) for kind in ("lose", "repeat") if kind in self.kinds)
 
     def successors(self, rows: Rows, step: Step) -> tuple[Places, Rows]:
         """Where this step may be the next, and what comes of it there."""
@@ -304,6 +92,37 @@ class Space:
 
     def _wire(self, rows: Rows, step: Step) -> tuple[Places, Rows]:
         return self._taken(rows, self.wires + step.number, step.machine)
+
+    def _overtake(self, rows: Rows, step: Step) -> tuple[Places, Rows]:
+        """A barrier arrives with all that is before it on its channel, before the task takes any of that."""
+        column = self.wires + step.number
+        words = self._overtaking.of(rows[:, column] * 0, rows[:, column])
+        places = np.flatnonzero((words != 0) & (rows[:, step.machine] != 0))
+        made = rows[places]
+        if len(places):
+            made[:, column] = self._behind.of(made[:, column] * 0, made[:, column])
+            self._deliver(made, np.arange(len(made)), step.machine, words[places])
+        return places, made
+
+    def _with_barrier(self, nothing: int, queue: int) -> int:
+        """The first barrier that may overtake, and what is before it; 0 where there is none, or nothing is."""
+        words = self.queues.values[queue][: self._up_to_barrier(queue)]
+        return self.words.number(Arrivals(events=tuple(self.words[each] for each in words))) if len(words) > 1 else 0
+
+    def _behind_barrier(self, nothing: int, queue: int) -> int:
+        return self.queues.number(self.queues.values[queue][self._up_to_barrier(queue) :])
+
+    def _up_to_barrier(self, queue: int) -> int:
+        """How many elements there are up to the first barrier that may overtake, with that; 0 when there is none."""
+        elements = [self.words[each].element for each in self.queues.values[queue]]
+        overtaking = (isinstance(each, CheckpointBarrier) and each.options.is_unaligned for each in elements)
+        return next((place for place, overtakes in enumerate(overtaking, 1) if overtakes), 0)
+
+    def barriers_on(self, rows: Rows, channel: int) -> npt.NDArray[np.bool_]:
+        """Whether a barrier that may overtake is behind something on a channel."""
+        column = rows[:, self.wires + channel]
+        found: npt.NDArray[np.bool_] = self._overtaking.of(column * 0, column) != 0
+        return found
 
     def _taken(self, rows: Rows, column: int, receiver: int) -> tuple[Places, Rows]:
         """The first of a queue arrives."""
@@ -511,6 +330,7 @@ class Space:
         "message": _message,
         "report": _report,
         "wire": _wire,
+        "overtake": _overtake,
         "turn": _turns,
         "timer": _timers,
         "work": _works,
@@ -530,6 +350,9 @@ class Space:
             return int(self.queues.heads(row[:, self.mail_to + machine])[0])
         if step.kind in ("report", "lose", "repeat"):
             return int(self.queues.heads(row[:, self.mail_from + machine])[0])
+        if step.kind == "overtake":
+            column = row[:, self.wires + step.number]
+            return int(self._overtaking.of(column * 0, column)[0])
         if step.kind == "wire":
             return int(self.queues.heads(row[:, self.wires + step.number])[0])
         if step.kind in ("work", "fail"):
@@ -579,21 +402,12 @@ class Space:
             hit = np.flatnonzero(changes)
             if len(hit):
                 places = at[hit]
-                made[places, column] = self._after[column](made[places, column], changes[hit])
+                made[places, column] = self._asked.after(column, made[places, column], changes[hit])
         return states.handed.of(outcomes)
-
-    def __repr__(self) -> str:
-        return f"Space({self.job.name}: {len(self.columns)} columns)"
 
 
 FAILED = "it failed in the lab"
 EXPIRY = "checkpoint-timeout-"
-MOST_TRIED = 6
-MOST_TIMERS = 4
-
-
-def _replaced(numbers: Ids, changes: Ids) -> Ids:
-    return changes
 
 
 def _is_expiry(timer: str) -> bool:

@@ -44,6 +44,9 @@ class Parts:
     `request_decider(max_concurrent, min_pause_ms, refuse, reschedule)` makes the job's
     `kit.coordinator.request_decider.RequestDecider`.
 
+    `pending_checkpoint(tasks)` makes what a checkpoint under way knows of its tasks
+    (`kit.coordinator.own_pending_checkpoint.TaskAcknowledgements`).
+
     `operator_state_repartitioner()` makes a `kit.restore.own_repartitioner.OperatorStateRepartitioner`.
 
     A sink is no part but an operator, and needs nothing here: derive from `kit.CollectSink`, let `create_operator` make
@@ -55,6 +58,7 @@ class Parts:
     barrier_handler: Factory | None = None
     channel_state_capture: Factory | None = None
     request_decider: Factory | None = None
+    pending_checkpoint: Factory | None = None
     operator_state_repartitioner: Factory | None = None
 
     def __post_init__(self) -> None:

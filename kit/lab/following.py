@@ -91,22 +91,13 @@ class LeaveRecording(Action):
 LEAVE = LeaveRecording()
 
 
+@dataclass(frozen=True, slots=True)
 class _InHand:
-    """A word for a machine that it will be handed when the recording says so, and the command that it answers, if any.
-    A request that a task has handed over goes on changing with the task, in each copy of a world for itself; words do
-    not.
-    """
+    """A word for a machine, which will be handed it when the recording says so, and the command that it answers."""
 
-    def __init__(self, machine: str, word: Word, command: Command | None = None) -> None:
-        self.machine = machine
-        self.command = command
-        self._word = word
-        self._request = word.request if isinstance(word, SubmitChannelState) else None
-
-    @property
-    def word(self) -> Word:
-        """The word as it is now."""
-        return self._word if self._request is None else replace(self._word, request=self._request)  # type: ignore
+    machine: str
+    word: Word
+    command: Command | None = None
 
 
 class FollowingWorld(World):

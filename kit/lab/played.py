@@ -15,6 +15,7 @@ from operator import itemgetter
 
 from kit.draw.frames import moment_svg
 from kit.draw.run import Run
+from kit.draw.svg import in_theme
 from kit.draw.view_html import fold, view_html
 from kit.lab.play_text import Block
 
@@ -60,7 +61,7 @@ class Played:
         came, lines = _came(self.outcome), len(self.outcome)
         if lines > MOST_LINES:
             came = fold("What came of it", f"{lines} lines", came)
-        picture = str(moment_svg(self.run))
+        picture = in_theme(moment_svg(self.run))
         return view_html(
             self.title or "A block of a play", _prose(self.block.prose), did, came, picture, styles=(STYLE,)
         )

@@ -402,9 +402,20 @@ def _value(text: str) -> Any:
         return text
 
 
+class _InFull(pd.DataFrame):
+    """A table of sentences: nothing of a cell is left out where it is shown."""
+
+    def _repr_html_(self) -> str:
+        with pd.option_context("display.max_colwidth", None):
+            return self.to_html(index=False).replace("<td>", '<td style="text-align: left">')
+
+    def __repr__(self) -> str:
+        return self.to_string(index=False, max_colwidth=None, justify="left")
+
+
 def ready_jobs() -> pd.DataFrame:
     """The ready jobs: one row each with what it does."""
-    return pd.DataFrame([(job.name, job.what) for job in READY_JOBS.values()], columns=["name", "what"])
+    return _InFull([(job.name, job.what) for job in READY_JOBS.values()], columns=["name", "what"])
 
 
 def _of(settings: Mapping[str, Any], names: set[str]) -> dict[str, Any]:

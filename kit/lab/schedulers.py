@@ -100,10 +100,17 @@ class Random:
 
     def __call__(self, enabled: Sized, lab: Scheduled) -> int:
         """Choose by the seed and the number of the step."""
+        count = len(enabled)
+        if count == 1:
+            return 0
         seed = lab.seed if self.seed is None else self.seed
         generator = _generators.generator
         generator.seed((seed << SEED_BITS) + lab.position)
-        return generator.choice(range(len(enabled)))
+        bits = count.bit_length()  # as `random.choice` does, and without what it does besides
+        number = generator.getrandbits(bits)
+        while number >= count:
+            number = generator.getrandbits(bits)
+        return number
 
 
 @dataclass(frozen=True)

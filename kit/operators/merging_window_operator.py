@@ -133,7 +133,7 @@ class MergingWindowOperator(WindowOperatorBase):
         slots = self._table.slots(keys, sessions.windows[sessions.session_of])
         self._contents.add(self._table, slots, batch)
         overdue = self._register(keys_of_sessions, sessions.ends - 1, sessions.windows)
-        if overdue.any():
+        if overdue is not None:
             self._overdue.append(where(overdue, keys_of_sessions, sessions.windows))
 
     def _fire_overdue(self) -> None:

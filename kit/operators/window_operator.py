@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from kit.backend.picking import picked
-from kit.backend.slot_index import FEW_ROWS
+from kit.backend.slot_index import FEW_ROWS, lowest
 from kit.operators.aggregates import FirstRows, as_tuple
 from kit.operators.base import Operator
 from kit.operators.side_output import OutputTag
@@ -92,10 +92,11 @@ class WindowOperatorBase(Operator):
             return last_ms
         return np.where(last_ms > MAX_WATERMARK_MS - lateness, MAX_WATERMARK_MS, last_ms + lateness)
 
-    def _register(self, keys: pa.Array, last_ms: Times, windows: Times) -> npt.NDArray[np.bool_]:
-        """Let windows fire and be cleared in time; which of them are overdue, and fire right now."""
-        overdue: npt.NDArray[np.bool_] = last_ms <= self.context.current_watermark_ms
-        if overdue.any():
+    def _register(self, keys: pa.Array, last_ms: Times, windows: Times) -> npt.NDArray[np.bool_] | None:
+        """Let windows fire and be cleared in time; which of them are overdue, and fire right now, if any is."""
+        overdue: npt.NDArray[np.bool_] | None = None
+        if lowest(last_ms) <= self.context.current_watermark_ms:
+            overdue = last_ms <= self.context.current_watermark_ms
             chosen = np.flatnonzero(~overdue)
             self._timers.register_event_time(picked(keys, chosen), last_ms[chosen], windows[chosen])
         else:
@@ -126,8 +127,9 @@ class WindowOperator(WindowOperatorBase):
         times = event_times_ms(batch, spec.time_column, spec.name)
         rows, windows = spec.assigner.assign(times)
         last_ms = spec.assigner.ends(windows) - 1
-        late = times + spec.allowed_lateness_ms <= self.context.current_watermark_ms
-        if late.any():  # unless a window is still open for the row
+        if len(times) and lowest(times) + spec.allowed_lateness_ms <= self.context.current_watermark_ms:
+            late = times <= self.context.current_watermark_ms - spec.allowed_lateness_ms
+            # unless a window is still open for the row
             is_open = self._clears_at(last_ms) > self.context.current_watermark_ms
             rows = np.flatnonzero(is_open) if rows is None else rows[is_open]
             windows, last_ms = windows[is_open], last_ms[is_open]
@@ -140,12 +142,12 @@ class WindowOperator(WindowOperatorBase):
         keys = keys_of(batch, spec.keys)
         slots = self._table.slots(keys, windows)
         self._contents.add(self._table, slots, batch)
-        if len(slots) > FEW_ROWS or (last_ms <= self.context.current_watermark_ms).any():
+        if len(slots) > FEW_ROWS or lowest(last_ms) <= self.context.current_watermark_ms:
             # Of few rows all are registered: a timer that is there stays one, and finding the first rows takes longer.
             first = self._first_rows.of(slots)
             keys, windows, last_ms = picked(keys, first), windows[first], last_ms[first]
         overdue = self._register(keys, last_ms, windows)
-        if overdue.any():
+        if overdue is not None:
             self._fire(*where(overdue, keys, windows, spec.assigner.starts(windows), last_ms + 1))
 
     def process_watermark(self, timestamp_ms: int) -> None:

@@ -17,11 +17,12 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from kit.protocol.duties import Command, Duty
+from kit.protocol.elements import DataElement
 from kit.protocol.events import OperatorEventLost
 from kit.protocol.options import CheckpointOptions
 from kit.protocol.reasons import CheckpointFailureReason
 from kit.protocol.tasks import ExecutionState, TaskRestore
-from kit.state.handles import InputChannelStateHandle, ResultSubpartitionStateHandle
+from kit.state.handles import InputChannelStateHandle, ResultSubpartitionInfo, ResultSubpartitionStateHandle
 from kit.state.operator_state import TaskStateSnapshot
 
 
@@ -239,8 +240,8 @@ class ChannelStateFailed(SlotMessage):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubmitChannelState(SlotMessage):
-    """`task` hands over a request (a `kit.channel.channel_state_requests.ChannelStateWriteRequest`). Each one that
-    starts a checkpoint is answered once.
+    """`task` hands over a request (a `kit.channel.channel_state_requests.ChannelStateWriteRequest`), which from then on
+    is a value. Each one that starts a checkpoint is answered once.
     """
 
     request: Any
@@ -256,8 +257,13 @@ class SubmitChannelState(SlotMessage):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutputDataDecided(SlotMessage):
-    """What `task` had in flight on an output, and had handed over as not yet decided, is known now."""
+    """What `task` had in flight on an output, and had handed over as not yet decided, is known now: `buffers`, or an
+    `error` why it never will be.
+    """
 
     checkpoint_id: int
+    info: ResultSubpartitionInfo
+    buffers: tuple[DataElement, ...] = ()
+    error: Exception | None = None
 
     bulk: ClassVar[bool] = True

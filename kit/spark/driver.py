@@ -116,6 +116,8 @@ class JobDriver:
         """Of the present epoch's slots."""
         self.running = threading.Event()
         """Set once all tasks have run, or the job has ended: before that it can answer no request."""
+        self.ran_epoch = 0
+        """The newest epoch of which all tasks have run."""
         self.ended = threading.Event()
         self.error: JobFailedError | None = None
         self.secret = new_secret()
@@ -405,6 +407,7 @@ class JobDriver:
     def _observe(self, command: Command, cause: str) -> None:
         """The trace has it; when all tasks run, requests can be answered."""
         if isinstance(command, Note) and command.kind == "AllTasksRunning":
+            self.ran_epoch = self.master.epoch
             self.running.set()
 
     def _tell_task(self, message: Any, cause: str) -> None:

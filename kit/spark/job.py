@@ -267,6 +267,26 @@ class SparkJob(Asking):
             raise self._driver.error
         return self.status
 
+    def wait_until_running(self, epoch: int = 1, timeout_s: float | None = None) -> SparkJob:
+        """Wait until all tasks run, in this epoch or a later one: after a failure all are deployed again, in the next
+        epoch. Returns the job.
+
+        Raises JobFailedError when the job fails before, RuntimeError when it ends otherwise, and TimeoutError after
+        `timeout_s` seconds.
+        """
+        if not self._started:
+            raise RuntimeError(f"job {self.job.name} has not been started: call start()")
+        driver = self._driver
+        until_s = None if timeout_s is None else time.monotonic() + timeout_s
+        with self._minding_interrupts(), waiting(self._waited_for):
+            while driver.ran_epoch < epoch or not (driver.ran_epoch == driver.master.epoch or self.ended):
+                if until_s is not None and time.monotonic() >= until_s:
+                    raise TimeoutError(f"after {timeout_s} s not all tasks of epoch {epoch} run: {self!r}")
+                if driver.ended.wait(SUBMIT_EVERY_S) and driver.ran_epoch < epoch:
+                    self.wait()
+                    raise RuntimeError(f"job {self.job.name} ended {self.status} before epoch {epoch} ran")
+        return self
+
     def _waited_for(self) -> tuple[str, str]:
         """What the job itself waits for."""
         progress = Progress.of(self._driver)

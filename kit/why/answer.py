@@ -7,6 +7,8 @@ from html import escape
 
 import pandas as pd
 
+from kit.draw.captions import lower_first
+from kit.draw.durations import duration
 from kit.draw.graphviz_objects import Dot
 from kit.draw.picture import Svg
 from kit.why.fact import Fact, Told, story
@@ -81,8 +83,8 @@ def _row(each: Told) -> tuple[object, ...]:
 
 
 def _html_row(each: Told) -> str:
-    record, says = each.fact.record, escape(each.says)
-    at, machine = ("", "") if record is None else (f"{each.at_ms} ms", escape(record.machine))
+    record, says = each.fact.record, escape(lower_first(each.says) if each.link else each.says)
+    at, machine = ("", "") if record is None else (duration(each.at_ms), escape(record.machine))
     says = f"<b>{says}</b>" if each.fact.is_root else says
     left = f'style="text-align:left;padding-left:{1 + 2 * each.depth}em"'
     cells = f'<td>{each.number}</td><td style="white-space:nowrap">{at}</td><td style="text-align:left">{machine}</td>'
@@ -91,5 +93,5 @@ def _html_row(each: Told) -> str:
 
 def _line(each: Told) -> str:
     record = each.fact.record
-    when = "" if record is None else f"[{each.at_ms} ms, {record.machine}] "
+    when = "" if record is None else f"[{duration(each.at_ms)}, {record.machine}] "
     return f"{each.link}{when}{each.says}"

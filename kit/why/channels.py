@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
+from kit.draw.durations import duration
 from kit.draw.job_state import ALIGNING, Item
 from kit.protocol.trace import TraceRecord
 from kit.why.evidence import Evidence
@@ -39,7 +40,7 @@ def blocked(inquiry: Inquiry, number: int) -> Fact:
     taken = evidence.last("BarrierAligned", checkpoint_id=channel.held, channel=number)
     awaited = [other for other in evidence.inputs[target] if evidence.channel(other).awaited == channel.held]
     others = named(evidence.ends[other][0] for other in awaited)
-    since = "" if taken is None else f" {evidence.at_ms - taken.at_ms} ms ago"
+    since = "" if taken is None else f" {duration(evidence.at_ms - taken.at_ms)} ago"
     return fact(
         f"{target} took barrier {channel.held} of {source}{since} and reads nothing more of it before barrier "
         f"{channel.held} of {others or 'the others'} has come"
@@ -70,7 +71,7 @@ def barrier(inquiry: Inquiry, checkpoint_id: int, number: int) -> Fact:
     place = _place(channel.wire, checkpoint_id)
     if place is not None:
         left = evidence.find(channel.wire[place].sent_as)
-        waits = "" if left is None else f", for {evidence.at_ms - left.at_ms} ms"
+        waits = "" if left is None else f", for {duration(evidence.at_ms - left.at_ms)}"
         says = f"{what} is on the wire to {target}{waits}{_behind(channel.wire[:place], evidence)}"
         return fact(f"{says}: it has not been delivered", standing_still(evidence, target), record=left)
     place = _place(channel.queued, checkpoint_id)

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from kit.draw.checkpoint_path import PHASES
+from kit.draw.durations import duration
 from kit.draw.gantt import phases
 from kit.draw.job_state import COMPLETED, CheckpointMoment
 from kit.draw.kinds import DETAIL, level_of
@@ -63,8 +64,8 @@ def aborted(inquiry: Inquiry, known: CheckpointMoment) -> Fact:
     data = record.data
     blamed = f"; {data['task']} is to blame" if data.get("task") else ""
     says = (
-        f"checkpoint {checkpoint_id} was aborted after {known.duration_ms} ms with {data['acked']} of {data['tasks']} "
-        f"acknowledgements: {data['reason']}, {data['detail']}{blamed}"
+        f"checkpoint {checkpoint_id} was aborted after {duration(known.duration_ms or 0)} "
+        f"with {data['acked']} of {data['tasks']} acknowledgements: {data['reason']}, {data['detail']}{blamed}"
     )
     return fact(says, *_led_to_abort(inquiry, known, record), record=record)
 
@@ -77,7 +78,7 @@ def _led_to_abort(inquiry: Inquiry, known: CheckpointMoment, record: TraceRecord
     if reason == CheckpointFailureReason.CHECKPOINT_EXPIRED.name:
         then = inquiry.before(evidence.before(record))
         ran_ms = event.at_ms - known.triggered_ms
-        timer = fact(f"its time, {ran_ms} ms, was over", record=event)
+        timer = fact(f"its time, {duration(ran_ms)}, was over", record=event)
         return [timer, then.ask(Topic.CHECKPOINT, known.checkpoint_id)]
     if reason == CheckpointFailureReason.CHECKPOINT_SUBSUMED.name:
         newer = [each for each in evidence.beside(record) if each.kind == "CheckpointCompleted"]
@@ -146,10 +147,10 @@ def completed(inquiry: Inquiry, known: CheckpointMoment) -> Fact:
     path = _critical_path(evidence, record, known.triggered_ms)
     gaps = [later.at_ms - earlier.at_ms for later, earlier in pairwise(path)]
     longest = gaps.index(max(gaps)) if gaps else 0
-    says = f"checkpoint {checkpoint_id} is complete, {record.data['duration_ms']} ms after its trigger"
+    says = f"checkpoint {checkpoint_id} is complete, {duration(record.data['duration_ms'])} after its trigger"
     if gaps and gaps[longest]:
         step = evidence.caption(path[longest])
-        says += f"; the longest step of the way that was waited for took {gaps[longest]} ms: {step}"
+        says += f"; the longest step of the way that was waited for took {duration(gaps[longest])}: {step}"
     way = _timed(evidence, path[1:], gaps)
     return fact(says, way, *_slowest(evidence, checkpoint_id), record=record)
 
@@ -171,7 +172,7 @@ def _timed(evidence: Evidence, path: Sequence[TraceRecord], gaps: Sequence[int])
     """The way as a chain; each step with the time until the one that it led to."""
     told: Fact | None = None
     for record, gap_ms in reversed([*zip(path, gaps)]):
-        took = f", {gap_ms} ms before" if gap_ms else ""
+        took = f", {duration(gap_ms)} before" if gap_ms else ""
         told = fact(f"{evidence.caption(record)}{took}", told, record=record)
     return told
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kit.draw.durations import duration
 from kit.job.status import JobStatus
 from kit.protocol.trace import TraceRecord
 from kit.why.evidence import JOB, Evidence
@@ -48,7 +49,8 @@ def _under_way(evidence: Evidence) -> list[Fact]:
         due_ms = timer.data["due_ms"]
         waits.append(
             fact(
-                f"the restart delay ends at {evidence.since_start(due_ms)} ms, in {due_ms - evidence.at_ms} ms",
+                f"the restart delay ends at {duration(evidence.since_start(due_ms))}, "
+                f"in {duration(due_ms - evidence.at_ms)}",
                 record=timer,
             )
         )
@@ -117,7 +119,9 @@ def _restored(inquiry: Inquiry, epoch: int, then: Inquiry) -> Fact:
             source if start and start.data["restore_path"] else "an earlier driver had stored it", record=start
         )
     else:
-        first = fact(f"checkpoint {restored} was complete {given.at_ms - complete.at_ms} ms before", record=complete)
+        first = fact(
+            f"checkpoint {restored} was complete {duration(given.at_ms - complete.at_ms)} before", record=complete
+        )
     later = _later_checkpoints(then, restored)
     newest = "the newest one that counts" if later else "the newest one there was"
     says = f"epoch {epoch} was given the state of checkpoint {restored}, {newest}"

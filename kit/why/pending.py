@@ -6,6 +6,7 @@ from kit.channel.slot_channel_state import slot_name
 from kit.coordinator.ledger import timeout_timer
 from kit.coordinator.periodic import PERIODIC_TIMER
 from kit.draw.captions import listed
+from kit.draw.durations import duration
 from kit.draw.job_state import ABORTED, ACKNOWLEDGED, ALIGNING, COMPLETED, DECLINED, WRITING, CheckpointMoment
 from kit.protocol.tasks import split_task_name
 from kit.why.evidence import JOB, Evidence
@@ -45,9 +46,9 @@ def _of_another_run(evidence: Evidence, checkpoint_id: int) -> Fact:
 def _status(evidence: Evidence, known: CheckpointMoment) -> str:
     kind = "savepoint" if known.savepoint else "checkpoint"
     acked = f"{len(known.acked)} of {len(known.expected)} tasks have acknowledged"
-    says = f"{kind} {known.checkpoint_id} has been pending for {evidence.at_ms - known.triggered_ms} ms: {acked}"
+    says = f"{kind} {known.checkpoint_id} has been pending for {duration(evidence.at_ms - known.triggered_ms)}: {acked}"
     timer = evidence.timer(JOB, timeout_timer(known.checkpoint_id))
-    return says if timer is None else f"{says}; it expires at {evidence.since_start(timer.data['due_ms'])} ms"
+    return says if timer is None else f"{says}; it expires at {duration(evidence.since_start(timer.data['due_ms']))}"
 
 
 def _coordinators(evidence: Evidence, checkpoint_id: int) -> list[Fact]:
@@ -209,8 +210,10 @@ def none_under_way(inquiry: Inquiry) -> Fact:
     if timer is not None:
         due_ms = timer.data["due_ms"]
         wait_ms = due_ms - evidence.at_ms
-        when = f"in {wait_ms} ms" if wait_ms > 0 else f"{-wait_ms} ms ago, and has not been taken note of"
-        return fact(f"the next periodic checkpoint is due at {evidence.since_start(due_ms)} ms, {when}", record=timer)
+        when = f"in {duration(wait_ms)}" if wait_ms > 0 else f"{duration(-wait_ms)} ago, and has not been taken note of"
+        return fact(
+            f"the next periodic checkpoint is due at {duration(evidence.since_start(due_ms))}, {when}", record=timer
+        )
     return _no_timer(inquiry)
 
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from html import escape
 from textwrap import wrap
 
+from kit.draw.durations import duration
 from kit.draw.graphs import Edge, Graph, Node
 from kit.draw.picture import LEAST_WIDTH, Svg
 from kit.draw.svg import document
@@ -57,7 +58,9 @@ def _box(each: Told, x: float, y: float, width: float, height: float, lines: lis
     fill, stroke, heavy = (ROOT_FILL, ROOT_STROKE, 2.2) if fact.is_root else (FILL, STROKE, 1.2)
     record = fact.record
     where = (
-        f"{each.number}" if record is None else f"{each.number} · {each.at_ms} ms · {record.machine} · {record.kind}"
+        f"{each.number}"
+        if record is None
+        else f"{each.number} · {duration(each.at_ms)} · {record.machine} · {record.kind}"
     )
     text = "".join(
         f'<text x="{x + PAD:g}" y="{y + PAD + 11 + LINE * (number + 1):g}" font-size="12">{escape(line)}</text>'
@@ -83,5 +86,5 @@ def facts_graph(question: str, told: Sequence[Told]) -> Graph:
 
 def _lines(each: Told) -> tuple[str, ...]:
     record = each.fact.record
-    head = "" if record is None else f" · {each.at_ms} ms · {record.machine}"
+    head = "" if record is None else f" · {duration(each.at_ms)} · {record.machine}"
     return (f"{each.number}{head}", *wrap(each.says, _DOT_WIDTH))

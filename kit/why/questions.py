@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any
 
+from kit.draw.durations import duration
 from kit.protocol.trace import TraceRecord
 from kit.why import channels, ended, life, pending, requests, tasks, values
 from kit.why.answer import Why
@@ -182,7 +183,7 @@ def _about_checkpoint(evidence: Evidence, checkpoint_id: int) -> Question:
     if known.status == "completed":
         complete = evidence.last("CheckpointCompleted", checkpoint_id=checkpoint_id)
         took_ms = known.duration_ms if complete is None else complete.data["duration_ms"]
-        words = f"Why did checkpoint {checkpoint_id} take {took_ms} ms?"
+        words = f"Why did checkpoint {checkpoint_id} take {duration(took_ms)}?"
     return Question(Topic.ENDED, (checkpoint_id,), words)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from kit.draw.durations import duration
 from kit.protocol.reasons import CheckpointFailureReason
 from kit.protocol.trace import TraceRecord
 from kit.why.evidence import JOB, Evidence
@@ -125,7 +126,10 @@ def _grounds(inquiry: Inquiry, record: TraceRecord) -> list[Fact]:
     if reason == CheckpointFailureReason.MINIMUM_TIME_BETWEEN_CHECKPOINTS.name:
         complete = evidence.of_kind("CheckpointCompleted")
         last = [each for each in complete if evidence.position(each) < evidence.position(record)][-1:]
-        return [fact(f"{evidence.caption(each)}, {record.at_ms - each.at_ms} ms before", record=each) for each in last]
+        return [
+            fact(f"{evidence.caption(each)}, {duration(record.at_ms - each.at_ms)} before", record=each)
+            for each in last
+        ]
     then = inquiry.before(evidence.before(record))
     if reason == CheckpointFailureReason.NOT_ALL_REQUIRED_TASKS_RUNNING.name:
         tasks = then.evidence.moment.tasks

@@ -10,6 +10,7 @@ Follows what `StreamTask.available` goes by, from the trace alone.
 from __future__ import annotations
 
 from kit.channel.result_partition import MAX_QUEUED_BUFFERS
+from kit.draw.durations import duration
 from kit.draw.job_state import TaskMoment
 from kit.protocol.properties import SavepointFormatType, SavepointType
 from kit.protocol.trace import TraceRecord
@@ -74,7 +75,7 @@ def _may_be_next(evidence: Evidence, task: str, readable: list[int]) -> Fact:
     ]
     there = "; ".join([*parts, *([f"more of {len(readable) - MOST} others"] if len(readable) > MOST else [])])
     last = evidence.last("ProcessInput", machine=task)
-    since = "" if last is None else f"; its last turn was {evidence.at_ms - last.at_ms} ms ago"
+    since = "" if last is None else f"; its last turn was {duration(evidence.at_ms - last.at_ms)} ago"
     says = f"{task} has something to take ({there}) and has not done so yet{since}"
     return fact(says, standing_still(evidence, task), record=last)
 
@@ -112,7 +113,8 @@ def _source(evidence: Evidence, task: str) -> Fact:
     timer = evidence.timer(task, SOURCE_TIMER)
     if timer is not None:
         due_ms = timer.data["due_ms"]
-        says = f"the source of {task} reads on at {evidence.since_start(due_ms)} ms, in {due_ms - evidence.at_ms} ms"
+        at, wait = duration(evidence.since_start(due_ms)), duration(due_ms - evidence.at_ms)
+        says = f"the source of {task} reads on at {at}, in {wait}"
         return fact(says, record=timer)
     read = evidence.last("ReadSplit", machine=task)
     if read is not None and evidence.is_present(read) and not evidence.answers(read):
@@ -190,7 +192,7 @@ def _deploying(inquiry: Inquiry, task: str, known: TaskMoment) -> Fact:
     reading = [each for each in evidence.under_way(task) if each.kind == "ReadState"]
     if reading:
         restored = "" if known.restored is None else f" of checkpoint {known.restored}"
-        says = f"{task} has been reading its state{restored} for {evidence.at_ms - reading[0].at_ms} ms"
+        says = f"{task} has been reading its state{restored} for {duration(evidence.at_ms - reading[0].at_ms)}"
         return fact(says, *befell(evidence, reading[0]), standing_still(evidence, task), record=reading[0])
     full = full_outputs(evidence, task)
     says = f"{task} processes what was in flight at checkpoint {known.restored} before it runs"
@@ -225,7 +227,7 @@ def end(inquiry: Inquiry, task: str) -> Fact:
     last = [] if work else _last_checkpoint(inquiry, task, ended)
     stopped = ended.kind == "WriteSnapshot"
     what = f"has stopped at savepoint {ended.checkpoint_id}" if stopped else "has processed all its input"
-    says = f"{task} {what}, {evidence.at_ms - ended.at_ms} ms ago, and has not finished"
+    says = f"{task} {what}, {duration(evidence.at_ms - ended.at_ms)} ago, and has not finished"
     return fact(says, *some([*last, *work, *untaken, *waits], "causes"), record=ended)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kit.draw.durations import duration
 from kit.draw.job_state import task_of
 from kit.protocol.trace import TraceRecord
 from kit.why.evidence import JOB, Evidence
@@ -10,13 +11,13 @@ from kit.why.fact import Fact, fact
 
 def asked(evidence: Evidence, record: TraceRecord) -> Fact:
     """A command that no event has answered."""
-    says = f"{evidence.caption(record)}: not answered for {evidence.at_ms - record.at_ms} ms"
+    says = f"{evidence.caption(record)}: not answered for {duration(evidence.at_ms - record.at_ms)}"
     return fact(says, *befell(evidence, record), standing_still(evidence, task_of(record)), record=record)
 
 
 def sent(evidence: Evidence, record: TraceRecord, what: str, receiver: str = JOB) -> Fact:
     """A message that has not arrived; `what` is the subject of the sentence."""
-    says = f"{what} has been under way for {evidence.at_ms - record.at_ms} ms"
+    says = f"{what} has been under way for {duration(evidence.at_ms - record.at_ms)}"
     return fact(says, *befell(evidence, record), standing_still(evidence, receiver), record=record)
 
 

@@ -69,3 +69,18 @@ def test_what_was_frozen_stays(spread: int) -> None:
     index.find_or_add([np.arange(1000, 3000) * spread])
     assert frozen.slots.tolist() == slots.tolist()
     assert frozen.codes(0).tolist() == first.tolist()
+
+
+@pytest.mark.parametrize("width", [1, 2])
+def test_a_freed_slot_is_not_found_again_by_few_rows(width: int) -> None:
+    index = SlotIndex(width)
+    (gone, stays), _ = index.find_or_add(batch([(1,) * width, (2,) * width], width))
+    index.remove(np.array([gone]))
+    (reused,), _ = index.find_or_add(batch([(3,) * width], width))
+    assert reused == gone
+    slots, added = index.find_or_add(batch([(3,) * width, (1,) * width, (2,) * width], width))
+    assert slots.tolist() == [gone, *added.tolist(), stays]
+    index.remove(slots)  # all of them: the index begins anew
+    slots, added = index.find_or_add(batch([(2,) * width], width))
+    assert slots.tolist() == added.tolist() == [0]
+    index.validate()

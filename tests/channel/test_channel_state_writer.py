@@ -59,7 +59,7 @@ def test_data_that_is_known_later_is_stored_when_it_is() -> None:
     slot.do()
     assert not result.done
     assert future.complete([buffer(1), Watermark(7)])
-    slot.writer.output_data_decided(CP)
+    slot.writer.output_data_decided(CP, OUT, future)
     slot.do()
     assert [len(h.offsets) for h in result.output_handles] == [2]
     assert not future.complete([])
@@ -73,7 +73,7 @@ def test_data_that_cannot_be_known_fails_the_checkpoint_and_no_other() -> None:
     slot.writer.add_output_data_future(CP, OUT, 0, future)
     result = slot.finish(CP).writer.take_result(CP)
     future.fail(GivenUpError("no barrier"))
-    slot.writer.output_data_decided(CP)
+    slot.writer.output_data_decided(CP, OUT, future)
     slot.do()
     assert result.error is not None
     assert "GivenUpError: no barrier" in what(result)
@@ -356,9 +356,26 @@ def test_a_copy_goes_on_by_itself_and_shares_the_buffers() -> None:
     other = copy.deepcopy(slot, memo)
     for each, data in ((slot, 2), (other, 3)):
         each.held.complete([buffer(data)])  # type: ignore[attr-defined]
-        each.writer.output_data_decided(CP)
+        each.writer.output_data_decided(CP, OUT, each.held)  # type: ignore[attr-defined]
         each.finish(CP).do()
         result = each.writer.take_result(CP)
         assert result.error is None
         (part,) = each.parts("result_subpartition", result.output_handles)
         assert values(read_back(part)) == [[data]]
+
+
+def test_what_was_handed_over_stays_as_it_was() -> None:
+    """The same words, handed to another slot, lead to the same: executing a request leaves the word alone."""
+    slot, other = Slot(), Slot()
+    future = DataFuture()
+    slot.writer.start(CP, OPTIONS)
+    slot.writer.add_input_data(CP, IN, 0, [buffer(1)])
+    slot.writer.add_output_data_future(CP, OUT, 0, future)
+    future.complete([buffer(2)])
+    slot.writer.output_data_decided(CP, OUT, future)
+    said = [*slot.finish(CP).asked]
+    slot.run()
+    other.asked = said
+    other.run()
+    assert len(other.jobs) == len(slot.jobs) == 1
+    assert other.jobs[0].encode() == slot.jobs[0].encode()

@@ -142,7 +142,7 @@ class Wire:
     ) -> None:
         self.in_flight.append((checkpoint_id, info.subpartition_idx, future))
 
-    def output_data_decided(self, checkpoint_id: int) -> None:
+    def output_data_decided(self, checkpoint_id: int, info: ResultSubpartitionInfo, future: DataFuture) -> None:
         self.decided.append(checkpoint_id)
 
 

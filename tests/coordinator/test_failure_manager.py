@@ -81,7 +81,7 @@ def test_the_error_says_how_many_failed_and_why() -> None:
             {"op": "job_failure", "reason": "CHECKPOINT_EXPIRED", "checkpoint_id": checkpoint_id, "props": "checkpoint"}
         )
     [(_, error)] = job.failures
-    assert "2 checkpoint(s) failed in a row, 1 may" in error
+    assert "2 checkpoints failed in a row, and tolerable_failures is 1." in error
     assert CheckpointFailureReason.CHECKPOINT_EXPIRED.message in error
 
 

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from kit.draw import chains_svg, film, gantt, last_frame, phases, redistribution, redistribution_svg, space_time
+from kit.draw import chains_svg, film, gantt, last_frame, phases, redistribution, rescaling, space_time
 from kit.draw.page import page_html
 from kit.protocol.trace import Trace
 from tests.house.files import ROOT
@@ -26,7 +26,7 @@ def shown(run: Any) -> dict[str, str]:
         "page": page_html(run),
         "phases": phases(run).to_csv(),
         "redistribution": redistribution(run).to_csv(),
-        "restore": redistribution_svg(run),
+        "restore": rescaling(run).svg(),
         "space-time": space_time(run).svg(),
         "stepper": json.dumps(stepper.film) + stepper.svg(),
         "trace": run.to_pandas().to_csv() if isinstance(run, Trace) else run.trace.to_pandas().to_csv(),

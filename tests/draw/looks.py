@@ -145,6 +145,7 @@ WRONG = """
     .filter((at) => at.right - at.left > 1 && at.bottom - at.top > 1);
   controls.forEach((a, i) => {
     if (a.right > room.right + 2 || a.left < room.left - 2) wrong.add(`out of its room: ${named(a.node)}`);
+    if (a.cut && a.node.matches("select, input, textarea")) wrong.add(`cut off: ${named(a.node)}`);
     for (const b of controls.slice(i + 1)) {
       if (a.node.contains(b.node) || b.node.contains(a.node)) continue;
       const wide = Math.min(a.right, b.right) - Math.max(a.left, b.left);

@@ -75,7 +75,7 @@ def test_a_late_acknowledgement_is_named_with_how_long_and_how_long_it_may() -> 
         ("acks of sums", "1 of 2, the last after 18 ms"),
     ]
     (clock,) = view.clocks()
-    assert (clock.name, clock.says) == ("timeout", "expires in 162 ms (38 of 200 ms gone)")
+    assert (clock.name, clock.says) == ("timeout", "expires in 162 ms (38 ms of 200 ms gone)")
     assert repr(view) == "LifeOfCheckpoint(checkpoint 1: COLLECTING)"
     page = view._repr_html_()
     for text in ("What it went through", "Clocks", "not answered yet", "time that is left", "3 of 4"):
@@ -119,7 +119,7 @@ def test_the_minimum_pause_and_the_interval_are_clocks() -> None:
     clocks = {row.name: row.says for row in view.clocks()}
     done = next(record.at_ms for record in lab.trace if record.kind == "CheckpointCompleted")
     left = done + 15 - lab.at_ms
-    assert clocks["minimum pause"] == f"over in {left} ms ({15 - left} of 15 ms gone)"
+    assert clocks["minimum pause"] == f"over in {left} ms ({15 - left} ms of 15 ms gone)"
     assert clocks["interval"].endswith("of 20 ms gone)")
 
 

@@ -34,7 +34,6 @@ from kit.draw import (
     moments,
     phases,
     redistribution,
-    redistribution_svg,
     rescaling,
     restores_of,
     shared_state,
@@ -69,7 +68,6 @@ DOORS: dict[str, Callable[[Any], Any]] = {
     "moments": lambda run: list(moments(run)),
     "phases": phases,
     "redistribution": redistribution,
-    "redistribution_svg": redistribution_svg,
     "rescaling": lambda run: rescaling(run).to_pandas(),
     "restores_of": restores_of,
     "shared_state": lambda run: shared_state(run).to_pandas(),
@@ -78,7 +76,7 @@ DOORS: dict[str, Callable[[Any], Any]] = {
     "space_time_data": space_time_data,
     "state_machines": lambda run: state_machines(run).to_pandas(),
 }
-PICTURES = ("chains_svg", "last_frame", "moment_svg", "gantt", "redistribution_svg", "space_time")
+PICTURES = ("chains_svg", "last_frame", "moment_svg", "gantt", "space_time")
 
 
 @pytest.fixture(scope="module")
@@ -137,7 +135,7 @@ def test_a_cut_trace_will_do(door: str, lab: Lab) -> None:
         assert DOORS[door](cut) is not None
 
 
-@pytest.mark.parametrize("door", sorted(set(DOORS) - {"gantt", "redistribution_svg"}))
+@pytest.mark.parametrize("door", sorted(set(DOORS) - {"gantt"}))
 def test_what_has_not_begun_can_be_drawn(door: str) -> None:
     for run in (lab_of(), SparkJob(letters())):
         assert DOORS[door](run) is not None
@@ -192,13 +190,11 @@ def test_a_drawing_is_its_text_and_is_saved_as_such(lab: Lab, tmp_path: Path) ->
 
 def test_a_restore_is_chosen_by_its_epoch(lab: Lab) -> None:
     (restore,) = restores_of(lab)
-    assert redistribution_svg(lab) == redistribution_svg(lab, epoch=2) == redistribution_svg(restore)
-    assert restore._repr_svg_() == redistribution_svg(restore)
+    assert rescaling(lab).svg() == rescaling(lab, epoch=2).svg()
     assert repr(restore).startswith("RestoreMoment(epoch 2 from checkpoint 1, ")
     with pytest.raises(ValueError, match="epoch 1 began with no restore; epochs that did: 2"):
-        redistribution_svg(lab, epoch=1)
-    with pytest.raises(ValueError, match="nothing has been restored in this run"):
-        redistribution_svg(lab_of())
+        rescaling(lab, epoch=1)
+    assert rescaling(lab_of()).title == "Nothing has been restored yet"
 
 
 def test_the_page_is_made_of_a_lab_and_of_a_saved_trace(lab: Lab, saved: Trace, tmp_path: Path) -> None:

@@ -1,22 +1,15 @@
-"""What a restore gave to whom, as a table and as ribbons."""
+"""What a restore gave to whom, as a table."""
 
 from __future__ import annotations
 
-from xml.etree import ElementTree
-
 import pandas as pd
 
-from kit.draw.job_state import RestoreMoment
-from kit.draw.redistribution import redistribution, redistribution_svg, restores_of
+from kit.draw.redistribution import redistribution, restores_of
+from kit.draw.rescaling import rescaling
 from kit.lab import Lab
 from kit.lab.actions import LetTimePass, TakeTurn
 from tests.draw.labs import lab_of
 from tests.draw.script import story
-
-
-def titles(svg: str) -> list[str]:
-    """The hints on ribbons and bars."""
-    return [node.text or "" for node in ElementTree.fromstring(svg).iter("{http://www.w3.org/2000/svg}title")]
 
 
 def test_one_row_per_task_operator_and_kind() -> None:
@@ -30,26 +23,7 @@ def test_one_row_per_task_operator_and_kind() -> None:
     assert listed.first_group.isna().all()
 
 
-def test_a_ribbon_for_every_range_that_changes_hands() -> None:
-    (restore,) = restores_of(story())
-    ribbons = [title for title in titles(redistribution_svg(restore)) if title.startswith("key groups")]
-    assert ribbons == [
-        "key groups 0 to 42: count/0 to count/0",
-        "key groups 43 to 63: count/0 to count/1",
-        "key groups 64 to 85: count/1 to count/1",
-        "key groups 86 to 127: count/1 to count/2",
-    ]
-
-
-def test_list_entries_come_from_whom_the_trace_says() -> None:
-    (restore,) = restores_of(story())
-    ribbons = [title for title in titles(redistribution_svg(restore)) if title.startswith("entries")]
-    assert len(ribbons) == 4
-    assert "entries of source/1 to source/0" in ribbons
-
-
-def test_a_restore_without_state_says_so() -> None:
-    assert "the checkpoint holds no state" in redistribution_svg(RestoreMoment(2, 1))
+def test_a_run_without_a_restore_has_no_rows() -> None:
     assert len(redistribution([])) == 0
 
 
@@ -78,8 +52,7 @@ def test_what_was_in_flight_is_told_of_as_well() -> None:
     assert {"in flight, input"} <= set(in_flight.kind) <= {"in flight, input", "in flight, output"}
     assert (in_flight.entries > 0).all()
     assert in_flight["from"].tolist() == [[int(task.rpartition("/")[2])] for task in in_flight.task]
-    (restore,) = restores_of(lab.trace)
-    assert "buffers in flight that had arrived" in redistribution_svg(restore)
+    assert "in flight, arrived" in rescaling(lab.trace).svg()
 
 
 def _without_turns_of(vertex: str, lab: Lab, steps: int) -> None:

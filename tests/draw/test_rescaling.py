@@ -64,7 +64,7 @@ def test_buffers_in_flight_are_recovered_where_it_is_said(before: int, after: in
         row["task"] for row in _rows(lab, IN_FLIGHT) if row["place"].startswith("recovered") and row["kind"] in KEPT
     )
     assert Counter(f"sums/{new}" for new in arrived.to) == waiting
-    assert "each keeps the records of its own keys" in rescaling(lab)._repr_html_()
+    assert "dashed: given to several" in rescaling(lab)._repr_html_()
     assert rescaling(lab).restore is not None
     assert {task for task, _ in rescaling(lab).restore.mappings} >= {f"sums/{n}" for n in range(after)}  # type: ignore[union-attr]
 

@@ -83,6 +83,8 @@ def test_everything_can_be_read(pages: Pages, page: Page, name: str, width: int,
     page.set_viewport_size({"width": width, "height": 900})
     page.goto(pages(name).as_uri())
     page.evaluate("(theme) => { document.documentElement.dataset.theme = theme; }", theme)
+    page.evaluate(SETTLED)
+    page.screenshot(path=picture_file(tmp_path, "page", name, width, theme, "first look"))
     found: list[str] = []
     for part in (0, 0.6, 1):
         at(page, part)

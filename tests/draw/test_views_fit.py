@@ -39,6 +39,11 @@ MEASURE = """
       }
     });
   }
+  if (innerWidth >= 880) {
+    for (const box of document.querySelectorAll(".kit-scroll, .kit-graph, .v-scroll")) {
+      if (box.scrollWidth > box.clientWidth + 1) wrong.push(`scrolls: ${box.textContent.slice(0, 60)}`);
+    }
+  }
   if (document.documentElement.scrollWidth > innerWidth + 1) wrong.push("the page is wider than the window");
   return wrong;
 }
@@ -88,7 +93,7 @@ def test_views_are_readable_at_every_size(page: Page, runs: tuple[Lab, Lab]) -> 
     wrong: dict[tuple[str, int], list[str]] = {}
     for name, draw in VIEWS.items():
         html = draw(*runs)._repr_html_()
-        for width in (390, 1280, 2560):
+        for width in (390, 880, 2560):
             page.set_viewport_size({"width": width, "height": 900})
             page.set_content(f'<body style="margin: 8px">{html}</body>')
             found = page.evaluate(MEASURE.replace("LEAST", str(LEAST_PX)))

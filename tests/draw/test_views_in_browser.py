@@ -18,7 +18,7 @@ from kit.lab.ready_jobs import ready_job
 from tests.draw.labs import lab_of, letters
 from tests.draw.test_barriers import played
 
-WIDTHS = (390, 1280, 2560)
+WIDTHS = (390, 880, 2560)
 MEASURE = """() => {
   const wrong = [];
   const shown = (e) => e.getClientRects().length > 0;
@@ -53,6 +53,11 @@ MEASURE = """() => {
       const meet = p.left + 1 < q.right && q.left + 1 < p.right && p.top + 3 < q.bottom && q.top + 3 < p.bottom;
       if (meet) wrong.push(`${a.textContent} | ${b.textContent}`);
     }));
+  }
+  if (innerWidth >= 880) {
+    for (const box of document.querySelectorAll(".kit-scroll, .kit-graph, .v-scroll")) {
+      if (box.scrollWidth > box.clientWidth + 1) wrong.push(`scrolls: ${box.textContent.slice(0, 60)}`);
+    }
   }
   return wrong;
 }"""

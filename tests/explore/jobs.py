@@ -27,6 +27,16 @@ def counts(*, rows: int = 1, sources: int = 1, keyed: int = 1, sinks: int | None
     return env
 
 
+def overtakes(**shape: Any) -> Any:
+    """The same, where barriers overtake what they meet; one checkpoint at a time then."""
+    return counts(**{"unaligned": True, "max_concurrent": 1} | shape)
+
+
+def timed(**shape: Any) -> Any:
+    """The same, where barriers overtake only when their alignment takes too long."""
+    return overtakes(**{"aligned_timeout_ms": 100} | shape)
+
+
 def collects(*, rows: int = 1, **checkpoint: Any) -> Any:
     """Rows are collected by the task that reads them: the smallest job that publishes anything."""
     settings: dict[str, Any] = {"interval_ms": None, "memory_threshold_bytes": 0, "max_concurrent": 2} | checkpoint

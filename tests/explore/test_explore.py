@@ -11,6 +11,7 @@ from kit.api.environment import StreamEnvironment
 from kit.explore import (
     Property,
     always,
+    complete_checkpoints,
     consistent_checkpoints,
     eventually,
     exactly_once,
@@ -22,7 +23,7 @@ from kit.explore.properties import LabSituation, Situation
 from kit.lab.errors import LabError
 from kit.lab.lab import Lab
 from kit.task.stream_task import StreamTask
-from tests.explore.jobs import collects, counts
+from tests.explore.jobs import collects, counts, overtakes, timed
 
 
 def _seen(visible: set[object]) -> list[Property]:
@@ -52,6 +53,25 @@ def test_two_sources_one_checkpoint_whatever_the_order() -> None:
     assert "<table" in found._repr_html_()
 
 
+def test_what_barriers_overtake_is_neither_lost_nor_repeated() -> None:
+    """What each checkpoint holds beside state is processed again, once."""
+    rows = expected_output(overtakes())
+    holds_data = sometimes("in-flight data is stored", lambda now: any("channel-state" in each for each in now.files()))
+    wanted = [consistent_checkpoints(rows), complete_checkpoints(rows), holds_data]
+    found = explore(overtakes(), [*exactly_once(rows), *wanted], faults=0, checkpoints=1)
+    assert found.holds, found
+    witness = found.witnesses["in-flight data is stored"]
+    assert any(each.step.kind == "overtake" for each in witness.moves)
+    assert any("channel-state" in each for each in LabSituation(witness.lab()).files())
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("kind", ["kill", "expire", "fail", "lose", "repeat"])
+def test_exactly_once_where_barriers_overtake_whatever_fails(kind: str) -> None:
+    rows = expected_output(overtakes())
+    assert explore(overtakes(), exactly_once(rows), checkpoints=1, kinds=[kind]).holds
+
+
 def test_a_worker_dies_at_every_moment() -> None:
     env = counts(rows=2, sources=2)
     found = explore(env, exactly_once(expected_output(env)), faults=1, checkpoints=0)
@@ -66,7 +86,7 @@ def test_two_checkpoints_may_be_under_way_and_the_newer_one_complete_first() -> 
     assert explore(collects(), wanted, faults=0, checkpoints=2).holds
 
 
-@pytest.mark.parametrize("job", [counts, collects])
+@pytest.mark.parametrize("job", [counts, collects, overtakes, pytest.param(timed, marks=pytest.mark.soak)])
 def test_steps_that_are_left_out_lead_to_nothing_new(job: Callable[[], StreamEnvironment]) -> None:
     all_of_them: set[object] = set()
     reduced: set[object] = set()
@@ -80,16 +100,26 @@ def test_steps_that_are_left_out_lead_to_nothing_new(job: Callable[[], StreamEnv
 
 
 @pytest.mark.parametrize(
-    ("kind", "checkpoints"), [("lose", 1), ("fail", 0), pytest.param("fail", 1, marks=pytest.mark.soak)]
+    ("job", "kind", "checkpoints"),
+    [
+        (collects, "lose", 1),
+        (collects, "fail", 0),
+        (overtakes, "kill", 0),
+        pytest.param(collects, "fail", 1, marks=pytest.mark.soak),
+        pytest.param(overtakes, "lose", 1, marks=pytest.mark.soak),
+        pytest.param(overtakes, "fail", 0, marks=pytest.mark.soak),
+    ],
 )
-def test_nothing_is_missed_where_checkpoints_are_aborted(kind: str, checkpoints: int) -> None:
+def test_nothing_is_missed_where_checkpoints_are_aborted(
+    job: Callable[[], StreamEnvironment], kind: str, checkpoints: int
+) -> None:
     """The job starts again, and ends in each way in which it ends when every order is tried; on the way there only
     publishing later, which is as good as not having come so far, may be left out.
     """
     all_of_them: set[object] = set()
     reduced: set[object] = set()
-    explore(collects(), _seen(all_of_them), checkpoints=checkpoints, kinds=[kind], exact=True)
-    explore(collects(), _seen(reduced), checkpoints=checkpoints, kinds=[kind])
+    explore(job(), _seen(all_of_them), checkpoints=checkpoints, kinds=[kind], exact=True)
+    explore(job(), _seen(reduced), checkpoints=checkpoints, kinds=[kind])
     assert {each for each in all_of_them if each[0] == "end"} == {each for each in reduced if each[0] == "end"}
     assert reduced <= all_of_them
     assert all(each[0] == "RUNNING" and not each[2] for each in all_of_them - reduced)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from random import Random
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,10 +15,11 @@ from kit.explore.machines import Broken
 from kit.explore.properties import LabSituation
 from kit.explore.replay import moves, replay
 from kit.explore.situation import RowSituation
-from kit.explore.space import Space, Step
+from kit.explore.space import Space
+from kit.explore.steps import Step
 from kit.lab.lab import Lab
 from kit.task.stream_task import StreamTask
-from tests.explore.jobs import counts
+from tests.explore.jobs import counts, overtakes, timed
 
 
 def _walk(space: Space, random: Random, *, most: int = 400) -> list[Step]:
@@ -35,9 +38,11 @@ def _walk(space: Space, random: Random, *, most: int = 400) -> list[Step]:
 
 
 @pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.soak)])
-@pytest.mark.parametrize("kind", FAULTS)
-def test_a_path_ends_as_it_does_in_a_lab(kind: str, seed: int) -> None:
-    job = explorable(counts(rows=2, sources=2))
+@pytest.mark.parametrize(
+    ("of", "kind"), [*((counts, kind) for kind in FAULTS), (overtakes, "kill"), (overtakes, "fail"), (timed, "kill")]
+)
+def test_a_path_ends_as_it_does_in_a_lab(of: Callable[..., Any], kind: str, seed: int) -> None:
+    job = explorable(of(rows=2, sources=2))
     space = Space(job, requests=2, faults=1, kinds=[kind])
     path, row = moves(space, _walk(space, Random(seed)))
     lab = replay(Lab(job), path)
@@ -55,9 +60,10 @@ def test_a_path_ends_as_it_does_in_a_lab(kind: str, seed: int) -> None:
             assert [repr(channel) for channel in one.inputs] == [repr(channel) for channel in other.inputs]
 
 
-def test_states_with_equal_digests_do_the_same() -> None:
+@pytest.mark.parametrize("of", [counts, overtakes])
+def test_states_with_equal_digests_do_the_same(of: Callable[..., Any]) -> None:
     """A machine that came to its state on another way asks for the same, whatever it is told."""
-    job = explorable(counts(rows=2, sources=2))
+    job = explorable(of(rows=2, sources=2))
     space = Space(job, requests=1, faults=1)
     random = Random(1)
     kept: dict[tuple[int, int], object] = {}

@@ -223,6 +223,68 @@ class ChoosesANumber(FirstComeFirstServed):
         return 7 if super().choose(**now) else None
 
 
+# ---- accounts of who has acknowledged -------------------------------------------------------------------------------
+
+
+class Accounts:
+    """What a checkpoint under way knows of its tasks, as the kit does."""
+
+    def __init__(self, tasks: Sequence[str]) -> None:
+        self.waiting_for = set(tasks)
+        self.states: dict[str, Any] = {}
+        self.to_delete: list[Any] = []
+        self.aborted = False
+
+    def acknowledge(self, task: str, state: Any) -> str:
+        if task in self.states:
+            return "DUPLICATE"
+        if self.aborted or task not in self.waiting_for:
+            self.to_delete.append(state)
+            return "DISCARDED" if self.aborted else "UNKNOWN"
+        self.waiting_for.remove(task)
+        self.states[task] = state
+        return "SUCCESS"
+
+    @property
+    def is_complete(self) -> bool:
+        return not self.aborted and not self.waiting_for
+
+    def abort(self) -> None:
+        self.aborted = True
+        self.to_delete += self.states.values()
+
+
+class CountsTwice(Accounts):
+    """Takes an acknowledgement that comes twice for another one."""
+
+    def acknowledge(self, task: str, state: Any) -> str:
+        super().acknowledge(task, state)
+        return "SUCCESS"
+
+
+class SaysYes(Accounts):
+    """Has its own words."""
+
+    def acknowledge(self, task: str, state: Any) -> str:
+        return "yes"
+
+
+class KeepsText(Accounts):
+    """Keeps something else than the state."""
+
+    def acknowledge(self, task: str, state: Any) -> str:
+        return super().acknowledge(task, str(state))
+
+
+class DeletesWhatIsKept(Accounts):
+    """Takes a duplicate's state for one that nobody needs."""
+
+    def acknowledge(self, task: str, state: Any) -> str:
+        if task in self.states:
+            self.to_delete.append(state)
+        return super().acknowledge(task, state)
+
+
 # ---- repartitioners -------------------------------------------------------------------------------------------------
 
 Handles = Sequence[OperatorStreamStateHandle]

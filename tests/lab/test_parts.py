@@ -46,6 +46,7 @@ RIGHT = {
     "barrier_handler": own.Aligner,
     "request_decider": own.FirstComeFirstServed,
     "operator_state_repartitioner": own.OneByOne,
+    "pending_checkpoint": own.Accounts,
 }
 
 
@@ -117,6 +118,12 @@ def _arrived(task: Any) -> bool:
         ({"barrier_handler": lambda *gates, **settings: {}}, "made a dict, which has no .*CheckpointBarrierHandler"),
         ({"barrier_handler": lambda: own.Aligner}, "barrier_handler=.*TypeError when it was made: "),
         (
+            {"pending_checkpoint": own.SaysYes},
+            "acknowledge.'[a-z]+/[01]', .* returned 'yes', expected one of SUCCESS, DU",
+        ),
+        ({"pending_checkpoint": own.KeepsText}, r"states.'[a-z]+/[01]'. is '.*', expected what the task acknowledged"),
+        ({"pending_checkpoint": lambda tasks: {}}, "made a dict, which has no abort, acknowledge, is_complete, states"),
+        (
             {"channel_state_capture": own.CapturesEvents},
             r"add_input_data\(1, .* given CheckpointBarrier.*: expected data",
         ),
@@ -169,6 +176,49 @@ def test_a_right_capture_writes_what_the_kit_writes(timeout_ms: int) -> None:
         for end in at_ends:
             at_ends[end] += sum(len(each.data[end]) for each in written)
     assert all(at_ends.values()), at_ends
+
+
+def test_a_right_account_of_acknowledgements_completes_what_the_kit_completes() -> None:
+    """The runs are the same to the last record but for the order of files to delete: each acknowledgement comes twice,
+    one is lost, a worker dies.
+    """
+    for seed in range(2):
+        runs = [Lab(files(), seed=seed, parts=p) for p in (None, kit.Parts(pending_checkpoint=own.Accounts))]
+        for lab in runs:
+            _disturb(lab)
+            lab.run_until(record="AcknowledgeCheckpoint")
+            lab.lose("AcknowledgeCheckpoint")
+            lab.run()
+        assert _told(runs[0]) == _told(runs[1])
+        assert {"CheckpointAborted", "AcknowledgeIgnored", "ReadState"} <= {each.kind for each in runs[1].trace}
+
+
+def _told(lab: Lab) -> list[Any]:
+    return [(str(each), each.id, {**each.data, "paths": sorted(each.data.get("paths", []))}) for each in lab.trace]
+
+
+def test_what_an_account_gives_up_is_deleted() -> None:
+    lab = Lab(files(), parts=kit.Parts(pending_checkpoint=own.DeletesWhatIsKept))
+    _disturb(lab)
+    with pytest.raises(LabError, match="checkpoint 1 cannot be read"):
+        lab.run()
+
+
+def files() -> StreamEnvironment:
+    """The job with each state in a file of its own."""
+    return job(memory_threshold_bytes=0)
+
+
+def _disturb(lab: Lab) -> None:
+    """Each acknowledgement of the first checkpoint arrives twice, and when it is complete a worker dies."""
+    seen = 0
+    while not any(each.kind == "CheckpointCompleted" for each in lab.trace[seen:]):
+        seen = len(lab.trace)
+        lab.step()
+        for each in lab.trace[seen:]:
+            if each.kind == "AcknowledgeCheckpoint" and each.machine != "job":
+                lab.duplicate(f"AcknowledgeCheckpoint of chk-1 from {each.machine}")
+    lab.kill(0)
 
 
 def test_a_capture_goes_back_with_the_lab() -> None:

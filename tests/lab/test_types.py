@@ -8,7 +8,7 @@ was.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -29,6 +29,8 @@ from kit import (
     RetentionPolicy,
     StreamEnvironment,
     ValueStateDescriptor,
+    count,
+    min_,
 )
 from kit.backend.descriptors import AggregateFunction
 from kit.graph.settings import NoRestart
@@ -57,13 +59,13 @@ class Last(AggregateFunction):
         return other
 
 
-def environment(batch: pa.RecordBatch, parallelism: int) -> StreamEnvironment:
-    """A job whose every buffer is too small for a row, and which keeps its checkpoints."""
+def environment(batch: pa.RecordBatch, parallelism: int, buffer_bytes: int = 48) -> StreamEnvironment:
+    """A job whose every buffer is too small for a row, unless said otherwise, and which keeps its checkpoints."""
     return StreamEnvironment(
         "types",
         parallelism=parallelism,
         max_parallelism=8,
-        buffer_bytes=48,
+        buffer_bytes=buffer_bytes,
         restart=NoRestart(),
         checkpoint=CheckpointConfig(
             unaligned=True,
@@ -103,8 +105,12 @@ def may_be_refused(arrow_type: pa.DataType) -> bool:
     )
 
 
-def run_and_rescale(job: Any, data: st.DataObject, parallelisms: tuple[int, ...] = (1, 3, 2)) -> tuple[Lab, list[Any]]:
-    """The job run at one parallelism after the other, each from a checkpoint of the one before; its rows."""
+def run_and_rescale(
+    job: Any, data: st.DataObject, parallelisms: tuple[int, ...] = (1, 3, 2), begins_ms: tuple[int, int] = (0, 8)
+) -> tuple[Lab, list[Any]]:
+    """The job run at one parallelism after the other, each from a checkpoint of the one before that begins so long
+    after its tasks run; its rows.
+    """
     lab: Lab | None = None
     path = None
     for parallelism in parallelisms:
@@ -112,7 +118,7 @@ def run_and_rescale(job: Any, data: st.DataObject, parallelisms: tuple[int, ...]
         if parallelism == parallelisms[-1]:
             break
         lab.run_until(lambda lab: lab.finished or lab.master.tasks.all_running)
-        lab.run_until(at_ms=lab.at_ms + data.draw(st.integers(0, 8)), finished=True)
+        lab.run_until(at_ms=lab.at_ms + data.draw(st.integers(*begins_ms)), finished=True)
         path = None if lab.finished else checkpoint(lab)
         if path is None:
             break
@@ -247,6 +253,59 @@ def test_rows_of_any_type_come_back_from_what_was_in_flight(name: str, data: st.
         for row, number in enumerate(part.column("n"))
     }
     assert found == {number: said(batch.column("v"), number) for number in range(batch.num_rows)}
+
+
+NUMBERS = {
+    name: arrow_type
+    for name, (arrow_type, _) in LEAVES.items()
+    if pa.types.is_integer(arrow_type) or (pa.types.is_temporal(arrow_type) and not pa.types.is_interval(arrow_type))
+}
+"""What a state keeps in arrays of numbers, with others beside them that say which are null."""
+SOME = (
+    *((0, None), (1, None), (2, 5), (0, None), (1, 9), (2, None), (0, None), (1, None), (2, 3), (0, None), (1, 7)),
+    *((2, 4), (0, None), (1, 8), (2, None)),
+)
+"""Rows of key and number: key 0 never has one, key 1 at last, key 2 at once."""
+
+
+def of_type(numbers: Sequence[int | None], arrow_type: pa.DataType) -> pa.Array:
+    """These numbers, as large as the type needs it: no nanosecond is to be lost, and a date64 is of whole days."""
+    if arrow_type in (pa.timestamp("ns"), pa.duration("ns")):
+        numbers = [None if number is None else 1_700_000_000_000_000_000 + number for number in numbers]
+    elif arrow_type == pa.date64():
+        numbers = [None if number is None else 86_400_000 * number for number in numbers]
+    if not pa.types.is_temporal(arrow_type):
+        return pa.array(numbers, arrow_type)
+    return pa.array(numbers, pa.int64() if arrow_type.bit_width == 64 else pa.int32()).view(arrow_type)
+
+
+@settings(max_examples=3, deadline=None, phases=[Phase.generate])
+@given(st.data())
+def test_totals_know_after_a_rescale_which_of_them_are_null_and_each_nanosecond(data: st.DataObject) -> None:
+    """Columns only, as in the test above: Python's times have no nanoseconds."""
+    keys, numbers = zip(*SOME)
+    columns = {name: of_type(numbers, arrow_type) for name, arrow_type in NUMBERS.items()}
+    batch = pa.record_batch({"k": pa.array(keys), **columns})
+
+    def job(parallelism: int) -> StreamEnvironment:
+        env = environment(batch, parallelism, buffer_bytes=1 << 20)
+        stream = env.from_source(CollectionSource(batch, batch_rows=1), uid="rows").key_by("k")
+        lows = {f"low {name}": min_(name) for name in NUMBERS}
+        stream.aggregate(rows=count(), **lows).uid("lows").sink_to(CollectSink("out"), uid="out")
+        return env
+
+    lab, _ = run_and_rescale(job, data, (1, 3), begins_ms=(20, 40))
+    found = pa.concat_tables(lab._world.edge.output.published.values()).sort_by(
+        [("k", "ascending"), ("rows", "ascending")]
+    )
+    least: list[int | None] = []
+    for key in (0, 1, 2):
+        there = [number for each, number in SOME if each == key]
+        so_far = [[number for number in there[:end] if number is not None] for end in range(1, len(there) + 1)]
+        least += [min(some, default=None) for some in so_far]
+    for name, arrow_type in NUMBERS.items():
+        low = found.column(f"low {name}").combine_chunks()
+        assert (name, low) == (name, of_type(least, arrow_type))
 
 
 def said(values: pa.Array, row: int) -> str:

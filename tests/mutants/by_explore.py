@@ -8,18 +8,22 @@ from __future__ import annotations
 import json
 import sys
 
-from kit.explore import Exploration, exactly_once, explore
+from kit.explore import Exploration, complete_checkpoints, consistent_checkpoints, exactly_once, explore
 from kit.explore.properties import Row
 from tests.explore import jobs
 
-EXPECTED: dict[str, list[Row]] = {"counts": [(("k", "a"), ("rows", 1))], "collects": [(("n", 0),)]}
+COUNTED: list[Row] = [(("k", "a"), ("rows", 1))]
+EXPECTED: dict[str, list[Row]] = {"counts": COUNTED, "overtakes": COUNTED, "collects": [(("n", 0),)]}
 """The rows of a run of each job in which nothing goes wrong."""
 
 
 def look(job: str, checkpoints: int, fault: str) -> Exploration:
     """Explore a job."""
     kinds = [fault] if fault else []
-    wanted = exactly_once(EXPECTED[job])
+    rows = EXPECTED[job]
+    wanted = exactly_once(rows)
+    if job == "overtakes":
+        wanted = (*wanted, consistent_checkpoints(rows), complete_checkpoints(rows))
     return explore(getattr(jobs, job)(), wanted, faults=len(kinds), checkpoints=checkpoints, kinds=kinds)
 
 

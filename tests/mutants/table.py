@@ -272,6 +272,22 @@ CHANNEL: tuple[Row, ...] = (
         SWARM,
     ),
     (
+        "in-flight-forgotten",
+        "what is queued on a channel when an unaligned checkpoint begins is not stored",
+        "kit.channel.channel_state_persister:ChannelStatePersister.start_persisting",
+        "if known:",
+        "if known and self.status is CheckpointStatus.COMPLETED:",
+        ByExplore(job="overtakes"),
+    ),
+    (
+        "in-flight-twice",
+        "what is queued on a channel when an unaligned checkpoint begins is stored twice",
+        "kit.channel.input_channel:InputChannel.checkpoint_started",
+        "self._persister.start_persisting(checkpoint_id, self._in_flight())",
+        "self._persister.start_persisting(checkpoint_id, self._in_flight() * 2)",
+        ByExplore(job="overtakes"),
+    ),
+    (
         "fragments-forgotten",
         "the fragments of an unfinished record are not in-flight data",
         "kit.channel.input_channel:InputChannel._in_flight",

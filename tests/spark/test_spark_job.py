@@ -139,9 +139,11 @@ def fails_at_7(row: dict[str, int]) -> dict[str, int]:
 
 def test_an_error_of_a_users_function_names_it(spark: SparkSession, tmp_path: Path) -> None:
     with SparkJob(totals_job(tmp_path, restart=NoRestart(), function=fails_at_7), spark) as job:
+        with pytest.raises(RuntimeError, match="has not been started"):
+            job.wait_until_running()
         job.start()
         with pytest.raises(JobFailedError, match="no carrier 7") as caught:
-            job.wait()
+            job.wait_until_running(epoch=2)
     assert "in fails_at_7" in caught.value.worker_traceback
     assert staged(tmp_path) == []
 
@@ -154,9 +156,14 @@ def stuck(row: dict[str, int]) -> dict[str, int]:
 def test_a_worker_stuck_in_a_users_function_is_ended(spark: SparkSession, tmp_path: Path) -> None:
     with SparkJob(totals_job(tmp_path, function=stuck), spark, settings=DriverSettings(kill_ms=200)) as job:
         job.start()
-        until(lambda: any(record.kind == "AllTasksRunning" for record in job.trace), job)
+        assert job.wait_until_running() is job
+        assert [record.data["epoch"] for record in job.trace.story(kind="AllTasksRunning")] == [1]
+        with pytest.raises(TimeoutError, match=r"after 0\.1 s not all tasks of epoch 2 run: SparkJob\("):
+            job.wait_until_running(epoch=2, timeout_s=0.1)
         workers = job.workers()
         assert job.cancel() == "CANCELED"
+        with pytest.raises(RuntimeError, match="ended CANCELED before epoch 2 ran"):
+            job.wait_until_running(epoch=2)
         assert not any(map(alive, workers.values()))
 
 

@@ -21,7 +21,7 @@ def test_a_restart_goes_back_past_what_was_not_complete() -> None:
     why = lab.why("restart")
     assert why.question == "Why did epoch 2 begin, and from what?"
     told = says(why)
-    assert told[1] == "The job is now RESTARTING: worker 1 was lost: it was killed in the lab"
+    assert told[1] == "The job is now restarting: worker 1 was lost: it was killed in the lab"
     assert told[3] == "epoch 2 was given the state of checkpoint 1, the newest one that counts"
     assert told[4].startswith("checkpoint 1 was complete ")
     assert told[5] == "savepoint 2 was complete, but a savepoint is its user's: no restart goes back to it"

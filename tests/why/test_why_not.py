@@ -50,7 +50,7 @@ def test_an_acknowledgement_waits_for_the_snapshot_and_a_timer_for_its_time() ->
     lab.run_until(record="AllTasksRunning")
     told = says(lab.why_not("timer:job:checkpoint-trigger"))
     assert told[0].startswith("it is due at ")
-    assert told[1].startswith("The JobMaster sets its clock: checkpoint-trigger at ")
+    assert told[1].startswith("The JobMaster sets a timer: the next periodic checkpoint is due in 1,000 ms")
     lab.trigger_checkpoint()
     settle_without(lab, beginning("carry_out:totals/1:WriteSnapshot"))
     told = says(lab.why_not("deliver:AcknowledgeCheckpoint:chk-1:totals/1:job"))

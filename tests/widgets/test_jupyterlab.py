@@ -29,11 +29,10 @@ PICTURES = {
     "gantt(lab)": "Chart('Checkpoint 1: complete after",
     "gantt(lab.trace)": "Chart('Checkpoint 1: complete after",
     "chains_svg(lab)": "Svg('letters: 3 operators in 2 chains')",
-    "redistribution_svg(lab)": "Svg('Checkpoint 1 is given to the tasks of epoch 2')",
+    "rescaling(lab).svg()": "Svg('Checkpoint 1 was given to the tasks of epoch 2')",
     "moment_svg(lab, 200)": "Svg(",
     "last_frame(lab.trace)": "Frame(",
     "lab.stages[-1]": "Stage(epoch 2: letters x2 -> totals x2, 4 channels)",
-    "restores_of(lab)[-1]": "RestoreMoment(epoch 2 from checkpoint 1,",
 }
 TABLES = (
     "lab.checkpoints()",
@@ -55,7 +54,8 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """One JupyterLab for the tests of this file."""
     folder = tmp_path_factory.mktemp("jupyter")
     write_notebook(folder / "notebooks" / "shown.ipynb", [LAB, *PICTURES, *TABLES, INLINE, "Stepper(lab)", *AFTERWARDS])
-    write_notebook(folder / "notebooks" / "touched.ipynb", ["from widgets import Stepper"])
+    for name in ("touched", "impatient"):
+        write_notebook(folder / "notebooks" / f"{name}.ipynb", ["from widgets import Stepper"])
     with jupyter_lab(folder) as address:
         yield address
 
@@ -213,13 +213,15 @@ def test_the_stepper_opens_at_the_present_and_follows_the_lab(touched: Notebook)
 @pytest.fixture
 def impatient(address: str, browser: Browser) -> Iterator[Notebook]:
     """A notebook with a lab and its stepper, on a machine so busy that the widgets' modules come late."""
-    for notebook in opened(address, browser, "touched.ipynb", IMPATIENT):
+    for notebook in opened(address, browser, "impatient.ipynb", IMPATIENT):
         notebook.begin_again([LAB, "stepper = Stepper(lab)\nstepper"])
         yield notebook
 
 
 def test_a_stepper_whose_module_came_late_follows_the_lab_all_the_same(impatient: Notebook) -> None:
+    impatient.begin_again([LAB, "stepper = Stepper(lab)\nstepper"])
     impatient.run("lab.run()")
+    expect(impatient.page.locator(".kit-player")).to_have_count(1)
     expect(headline(impatient)).to_have_text(present(impatient))
 
 
