@@ -100,4 +100,5 @@ def test_one_that_waits_while_another_is_triggered_says_so() -> None:
     lab = running()
     lab.trigger_checkpoint()
     second = lab.trigger_checkpoint()
-    assert says(lab.why(request=second))[0] == f"request {second} is queued, 0 before it: another one was being triggered"
+    told = says(lab.why(request=second))
+    assert told[0] == f"request {second} is queued, 0 before it: another one was being triggered"
