@@ -12,4 +12,5 @@ mkdir -p "$to"
 "$uv" export --quiet --frozen --no-dev --no-hashes --no-emit-project --extra notebooks --extra classroom >"$to/requirements.txt"
 "$uv" build --quiet --wheel --out-dir "$to" .
 "$uv" tool run --quiet pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir "$to" --requirement "$to/requirements.txt"
-printf 'wheelhouse: %s wheels, %s in %s\n' "$(ls "$to"/*.whl | wc -l)" "$(du -sh "$to" | cut -f1)" "$to" >&2
+printf 'wheelhouse: %s wheels, %s in %s. There, without a network:\n  %s\n' "$(ls "$to"/*.whl | wc -l)" "$(du -sh "$to" | cut -f1)" "$to" \
+  "python3 -m venv env && env/bin/pip install --no-index --find-links wheelhouse -r wheelhouse/requirements.txt checkpoint-kit" >&2

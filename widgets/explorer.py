@@ -68,7 +68,9 @@ class Explorer(StaysInNotebook, ipywidgets.VBox):
         self.panels = self._make_panels()
         self._head = ipywidgets.HTML()
         self._line = ipywidgets.HTML()
-        self.runs = ipywidgets.ToggleButtons(style={"button_width": "auto"}, layout={"display": "none"})
+        self.runs = ipywidgets.ToggleButtons(
+            style={"button_width": "auto"}, layout={"display": "none", "margin": "0 0 0 14px"}
+        )
         self._past = self._make_past()
         self._stage = ipywidgets.Box([self.stepper], layout={"display": "block"})
         self.tabs = ipywidgets.Tab(

@@ -108,6 +108,7 @@ class RunSettings:
             layout={"width": "13em"},
         )
         self.begin = _choice("begin", "what the run begins with", {SCRATCH: SCRATCH})
+        self.begin.layout.width = "34em"
         self._taken: dict[str, TakenSnapshot] = {}
         self.start = button("Start", "make the run and show it, beside those there are", self._start, "play", "primary")
         self.reset = button("Defaults", "let all settings be as the job has them", self._defaults)

@@ -30,7 +30,7 @@ from kit.connectors.sink import Sink, SinkSpec
 from kit.graph.partitioners import PartitionerKind, PartitionFunction
 from kit.graph.stream_graph import GraphError
 from kit.operators.aggregate import Emit, KeyedAggregate
-from kit.operators.aggregates import Aggregate, named_aggregates
+from kit.operators.aggregates import Aggregate, as_tuple, named_aggregates
 from kit.operators.base import OperatorSpec
 from kit.operators.batch_process import KeyedBatchFunction, KeyedBatchProcess
 from kit.operators.display import described_html
@@ -51,9 +51,19 @@ class DataStream(Stream):
 
     # ---- record by record
 
-    def map(self, function: Callable[[Row], Mapping[str, Any]], returns: Columns | None = None) -> OperatorStream:
-        """One record for each: `function` takes and gives a dict. `returns` are its columns, if not the same."""
-        return self._then(Map(self.schema, function, schema_of(returns, self.schema), name="map"))
+    def map(
+        self, function: Callable[..., Any], returns: Columns | None = None, *, arguments: str | Iterable[str] = ()
+    ) -> OperatorStream:
+        """One record for each: `function` takes and gives a dict. `returns` are its columns, if not the same.
+
+        With `arguments` it takes the values of these columns, and gives a tuple with a value for each column of
+        `returns`; that is three times as fast:
+
+            hours = {"at": pa.int64(), "hours": pa.float64()}
+            delays.map(lambda at, delay: (at, delay / 60), hours, arguments=("at", "delay"))
+        """
+        columns = schema_of(returns, self.schema)
+        return self._then(Map(self.schema, function, columns, as_tuple(arguments), name="map"))
 
     def flat_map(
         self, function: Callable[[Row], Iterable[Mapping[str, Any]]], returns: Columns | None = None

@@ -130,6 +130,13 @@ class HeapKeyedStateBackend:
         """Let states work on this key. It is checked when a state first looks at it."""
         self._context.set_current_key(key)
 
+    def in_turn(self, keys: pa.Array) -> Iterator[Any]:
+        """Let states and timers be those of one key after another, and give each as Python has it.
+
+        What is written, and what is asked of timers, is there when the last has had its turn.
+        """
+        return self._context.in_turn(keys)
+
     @overload
     def state(
         self, descriptor: ValueStateDescriptor, namespace: Any = ..., namespace_type: pa.DataType | None = ...

@@ -6,6 +6,7 @@ current key once however many calls a user function makes.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ import pyarrow as pa
 
 from kit.backend.key_codec import UNKNOWN, Codes, Column, codec_for
 from kit.backend.key_hashing import assign_to_key_group, key_groups
+from kit.backend.key_run import KeyRun, numbered
 from kit.backend.slot_index import FEW_ROWS
 from kit.state.errors import StateError
 from kit.state.handles import KeyGroupRange
@@ -36,6 +38,7 @@ class KeyContext:
         self._batch_codes = np.empty(0, np.int64)
         self._batch_created = True
         self.turn = 0  # counts the current keys, so that a table can tell whether it has looked this one up
+        self.run: KeyRun | None = None
         self._key: Any = _NO_KEY
         self._code = UNKNOWN
         self._code_known = False
@@ -49,9 +52,28 @@ class KeyContext:
 
     def set_current_key(self, key: Any) -> None:
         """Let the states that work on one key at a time work on this one."""
+        self.run = None
         self._key = key
         self._code_known = False
         self.turn += 1
+
+    def in_turn(self, keys: pa.Array) -> Iterator[Any]:
+        """Let states work on the key of one row after another, and give each; a few are not worth a run."""
+        if len(keys) <= FEW_ROWS:
+            for key in keys.to_pylist():
+                self.set_current_key(key)
+                yield key
+            return
+        numbers, distinct = numbered(keys)
+        run = self.run = KeyRun(distinct)
+        for run.position, key in zip(numbers.tolist(), keys.to_pylist(), strict=True):
+            self._key = key
+            self._code_known = False
+            self.turn += 1
+            yield key
+        self.run = None
+        for each in run.postponed:
+            each.settle(run)
 
     def current_code(self, create: bool) -> int:
         """The code of the current key."""

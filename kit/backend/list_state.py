@@ -46,6 +46,7 @@ class ListTable(StateTable):
 
     kind = StateKind.LIST
     view = ListState
+    by_value = False
     column: ContainerColumn
 
     def new_column(self) -> ContainerColumn:

@@ -68,6 +68,7 @@ class MapTable(StateTable):
 
     kind = StateKind.MAP
     view = MapState
+    by_value = False
     in_batches = False
     column: ContainerColumn
 

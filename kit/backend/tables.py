@@ -14,16 +14,18 @@ Follows `StateTable`; a namespace (a window, say) is part of the entry's key as 
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from kit.backend.arrow_types import as_type, stored_type
+from kit.backend.arrow_types import as_type, has_nanosecond_times, stored_type
 from kit.backend.descriptors import StateDescriptor, StateKind
 from kit.backend.key_codec import Column, codec_for
 from kit.backend.key_context import KeyContext
+from kit.backend.key_run import KeyRun
 from kit.backend.slot_index import ABSENT, FrozenIndex, SlotIndex, lowest
 from kit.backend.sorting import distinct
 from kit.backend.value_columns import FrozenColumn, StructColumn, ValueColumn, column_for
@@ -52,9 +54,7 @@ class KeyedState:
 
     def clear(self) -> None:
         """Remove the entry of the current key."""
-        slot = self._slot()
-        if slot >= 0:
-            self._table.clear(np.array([slot]))
+        self._set(None)
 
     def _slot(self) -> int:
         return self._table.current_slot(self._namespace, create=False)
@@ -63,11 +63,38 @@ class KeyedState:
         return self._table.current_slot(self._namespace, create=True)
 
     def _read(self) -> Any:
-        return self._table.read(self._slot())
+        table = self._table
+        run = table.context.run
+        if run is None or not table.in_runs:
+            return table.read(self._slot())
+        value = (table.run if table.run.of is run else table.begin(run)).entries[run.position]
+        return fresh(value) if table.nested else value
 
     def _write(self, value: Any) -> None:
-        converted = self._table.converted(value, self._table.convert)
-        self._table.write(self._slot_to_write(), converted)
+        self._set(self._table.converted(value, self._table.convert))
+
+    def _set(self, value: Any) -> None:
+        """Set the entry of the current key to a converted value; None removes it."""
+        table = self._table
+        run = table.context.run
+        if run is not None and table.in_runs:
+            within = table.run if table.run.of is run else table.begin(run)
+            within.entries[run.position] = value
+            within.changed[run.position] = 1
+        elif value is not None:
+            table.write(self._slot_to_write(), value)
+        else:
+            table.clear_current(self._namespace)
+
+
+@dataclass(slots=True, eq=False)
+class _Within:
+    """A table in a run of rows: by number of the key the slot, or the entry and whether it has changed."""
+
+    of: KeyRun | None = None
+    slots: list[int] = field(default_factory=list)
+    entries: list[Any] = field(default_factory=list)
+    changed: bytearray = field(default_factory=bytearray)
 
 
 class StateTable:
@@ -78,6 +105,8 @@ class StateTable:
     """What a function that works on one key at a time sees."""
     in_batches: ClassVar[bool] = True
     """Whether a function that works on batches may see it."""
+    by_value: ClassVar[bool] = True
+    """Whether entries are set as a whole, and not changed in place."""
 
     def __init__(
         self, context: KeyContext, name: str, stored_type: pa.DataType, namespace_type: pa.DataType | None
@@ -95,6 +124,9 @@ class StateTable:
         self._unset_slots = np.empty(0, np.int64)
         self._looked_up = -1  # the turn of the key context at which `_current_slot` was right
         self._current_slot = ABSENT
+        self.run = _Within()
+        self.nested = self.by_value and pa.types.is_nested(stored_type)
+        self.in_runs = self.by_value and namespace_type is None and not has_nanosecond_times(stored_type)
 
     def __len__(self) -> int:
         return len(self.index) - len(self._unset_slots)
@@ -220,7 +252,7 @@ class StateTable:
         slots = slots[self.index.live[slots]]
         if not len(slots):
             return
-        self._looked_up = -1
+        self._looked_up, self.run = -1, _Within()
         codes = [column.take(slots) for column in self.index.columns]
         self.column.clear(slots)
         if len(self._unset_slots):
@@ -264,7 +296,9 @@ class StateTable:
 
     def current_slot(self, namespace: Any, create: bool) -> int:
         """The slot of the current key, or -1."""
-        plain = self.namespace_codec is None
+        plain, run = self.namespace_codec is None, self.context.run
+        if run is not None and plain:
+            return self._slot_in(run, create)
         if plain and self._looked_up == self.context.turn and (self._current_slot >= 0 or not create):
             return self._current_slot
         codes = [self.context.current_code(create)]
@@ -278,11 +312,55 @@ class StateTable:
             self._looked_up, self._current_slot = self.context.turn, slot
         return slot
 
+    def _slot_in(self, run: KeyRun, create: bool) -> int:
+        """The same in a run: all its keys are looked up together."""
+        if self.run.of is not run:
+            self.run = _Within(run, self.slots(run.keys, create=False).tolist())
+        slot = self.run.slots[run.position]
+        if slot == ABSENT and create:
+            slot = self.index.add_one([self.context.current_code(create)])
+            self._take_in(np.array([slot]))
+            self.run.slots[run.position] = slot
+        return slot
+
+    def begin(self, run: KeyRun) -> _Within:
+        """The entries of all keys of a run, to be read and written there; they are put back when it ends."""
+        entries = self.get(self.slots(run.keys, create=False)).to_pylist()
+        run.postponed.append(self)
+        self.run = _Within(run, [], entries, bytearray(len(entries)))
+        return self.run
+
+    def settle(self, run: KeyRun) -> None:
+        """Put back what a run has changed."""
+        within, self.run = self.run, _Within()
+        changed = np.flatnonzero(np.frombuffer(within.changed, np.bool_))
+        if not len(changed):
+            return
+        keys = run.keys.take(pa.array(changed))
+        values = pa.array([within.entries[position] for position in changed.tolist()], self.stored_type)
+        if values.null_count:
+            self.clear(self.slots(keys.filter(values.is_null()), create=False))
+            keys, values = keys.filter(values.is_valid()), values.drop_null()
+        if len(values):
+            self._put(self.slots(keys), values)
+
+    def clear_current(self, namespace: Any) -> None:
+        """Remove the entry of the current key, if there is one."""
+        slot = self.current_slot(namespace, create=False)
+        if slot == ABSENT:
+            return
+        within, run = self.run, self.context.run
+        self.clear(np.array([slot]))
+        if run is not None and within.of is run:  # the slots of its other keys are as good as before
+            self.run = within
+            within.slots[run.position] = ABSENT
+
     def read(self, slot: int) -> Any:
         """The entry of a slot as a Python value; None where there is none."""
         if slot < 0 or self._unset.item(slot):
             return None
-        return self.column.get_one(slot)
+        value = self.column.get_one(slot)
+        return fresh(value) if self.nested else value
 
     def write(self, slot: int, value: Any) -> None:
         """Set the entry of a slot to a converted value."""
@@ -367,6 +445,13 @@ class StateTable:
     def _put(self, slots: Slots, column: pa.Array) -> None:
         self.column.put(slots, column)
         self.mark_set(slots)
+
+
+def fresh(value: Any) -> Any:
+    """A value that can be changed without changing the one that is stored."""
+    if isinstance(value, dict):
+        return {name: fresh(part) for name, part in value.items()}
+    return [fresh(part) for part in value] if isinstance(value, list) else value
 
 
 def _described(kind: StateKind, stored_type: pa.DataType, namespace_type: pa.DataType | None) -> str:

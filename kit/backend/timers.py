@@ -20,6 +20,7 @@ import pyarrow as pa
 
 from kit.backend.key_codec import Codes, Column, KeyCodec, codec_for
 from kit.backend.key_context import KeyContext
+from kit.backend.key_run import KeyRun
 from kit.backend.slot_index import ABSENT, SlotIndex
 from kit.backend.sorting import distinct, order_of_rows
 from kit.state.errors import StateError, StateTypeError
@@ -51,6 +52,7 @@ class TimerQueue:
         self.index = SlotIndex(2 if namespace_type is None else 3)
         self._earliest_ms = _NEVER  # never later than the earliest timer
         self._earliest_known = True
+        self._asked: dict[tuple[int, int], bool] = {}  # in a run: whether this timer of this key is to be there
 
     def __len__(self) -> int:
         return len(self.index)
@@ -80,15 +82,41 @@ class TimerQueue:
 
     def register_one(self, timestamp_ms: int, namespace: Any) -> None:
         """Register a timer for the current key."""
+        if self._postpones(timestamp_ms, registers=True):
+            return
         codes = self._codes_of_one(timestamp_ms, namespace, create=True)
         if self.index.find_one(codes) == ABSENT:
             self._take_in(np.array([self.index.add_one(codes)]))
 
     def delete_one(self, timestamp_ms: int, namespace: Any) -> None:
         """Delete a timer of the current key, if there is one."""
+        if self._postpones(timestamp_ms, registers=False):
+            return
         slot = self.index.find_one(self._codes_of_one(timestamp_ms, namespace, create=False))
         if slot != ABSENT:
             self._remove(np.array([slot]))
+
+    def _postpones(self, timestamp_ms: int, *, registers: bool) -> bool:
+        """Whether there is a run, at whose end this is done."""
+        run = self.context.run
+        if run is None or self.namespace_codec is not None:
+            return False
+        if not self._asked:
+            run.postponed.append(self)
+        self._asked[int(timestamp_ms), run.position] = registers
+        return True
+
+    def settle(self, run: KeyRun) -> None:
+        """Do what was asked for in a run."""
+        asked, self._asked = self._asked, {}
+        wanted = np.fromiter(asked.values(), np.bool_, len(asked))
+        timers = np.array(list(asked), np.int64)
+        for timestamps_ms, positions, change in (
+            (*timers[~wanted].T, self.delete),
+            (*timers[wanted].T, self.register),
+        ):
+            if len(positions):
+                change(run.keys.take(pa.array(positions)), timestamps_ms)
 
     def pop_due(self, until_ms: int) -> DueTimers:
         """Remove and return the timers up to and with `until_ms`."""

@@ -62,20 +62,27 @@ class FirstPending:
 
 
 class SecondHandler(SingleCheckpointBarrierHandler):
-    """Aligns barriers: the channel whose barrier comes last is not let go on."""
+    """Aligns barriers: when rows were processed meanwhile, the channel whose barrier comes last is not let go on."""
 
     def __init__(self, gates: Any, actions: BarrierActions, **settings: Any) -> None:
         super().__init__(gates, actions, WaitingForFirstBarrier, **settings)
         self.acted = False
+        self._rows_meanwhile = False
+
+    def add_processed_bytes(self, size_bytes: int) -> None:
+        """A row was processed."""
+        self._rows_meanwhile |= self.is_during_alignment
+        super().add_processed_bytes(size_bytes)
 
     def process_barrier(self, barrier: CheckpointBarrier, channel: Any, *, is_rpc: bool = False) -> None:
         """A barrier has come."""
         closed_by = channel._closed_by
         super().process_barrier(barrier, channel, is_rpc=is_rpc)
-        if self.pending_checkpoint_id is None and len(self._gates.open_channels) > 1:
+        if self.pending_checkpoint_id is None and self._rows_meanwhile:
             channel._closed_by = closed_by
             channel.block()
             self.acted = True
+            self._rows_meanwhile = False
 
     def validate(self) -> None:
         """Says nothing of it."""
@@ -153,7 +160,7 @@ BUGS = {
         lambda: counts("second", 2).job_graph().with_parts(Parts(barrier_handler=SecondHandler)),
         lambda: counts("second", 2).job_graph(),
         lambda lab: any(getattr(task.barriers, "acted", False) for task in lab.tasks.values()),
-        "the last barrier comes, the checkpoint is taken, and that channel is not let go on",
+        "the last barrier comes behind a row, the checkpoint is taken, and that channel is not let go on",
     ),
     "third": Bug(
         "sink",

@@ -214,5 +214,5 @@ def _told(lab: Lab) -> str:
     return (
         f"That checkpoint held {inputs} rows that were in flight at inputs and {outputs} at outputs. A row that is "
         "missing was in flight and is in neither; one that counts twice is there although its sender sends it again, "
-        "or is there twice."
+        "or is there twice. In the stepper, Start and then Checkpoint show the barriers of that checkpoint."
     )

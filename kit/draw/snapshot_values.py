@@ -1,7 +1,8 @@
 """The values in a snapshot's files, as tables: read piece by piece with the readers that a restore uses.
 
-State that another program wrote (Flink's own serializers, RocksDB's files) is not decoded: which bytes are where is
-known of it, what they mean is not.
+Of state that Flink itself wrote, keyed state in its basic types, tuples, lists and maps is decoded (`flink_values`).
+What else another program wrote (POJOs, Kryo, SQL's rows, operator state, RocksDB's files) is not: which bytes are where
+is known of it, and its serializer, what they mean is not.
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ from kit.backend.timers import EVENT_TIMER_PREFIX, PROCESSING_TIMER_PREFIX
 from kit.channel.channel_state_serializer import ChannelStateSerializer
 from kit.connectors.sink import COMMITTABLES_STATE
 from kit.draw import state_tables
+from kit.draw.flink_values import TIMER_FORM, WIDE_KEY_GROUPS, Entry, FlinkKeyedFile, State, table_of
+from kit.draw.scene import size_text
 from kit.draw.snapshot_pieces import (
     ARRIVED,
     BROADCAST,
@@ -40,10 +43,11 @@ from kit.draw.state_tables import StateTable, StateTables
 from kit.operators.source_operator import SPLITS_STATE
 from kit.protocol.elements import Buffer
 from kit.state.errors import StateError
+from kit.state.handles import KeyGroupsSavepointStateHandle
 
 MOST_BYTES = 64_000_000
 """More is not read for a look at the values."""
-MOST_REASONS = 3
+MOST_REASONS = 6
 """So many reasons why something cannot be read are told in full."""
 _FOREIGN = "written by another program: the layout is known, the values are not decoded"
 _CHANNELS = {
@@ -73,15 +77,23 @@ class _Reader:
     data: dict[tuple[str, bool], pa.Buffer | None] = field(default_factory=dict)
     read_bytes: int = 0
     missing: set[str] = field(default_factory=set)
+    of_flink: dict[tuple[str, bool], FlinkKeyedFile | StateError] = field(default_factory=dict)
+    undecoded: dict[tuple[str, str], int] = field(default_factory=dict)
+    """By operator and why: how many bytes of keyed state are not decoded."""
 
     def __post_init__(self) -> None:
         metadata = self.snapshot.metadata
         self._inline = {} if metadata is None else inline_bytes(metadata)
+        operators = () if metadata is None else metadata.operator_states
+        self._key_groups = {each.operator_id: each.max_parallelism for each in operators}
 
     @property
     def note(self) -> str:
         """What was not read, and why."""
-        told = sorted(self.missing)
+        kept = (
+            f"{operator}: {size_text(size)} of keyed state, {why}" for (operator, why), size in self.undecoded.items()
+        )
+        told = [*sorted(kept), *sorted(self.missing)]
         more = [f"and {len(told) - MOST_REASONS} more"] if len(told) > MOST_REASONS else []
         return "; ".join([*told[:MOST_REASONS], *more])
 
@@ -96,13 +108,43 @@ class _Reader:
         if data is None:
             return
         try:
-            for kind, name, rows in read(piece, data):
+            is_flinks = piece.kind == KEYED and data[: len(KEYED_MAGIC)].to_pybytes() != KEYED_MAGIC
+            for kind, name, rows in self._of_flink(piece, data) if is_flinks else read(piece, data):
                 task = f"{piece.operator}/{piece.subtask}" if piece.subtask is not None else piece.operator
                 yield kind, name, rows.add_column(0, "task", pa.array([task] * rows.num_rows, pa.string()))
         except _ForeignError:
             self.missing.add(_FOREIGN)
         except (StateError, OSError, ValueError, pa.ArrowException) as error:
             self.missing.add(f"{piece.operator}/{piece.subtask}: {error}")
+
+    def _of_flink(self, piece: Piece, data: pa.Buffer) -> Rows:
+        """Keyed state in one of Flink's own layouts; what cannot be decoded is counted."""
+        key = piece.file, piece.inline
+        if key not in self.of_flink:
+            groups = self._key_groups.get(piece.operator_id, WIDE_KEY_GROUPS)
+            canonical = piece.handle == KeyGroupsSavepointStateHandle.__name__
+            try:
+                held = data.slice(piece.base).to_pybytes()
+                self.of_flink[key] = FlinkKeyedFile(held, canonical=canonical, key_groups=groups)
+            except StateError as error:
+                self.of_flink[key] = error
+        found = self.of_flink[key]
+        if isinstance(found, StateError):
+            place = piece.operator, str(found)
+            self.undecoded[place] = self.undecoded.get(place, 0) + piece.size
+            return
+        assert piece.key_group is not None
+        by_state: dict[State, list[Entry]] = {}
+        for entry in found.key_group(piece.key_group, piece.start - piece.base, piece.end - piece.base):
+            by_state.setdefault(entry.state, []).append(entry)
+        for state, entries in by_state.items():
+            rows = table_of(state, found.key, piece.key_group, entries)
+            if state.form == TIMER_FORM:
+                domain = "processing time" if "/processing_" in state.name else "event time"
+                rows = rows.add_column(0, "domain", pa.array([domain] * rows.num_rows, pa.string()))
+                yield state_tables.TIMERS, state.name.partition("/")[2].partition("_")[2], rows
+            else:
+                yield state_tables.KEYED, state.name, rows
 
     def _bytes(self, piece: Piece) -> pa.Buffer | None:
         key = piece.file, piece.inline
@@ -136,8 +178,6 @@ Rows = Iterator[tuple[str, str, pa.Table]]
 
 
 def _keyed(piece: Piece, data: pa.Buffer) -> Rows:
-    if data[: len(KEYED_MAGIC)].to_pybytes() != KEYED_MAGIC:
-        raise _ForeignError
     assert piece.key_group is not None
     for _, batch in KeyedStateFile(data, piece.file).key_group(piece.key_group, piece.start):
         kind, name = state_kind(batch.schema), state_name(batch.schema)

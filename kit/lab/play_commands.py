@@ -23,6 +23,7 @@ from kit.lab.by_words import matching
 from kit.lab.errors import MOST_NAMED, LabError, nearest
 from kit.lab.faults import ThawWorker
 from kit.lab.given_jobs import GivenJob
+from kit.lab.incremental_snapshot import leave_incremental_snapshot
 from kit.lab.lab import Lab
 from kit.lab.play_outcome import in_one_line
 from kit.lab.play_views import file_path, requested, show, snapshot_path
@@ -350,6 +351,13 @@ def _check(scene: Scene) -> None:
     scene.said.append("all holds")
 
 
+def _leave_incremental(scene: Scene, path: str, number: str, operator: str) -> None:
+    ids = {each.name: each.operator_id for vertex in scene.lab.job.vertices for each in vertex.operators}
+    if operator not in ids:
+        raise LabError(f"no operator is called {operator!r}; there are {', '.join(ids)}")
+    leave_incremental_snapshot(scene.lab.files, path, int(number), ids[operator])
+
+
 def _restore(scene: Scene, name: str, job: str | None, settings: str | None) -> None:
     given = settings_of(settings or "")
     if job is not None:
@@ -479,6 +487,12 @@ VERBS = (
         "this one dies where it stands; the next reads the durable store",
         "another driver goes on",
         _another_driver,
+    ),
+    Verb(
+        "a job of Flink's has left PATH/chk-N with state of OPERATOR",
+        "a checkpoint with incremental keyed state, whose files others may share",
+        r"a job of Flink's has left (\S+/chk-(\d+)) with state of (\S+)",
+        _leave_incremental,
     ),
     Verb(
         "restore NAME [into JOB] [with SETTINGS]",

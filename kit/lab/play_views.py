@@ -117,6 +117,16 @@ def store(lab: Lab) -> Iterator[str]:
         yield f"chk-{each.checkpoint_id}"
 
 
+def shared(lab: Lab) -> Iterator[str]:
+    """The files that checkpoints share, with those who brought them and use them; and which are on the disk."""
+    entries = lab.master.checkpoints.store.registry.entries.values()
+    for each in sorted(entries, key=lambda each: str(each.handle)):
+        name = ", ".join(file.rpartition("/")[2] for file in each.handle.files())
+        yield f"{name}: brought by chk-{each.created_by_id}, last used by chk-{each.last_used_id}"
+    there = sorted(path.rpartition("/")[2] for path in lab.files.contents if "/shared/" in path)
+    yield f"on the disk: {', '.join(there) or 'none'}"
+
+
 def requests(lab: Lab) -> Iterator[str]:
     """What the user asked for, and the answers."""
     for number, (request_id, name) in enumerate(requested(lab), 1):
@@ -264,6 +274,7 @@ _ALL = (
     pending,
     subtasks,
     store,
+    shared,
     state,
     files,
     requests,

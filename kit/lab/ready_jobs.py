@@ -32,7 +32,7 @@ from kit.operators import TumblingEventTimeWindows, count, sum_
 from kit.operators.broadcast import BroadcastContext, BroadcastProcessFunction, ReadOnlyContext
 from kit.operators.checkpointed import CheckpointedFunction, FunctionInitializationContext, FunctionSnapshotContext
 from kit.operators.function_operator import KeyedProcessFunctionContext, ProcessFunctionContext
-from kit.operators.process import KeyedCoProcessFunction, ProcessFunction
+from kit.operators.process import CoProcessFunction, KeyedCoProcessFunction, ProcessFunction
 
 KEYS = "abcd"
 RESTART_DELAY_MS = 5
@@ -113,6 +113,18 @@ class Join(KeyedCoProcessFunction):
         total: Any = ctx.state(self.TOTAL)
         total.add(row["n"])
         ctx.emit({"k": row["k"], "n": total.get()})
+
+
+class Merge(CoProcessFunction):
+    """Hands on the rows of both inputs."""
+
+    def process_element1(self, row: dict[str, Any], ctx: ProcessFunctionContext) -> None:
+        """A row of the first input."""
+        ctx.emit(row)
+
+    def process_element2(self, row: dict[str, Any], ctx: ProcessFunctionContext) -> None:
+        """A row of the second input."""
+        ctx.emit(row)
 
 
 class ByRule(BroadcastProcessFunction):
@@ -246,6 +258,13 @@ def _two_inputs(env: StreamEnvironment, rows: Rows) -> None:
     joined.sink_to(CollectSink("out"), uid="out", name="out")
 
 
+def _two_gates(env: StreamEnvironment, rows: Rows) -> None:
+    left = env.from_source(rows.source(), uid="left", name="left")
+    right = env.from_source(rows.source(), uid="right", name="right")
+    merged = left.rebalance().connect(right.rebalance()).process(Merge, returns=SCHEMA).uid("merged").name("merged")
+    merged.set_parallelism(3).sink_to(CollectSink("out"), uid="out", name="out").set_parallelism(3)
+
+
 def _pipeline(env: StreamEnvironment, rows: Rows) -> None:
     letters = env.from_source(rows.source(), uid="letters", name="letters").set_parallelism(1)
     _sum(letters.rebalance().map(rows.work, returns=SCHEMA).uid("steps").name("steps"))
@@ -309,6 +328,7 @@ READY_JOBS = {
         ReadyJob("short-and-long", "as two-sources, but one of them ends early", _short_and_long),
         ReadyJob("new-before-short", "the same with another source, and short behind it", _new_before_short),
         ReadyJob("two-inputs", "left and right, connected by key: an operator with two inputs", _two_inputs),
+        ReadyJob("two-gates", "left and right, to each in turn of three subtasks with two inputs", _two_gates),
         ReadyJob("pipeline", "letters, to each step in turn, by key to sums: two exchanges", _pipeline),
         ReadyJob("exchange", "letters, parsed in their own task, to each step in turn: no key", _exchange),
         ReadyJob("chain", "letters, steps and output in one task: no exchange at all", _chain),

@@ -3,15 +3,17 @@
 A function is an object of the user's class, one per subtask. For each input there is a hook (`process_element`, ...)
 and a context that says what the function may do there: hand rows on, set rows aside, and, on a keyed input, keep
 state and timers for the row's key. What a batch or a watermark leads to leaves as one batch. Rows are handled one by
-one, in order: this is for lessons and for odd cases, not for speed.
+one, in order; what is the same for all rows of a batch is done once, before or after: rows become dicts, keys are
+looked up (`kit.backend.key_run`), and what was made becomes columns.
 
 Follows Flink's `ProcessOperator`, `KeyedProcessOperator` and `KeyedCoProcessOperator`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import repeat
 from typing import Any
 
 import pyarrow as pa
@@ -22,7 +24,7 @@ from kit.backend.keyed_states import KeyedState
 from kit.backend.timers import DueTimers, TimerService
 from kit.operators.base import Operator
 from kit.operators.checkpointed import CheckpointedFunction, FunctionInitializationContext, FunctionSnapshotContext
-from kit.operators.rows import Row, RowMaker
+from kit.operators.rows import Row, RowMaker, rows_of
 from kit.operators.side_output import OutputTag
 from kit.operators.spec import UserFunctionError, key_type_of
 from kit.operators.watermarks import check_time_column, event_times_ms
@@ -79,11 +81,13 @@ class ProcessFunctionContext(TimeView):
 
     def emit(self, row: Row) -> None:
         """Hand a row on."""
-        self._operator.collect(None, row)
+        operator = self._operator
+        operator.made.append(row)
+        operator.made_of.append(operator.at)
 
     def output(self, tag: OutputTag, row: Row) -> None:
         """Set a row aside: it goes to `side_output(tag)` of the stream."""
-        self._operator.collect(tag, row)
+        self._operator.set_aside(tag, row)
 
 
 class TimerServiceView(TimeView):
@@ -114,8 +118,8 @@ class TimerServiceView(TimeView):
 class KeyedProcessFunctionContext(ProcessFunctionContext):
     """What a function sees on a keyed input.
 
-    `current_key` is the key of the row or timer (a dict when the key has several columns), `timestamp_ms` its event
-    time (None for a row without one), `timer_service` the timers of that key.
+    `timestamp_ms` is the event time of the row or timer (None for a row without one), `timer_service` the timers of its
+    key.
     """
 
     _operator: KeyedFunctionOperator
@@ -123,11 +127,19 @@ class KeyedProcessFunctionContext(ProcessFunctionContext):
     def __init__(self, operator: KeyedFunctionOperator) -> None:
         super().__init__(operator)
         self.timer_service = TimerServiceView(operator)
-        self.current_key: Any = None
+        self._states: dict[int, tuple[StateDescriptor, KeyedState]] = {}
+
+    @property
+    def current_key(self) -> Any:
+        """The key of the row or timer: a dict when it has several columns."""
+        return self._operator.context.keyed_state.current_key
 
     def state(self, descriptor: StateDescriptor) -> KeyedState:
         """The state of this name for the current key, of the kind that the descriptor says."""
-        return self._operator.state(descriptor)
+        known = self._states.get(id(descriptor))
+        if known is None or known[0] is not descriptor:
+            known = self._states[id(descriptor)] = descriptor, self._operator.state(descriptor)
+        return known[1]
 
 
 class FunctionOperator(Operator):
@@ -140,8 +152,12 @@ class FunctionOperator(Operator):
         self._returns = returns
         self._inputs = tuple(inputs)
         self._hooks = tuple(hooks)
-        self._made: dict[OutputTag | None, tuple[list[Row], list[Row]]] = {}
-        self._at: Row = {}
+        self.at: Row = {}
+        """What the function was called with."""
+        self.made: list[Row] = []
+        self.made_of: list[Row] = []
+        """The rows that are to be emitted, and of what each was made."""
+        self._aside: dict[OutputTag, tuple[list[Row], list[Row]]] = {}
         self.function = function
 
     def create_contexts(self) -> list[Any]:
@@ -165,33 +181,30 @@ class FunctionOperator(Operator):
         self._contexts = self.create_contexts()
         self.call("no row yet", self.function.open, self._contexts[0])
 
-    def collect(self, tag: OutputTag | None, row: Row) -> None:
-        """Keep a row to be emitted, or to be set aside."""
-        rows, given = self._made.setdefault(tag, ([], []))
+    def set_aside(self, tag: OutputTag, row: Row) -> None:
+        """Keep a row for a side output."""
+        rows, given = self._aside.setdefault(tag, ([], []))
         rows.append(row)
-        given.append(self._at)
+        given.append(self.at)
 
     def process_batch(self, batch: pa.RecordBatch, input_index: int = 0) -> None:
         """Call the hook for each row, then emit what it made."""
         given, context = self._inputs[input_index], self._contexts[input_index]
         hook = getattr(self.function, self._hooks[input_index])
-        times: list[int | None] = [None] * batch.num_rows
+        times: Iterable[int | None] = repeat(None)
         if given.time_column is not None:
             times = event_times_ms(batch, given.time_column, self._name).tolist()
-        keys: list[Any] = times
+        rows = rows_of(batch)
+        keys: Iterable[Any] = rows
         if given.keys:
-            keys = given.keys_of(batch, self.context.keyed_state.key_type).to_pylist()
-        for row, key, time in zip(batch.to_pylist(), keys, times, strict=True):
-            self._at = row
-            context.timestamp_ms = time
-            if given.keys:
-                self.turn_to(key, context)
-            self.call(f"row {row}", hook, row, context)
+            keyed_state = self.context.keyed_state
+            keys = keyed_state.in_turn(given.keys_of(batch, keyed_state.key_type))
+        for _, self.at, context.timestamp_ms in zip(keys, rows, times):  # the keys first: they are to come to an end
+            try:
+                hook(self.at, context)
+            except Exception as error:
+                raise UserFunctionError.of(self._name, hook, f"row {self.at}", error) from error
         self.emit_collected()
-
-    def turn_to(self, key: Any, context: Any) -> None:
-        """Let state and timers be those of a key."""
-        raise NotImplementedError
 
     def call(self, at: str, function: Callable[..., None], *arguments: Any) -> None:
         """Call a function of the user's; its errors name it and what it was called for."""
@@ -202,16 +215,15 @@ class FunctionOperator(Operator):
 
     def emit_collected(self) -> None:
         """Hand on what the function made."""
-        if not self._made:
-            return
-        made, self._made = self._made, {}
         hook = getattr(self.function, self._hooks[0])
-        for tag, (rows, given) in made.items():
-            if tag is None:
-                self.context.output.emit(RowMaker(self._name, hook).batch(rows, self._returns, given))
-            else:
-                maker = RowMaker(self._name, hook, tag.remedy)
-                self.context.output.emit_to(tag.name, maker.batch(rows, tag.schema, given))
+        if self.made:
+            rows, given = self.made, self.made_of
+            self.made, self.made_of = [], []
+            self.context.output.emit(RowMaker(self._name, hook).batch(rows, self._returns, given))
+        aside, self._aside = self._aside, {}
+        for tag, (rows, given) in aside.items():
+            maker = RowMaker(self._name, hook, tag.remedy)
+            self.context.output.emit_to(tag.name, maker.batch(rows, tag.schema, given))
 
 
 class KeyedFunctionOperator(FunctionOperator):
@@ -245,18 +257,14 @@ class KeyedFunctionOperator(FunctionOperator):
         """When the next processing-time timer is due."""
         return self.timers.next_processing_time_ms()
 
-    def turn_to(self, key: Any, context: Any) -> None:
-        self.context.keyed_state.set_current_key(key)
-        context.current_key = key
-
     def _fire(self, due: Callable[[], DueTimers]) -> None:
         """Call `on_timer` until nothing is due: a timer that fires may register another that is."""
         context = self._contexts[0]
         while len((timers := due()).timestamps_ms):
-            for timestamp_ms, key in zip(timers.timestamps_ms.tolist(), timers.keys.to_pylist(), strict=True):
-                self._at = {"timer": timestamp_ms, "key": key}
+            keys = self.context.keyed_state.in_turn(timers.keys)
+            for key, timestamp_ms in zip(keys, timers.timestamps_ms.tolist()):
+                self.at = {"timer": timestamp_ms, "key": key}
                 context.timestamp_ms = timestamp_ms
-                self.turn_to(key, context)
                 at = f"the timer at {timestamp_ms} of key {key!r}"
                 self.call(at, self.function.on_timer, timestamp_ms, context)
         self.emit_collected()

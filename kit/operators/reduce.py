@@ -17,7 +17,7 @@ import pyarrow as pa
 from kit.backend.descriptors import ValueStateDescriptor
 from kit.operators.aggregates import as_tuple
 from kit.operators.base import Operator
-from kit.operators.rows import AS_REDUCED, Row, RowMaker
+from kit.operators.rows import AS_REDUCED, Row, RowMaker, rows_of
 from kit.operators.spec import ResolvedSpec, UserFunctionError, key_type_of, keys_of, row_type
 from kit.operators.window_contents import ReduceFunction
 
@@ -59,7 +59,7 @@ class KeyedReduceOperator(Operator):
         slots = self._table.slots(keys_of(batch, spec.keys))
         distinct, number_of = np.unique(slots, return_inverse=True)
         reduced = self._table.get(distinct).to_pylist()
-        given, emitted = batch.to_pylist(), []
+        given, emitted = rows_of(batch), []
         for row, number in zip(given, number_of.tolist(), strict=True):
             before = reduced[number]
             reduced[number] = row if before is None else self._reduce(before, row)

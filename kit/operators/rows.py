@@ -20,13 +20,57 @@ from kit.backend.arrow_types import type_in_rows
 from kit.operators.spec import UserFunctionError, batch_of, column_list, function_name, shorten
 
 Row = dict[str, Any]
+Columns = Sequence[Sequence[Any]]
 
 AS_RETURNS = "give every row these columns (None where there is no value), or declare what it makes: returns={columns}"
 AS_REDUCED = (
     "what a reduce function gives has the columns of what it takes: add or drop columns with map, before or after"
 )
 
+AS_TUPLES = "expected a tuple with a value for each column it was declared to make, in this order: {columns}"
+
 _LONGEST_LIST = 400
+
+
+def rows_of(batch: pa.RecordBatch) -> list[Row]:
+    """The rows of a batch as dicts: what `to_pylist` gives. Few columns are written out, which takes half the time."""
+    names, columns = batch.schema.names, [column.to_pylist() for column in batch.columns]
+    match names:
+        case [a]:
+            return [{a: x} for x in columns[0]]
+        case [a, b]:
+            return [{a: x, b: y} for x, y in zip(*columns, strict=True)]
+        case [a, b, c]:
+            return [{a: x, b: y, c: z} for x, y, z in zip(*columns, strict=True)]
+        case [a, b, c, d]:
+            return [{a: w, b: x, c: y, d: z} for w, x, y, z in zip(*columns, strict=True)]
+    return [dict(zip(names, values)) for values in zip(*columns, strict=True)]
+
+
+def _columns_of(rows: Sequence[Any], names: Sequence[str]) -> Columns | None:
+    """The values by column of rows that are dicts with these keys and no others; None for others."""
+    if set(map(type, rows)) != {dict} or set(map(len, rows)) != {len(names)}:
+        return None
+    try:
+        return [[row[name] for row in rows] for name in names]
+    except KeyError:
+        return None
+
+
+def _fitting(columns: Columns | None, schema: pa.Schema) -> pa.RecordBatch | None:
+    """Values by column as a batch; None where one of them does not fit."""
+    if columns is None:
+        return None
+    try:
+        batch = batch_of(columns, schema)
+    except (pa.ArrowException, TypeError, ValueError, AttributeError, OverflowError):
+        return None
+    for column, values in zip(schema, columns, strict=True):
+        if pa.types.is_nested(column.type) and any(
+            True for value in values for _ in _misnamed_inside(value, column.type)
+        ):
+            return None
+    return None if _forbidden_null(batch) else batch
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,28 +85,42 @@ class RowMaker:
 
     def batch(self, rows: Sequence[Any], schema: pa.Schema, given: Sequence[Row]) -> pa.RecordBatch:
         """The rows as columns; `given` has for each the row that it was made of. Raises UserFunctionError."""
-        names = frozenset(schema.names)
-        try:
-            if all(row.keys() == names for row in rows):
-                batch = batch_of(rows, schema)
-                nested = [column for column in schema if pa.types.is_nested(column.type)]
-                if not _forbidden_null(batch) and not any(_inner_misfit(row, nested) for row in rows if nested):
-                    return batch
-        except (pa.ArrowException, TypeError, ValueError, AttributeError, OverflowError):
-            pass
+        batch = _fitting(_columns_of(rows, schema.names), schema)
+        if batch is not None:
+            return batch
         for row, source in zip(rows, given, strict=True):
             self.check(row, schema, f"row {source}")
-        return batch_of([dict(row) for row in rows], schema)
+        return batch_of([[row[name] for row in rows] for name in schema.names], schema)
+
+    def batch_of_tuples(self, made: Sequence[Any], schema: pa.Schema, given: pa.RecordBatch) -> pa.RecordBatch:
+        """The same of tuples that have a value for each column in order; of bare values where there is one column."""
+        names = schema.names
+        if len(names) == 1:
+            made = [(value,) for value in made]
+        tuples = set(map(type, made)) == {tuple} and set(map(len, made)) == {len(names)}
+        columns = [[row[number] for row in made] for number in range(len(names))] if tuples else None
+        batch = _fitting(columns, schema)
+        if batch is not None:
+            return batch
+        sources = given.to_pylist()
+        for row, source in zip(made, sources, strict=True):
+            if not isinstance(row, tuple) or len(row) != len(names):
+                raise self._misfit(row, f"row {source}", self.remedy.format(columns=column_list(schema, _LONGEST_LIST)))
+        return self.batch([dict(zip(names, row, strict=True)) for row in made], schema, sources)
 
     def check(self, row: Any, schema: pa.Schema, at: str) -> None:
         """Raise UserFunctionError unless the row, made of what `at` describes, fits the columns."""
         problem = _misfit(row, schema)
         if problem:
             columns = _declaration(row, schema) if isinstance(row, Mapping) else "{...}"
-            raise UserFunctionError(
-                f"{self.operator}: function {function_name(self.function)} failed on {shorten(at)}, of which it made "
-                f"{shorten(repr(row))}\n  {problem}\n  {self.remedy.replace('{columns}', columns)}"
-            )
+            raise self._misfit(row, at, f"{problem}\n  {self.remedy.replace('{columns}', columns)}")
+
+    def _misfit(self, row: Any, at: str, said: str) -> UserFunctionError:
+        name = function_name(self.function)
+        made = shorten(repr(row))
+        return UserFunctionError(
+            f"{self.operator}: function {name} failed on {shorten(at)}, of which it made {made}\n  {said}"
+        )
 
 
 def _misfit(row: Any, schema: pa.Schema) -> str:

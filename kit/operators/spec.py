@@ -110,12 +110,14 @@ def check_made_of_rows(schema: pa.Schema, operator: str) -> None:
             )
 
 
-def batch_of(rows: Sequence[Any], schema: pa.Schema) -> pa.RecordBatch:
-    """Rows (dicts) as a batch; raises what Arrow raises for one that does not fit."""
-    plain = pa.schema([column.with_type(type_in_rows(column.type) or column.type) for column in schema])
-    if plain.equals(schema):
-        return pa.RecordBatch.from_pylist(rows, schema=schema)
-    return as_rows(pa.RecordBatch.from_pylist(rows, schema=plain).to_struct_array(), schema)
+def batch_of(columns: Sequence[Sequence[Any]], schema: pa.Schema) -> pa.RecordBatch:
+    """Python's values, column by column, as a batch; raises what Arrow raises for one that does not fit."""
+    arrays = []
+    for column, values in zip(schema, columns, strict=True):
+        plain = type_in_rows(column.type) or column.type
+        array = pa.array(values, plain)
+        arrays.append(array if plain.equals(column.type) else as_type(array, column.type))
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
 def key_type_of(schema: pa.Schema, keys: Sequence[str], operator: str) -> pa.DataType:

@@ -5,11 +5,15 @@ Cells run in this process, one notebook after another; `make classroom` does the
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 
 import pytest
 from _pytest.mark import ParameterSet
 
+from kit.classroom.find_the_bug import job, wanted
+from kit.classroom.planted_bugs import BUGS
+from kit.lab.lab import Lab as KitLab
 from scripts.labs import NOTHING, RIGHT, SOLUTION, TEACHING, Answer, Lab, graded, labs, text_of, with_guide
 
 LABS = list(labs())
@@ -50,6 +54,14 @@ def test_a_lab_is_ten_points_and_five_wrong_answers(lab: Lab) -> None:
     marks = [cell["metadata"]["nbgrader"] for cell in cells if "nbgrader" in cell["metadata"]]
     assert len({mark["grade_id"] for mark in marks}) == len(marks)
     assert all(mark["locked"] for mark in marks if mark["grade"])
+
+
+@pytest.mark.parametrize("name", BUGS)
+def test_a_planted_bug_does_not_show_in_an_ordinary_run(name: str) -> None:
+    for seed in range(4):
+        lab = KitLab(job(name), seed=seed)
+        lab.run()
+        assert Counter(tuple(row.items()) for row in lab.output().to_dict("records")) == wanted(name)
 
 
 def test_the_teachers_guide_has_them_all() -> None:

@@ -138,6 +138,22 @@ COORDINATOR: tuple[Row, ...] = (
         ByTest("job/test_stop_with_savepoint.py::test_once_the_savepoint_stands_no_failure_is_recovered_from"),
     ),
     (
+        "last-checkpoint-twice",
+        "the timer of the next attempt at the last checkpoint outlives the epoch and begins a second one",
+        "kit.job.last_checkpoint:LastCheckpoint.forget",
+        "if self._retries:",
+        "if False:",
+        ByTest("job/test_life.py::test_after_a_restart_the_last_checkpoint_is_taken_once"),
+    ),
+    (
+        "hooks-not-awaited",
+        "tasks are deployed before the master hooks have been told that the job begins from nothing",
+        "kit.coordinator.restoring:CheckpointRestore.restore_hooks",
+        "return bool(hooks)",
+        "return False",
+        ByTest("job/test_life.py::test_a_hook_that_cannot_be_reset_fails_the_job_before_a_task_is_deployed"),
+    ),
+    (
         "failures-never-forgiven",
         "a completed checkpoint does not reset the count of failures in a row",
         "kit.coordinator.failure_manager:CheckpointFailureManager.handle_success",

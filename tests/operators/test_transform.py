@@ -111,3 +111,32 @@ def test_specs_have_short_reprs_and_are_not_copied() -> None:
     assert repr(spec) == "Select('only delays')"
     assert repr(Select(FLIGHTS, ("delay",))) == "Select"
     assert copy.deepcopy(spec) is spec
+
+
+PAIRS = pa.schema([("a", pa.int64()), ("b", pa.string())])
+
+
+def test_a_function_of_arguments_gives_tuples() -> None:
+    spec = Map(PAIRS, lambda b, a: (a + 1, b * a), PAIRS, ("b", "a"))
+    assert Harness(spec).process([{"a": 2, "b": "x"}, {"a": 0, "b": "y"}]) == [{"a": 3, "b": "xx"}, {"a": 1, "b": ""}]
+    one = Map(PAIRS, len, pa.schema([("length", pa.int64())]), ("b",))
+    assert Harness(one).process([{"a": 2, "b": "xyz"}, {"a": 0, "b": ""}]) == [{"length": 3}, {"length": 0}]
+
+
+@pytest.mark.parametrize(
+    ("made", "said"),
+    [
+        (lambda a: 1 // a, r"failed on row \{'a': 0, 'b': 'y'\}: ZeroDivisionError"),
+        (lambda a: [a, "z"], r"made \[2, 'z'\]\n  expected a tuple .* in this order: a: int64, b: string"),
+        (lambda a: (a,) * (2 - a), r"row \{'a': 2, 'b': 'x'\}, of which it made \(\)\n  expected a tuple"),
+        (lambda a: (a, a), r"column 'b' is string, and 2 \(int\) does not fit"),
+    ],
+)
+def test_what_does_not_fit_names_function_and_row(made, said) -> None:
+    with pytest.raises(UserFunctionError, match=said):
+        Harness(Map(PAIRS, made, PAIRS, ("a",))).process([{"a": 2, "b": "x"}, {"a": 0, "b": "y"}])
+
+
+def test_arguments_are_columns_that_are_there() -> None:
+    with pytest.raises(SchemaError, match="there is no column 'c'"):
+        Map(PAIRS, len, PAIRS, ("c",))

@@ -25,6 +25,7 @@ from tests.restore.in_the_lab import SCHEMA, FullDisk, counting, remembering, sa
 SOME = 60
 """Steps of a running job after which it has read some of its 120 rows."""
 LONG = Shape("totals", rows=120)
+ONE_TOO_MANY = "1 checkpoint failed in a row, and tolerable_failures is 0."
 
 
 def finished(lab: Lab) -> Lab:
@@ -384,14 +385,14 @@ def test_every_operator_hears_of_every_abort() -> None:
 def test_a_checkpoint_that_cannot_be_completed_counts_as_a_failure() -> None:
     lab = probed(lambda *_: None, interval_ms=20, restarts=0)
     FullDisk(lab, "/_metadata")
-    assert "1 checkpoint(s) failed in a row, 0 may. The last one: Failure to finalize checkpoint" in failure(lab)
+    assert f"{ONE_TOO_MANY} The last one: Failure to finalize checkpoint" in failure(lab)
 
 
 @pytest.mark.flink("CheckpointFailureManagerITCase.testAsyncCheckpointFailureTriggerJobFailed")
 def test_state_that_cannot_be_stored_fails_the_job_once() -> None:
     lab = probed(lambda *_: None, interval_ms=20, restarts=0, memory_threshold_bytes=0)
     FullDisk(lab, "/checkpoints/")
-    assert "1 checkpoint(s) failed in a row, 0 may. The last one: Asynchronous task checkpoint failed" in failure(lab)
+    assert f"{ONE_TOO_MANY} The last one: Asynchronous task checkpoint failed" in failure(lab)
     assert lab.master.epoch == 1
 
 
