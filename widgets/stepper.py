@@ -28,6 +28,7 @@ from kit.draw.frames import Frame
 from kit.draw.job_state import Moment
 from kit.draw.picture import Svg
 from kit.draw.run import Run, run_of
+from kit.draw.uncollected import uncollected
 from widgets.deferred import Ticker, running_loop
 from widgets.listening import ListeningWidget, listening
 from widgets.static_form import StaysInNotebook
@@ -112,7 +113,8 @@ class Stepper(StaysInNotebook, ListeningWidget):
     def _look(self) -> Run:
         """The run as it is now: a lab's own trace goes on. What is new is made into records there, once for all."""
         run = run_of(self._run)
-        run.trace.since(self._records)
+        with uncollected():
+            run.trace.since(self._records)
         self._records = len(run.trace)
         return Run(run.trace[:], run.stages, run.notes)
 

@@ -59,6 +59,8 @@ async () => {
   await window.panel.sessionContext.shutdown();
 }
 """
+LEAVES = re.compile(r"^(?!data:|blob:|\w+://127\.0\.0\.1[:/]).*")
+"""The address of whatever is asked of another machine."""
 NAMELESS = """
 (root) => [...root.querySelectorAll("button, select, input:not([type=range])")]
   .filter((node) => node.checkVisibility())
@@ -83,6 +85,8 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 def new_page(browser: Browser, wrong: list[str]) -> Page:
     page = browser.new_page(viewport={"width": 1440, "height": 1300})
     page.on("pageerror", lambda error: wrong.append(str(error)))
+    page.on("request", lambda request: wrong.extend(LEAVES.findall(request.url)))
+    page.on("websocket", lambda socket: wrong.extend(LEAVES.findall(socket.url)))
     return page
 
 
