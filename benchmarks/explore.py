@@ -3,8 +3,8 @@
 The small job has two sources that may be held up by each other, and one task that counts by key and collects. The large
 one has two sources, a keyed exchange to two subtasks, and a sink. Each source has one row, so that a barrier stands in
 front of it or behind it. Beside the checkpoints that are asked for, at any moment, there is the last one, which the
-JobMaster asks for: with one checkpoint two are under way at a time. The rows after the sixth take minutes each; they
-are left out unless `WHICH_ROWS` says how many rows are wanted.
+JobMaster asks for: with one checkpoint two are under way at a time. Where barriers overtake there is one at a time. The
+rows after the eighth take minutes each; they are left out unless `WHICH_ROWS` says how many rows are wanted.
 """
 
 from __future__ import annotations
@@ -20,12 +20,15 @@ from kit.explore import consistent_checkpoints, exactly_once, expected_output, e
 from tests.explore.jobs import counts
 
 SMALL = {"rows": 2, "sources": 2}
+OVERTAKES: dict[str, Any] = {"unaligned": True, "max_concurrent": 1}
 LARGE = {"rows": 2, "sources": 2, "keyed": 2, "sinks": 1}
 ROWS: tuple[tuple[str, dict[str, Any], int, str], ...] = (
     ("small, nothing fails", SMALL, 1, ""),
     ("small, at least once, nothing fails", SMALL | {"mode": "at_least_once"}, 1, ""),
     ("large, at least once, nothing fails", LARGE | {"mode": "at_least_once"}, 1, ""),
     ("large, nothing fails", LARGE, 1, ""),
+    ("small, barriers overtake, nothing fails", SMALL | OVERTAKES, 1, ""),
+    ("one source, barriers overtake, a worker dies", OVERTAKES, 1, "kill"),
     ("large, an acknowledgement comes twice", LARGE, 1, "repeat"),
     ("large, an acknowledgement is lost", LARGE, 1, "lose"),
     ("large, a worker dies", LARGE, 1, "kill"),
@@ -34,7 +37,7 @@ ROWS: tuple[tuple[str, dict[str, Any], int, str], ...] = (
     ("large, nothing fails", LARGE, 2, ""),
     ("large, a worker dies", LARGE, 2, "kill"),
 )
-FEW = 6
+FEW = 8
 
 
 def main() -> int:

@@ -12,10 +12,14 @@ import pandas as pd
 
 from kit.coordinator.request_decider import CheckpointRequestDecider, CheckpointTriggerRequest
 from kit.protocol.properties import CheckpointProperties, RetentionPolicy
-from kit.protocol.reasons import CheckpointException
+from kit.protocol.reasons import CheckpointException, CheckpointFailureReason
 
 NOW_MS = 1000
 MIN_PAUSE_MS = 100
+REFUSED = {
+    CheckpointFailureReason.MINIMUM_TIME_BETWEEN_CHECKPOINTS: "refused: too soon",
+    CheckpointFailureReason.TOO_MANY_CHECKPOINT_REQUESTS: "refused: too many",
+}
 MAX_QUEUED = 3
 """A short queue fills like a long one."""
 
@@ -36,13 +40,13 @@ class Asker:
         return CheckpointTriggerRequest(self.properties, NOW_MS, number, self.periodic, None, asks)
 
 
-TIMER = Asker("the timer", periodic=True)
-USER = Asker("a user")
+TIMER = Asker("timer", periodic=True)
+USER = Asker("user")
 ASKERS = (
     TIMER,
     USER,
-    Asker("a savepoint", CheckpointProperties.for_savepoint(forced=True)),
-    Asker("a savepoint, unaligned job", CheckpointProperties.for_savepoint(forced=False)),
+    Asker("savepoint", CheckpointProperties.for_savepoint(forced=True)),
+    Asker("savepoint, unaligned job", CheckpointProperties.for_savepoint(forced=False)),
 )
 """The coordinator forces a savepoint unless the job's checkpoints are unaligned."""
 
@@ -71,8 +75,8 @@ SITUATIONS = (
 
 
 def request_rules() -> pd.DataFrame:
-    """What the request decider does, a row for each situation, a column for each asker: "begins", "waits", or the
-    reason for a refusal; "the timer's goes" where it waits in the place of another that is refused.
+    """What the request decider does, a row for each situation, a column for each asker: "begins", "waits", or
+    "refused" and why; "the timer's goes" where it waits in the place of another that is refused.
 
     Flink: `CheckpointRequestDecider.chooseRequestToExecute`.
     """
@@ -81,14 +85,13 @@ def request_rules() -> pd.DataFrame:
 
 
 def _outcome(asker: Asker, situation: Situation) -> str:
-    refused: list[tuple[CheckpointTriggerRequest, str]] = []
-    rescheduled: list[int] = []
+    refused: list[tuple[CheckpointTriggerRequest, CheckpointFailureReason]] = []
 
     def refuse(request: CheckpointTriggerRequest, why: CheckpointException) -> None:
-        refused.append((request, why.reason.name))
+        refused.append((request, why.reason))
 
     def reschedule(now_ms: int, delay_ms: int) -> None:
-        rescheduled.append(delay_ms)
+        """The timer is not set here."""
 
     decider = CheckpointRequestDecider(1, MIN_PAUSE_MS, refuse, reschedule, MAX_QUEUED)
     for number, waiting in enumerate(situation.queued):
@@ -105,6 +108,6 @@ def _outcome(asker: Asker, situation: Situation) -> str:
         )
     for other, reason in refused:
         if other is request:
-            return f"refused: {reason}" + ", the timer is set anew" * bool(rescheduled)
+            return REFUSED[reason]
     what = "begins" if chosen is request else "waits"
     return what + ", the timer's goes" * any(other.periodic for other, _ in refused)

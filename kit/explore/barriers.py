@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from kit.explore.space import EXPIRY, Space
 from kit.explore.tables import Function, Ids, Rows
-from kit.job.job_master import JobMaster
+from kit.job.job_master import RESTART_TIMER, JobMaster
 from kit.protocol.elements import CheckpointBarrier
 from kit.protocol.messages import TriggerTaskCheckpoint
 
@@ -85,14 +85,17 @@ class Barriers:
         return asked_all & self._triggers_nothing(rows[:, 0]) & self.times_nothing(rows)
 
     def times_nothing(self, rows: Rows) -> Mask:
-        """Whether no timer of the JobMaster runs that may begin something: they fire at any moment."""
+        """Whether no timer of the JobMaster runs that may begin something: they fire at any moment. That of a restart
+        does not: when it is set the tasks have left, or are to leave first.
+        """
         timers = rows[:, self._space.timer]
         untimed: Mask = self._untimed.of(timers * 0, timers) == 1
         return untimed
 
     def _are_expiries(self, nothing: int, timers: int) -> int:
         space = self._space
-        return int(all(space.words[each].timer.startswith(EXPIRY) for each in space.timers.values[timers]))
+        names = [space.words[each].timer for each in space.timers.values[timers]]
+        return int(all(name == RESTART_TIMER or name.startswith(EXPIRY) for name in names))
 
     def _triggers_nothing(self, states: Ids) -> Mask:
         idle: Mask = self._idle.of(states, states * 0) == 1

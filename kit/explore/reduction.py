@@ -10,7 +10,7 @@ finds the same checkpoints, output and ends.
    might as well wait on its channel. Where barriers overtake, that is so but for what is before a barrier on the same
    channel: that may also arrive together with the barrier (a step `overtake`) and is overtaken then. What other
    channels hold at that moment is in flight on the channel as well as in the queue. Where barriers may time out, a turn
-   is a step of its own, and rules 4 to 8 are not used.
+   is a step of its own, and none of these rules is used: every order is tried.
 1. *Deployment.* A task is deployed, reads its state and reports that it runs before anything else can reach it.
 2. *Splits.* What a source and its coordinator have to say to each other arrives at once: what comes in between might as
    well have come before it was said.
@@ -105,12 +105,13 @@ makes of a barrier is not known.
 
 
 class Reduction:
-    """Says for rows of a space which steps are to be tried there. `exact` tries all."""
+    """Says for rows of a space which steps are to be tried there. `exact` tries all; so it is where tasks do not take
+    what arrives at once.
+    """
 
     def __init__(self, space: Space, *, exact: bool = False) -> None:
         self._space = space
-        self._exact = exact
-        self._eager = space.takes_turns
+        self._exact = exact or not space.takes_turns
         checkpoint = space.job.settings.checkpoint
         self._overtakes = checkpoint.unaligned
         exactly_once = (
@@ -151,7 +152,7 @@ class Reduction:
 
     def _put_off(self, rows: Rows, step: Step) -> Mask | None:
         """In which of the rows this step is put off; None: in none."""
-        if self._exact or not self._eager or step.kind not in ("wire", "overtake"):
+        if self._exact or step.kind not in ("wire", "overtake"):
             return None
         task = step.machine
         settled = self._space.machines[task].settled.of(rows[:, task])
@@ -186,12 +187,11 @@ class Reduction:
             begins = contested & self._is_of(work, *_BEGINNINGS)
             yield self._alone("work", 0, place), self._is_at_once(work) & ~begins
         may_abort = self._aborts.threaten(rows)
-        if self._eager:
-            for task in space.tasks:
-                if self._inputs[task]:
-                    yield from self._arrivals(rows, task, may_abort)
-            yield from self._own_affairs(rows)
-            yield from self._source_turns(rows, may_abort)
+        for task in space.tasks:
+            if self._inputs[task]:
+                yield from self._arrivals(rows, task, may_abort)
+        yield from self._own_affairs(rows)
+        yield from self._source_turns(rows, may_abort)
         yield from self._acknowledgements(rows, contested)
         quiet = self._is_quiet(rows[:, 0]) & ~may_abort & ~contested & self._barriers.times_nothing(rows)
         quiet &= (rows[:, space.failed] >= space.faults) & (rows[:, space.asked] >= space.requests)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from kit.draw.durations import duration
 from kit.protocol.reasons import CheckpointFailureReason
 from kit.protocol.trace import TraceRecord
@@ -93,8 +96,17 @@ def _stop(inquiry: Inquiry, number: int) -> Fact | None:
 
 def _queued_says(number: int, queued: TraceRecord) -> str:
     data = queued.data
-    says = f"request {number} is queued, {data['position']} before it; {data['pending']} checkpoints were pending"
-    return f"{says}, at most {data['at_most']} may be" if "at_most" in data else says
+    return f"request {number} is queued, {data['position']} before it: {_in_the_way(data)}"
+
+
+def _in_the_way(data: Mapping[str, Any]) -> str:
+    """What the decider went by when it let a request wait."""
+    pending, at_most = data["pending"], data.get("at_most")
+    if at_most is None or pending >= at_most:
+        return f"{pending} pending already" + (f", and at most {at_most} may be" if at_most else "")
+    if data.get("cleaning", 0) > at_most:
+        return f"{data['cleaning']} old ones were being deleted, and at most {at_most} may be"
+    return "another one was being triggered"
 
 
 def _ahead(inquiry: Inquiry, queued: TraceRecord) -> tuple[Fact, ...]:

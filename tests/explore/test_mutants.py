@@ -14,21 +14,9 @@ from tests.mutants.table import MUTANTS
 EXPLORED: dict[str, Any] = {name: mutant for name, mutant in MUTANTS.items() if isinstance(mutant.found_by, ByExplore)}
 BREAKS = "no machine breaks"
 MOST_STEPS = 60
-ALWAYS = 5
-"""So many are looked for in each run of the tests; `make mutants` and the longer run look for all."""
-QUICK = "overtakes"
-"""Those of this job as well: they take no time."""
 
 
-@pytest.mark.parametrize(
-    "mutant",
-    [
-        pytest.param(
-            mutant, id=name, marks=[] if number < ALWAYS or mutant.found_by.job == QUICK else [pytest.mark.soak]
-        )
-        for number, (name, mutant) in enumerate(EXPLORED.items())
-    ],
-)
+@pytest.mark.parametrize("mutant", EXPLORED.values(), ids=EXPLORED)
 def test_a_planted_fault_is_found_and_shown(mutant: Mutant) -> None:
     finder = mutant.found_by
     assert isinstance(finder, ByExplore)

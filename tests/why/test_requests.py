@@ -17,7 +17,7 @@ def test_a_request_behind_another_checkpoint_is_queued() -> None:
     why = lab.why(request=second)
     assert why.question == f"What became of request {second}, and why?"
     told = says(why)
-    assert told[0] == f"request {second} is queued, 0 before it; 1 checkpoints were pending, at most 1 may be"
+    assert told[0] == f"request {second} is queued, 0 before it: 1 pending already, and at most 1 may be"
     assert told[1].startswith("checkpoint 1 has been pending for ")
     assert roots(why) == roots(lab.why(checkpoint=1))
 
@@ -94,3 +94,11 @@ def test_a_request_that_nobody_made() -> None:
         lab.why(request=99)
     with pytest.raises(WhyError, match="no request has been refused in this run"):
         lab.why("refused")
+
+
+def test_one_that_waits_while_another_is_triggered_says_so() -> None:
+    lab = running()
+    lab.trigger_checkpoint()
+    second = lab.trigger_checkpoint()
+    told = says(lab.why(request=second))
+    assert told[0] == f"request {second} is queued, 0 before it: another one was being triggered"
