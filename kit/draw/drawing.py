@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from kit.draw.job_master_panel import Words, in_two_lines, panel_sprites, words_at_the_end, words_of, words_sprites
+from kit.draw.job_master_panel import Words, in_two_lines, panel_sprites, words_of, words_sprites
 from kit.draw.job_state import ChannelMoment, Moment, taken
 from kit.draw.layout import Lane, Layout
 from kit.draw.scene import (
@@ -32,7 +32,6 @@ Changes = dict[str, dict[str, str | float | None] | None]
 def scene(layout: Layout, moment: Moment, words: Words | None = None) -> Scene:
     """Everything that is drawn of this moment in a still picture; `words` are the moment's own unless given."""
     words = words_of(layout.stage, moment) if words is None else words
-    words = words_at_the_end(moment, words)
     if moment.job == "FAILED":
         words = in_two_lines(layout, words)
     return {**dict(words_sprites(layout, words)), **dict(panel_sprites(layout, moment)), **graph(layout, moment)}

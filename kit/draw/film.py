@@ -30,7 +30,6 @@ import numpy as np
 from kit.draw import meanings
 from kit.draw.drawing import Touched
 from kit.draw.frames import Frame, Told, is_minor, story_of
-from kit.draw.job_master_panel import words_at_the_end
 from kit.draw.job_state import Moment, Running, changed, is_of_the_job_master, task_of
 from kit.draw.kinds import BULK, DETAIL, MAIN, MILESTONE, kind_of, level_of
 from kit.draw.layout import Layout, lay_out
@@ -269,7 +268,7 @@ class Reel:
     ) -> tuple[Film, Told]:
         """A frame but for its picture, and what decides whether it is told."""
         frame = Frame(moment, stage, tuple(group), led_by(group[0].cause, self._by_id.get) if group else None)
-        words = words_at_the_end(moment, frame.words)
+        words = frame.words
         packed: dict[str, Any] = {"stage": shape, "told": 0, "at": moment.elapsed_ms, "n": moment.n}
         if frame.mark:
             packed["mark"] = frame.mark

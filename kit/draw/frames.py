@@ -15,7 +15,7 @@ from typing import Any
 from kit.draw.captions import Ends, caption_of, lower_first
 from kit.draw.drawing import scene
 from kit.draw.durations import duration
-from kit.draw.job_master_panel import Words
+from kit.draw.job_master_panel import Words, words_at_the_end
 from kit.draw.job_state import COMPLETED, CheckpointMoment, Moment, Running, only_last
 from kit.draw.kinds import DETAIL, MAIN, MILESTONE, kind_of, level_of
 from kit.draw.moment import advance
@@ -69,7 +69,8 @@ class Frame:
                 told.setdefault(record.kind, []).append(record)
         then = [_told(records, ends) for records in told.values()]
         because = "" if self.cause is None else lower_first(caption_of(self.cause, ends))
-        return Words(caption_of(first, ends), "; ".join([*then[:1], *map(lower_first, then[1:])]), because)
+        words = Words(caption_of(first, ends), "; ".join([*then[:1], *map(lower_first, then[1:])]), because)
+        return words_at_the_end(self.moment, words)
 
     def scene(self) -> Scene:
         """What is drawn of it."""

@@ -34,7 +34,7 @@ def words_of(stage: Stage, moment: Moment) -> Words:
         return Words(moment.caption)
     ends = stage.ends()
     because = "" if moment.cause is None else lower_first(caption_of(moment.cause, ends))
-    return Words(caption_of(moment.record, ends), because=because)
+    return words_at_the_end(moment, Words(caption_of(moment.record, ends), because=because))
 
 
 def words_at_the_end(moment: Moment, words: Words) -> Words:

@@ -184,7 +184,7 @@ def test_too_many_failed_checkpoints_restart_the_job() -> None:
     job = JobHarness(restart=FixedDelay(5, 0), tolerable_failures=0).run()
     job.decline(job.trigger())
     assert job.status is JobStatus.RESTARTING
-    assert "1 checkpoint(s) failed in a row" in job.master.error
+    assert "1 checkpoint failed in a row" in job.master.error
 
 
 # --- restoring --------------------------------------------------------------------------------------------------------

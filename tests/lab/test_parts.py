@@ -249,8 +249,6 @@ def test_a_handler_that_raises_is_a_machine_that_breaks() -> None:
     found = explore(counts(rows=2, sources=2), faults=0, checkpoints=1, parts=kit.Parts(barrier_handler=own.Raises))
     assert found.counterexample is not None
     assert "barrier_handler of your own, Raises: KeyError" in found.counterexample.property
-    with pytest.raises(LabError, match="unaligned=True cannot be explored yet"):
-        explore(counts(unaligned=True, max_concurrent=1))
 
 
 def with_sink(sink: type[Sink]) -> StreamEnvironment:
