@@ -95,7 +95,9 @@ def test_two_checkpoints_may_be_under_way_and_the_newer_one_complete_first() -> 
     assert explore(collects(), wanted, faults=0, checkpoints=2).holds
 
 
-@pytest.mark.parametrize("job", [counts, collects, overtakes])
+@pytest.mark.parametrize(
+    "job", [collects, pytest.param(counts, marks=pytest.mark.soak), pytest.param(overtakes, marks=pytest.mark.soak)]
+)
 def test_steps_that_are_left_out_lead_to_nothing_new(job: Callable[[], StreamEnvironment]) -> None:
     all_of_them: set[object] = set()
     reduced: set[object] = set()
