@@ -36,6 +36,8 @@ def rows_of(batch: pa.RecordBatch) -> list[Row]:
     """The rows of a batch as dicts: what `to_pylist` gives. Few columns are written out, which takes half the time."""
     names, columns = batch.schema.names, [column.to_pylist() for column in batch.columns]
     match names:
+        case []:
+            return batch.to_pylist()  # there are rows all the same
         case [a]:
             return [{a: x} for x in columns[0]]
         case [a, b]:

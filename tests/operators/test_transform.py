@@ -140,3 +140,10 @@ def test_what_does_not_fit_names_function_and_row(made, said) -> None:
 def test_arguments_are_columns_that_are_there() -> None:
     with pytest.raises(SchemaError, match="there is no column 'c'"):
         Map(PAIRS, len, PAIRS, ("c",))
+
+
+def test_rows_without_columns_are_rows() -> None:
+    one = Map(pa.schema([]), lambda row: {"one": len(row) + 1}, pa.schema([("one", pa.int64())]))
+    batch = pa.RecordBatch.from_pylist([{"a": 2, "b": "x"}, {"a": 0, "b": "y"}], schema=PAIRS).select([])
+    assert batch.num_rows == 2
+    assert Harness(one).process(batch) == [{"one": 1}, {"one": 1}]
