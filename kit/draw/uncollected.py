@@ -1,5 +1,5 @@
-"""A stretch of work without Python's collector of circles: a picture is many small values and no circles, and to look
-for those again and again takes a quarter of the time.
+"""A stretch of work without Python's collector of circles: a picture, or a copy of a world, is many small values and no
+circles, and to look for those again and again takes a quarter of the time.
 """
 
 from __future__ import annotations

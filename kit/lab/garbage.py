@@ -13,18 +13,6 @@ from contextlib import contextmanager
 
 
 @contextmanager
-def no_garbage_looked_for() -> Iterator[None]:
-    """Not at all: all that is made stays."""
-    looks_for_garbage = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if looks_for_garbage:
-            gc.enable()
-
-
-@contextmanager
 def garbage_among_new_objects_only() -> Iterator[Callable[[], None]]:
     """Only in what is made from now on, unless a program has frozen objects itself: those it wants to stay so.
 

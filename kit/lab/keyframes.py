@@ -12,7 +12,7 @@ from __future__ import annotations
 import copy
 from bisect import bisect_left
 
-from kit.lab.garbage import no_garbage_looked_for
+from kit.draw.uncollected import uncollected
 from kit.lab.world import World
 from kit.protocol.trace import Trace
 
@@ -88,5 +88,5 @@ def _without_trace(world: World) -> World:
     would take as long as the copying.
     """
     trace = world.trace
-    with no_garbage_looked_for():
+    with uncollected():
         return copy.deepcopy(world, {id(trace): Trace(detailed=trace.detailed, stages=trace.stages)})
