@@ -6,6 +6,7 @@ A terminal or a notebook shows one line that changes; anywhere else (a log file,
 from __future__ import annotations
 
 import contextlib
+import os
 import sys
 import threading
 import time
@@ -39,8 +40,12 @@ def say(text: str) -> None:
 def waiting(text: Callable[[], tuple[str, str]]) -> Iterator[None]:
     """Meanwhile show what is waited for, once that has taken `PATIENCE_S`.
 
-    `text` says what, and how far it is; ("", "") is nothing.
+    `text` says what, and how far it is; ("", "") is nothing. Where TQDM_DISABLE is set nothing is shown, as for every
+    other progress: a notebook that is stored then keeps no line that depends on how slow the machine was.
     """
+    if os.environ.get("TQDM_DISABLE", "") not in ("", "0"):
+        yield
+        return
     over = threading.Event()
     thread = threading.Thread(target=_show, args=(text, over), name="kit-waiting", daemon=True)
     thread.start()
