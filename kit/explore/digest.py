@@ -42,6 +42,8 @@ UNSEEN: dict[str, frozenset[str]] = {
     "PendingCheckpoint": frozenset({"stats", "timestamp_ms"}),
     "StreamTask": frozenset({"failure", "_initialization"}),
     "CheckpointCoordinator": frozenset({"_requests"}),
+    "StateTransitionManager": frozenset({"_cooled_down_ms"}),
+    "JobMaster": frozenset({"restored_path"}),
 }
 """What is left out, by the name of the class that holds it: it leads to nothing that a machine does."""
 
