@@ -34,8 +34,20 @@ _BYTES_DIRECT = 32 << 10
 SLOWEST_BYTES_PER_S = 64 << 10
 """A frame that has begun must arrive at this speed, and may take the heartbeat timeout besides."""
 
+RESET = "reset the connection: its process died or was stopped"
+WITHOUT_END = "closed the connection without END: its process died or was stopped"
+"""Why a connection was lost."""
+
 _HEARTBEAT = pack_frame(FrameKind.HEARTBEAT)
 _END = pack_frame(FrameKind.END)
+
+
+def silence(silent_s: float, limit_s: float) -> str:
+    """Why a connection was lost on which nothing came."""
+    return (
+        f"no heartbeat for {silent_s * 1000:.0f} ms (limit {limit_s * 1000:.0f} ms): "
+        "the process is frozen or the network is cut"
+    )
 
 
 class _State(Enum):
@@ -188,7 +200,7 @@ class Connection:
             self._read_frames()
             clean, reason = True, "ended"
         except ConnectionResetError:
-            reason = "reset the connection: its process died or was stopped"
+            reason = RESET
         except (OSError, EOFError) as error:
             reason = str(error)
         except Exception as error:
@@ -210,7 +222,7 @@ class Connection:
                 return
             if frame.kind is not FrameKind.HEARTBEAT:
                 self._deliver(frame)
-        raise EOFError("closed the connection without END: its process died or was stopped")
+        raise EOFError(WITHOUT_END)
 
     def _receive(self, view: memoryview, fill: bool) -> int:
         while True:
@@ -220,10 +232,7 @@ class Connection:
             except TimeoutError:
                 silent_s = time.monotonic() - self._heard_at
                 if silent_s >= self._timeout_s:
-                    raise TimeoutError(
-                        f"no heartbeat for {silent_s * 1000:.0f} ms (limit {self._timeout_s * 1000:.0f} ms): "
-                        "the process is frozen or the network is cut"
-                    ) from None
+                    raise TimeoutError(silence(silent_s, self._timeout_s)) from None
             else:
                 self._heard_at = time.monotonic()
                 return received
