@@ -5,9 +5,10 @@
     python -m benchmarks.scale --slots 10000
 
 The lab's job: sources, a keyed exchange from each to each, sums, half of the subtasks in either vertex. It makes three
-checkpoints (one when it is large); the last is told of. The driver is the real one, with its sockets, threads, files and trace; its slots are
-those of `benchmarks._simulated_slots`, in another process on the same machine, two tasks in each. It makes five
-checkpoints, one after another; the median is told of. Each size has a process, and so the memory, of its own.
+checkpoints (one when it is large); the last is told of. The driver is the real one, with its sockets, threads, files
+and trace; its slots are those of `benchmarks._simulated_slots`, in another process on the same machine, two tasks in
+each. It makes five checkpoints, one after another; the median is told of. Each size has a process, and so the memory,
+of its own.
 """
 
 from __future__ import annotations
