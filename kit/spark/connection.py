@@ -97,7 +97,7 @@ class Connection:
         self._writer_idle = False
         self._closed_here = False
         self._broken = ""
-        self._heard_at = self._between_frames_at = 0.0
+        self._heard_at = self._whole_at = 0.0
         self._writer = threading.Thread(target=self._write_all, name=f"kit-write-{name}", daemon=True)
         self._reader = threading.Thread(target=self._read_all, name=f"kit-read-{name}", daemon=True)
 
@@ -222,6 +222,7 @@ class Connection:
                 return
             if frame.kind is not FrameKind.HEARTBEAT:
                 self._deliver(frame)
+            self._whole_at = time.monotonic()
         raise EOFError(WITHOUT_END)
 
     def _receive(self, view: memoryview, fill: bool) -> int:
@@ -238,14 +239,17 @@ class Connection:
                 return received
 
     def _check_pace(self) -> None:
-        """Heartbeats come between frames only, so within one its sender has to be quick."""
+        """Heartbeats come between frames only, so within one its sender has to be quick.
+
+        The clock begins anew with each frame that is whole: in a steady stream there is hardly a moment between two.
+        """
         frame_bytes = self._frames.begun_bytes
         now_s = time.monotonic()
         if not frame_bytes:
-            self._between_frames_at = now_s
+            self._whole_at = now_s
             return
         limit_s = self._timeout_s + frame_bytes / SLOWEST_BYTES_PER_S
-        if now_s - self._between_frames_at > limit_s:
+        if now_s - self._whole_at > limit_s:
             raise TimeoutError(f"a frame of {frame_bytes} bytes has not arrived within {limit_s * 1000:.0f} ms")
 
     # ---- ending --------------------------------------------------------------------------------------------------

@@ -21,16 +21,13 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from enum import Enum, auto
 
-from kit.spark.connection import RESET, WITHOUT_END, silence
+from kit.spark.connection import RESET, SLOWEST_BYTES_PER_S, WITHOUT_END, silence
 from kit.spark.endpoint import WireSettings
 from kit.spark.stream import Stream
 from kit.spark.wire import HEADER, Buffers, Frame, FrameKind, WireError, pack_frame, parse_header
 
 LOOKS_AN_INTERVAL = 4
 """So many times in a heartbeat's interval all lines are looked at."""
-SLOWEST_BYTES_PER_S = 64 << 10
-"""A frame that has begun must arrive at this speed, and may take the heartbeat timeout besides: heartbeats come
-between frames, so nothing else tells a peer that sends a byte at a time from a live one."""
 _READ_BYTES = 256 << 10
 _PARTS_A_WRITE = 512
 
