@@ -7,7 +7,8 @@ thread switches. The *reader* hands every frame to `deliver`, which must not wai
 for each other, whatever the credits. Urgent items have a queue of their own, written first and in their order.
 
 An end in good order: `end()` flushes, writes END and shuts its direction down; the other direction is drained until the
-peer's END. Everything else is a loss: end-of-file without END, a malformed frame, silence, a peer that takes nothing.
+peer's END. Everything else is a loss: end-of-file without END, a malformed frame, silence, a frame that comes a byte at
+a time (heartbeats come between frames, so nothing else tells such a peer from a live one), a peer that takes nothing.
 `gone(clean, reason)` is called once for either, unless `close()` came first. The reader is the last to leave: it waits
 for the writer and closes the socket.
 """
@@ -29,6 +30,9 @@ _BYTES_A_WRITE = 256 << 10
 """A write gathers small items up to about this many bytes. What is not taken yet can still be overtaken."""
 _BYTES_DIRECT = 32 << 10
 """An item up to about this long may be packed and written by its sender."""
+
+SLOWEST_BYTES_PER_S = 64 << 10
+"""A frame that has begun must arrive at this speed, and may take the heartbeat timeout besides."""
 
 _HEARTBEAT = pack_frame(FrameKind.HEARTBEAT)
 _END = pack_frame(FrameKind.END)
@@ -77,10 +81,11 @@ class Connection:
         self._state = _State.OPEN
         self._urgent: deque[tuple[Any, int]] = deque()
         self._ordinary: deque[tuple[Any, int]] = deque()
+        self._frames = FrameReader(self._receive, self._max_frame_bytes)
         self._writer_idle = False
         self._closed_here = False
         self._broken = ""
-        self._heard_at = 0.0
+        self._heard_at = self._between_frames_at = 0.0
         self._writer = threading.Thread(target=self._write_all, name=f"kit-write-{name}", daemon=True)
         self._reader = threading.Thread(target=self._read_all, name=f"kit-read-{name}", daemon=True)
 
@@ -198,10 +203,9 @@ class Connection:
 
     def _read_frames(self) -> None:
         """Delivers frames until END and end-of-file."""
-        reader = FrameReader(self._receive, self._max_frame_bytes)
-        while (frame := reader.read()) is not None:
+        while (frame := self._frames.read()) is not None:
             if frame.kind is FrameKind.END:
-                if reader.read() is not None:
+                if self._frames.read() is not None:
                     raise WireError("a frame came after END")
                 return
             if frame.kind is not FrameKind.HEARTBEAT:
@@ -210,6 +214,7 @@ class Connection:
 
     def _receive(self, view: memoryview, fill: bool) -> int:
         while True:
+            self._check_pace()
             try:
                 received = self._stream.receive_into(view, fill)
             except TimeoutError:
@@ -222,6 +227,17 @@ class Connection:
             else:
                 self._heard_at = time.monotonic()
                 return received
+
+    def _check_pace(self) -> None:
+        """Heartbeats come between frames only, so within one its sender has to be quick."""
+        frame_bytes = self._frames.begun_bytes
+        now_s = time.monotonic()
+        if not frame_bytes:
+            self._between_frames_at = now_s
+            return
+        limit_s = self._timeout_s + frame_bytes / SLOWEST_BYTES_PER_S
+        if now_s - self._between_frames_at > limit_s:
+            raise TimeoutError(f"a frame of {frame_bytes} bytes has not arrived within {limit_s * 1000:.0f} ms")
 
     # ---- ending --------------------------------------------------------------------------------------------------
 

@@ -110,10 +110,13 @@ class Stream:
         data = bytearray(count)
         filled = 0
         while filled < count:
-            self.set_timeouts(_remaining(deadline), _remaining(deadline))
-            received = self.receive_into(memoryview(data)[filled:])
+            try:
+                self.set_timeouts(_remaining(deadline), _remaining(deadline))
+                received = self.receive_into(memoryview(data)[filled:])
+            except TimeoutError:
+                raise TimeoutError(f"{filled} of {count} bytes came in time") from None
             if not received:
-                raise EOFError(f"{self.endpoint} closed the connection")
+                raise EOFError(f"the other end closed the connection after {filled} of {count} bytes")
             filled += received
         return bytes(data)
 
