@@ -1,4 +1,4 @@
-"""The names of Flink's that five articles on its source go through, from the timer to the completed checkpoint and back.
+"""The names of Flink's in five articles on its source, from the timer to the completed checkpoint and back.
 
 A: from the request to the tasks, and back to a checkpoint. B: from the timer to the first barrier. C: executing and
 completing. D: part by part. E: in the task. `article("A")` shows where each name of one is in the kit; the notebook
