@@ -34,6 +34,7 @@ def test_without_a_checkpoint_nothing_is_restored() -> None:
     job = Harness(hooks=["mail"])
     assert job.restore() is None
     assert job.take(commands.RestoreMasterHooks) == []
+    assert len(job.take(commands.ResetMasterHooks)) == 1
     assert job.coordinator.statistics.restored is None
     assert not NOT_RESTORED.is_restored
 

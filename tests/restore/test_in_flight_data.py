@@ -89,10 +89,10 @@ def rescaling(
 
 
 def with_lists(state: OperatorState) -> OperatorState:
-    """The same operator, whose subtasks have lists in operator state as well: managed and raw."""
+    """The same operator, whose subtasks have lists of different lengths in operator state as well."""
 
     def lists(subtask: int, name: str) -> tuple[OperatorStreamStateHandle, ...]:
-        layout = {name: StateMetaInfo((0, 5), OperatorStateMode.SPLIT_DISTRIBUTE)}
+        layout = {name: StateMetaInfo(tuple(range(subtask % 3 + 1)), OperatorStateMode.SPLIT_DISTRIBUTE)}
         return (OperatorStreamStateHandle(layout, stream(f"{name}{subtask}.{state.operator_id}")),)
 
     subtasks = {
