@@ -153,7 +153,16 @@ class JobDriver:
         if self._recording:
             self._events = EventFile(self._recording, DRIVER)
             self._events.begin(self.job.job_id, self._checkpoints)
-        self._server = ControlServer(self.secret, 1, self._inbox, host=self.settings.host, settings=self.settings.wire)
+        settings = self.settings
+        self._server = ControlServer(
+            self.secret,
+            1,
+            self._inbox,
+            host=settings.host,
+            port=settings.port,
+            advertised_host=settings.advertised_host,
+            settings=settings.wire,
+        )
         self._background = Background("kit-files-driver", self._inbox.put, _Failed)
         self._cleaner = Background("kit-cleaner-driver", self._inbox.put, _Failed)
         self._thread.start()
@@ -468,7 +477,7 @@ class JobDriver:
             checkpoints=self._checkpoints,
             output=self._output,
             wire=self.settings.wire,
-            host=self.settings.host,
+            host=self.settings.slot_host,
             local_state=self._local_state,
             recording=self._recording,
         )
