@@ -198,14 +198,17 @@ class ControlServer:
 
         TypeError or ValueError when the message is not JSON.
         """
-        packed = message.pack()
+        return self._send(slot, message.pack())
+
+    def _send(self, slot: int, packed: Buffers) -> bool:
         with self._lock:
             connection = self._slots.get(slot)
         return connection is not None and connection.connection.send(packed)
 
     def broadcast(self, message: ControlMessage) -> list[int]:
-        """Sends to every joined slot; returns those it was queued for."""
-        return [slot for slot in self.slots() if self.send(slot, message)]
+        """Sends to every joined slot; returns those it was queued for. The message is packed once for all."""
+        packed = message.pack()
+        return [slot for slot in self.slots() if self._send(slot, packed)]
 
     def fence(self, epoch: int, *, for_good: bool = False) -> None:
         """Begins another epoch: connected slots are told to leave, `for_good` if none will follow; late ones are
