@@ -69,6 +69,8 @@ class WireSettings:
     """Of batches: None, "lz4" or "zstd". Worth it only where the network is slower than about 1 GB/s."""
     tls: Tls | None = None
     """Inside which all TCP connections run; None: plain, for one machine or a network that nobody else is on."""
+    unix_sockets: bool = True
+    """Whether slots on one machine talk through Unix sockets instead."""
 
     def __post_init__(self) -> None:
         if not 0 < self.heartbeat_interval_ms < self.heartbeat_timeout_ms:
@@ -132,7 +134,7 @@ class Listener:
         self._sockets = [self._listen_tcp(host, port)]
         self.endpoints = [Endpoint(advertised_host or host, self._sockets[0].getsockname()[1])]
         """Where peers can dial, the fastest first."""
-        if directory is not None:
+        if directory is not None and settings.unix_sockets:
             self._listen_unix(directory)
         self._cut_offs = CutOffs(lambda: f"{me()} at {self.endpoints[-1]}")
         self._waker, self._wake = socket.socketpair()

@@ -6,7 +6,6 @@ import contextlib
 import logging
 import re
 import socket
-import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path

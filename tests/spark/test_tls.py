@@ -45,7 +45,7 @@ def test_control_messages_of_any_size_go_both_ways(nothing_left: None) -> None:
         assert inbox.next() == SlotLeft(0, 1, True, "ended")
 
 
-def test_batches_and_credits_go_over_tcp(nothing_left: None) -> None:
+def test_batches_and_credits_go_pickled(nothing_left: None) -> None:
     routes = [Route(1, 0, 1)]
     with (
         DataPlane(0, 1, SECRET, Inbox(), directory=None, settings=SECURE) as sender,
@@ -89,21 +89,24 @@ def test_who_cannot_prove_itself_is_refused(
     assert re.search(f"cut off a connection from 127.0.0.1:[0-9]+: {logged}", lines(caplog)[0])
 
 
-def test_a_listener_without_a_certificate_of_the_authority_is_refused(nothing_left: None) -> None:
+@pytest.mark.parametrize("server_name", ["", RUN_NAME])
+def test_a_listener_without_a_certificate_of_the_authority_is_refused(nothing_left: None, server_name: str) -> None:
+    ours = WireSettings(tls=replace(OURS, server_name=server_name))
     with (
         ControlServer(SECRET, 1, Inbox(), settings=WireSettings(tls=ANOTHER_RUNS)) as server,
         pytest.raises(AuthenticationError, match=r"TLS failed: .*certificate verify failed"),
     ):
-        dial([server.endpoint], SECRET, Purpose.CONTROL, Party(0, 1), DRIVER, settings=SECURE)
+        dial([server.endpoint], SECRET, Purpose.CONTROL, Party(0, 1), DRIVER, settings=ours)
 
 
 def test_a_jobs_ports_speak_tls_and_nothing_else(nothing_left: None, tmp_path: Path) -> None:
-    settings = DriverSettings(wire=SECURE)
+    settings = DriverSettings(wire=replace(SECURE, unix_sockets=False))
     slowly = totals_job(tmp_path, generator(rows_per_second=1_000))
-    with SparkJob(slowly, launch=over_tcp, settings=settings) as job:
+    with SparkJob(slowly, launch=pickled, settings=settings) as job:
         job.start()
         await_checkpoint(job, 1)
         planes = [slot._plane for slot in ThreadGang.current.slots]
+        assert all(endpoint.path == "" for plane in planes for endpoint in plane.endpoints)
         for endpoint in (job._driver._server.endpoint, *(plane.endpoints[-1] for plane in planes)):
             with socket.create_connection((endpoint.host, endpoint.port)) as sock:
                 context = ssl.create_default_context(cadata=OURS.authorities.decode())
@@ -112,15 +115,15 @@ def test_a_jobs_ports_speak_tls_and_nothing_else(nothing_left: None, tmp_path: P
             with pytest.raises(AuthenticationError):
                 dial([endpoint], job._driver.secret, Purpose.CONTROL, Party(9, 1), DRIVER, settings=SETTINGS)
         savepoint = job.stop(tmp_path / "savepoints")
-    with SparkJob(totals_job(tmp_path), launch=over_tcp, restore_path=savepoint, settings=settings) as rest:
+    with SparkJob(totals_job(tmp_path), launch=pickled, restore_path=savepoint, settings=settings) as rest:
         rest.start()
         assert rest.wait() == "FINISHED"
     check_output(tmp_path)
 
 
-def over_tcp(ticket: object, ended: Callable[[str], None]) -> ThreadGang:
-    """Slots that have no Unix socket, as on several machines. The ticket has gone through a pickle, as with Spark."""
-    return ThreadGang(replace(pickle.loads(pickle.dumps(ticket)), sockets=""), ended)
+def pickled(ticket: object, ended: Callable[[str], None]) -> ThreadGang:
+    """Slots whose ticket has gone through a pickle, as with Spark."""
+    return ThreadGang(pickle.loads(pickle.dumps(ticket)), ended)
 
 
 def test_certificates_may_be_files(nothing_left: None, tmp_path: Path) -> None:
