@@ -51,7 +51,7 @@ from kit.protocol.words import Envelope, ProtocolError, Word
 from kit.spark.auth import new_secret
 from kit.spark.background import Background, HostClock
 from kit.spark.codec import CodecError, pack_words, unpack_words
-from kit.spark.control import ControlServer, SlotJoined, SlotLeft, SlotMessage
+from kit.spark.control import SlotJoined, SlotLeft, SlotMessage
 from kit.spark.driver_settings import DriverSettings
 from kit.spark.edge import SparkOutput, local_state_directory, open_local_state, open_storage
 from kit.spark.epoch import Epoch, GangEnded, Launch
@@ -153,16 +153,7 @@ class JobDriver:
         if self._recording:
             self._events = EventFile(self._recording, DRIVER)
             self._events.begin(self.job.job_id, self._checkpoints)
-        settings = self.settings
-        self._server = ControlServer(
-            self.secret,
-            1,
-            self._inbox,
-            host=settings.host,
-            port=settings.port,
-            advertised_host=settings.advertised_host,
-            settings=settings.wire,
-        )
+        self._server = self.settings.control_server(self.secret, self._inbox)
         self._background = Background("kit-files-driver", self._inbox.put, _Failed)
         self._cleaner = Background("kit-cleaner-driver", self._inbox.put, _Failed)
         self._thread.start()

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import queue
 from dataclasses import dataclass, field
+from typing import Any
 
+from kit.spark.control import ControlServer
 from kit.spark.endpoint import EVERY_ADDRESS, WireSettings
 
 
@@ -40,3 +43,8 @@ class DriverSettings:
                 f"host={self.host!r} listens on every address of this machine, and slots have to be told one: set "
                 "advertised_host too"
             )
+
+    def control_server(self, secret: bytes, inbox: queue.SimpleQueue[Any]) -> ControlServer:
+        """What slots dial, open from now on, in epoch 1."""
+        host, port, told = self.host, self.port, self.advertised_host
+        return ControlServer(secret, 1, inbox, host=host, port=port, advertised_host=told, settings=self.wire)

@@ -108,7 +108,7 @@ def session_settings(host: str = HOST) -> dict[str, str]:
         "spark.executor.extraJavaOptions": QUICK_JVM,
         "spark.executorEnv.PYTHONPATH": str(Path(kit.__file__).parents[1]),
         "spark.python.daemon.module": "kit.spark.daemon",
-        "spark.ui.port": "0",
+        "spark.ui.enabled": "false",
     }
 
 

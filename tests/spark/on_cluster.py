@@ -15,7 +15,6 @@ import signal
 import sys
 import time
 import traceback
-import urllib.request
 from collections.abc import Callable
 from pathlib import Path
 
@@ -71,13 +70,11 @@ def master_restarted(cluster: StandaloneCluster, spark: SparkSession, job: Spark
 
 
 def stage_cancelled(cluster: StandaloneCluster, spark: SparkSession, job: SparkJob) -> None:
-    """The stage is killed from the page of Spark that shows it."""
+    """The stage is cancelled, as from the page of Spark that shows it."""
     tracker = spark.sparkContext.statusTracker()
     (number,) = tracker.getJobIdsForGroup(job.spark_group)
     (stage,) = tracker.getJobInfo(number).stageIds
-    page = f"{spark.sparkContext.uiWebUrl}/stages/stage/kill/?id={stage}"
-    without_proxy = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-    without_proxy.open(urllib.request.Request(page, method="POST")).close()
+    spark.sparkContext._jsc.sc().cancelStage(stage)
 
 
 FAULTS: dict[str, Fault] = {
@@ -94,13 +91,15 @@ FAULTS: dict[str, Fault] = {
 }
 HARMLESS = {"none"}
 """After which the job is still in its first epoch."""
-LIMITS = DriverSettings(start_timeout_s=20.0, wire=WireSettings(heartbeat_interval_ms=200, heartbeat_timeout_ms=3_000))
+WIRE = WireSettings(heartbeat_interval_ms=200, heartbeat_timeout_ms=3_000)
+START_TIMEOUT_S = {"executor_frozen": 8.0}
+"""Spark may give the next epoch the slots of an executor that is frozen; this is how long that is waited for."""
 
 
 def suffer(directory: Path, fault: str, cluster: StandaloneCluster, spark: SparkSession) -> dict[str, object]:
     """Run a job, have the fault befall it, compare its output."""
-    env = totals_job(directory, generator(rows_per_second=20_000))
-    settings = LIMITS
+    env = totals_job(directory, generator(rows_per_second=30_000))
+    settings = DriverSettings(start_timeout_s=START_TIMEOUT_S.get(fault, 60.0), wire=WIRE)
     with SparkJob(env, spark, settings=settings) as job:
         job.start()
         await_checkpoint(job, 2)
