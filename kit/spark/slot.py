@@ -142,7 +142,7 @@ class Slot:
             )
             try:
                 self._loop()
-            except Exception as error:
+            except (Exception, SystemExit) as error:  # a function of the user's may call sys.exit
                 self._complain(error)
             finally:
                 stack.close()
@@ -176,7 +176,7 @@ class Slot:
             self._hear(item)
         return None
 
-    def _complain(self, error: Exception) -> None:
+    def _complain(self, error: BaseException) -> None:
         """Tell the driver what happened, and wait to be told to leave."""
         text = "".join(traceback.format_exception(error))
         fields = {"error": f"{type(error).__name__}: {error}", "traceback": text}
