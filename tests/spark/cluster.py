@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import pyspark
@@ -50,13 +51,17 @@ class StandaloneCluster:
             else:
                 return self.master
 
-    def start_worker(self, number: int, host: str = "") -> subprocess.Popen[bytes]:
-        """Start a worker, which tells the master of itself."""
+    def start_worker(self, number: int, host: str = "", within: Sequence[str] = ()) -> subprocess.Popen[bytes]:
+        """Start a worker, which tells the master of itself; `within` is the command that puts it on another host."""
+        host = host or self.host
         place = self.directory / f"worker-{number}"
-        arguments = ["--host", host or self.host, "--cores", str(CORES), "--memory", "2g", "--webui-port", "0"]
-        return self._start("worker.Worker", [*arguments, "--work-dir", str(place), self.url])
+        arguments = ["--host", host, "--cores", str(CORES), "--memory", "2g", "--webui-port", "0"]
+        arguments += ["--work-dir", str(place), self.url]
+        return self._start("worker.Worker", arguments, within, SPARK_LOCAL_IP=host)
 
-    def _start(self, name: str, arguments: list[str], **environment: str) -> subprocess.Popen[bytes]:
+    def _start(
+        self, name: str, arguments: list[str], within: Sequence[str] = (), **environment: str
+    ) -> subprocess.Popen[bytes]:
         home = Path(pyspark.__file__).parent
         settings = {
             "SPARK_HOME": str(home),
@@ -68,7 +73,7 @@ class StandaloneCluster:
         self.directory.mkdir(parents=True, exist_ok=True)
         with open(self.directory / f"{name}.log", "ab") as log:
             process = subprocess.Popen(
-                [str(home / "bin" / "spark-class"), f"org.apache.spark.deploy.{name}", *arguments],
+                [*within, str(home / "bin" / "spark-class"), f"org.apache.spark.deploy.{name}", *arguments],
                 env=os.environ | settings | environment,
                 stdout=log,
                 stderr=log,
