@@ -2,8 +2,8 @@
 
     python -m tests.spark.on_hosts DIRECTORY        as root, where `ip netns` works
 
-The driver listens on every address and has one of them dialled; slots listen where they reach it from; what goes over the
-links is TLS. Then the network cable of a host is pulled, in the middle of the job. Prints a line of JSON.
+The driver listens on every address and has one of them dialled; slots listen where they reach it from; what goes over
+the links is TLS. Then the network cable of a host is pulled, in the middle of the job. Prints a line of JSON.
 """
 
 from __future__ import annotations
