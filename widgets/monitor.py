@@ -201,8 +201,8 @@ class Monitor(StaysInNotebook, ui.VBox):
         self._later("cancel", self.job.cancel)
 
     def _rescale(self) -> None:
-        job, parallelism = self.job, self._parallelism.value
-        self._later(f"parallelism {parallelism}", lambda: self._begun.append(job.rescale(parallelism)))
+        parallelism = self._parallelism.value
+        self._ask(f"parallelism {parallelism}", lambda job: job.rescale(parallelism, wait=False))
 
     def _kill(self) -> None:
         process = self.job.kill_worker(self._worker.value)
