@@ -8,6 +8,7 @@ states apart, but never takes different ones for equal.
 
 from __future__ import annotations
 
+from array import array
 from collections import OrderedDict, deque
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping
 from dataclasses import is_dataclass
@@ -20,6 +21,7 @@ from typing import Any, TypeAlias, TypeVar, cast
 import numpy as np
 import pyarrow as pa
 
+from kit.backend.slot_index import Known
 from kit.channel.input_channel import InputChannel
 from kit.channel.input_gate import InputGates
 from kit.coordinator.ledger import COMPLETED
@@ -44,6 +46,12 @@ UNSEEN: dict[str, frozenset[str]] = {
     "CheckpointCoordinator": frozenset({"_requests"}),
     "StateTransitionManager": frozenset({"_cooled_down_ms"}),
     "JobMaster": frozenset({"restored_path"}),
+    # What was looked up last, to be found again at once: with it or without it the same is found.
+    "KeyContext": frozenset(
+        {"turn", "run", "_code", "_code_known", "_batch", "_batch_codes", "_batch_created"}  # not `_key`: users see it
+    ),
+    "StateTable": frozenset({"_looked_up", "_current_slot", "run"}),  # of the last row; a run ends with its batch
+    "KeyedProcessFunctionContext": frozenset({"_states"}),  # views by the address of who asks; the tables are seen
 }
 """What is left out, by the name of the class that holds it: it leads to nothing that a machine does."""
 
@@ -64,10 +72,15 @@ _ATOM_SET = frozenset({type(None), bool, int, float, complex, str, bytes})
 
 
 class Digester:
-    """Makes digests; `names` are the names of what all states share."""
+    """Makes digests; `names` are the names of what all states share. With `takes_turns` tasks have always taken what
+    has arrived, so that there is nothing to take turns at.
+    """
 
-    def __init__(self, names: Names) -> None:
+    def __init__(self, names: Names, *, takes_turns: bool = False) -> None:
         self.names = names
+        self.takes_turns = takes_turns
+        self.by_address: set[type] = set()
+        """Types that were not understood: each object of theirs makes a state of its own."""
         self.traits: dict[type, Traits] = {}
         self._tokens: dict[int, bytes] = {}
         self.values: dict[int, Any] = {}
@@ -125,6 +138,15 @@ class Walk:
         self._met: dict[int, int] = {}
         self._kept: list[Any] = []
         self._digester = digester
+
+    @property
+    def takes_turns(self) -> bool:
+        """Whether tasks have always taken what has arrived."""
+        return self._digester.takes_turns
+
+    def by_address(self, kind: type) -> None:
+        """Note that a value of this type is known by its address."""
+        self._digester.by_address.add(kind)
 
     def keep(self, made: T) -> T:
         """What was made on the way is kept to its end: objects are known by their address."""
@@ -220,6 +242,12 @@ def _array(value: np.ndarray[Any, Any], walk: Walk) -> None:
         walk.out.append(value.tobytes())
 
 
+def _buffer(value: Any, walk: Walk) -> None:
+    """Plain bytes that may change: their type, what an item of them is, and their content."""
+    view = memoryview(value)
+    walk.out.append((type(value).__name__, view.format, view.tobytes()))
+
+
 def _arrow(value: Any, walk: Walk) -> None:
     walk.out.append(
         (type(value).__name__, str(value.schema if hasattr(value, "schema") else value.type), repr(value.to_pylist()))
@@ -270,15 +298,20 @@ def _channel(value: InputChannel, walk: Walk) -> None:
 
 
 def _gates(value: InputGates, walk: Walk) -> None:
-    """Whose turn it is matters where several channels have something."""
+    """Whose turn it is matters where several channels have something, or may have before one is taken from."""
     turns = value._turns
-    several = len(turns.ready) > 1 or len(turns.prioritized) > 1
-    walk.out.append(value._turn % len(value.channels) if several else -1)
+    several = not walk.takes_turns or len(turns.ready) > 1 or len(turns.prioritized) > 1
+    walk.out.append(value._turn % len(value.channels) if several and value.channels else -1)
     for part in (turns, value.channels):
         walk.visit(part)
 
 
+def _nothing(value: object, walk: Walk) -> None:
+    """What was found before, and would be found again."""
+
+
 def _by_address(value: Any, walk: Walk) -> None:
+    walk.by_address(type(value))
     walk.out.append((type(value).__name__, id(value)))
 
 
@@ -328,6 +361,9 @@ _PLANS: dict[type, Callable[[Any, Walk], None]] = {
     partial: _partial,
     FunctionType: _function,
     BuiltinFunctionType: _values,
+    bytearray: _buffer,
+    array: _buffer,
+    Known: _nothing,
     object: _values_of_no_kind,
     ExecutionGraph: _graph,
     InputChannel: _channel,

@@ -38,10 +38,13 @@ NOTHING_FAILS = "none"
 
 
 class Counterexample:
-    """A shortest way to a state where a property does not hold, or (a witness) to one where it does."""
+    """A shortest way to a state where a property does not hold (it `is_broken`), or to one where it does: a witness."""
 
-    def __init__(self, job: JobGraph, name: str, path: Sequence[Move], properties: Sequence[Property]) -> None:
+    def __init__(
+        self, job: JobGraph, name: str, path: Sequence[Move], properties: Sequence[Property], *, is_broken: bool = True
+    ) -> None:
         self.property = name
+        self.is_broken = is_broken
         self.moves = tuple(path)
         self._job = job
         self._properties = {each.name: each for each in properties}
@@ -55,7 +58,7 @@ class Counterexample:
     def text(self) -> str:
         """The steps, numbered, and what comes of them."""
         lines = [f"{number:3} {action}" for number, action in enumerate(self.actions, 1)]
-        return "\n".join([*lines, f"    -> {self.property}: see .lab()"])
+        return "\n".join([*lines, f"    -> {'broken' if self.is_broken else 'seen'}: {self.property} (see .lab())"])
 
     def lab(self, *, steps: int | None = None) -> Lab:
         """A lab in which all this has happened, or only the first so many steps of it. Raises LabError where a lab
@@ -78,7 +81,8 @@ class Counterexample:
         return f"Counterexample({self.property!r}, {len(self)} steps)"
 
     def _repr_html_(self) -> str:
-        return f"<p>{escape(self.property)}</p><pre>{escape(self.text)}</pre>"
+        verdict = "Broken" if self.is_broken else "Seen"
+        return f"<p>{verdict}: {escape(self.property)}</p><pre>{escape(self.text)}</pre>"
 
     def to_pandas(self) -> pd.DataFrame:
         """One row per step: what kind it is, whose it is, what happens."""
@@ -210,19 +214,19 @@ def explore(
         machines = {each.name: (len(each), each.steps) for each in space.machines}
         exploration.searches.append(KindExplored(kind, result, machines))
         for name, witness in result.witnesses.items():
-            exploration.witnesses.setdefault(name, _shown(exploration, space, witness))
+            exploration.witnesses.setdefault(name, _shown(exploration, space, witness, is_broken=False))
         if result.violation is not None:
             exploration.counterexample = _shown(exploration, space, result.violation)
             break
     return exploration
 
 
-def _shown(exploration: Exploration, space: Space, found: Found) -> Counterexample:
+def _shown(exploration: Exploration, space: Space, found: Found, *, is_broken: bool = True) -> Counterexample:
     path, row = moves(space, found.path)
     name = found.name
     if name == BREAKS:
         name = f"{name}: {'; '.join(space.errors(row))}"
-    return Counterexample(exploration.job, name, path, exploration.properties)
+    return Counterexample(exploration.job, name, path, exploration.properties, is_broken=is_broken)
 
 
 def explorable(job: StreamEnvironment | JobGraph, parts: Parts | None = None) -> JobGraph:

@@ -53,7 +53,7 @@ class Space(Layout):
         self.steps, self.steps_at_rest = self._all_steps.all, self._all_steps.at_rest
         self.faults_of, self.arrivals_on = self._all_steps.faults_of, self._all_steps.arrivals_on
         shared = Shared(self)
-        self.digester = Digester(shared.names)
+        self.digester = Digester(shared.names, takes_turns=self.takes_turns)
         self.words = Words(self.digester)
         self._asked = Asked(self, shared, self.digester, self.words)
         self.queues, self.bags, self.timers = self._asked.queues, self._asked.bags, self._asked.timers

@@ -6,8 +6,8 @@ JSON, so a run recorded on a cluster can be looked at anywhere. Rescaling change
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Self
 
 
@@ -59,14 +59,14 @@ class EpochShape:
 
     epoch: int
     vertices: tuple[ShapeVertex, ...]
-    channels: tuple[ShapeChannel, ...]
+    channels: Sequence[ShapeChannel]
     job: str = ""
     operators: tuple[ShapeOperator, ...] = ()
     edges: tuple[ShapeEdge, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """The shape as JSON-like data."""
-        return asdict(self)
+        return asdict(replace(self, channels=tuple(self.channels)))
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:

@@ -43,6 +43,10 @@ class AuthenticationError(ConnectionError):
     """The other end does not hold the job's secret, or is not who it should be."""
 
 
+class CutOffError(AuthenticationError):
+    """The other end closed the connection in the middle of the handshake."""
+
+
 class FencedError(ConnectionError):
     """The other end holds the secret but belongs to another epoch, or the slot is already taken."""
 
@@ -110,7 +114,7 @@ def authenticate(
         stream.send_buffers([_tag(secret, b"dials", hello, challenge)])
         verdict, tag = _VERDICT.unpack(stream.receive_exactly(_VERDICT.size, deadline))
     except (EOFError, ConnectionResetError, BrokenPipeError) as error:
-        raise AuthenticationError(
+        raise CutOffError(
             f"{stream.endpoint} closed the connection during authentication: it holds another secret, "
             f"is closing, or is no endpoint of this job ({error})"
         ) from None
@@ -125,23 +129,32 @@ def authenticate(
 
 def admit(
     stream: Stream, secret: bytes, purpose: Purpose, me: Party, judge: Callable[[Party], Verdict], *, deadline: float
-) -> Party | None:
-    """The listening end's half; returns who dialled, or None for a stranger or a peer that `judge` did not welcome.
+) -> Party:
+    """The listening end's half; returns who dialled.
 
-    Only bytes of fixed size are read before the dialling end has proved itself, and none is answered in clear text.
+    AuthenticationError: a stranger, with what gave him away. FencedError: `judge` did not welcome a peer that holds the
+    secret. Both are for the listener's log: the dialling end is told nothing but a verdict, and that only once it has
+    proved itself. Until then only bytes of fixed size are read, and none is answered in clear text.
     """
     hello = stream.receive_exactly(_PARTY.size, deadline)
     dialler = _parse_party(hello, purpose)
     if dialler is None:
-        return None
+        raise AuthenticationError(_no_hello(hello, purpose))
     challenge = _PARTY.pack(_MAGIC, _VERSION, purpose, me.slot, me.epoch, secrets.token_bytes(_NONCE_BYTES))
     stream.send_buffers([challenge, _tag(secret, b"listens", hello, challenge)])
-    proof = stream.receive_exactly(_TAG_BYTES, deadline)
+    try:
+        proof = stream.receive_exactly(_TAG_BYTES, deadline)
+    except EOFError as error:
+        raise AuthenticationError(f"claims to be {dialler} and proves nothing: {error}") from None
     if not hmac.compare_digest(proof, _tag(secret, b"dials", hello, challenge)):
-        return None
+        raise AuthenticationError(
+            f"claims to be {dialler} and does not prove it: it has another secret, or repeats what it has overheard"
+        )
     verdict = judge(dialler)
     stream.send_buffers([_VERDICT.pack(verdict, _tag(secret, b"verdict", bytes([verdict]), hello, challenge))])
-    return dialler if verdict is Verdict.WELCOME else None
+    if verdict is not Verdict.WELCOME:
+        raise FencedError(f"{dialler} comes too late, or twice: this is {me}")
+    return dialler
 
 
 def _tag(secret: bytes, role: bytes, *messages: bytes) -> bytes:
@@ -154,6 +167,15 @@ def _parse_party(message: bytes, expected: Purpose) -> Party | None:
     if (magic, version, purpose) != (_MAGIC, _VERSION, expected):
         return None
     return Party(slot, epoch)
+
+
+def _no_hello(message: bytes, expected: Purpose) -> str:
+    magic, version, purpose, *_ = _PARTY.unpack(message)
+    if magic != _MAGIC:
+        return f"begins with {message[:12]!r}, which is no hello of this kit"
+    if version != _VERSION:
+        return f"speaks version {version} of the handshake, expected {_VERSION}: it runs another version of the kit"
+    return f"comes for purpose {purpose}, expected {expected.value} ({expected.name.lower()})"
 
 
 def _refusal(endpoint: Endpoint, verdict: int, me: Party, listener: Party) -> FencedError:

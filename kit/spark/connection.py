@@ -7,7 +7,8 @@ thread switches. The *reader* hands every frame to `deliver`, which must not wai
 for each other, whatever the credits. Urgent items have a queue of their own, written first and in their order.
 
 An end in good order: `end()` flushes, writes END and shuts its direction down; the other direction is drained until the
-peer's END. Everything else is a loss: end-of-file without END, a malformed frame, silence, a peer that takes nothing.
+peer's END. Everything else is a loss: end-of-file without END, a malformed frame, silence, a frame that comes a byte at
+a time (heartbeats come between frames, so nothing else tells such a peer from a live one), a peer that takes nothing.
 `gone(clean, reason)` is called once for either, unless `close()` came first. The reader is the last to leave: it waits
 for the writer and closes the socket.
 """
@@ -30,8 +31,23 @@ _BYTES_A_WRITE = 256 << 10
 _BYTES_DIRECT = 32 << 10
 """An item up to about this long may be packed and written by its sender."""
 
+SLOWEST_BYTES_PER_S = 64 << 10
+"""A frame that has begun must arrive at this speed, and may take the heartbeat timeout besides."""
+
+RESET = "reset the connection: its process died or was stopped"
+WITHOUT_END = "closed the connection without END: its process died or was stopped"
+"""Why a connection was lost."""
+
 _HEARTBEAT = pack_frame(FrameKind.HEARTBEAT)
 _END = pack_frame(FrameKind.END)
+
+
+def silence(silent_s: float, limit_s: float) -> str:
+    """Why a connection was lost on which nothing came."""
+    return (
+        f"no heartbeat for {silent_s * 1000:.0f} ms (limit {limit_s * 1000:.0f} ms): "
+        "the process is frozen or the network is cut"
+    )
 
 
 class _State(Enum):
@@ -77,10 +93,11 @@ class Connection:
         self._state = _State.OPEN
         self._urgent: deque[tuple[Any, int]] = deque()
         self._ordinary: deque[tuple[Any, int]] = deque()
+        self._frames = FrameReader(self._receive, self._max_frame_bytes)
         self._writer_idle = False
         self._closed_here = False
         self._broken = ""
-        self._heard_at = 0.0
+        self._heard_at = self._whole_at = 0.0
         self._writer = threading.Thread(target=self._write_all, name=f"kit-write-{name}", daemon=True)
         self._reader = threading.Thread(target=self._read_all, name=f"kit-read-{name}", daemon=True)
 
@@ -183,7 +200,7 @@ class Connection:
             self._read_frames()
             clean, reason = True, "ended"
         except ConnectionResetError:
-            reason = "reset the connection: its process died or was stopped"
+            reason = RESET
         except (OSError, EOFError) as error:
             reason = str(error)
         except Exception as error:
@@ -198,30 +215,42 @@ class Connection:
 
     def _read_frames(self) -> None:
         """Delivers frames until END and end-of-file."""
-        reader = FrameReader(self._receive, self._max_frame_bytes)
-        while (frame := reader.read()) is not None:
+        while (frame := self._frames.read()) is not None:
             if frame.kind is FrameKind.END:
-                if reader.read() is not None:
+                if self._frames.read() is not None:
                     raise WireError("a frame came after END")
                 return
             if frame.kind is not FrameKind.HEARTBEAT:
                 self._deliver(frame)
-        raise EOFError("closed the connection without END: its process died or was stopped")
+            self._whole_at = time.monotonic()
+        raise EOFError(WITHOUT_END)
 
     def _receive(self, view: memoryview, fill: bool) -> int:
         while True:
+            self._check_pace()
             try:
                 received = self._stream.receive_into(view, fill)
             except TimeoutError:
                 silent_s = time.monotonic() - self._heard_at
                 if silent_s >= self._timeout_s:
-                    raise TimeoutError(
-                        f"no heartbeat for {silent_s * 1000:.0f} ms (limit {self._timeout_s * 1000:.0f} ms): "
-                        "the process is frozen or the network is cut"
-                    ) from None
+                    raise TimeoutError(silence(silent_s, self._timeout_s)) from None
             else:
                 self._heard_at = time.monotonic()
                 return received
+
+    def _check_pace(self) -> None:
+        """Heartbeats come between frames only, so within one its sender has to be quick.
+
+        The clock begins anew with each frame that is whole: in a steady stream there is hardly a moment between two.
+        """
+        frame_bytes = self._frames.begun_bytes
+        now_s = time.monotonic()
+        if not frame_bytes:
+            self._whole_at = now_s
+            return
+        limit_s = self._timeout_s + frame_bytes / SLOWEST_BYTES_PER_S
+        if now_s - self._whole_at > limit_s:
+            raise TimeoutError(f"a frame of {frame_bytes} bytes has not arrived within {limit_s * 1000:.0f} ms")
 
     # ---- ending --------------------------------------------------------------------------------------------------
 

@@ -283,9 +283,7 @@ class JobDriver:
         with self.lock:
             epoch.joined[item.slot] = item.hello
         if len(epoch.joined) == epoch.slots:
-            endpoints = {slot: hello.endpoints for slot, hello in epoch.joined.items()}
-            for slot in endpoints:
-                self._server.send(slot, connect_message(endpoints))
+            self._server.broadcast(connect_message({slot: hello.endpoints for slot, hello in epoch.joined.items()}))
 
     def _slot_spoke(self, item: SlotMessage) -> None:
         epoch = self._epoch_of(item)

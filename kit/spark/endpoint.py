@@ -1,12 +1,18 @@
 """Listening and dialling: from an endpoint to an authenticated stream.
 
 A `Listener` has one thread that accepts, on TCP and, if asked, on a Unix socket in a private directory, and a
-short-lived thread for each handshake, so a stranger who says nothing delays nobody. Strangers are dropped silently.
+short-lived thread for each handshake, so a stranger who says nothing delays nobody. Whoever is cut off learns nothing,
+and the log has a line that says from where he came and what was wrong (`kit.spark.strangers`).
+
+Somebody who opens many connections and holds them shuts nobody out: when too many handshakes are open, the one that has
+lasted longest goes, among those of whichever address has most. One of ours takes milliseconds, and if it was
+cut off all the same it dials again.
 """
 
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import selectors
 import shutil
@@ -15,14 +21,31 @@ import ssl
 import tempfile
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from kit.spark.auth import Party, Purpose, Verdict, admit, authenticate, check_secret
+from kit.spark.auth import (
+    CutOffError,
+    FencedError,
+    Party,
+    Purpose,
+    Verdict,
+    admit,
+    authenticate,
+    check_secret,
+)
+from kit.spark.strangers import CutOffs, origin
 from kit.spark.stream import Endpoint, Stream, open_stream
 from kit.spark.wire import MAX_FRAME_BYTES
 
-_MAX_HANDSHAKES = 64
+MAX_HANDSHAKES = 64
+"""So many may be under way at once."""
+_MOST_THREADS = 4 * MAX_HANDSHAKES
+"""With those that gave way and have not noticed yet."""
+_DIALS = 3
+_DIAL_AGAIN_S = 0.05
+_OUT_OF_DESCRIPTORS_S = 0.05
 _MAX_UNIX_PATH_BYTES = 100
 """Below sun_path's 104 (macOS) and 108 (Linux)."""
 
@@ -47,6 +70,21 @@ class WireSettings:
                 f"heartbeat_interval_ms={self.heartbeat_interval_ms} must be positive and less than "
                 f"heartbeat_timeout_ms={self.heartbeat_timeout_ms}"
             )
+
+
+@dataclass(slots=True, eq=False)
+class _Handshake:
+    """One that is under way. `stream` is there from its begin until it has another owner."""
+
+    address: str
+    stream: Stream | None = None
+    gives_way: bool = False
+    """Another one needed its place."""
+
+    def end(self) -> None:
+        """Wake its thread, which sees that the connection is over."""
+        if self.stream is not None:
+            self.stream.shutdown()
 
 
 class Listener:
@@ -81,13 +119,15 @@ class Listener:
         self._settings = settings
         self._lock = threading.Lock()
         self._closed = False
-        self._handshakes: dict[threading.Thread, Stream | None] = {}
+        self._handshakes: dict[threading.Thread, _Handshake] = {}
+        """In the order in which they began."""
         self._directory: str | None = None
         self._sockets = [self._listen_tcp(host, port)]
         self.endpoints = [Endpoint(host, self._sockets[0].getsockname()[1])]
         """Where peers can dial, the fastest first."""
         if directory is not None:
             self._listen_unix(directory)
+        self._cut_offs = CutOffs(lambda: f"{me()} at {self.endpoints[-1]}")
         self._waker, self._wake = socket.socketpair()
         self._thread = threading.Thread(target=self._accept_loop, name=f"kit-accept-{self.endpoints[-1]}", daemon=True)
         self._thread.start()
@@ -124,38 +164,63 @@ class Listener:
     def _accept(self, listening: socket.socket) -> None:
         try:
             sock, _ = listening.accept()
-        except OSError:  # gone again, or out of descriptors: the next select tells
+        except BlockingIOError:  # gone again
             return
+        except OSError:  # out of descriptors: some may be free soon
+            time.sleep(_OUT_OF_DESCRIPTORS_S)
+            return
+        whence = origin(sock)
+        handshake = _Handshake(whence.rpartition(":")[0] or "this machine")
         with self._lock:
-            if self._closed or len(self._handshakes) >= _MAX_HANDSHAKES:
+            if self._closed or len(self._handshakes) >= _MOST_THREADS:
                 sock.close()
                 return
-            thread = threading.Thread(target=self._shake_hands, args=(sock,), name="kit-handshake", daemon=True)
-            self._handshakes[thread] = None
+            waiting = [each for each in self._handshakes.values() if not each.gives_way]
+            if len(waiting) >= MAX_HANDSHAKES:
+                ((busiest, _),) = Counter(each.address for each in waiting).most_common(1)
+                oldest = next(each for each in waiting if each.address == busiest)
+                oldest.gives_way = True
+                oldest.end()
+            thread = threading.Thread(
+                target=self._shake_hands, args=(sock, whence, handshake), name="kit-handshake", daemon=True
+            )
+            self._handshakes[thread] = handshake
         thread.start()
 
-    def _shake_hands(self, sock: socket.socket) -> None:
+    def _shake_hands(self, sock: socket.socket, whence: str, handshake: _Handshake) -> None:
         stream: Stream | None = None
         welcome = False
         deadline = time.monotonic() + self._settings.handshake_timeout_ms / 1000
         try:
             stream = open_stream(sock, self.endpoints[-1], self._tls)
             with self._lock:
-                self._handshakes[threading.current_thread()] = stream
+                handshake.stream = stream
+                if handshake.gives_way:
+                    stream.shutdown()
             stream.negotiate(deadline)
             party = admit(stream, self._secret, self._purpose, self._me(), self._judge, deadline=deadline)
-            with self._lock:  # from here on `close` must not touch the stream: it gets an owner
-                welcome = party is not None and not self._closed
-                self._handshakes[threading.current_thread()] = None
-            if welcome and party is not None:
+            with self._lock:  # from here on nobody else may touch the stream: it gets an owner
+                welcome = not self._closed and not handshake.gives_way
+                handshake.stream = None
+            if welcome:
                 self._accepted(stream, party)
-        except (OSError, EOFError):
-            pass  # a stranger, or a peer that went away: nothing to tell, others are served
+        except FencedError as error:
+            self._cut_offs.say(logging.INFO, whence, str(error))
+        except (OSError, EOFError) as error:
+            if not self._closed:
+                self._cut_offs.say(logging.WARNING, whence, self._why(error, handshake))
         finally:
             if not welcome:
                 (stream or sock).close()
             with self._lock:
                 del self._handshakes[threading.current_thread()]
+
+    def _why(self, error: Exception, handshake: _Handshake) -> str:
+        if handshake.gives_way:
+            return f"{MAX_HANDSHAKES} handshakes were open, most of them from {handshake.address}, this one for longest"
+        if isinstance(error, TimeoutError):
+            return f"it has not proved itself within {self._settings.handshake_timeout_ms} ms: {error}"
+        return f"no TLS: {error}" if isinstance(error, ssl.SSLError) else str(error)
 
     def close(self) -> None:
         """Stops listening, ends unfinished handshakes and removes the private directory."""
@@ -169,9 +234,8 @@ class Listener:
             sock.close()
         with self._lock:
             handshakes = dict(self._handshakes)
-        for thread, stream in handshakes.items():
-            if stream is not None:
-                stream.shutdown()
+        for thread, handshake in handshakes.items():
+            handshake.end()
             thread.join()
         if self._directory is not None:
             shutil.rmtree(self._directory, ignore_errors=True)
@@ -189,10 +253,30 @@ def dial(
 ) -> Stream:
     """An authenticated stream to the first endpoint that can be reached.
 
-    A Unix socket that is not on this host is passed over. ConnectionError names the endpoint when none can be reached;
+    A Unix socket that is not on this host is passed over, and a connection that is cut off without a reason tried
+    again. ConnectionError names the endpoint when none can be reached;
     AuthenticationError, FencedError and TimeoutError as in `authenticate`.
     """
     deadline = time.monotonic() + settings.handshake_timeout_ms / 1000
+    for again in range(_DIALS):
+        try:
+            return _dial(endpoints, secret, purpose, me, expected_slot, deadline, tls)
+        except CutOffError:  # perhaps it had to give way to others
+            if again == _DIALS - 1:
+                raise
+        time.sleep(_DIAL_AGAIN_S)
+    raise AssertionError("the last time returns or raises")
+
+
+def _dial(
+    endpoints: list[Endpoint],
+    secret: bytes,
+    purpose: Purpose,
+    me: Party,
+    expected_slot: int,
+    deadline: float,
+    tls: ssl.SSLContext | None,
+) -> Stream:
     failures: list[str] = []
     for endpoint in endpoints:
         try:

@@ -159,9 +159,15 @@ class FrameReader:
         self._view = memoryview(bytearray(max(buffer_bytes, HEADER.size)))
         self._start = 0
         self._end = 0
+        self._frame_bytes = 0
 
     def __repr__(self) -> str:
         return f"FrameReader({self._end - self._start} bytes buffered)"
+
+    @property
+    def begun_bytes(self) -> int:
+        """How long the frame is of which a part has been received; 0 between frames."""
+        return self._frame_bytes or (HEADER.size if self._start != self._end else 0)
 
     def read(self) -> Frame | None:
         """The next frame; None at an end-of-file between frames. WireError when truncated or malformed."""
@@ -171,12 +177,15 @@ class FrameReader:
         header = self._view[self._start : self._start + HEADER.size]
         kind, flags, channel, length = parse_header(header, self._max_frame_bytes)
         self._start += HEADER.size
+        self._frame_bytes = HEADER.size + length
         if length > len(self._view):
-            return Frame(kind, channel, self._read_large(kind, length), flags)
-        self._buffer_up(length)
-        self._require(length, kind.name)
-        payload = bytes(self._view[self._start : self._start + length])
-        self._start += length
+            payload: Any = self._read_large(kind, length)
+        else:
+            self._buffer_up(length)
+            self._require(length, kind.name)
+            payload = bytes(self._view[self._start : self._start + length])
+            self._start += length
+        self._frame_bytes = 0
         return Frame(kind, channel, payload, flags)
 
     def _buffer_up(self, count: int) -> bool:

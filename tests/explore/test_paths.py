@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from random import Random
 from typing import Any
 
@@ -17,7 +18,9 @@ from kit.explore.replay import moves, replay
 from kit.explore.situation import RowSituation
 from kit.explore.space import Space
 from kit.explore.steps import Step
+from kit.lab import ready_job
 from kit.lab.lab import Lab
+from kit.protocol.words import Machine
 from kit.task.stream_task import StreamTask
 from tests.explore.jobs import counts, overtakes, timed
 
@@ -58,6 +61,28 @@ def test_a_path_ends_as_it_does_in_a_lab(of: Callable[..., Any], kind: str, seed
             assert one.state is other.state
             assert repr(one.checkpoints) == repr(other.checkpoints)
             assert [repr(channel) for channel in one.inputs] == [repr(channel) for channel in other.inputs]
+
+
+@pytest.mark.parametrize(
+    "of",
+    [
+        lambda: counts(rows=2, sources=2),
+        lambda: timed(rows=2, sources=2),
+        *(partial(ready_job, name, interval_ms=None, rows=4) for name in ("every-kind", "sessions", "broadcast")),
+    ],
+)
+def test_a_copy_of_a_machine_is_in_the_same_state(of: Callable[[], Any]) -> None:
+    """What a digest takes for different wherever it lies in memory makes a state of its own of each step's outcome."""
+    space = Space(explorable(of()), requests=1, faults=0)
+    _walk(space, Random(1))
+    compared = 0
+    for states in space.machines:
+        for machine in states.machines:
+            if isinstance(machine, Machine):
+                assert space.digester.digest(space.states.copy(machine)) == space.digester.digest(machine)
+                compared += 1
+    assert compared > 50
+    assert not space.digester.by_address
 
 
 @pytest.mark.parametrize("of", [counts, overtakes])

@@ -87,7 +87,7 @@ def listen_on(
     judge: Any = welcome,
     purpose: Purpose = Purpose.CONTROL,
 ) -> Callable[[], Any]:
-    def run() -> Party | None:
+    def run() -> Party:
         try:
             return admit(stream, secret, purpose, me, judge, deadline=deadline())
         finally:
@@ -112,7 +112,7 @@ def test_the_dialling_end_learns_of_a_wrong_secret(pair: tuple[Tape, Tape]) -> N
     with pytest.raises(AuthenticationError, match=r"tcp://test:1 does not hold this job's secret"):
         dial_on(pair[0])
     pair[0].close()
-    with pytest.raises(EOFError):
+    with pytest.raises(AuthenticationError, match="proves nothing: the other end closed the connection after 0 of 32"):
         listening()
 
 
@@ -125,7 +125,8 @@ def test_the_listening_end_refuses_a_wrong_proof(pair: tuple[Tape, Tape]) -> Non
     pair[0].send_buffers([bytes(32)])
     with pytest.raises(EOFError):
         pair[0].receive_exactly(1, deadline())
-    assert listening() is None
+    with pytest.raises(AuthenticationError, match=r"claims to be slot 3 \(epoch 7\) and does not prove it"):
+        listening()
 
 
 def test_an_end_that_closes_is_named(pair: tuple[Tape, Tape]) -> None:
@@ -142,7 +143,8 @@ def test_a_replayed_handshake_is_refused(pair: tuple[Tape, Tape]) -> None:
     left, right = (Tape(sock) for sock in socket.socketpair())
     listening = listen_on(right)
     left.send_buffers([recorded])
-    assert listening() is None
+    with pytest.raises(AuthenticationError, match="or repeats what it has overheard"):
+        listening()
     assert right.sent != pair[1].sent
     left.close()
     right.close()
@@ -155,7 +157,8 @@ def test_a_reflected_proof_is_refused(pair: tuple[Tape, Tape]) -> None:
     pair[0].send_buffers([hello])
     answer = pair[0].receive_exactly(len(hello) + 32, deadline())
     pair[0].send_buffers([answer[-32:]])
-    assert listening() is None
+    with pytest.raises(AuthenticationError, match="does not prove it"):
+        listening()
 
 
 @pytest.mark.parametrize("offset", [8, 12, 19, 20, 51])
@@ -173,7 +176,7 @@ def test_slot_epoch_and_nonce_cannot_be_altered_on_the_way(offset: int) -> None:
         dialling()
     streams[0].shutdown()
     streams[2].shutdown()
-    with pytest.raises(EOFError):
+    with pytest.raises(AuthenticationError, match="proves nothing"):
         listening()
     for stream in streams:
         stream.close()
@@ -190,7 +193,8 @@ def test_another_purpose_is_not_answered(pair: tuple[Tape, Tape]) -> None:
     listening = listen_on(pair[1], purpose=Purpose.DATA)
     with pytest.raises(AuthenticationError):
         dial_on(pair[0])
-    assert listening() is None
+    with pytest.raises(AuthenticationError, match=r"comes for purpose 1, expected 2 \(data\)"):
+        listening()
     assert pair[1].sent == b""
 
 
@@ -205,7 +209,8 @@ def test_a_refusal_says_why(pair: tuple[Tape, Tape], verdict: Verdict, message: 
     listening = listen_on(pair[1], me=Party(DRIVER, 8), judge=lambda _: verdict)
     with pytest.raises(FencedError, match=message):
         dial_on(pair[0])
-    assert listening() is None
+    with pytest.raises(FencedError, match=r"slot 3 \(epoch 7\) comes too late, or twice: this is driver \(epoch 8\)"):
+        listening()
 
 
 def test_a_forged_verdict_is_refused(pair: tuple[Tape, Tape]) -> None:

@@ -1,0 +1,237 @@
+"""Slots that only talk: thousands of them in one process, for `benchmarks.scale`.
+
+To the driver they are slots: each dials, authenticates, says hello, sends heartbeats, hears its words and answers them.
+They have no data plane and no tasks. A task that is deployed is running at once; when a source is told of a checkpoint,
+all tasks of its slot acknowledge it, as if the barrier had come to them, and the keyed ones name a file that nobody
+wrote.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import selectors
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from multiprocessing import get_context
+from multiprocessing.connection import Connection as Pipe
+from typing import Any
+
+from benchmarks.coordinator import KEYED, state
+from kit.protocol.messages import (
+    AcknowledgeCheckpoint,
+    CheckpointMetrics,
+    DeployTask,
+    JobMessage,
+    TaskMessage,
+    TaskStateChanged,
+    TriggerTaskCheckpoint,
+)
+from kit.protocol.tasks import ExecutionState, split_task_name
+from kit.protocol.words import Envelope
+from kit.spark.auth import DRIVER, Party, Purpose
+from kit.spark.codec import pack_words, unpack_words
+from kit.spark.control import LEAVE, SlotHello
+from kit.spark.endpoint import WireSettings, dial
+from kit.spark.slot import CONNECT, CONNECTED, DELIVER, SlotTicket
+from kit.spark.stream import Endpoint, Stream
+from kit.spark.wire import HEADER, Buffers, ControlMessage, FrameKind, pack_frame, parse_header
+from kit.spark.working_slot import SAID
+from kit.state.key_groups import key_group_partitions
+from kit.state.operator_state import TaskStateSnapshot
+
+HEARTBEAT_S = 1.0
+BEATS = 50
+"""So many times in that a share of the slots says that it lives."""
+JOIN_S = 60
+
+
+@dataclass(frozen=True)
+class Told:
+    """What a simulated slot must know of its job; it crosses to another process."""
+
+    driver: Endpoint
+    secret: bytes
+    job_id: str
+    epoch: int
+    slots: int
+    max_parallelism: int
+    keyed: Mapping[str, str]
+    """The operator with state, by vertex."""
+
+
+@dataclass
+class Counts:
+    """What has crossed the sockets, heartbeats included."""
+
+    received: int = 0
+    received_bytes: int = 0
+    sent: int = 0
+    sent_bytes: int = 0
+    heartbeats: int = 0
+
+
+class SimulatedGang:
+    """A gang for `SparkJob(launch=...)`: all its slots are in one process beside this one."""
+
+    def __init__(self, ticket: SlotTicket, ended: Callable[[str], None]) -> None:
+        context = get_context("spawn")
+        self.report, theirs = context.Pipe(duplex=False)
+        keyed = {each.name: each.operators[0].operator_id for each in ticket.job.vertices if not each.is_source}
+        [width] = set(ticket.max_parallelism.values())
+        told = Told(ticket.driver, ticket.secret, ticket.job.job_id, ticket.epoch, ticket.slots, width, keyed)
+        self._process = context.Process(target=_work, args=(told, theirs), daemon=True)
+        self._process.start()
+        theirs.close()
+        threading.Thread(target=self._join, args=(ended,), name="kit-gang", daemon=True).start()
+
+    def _join(self, ended: Callable[[str], None]) -> None:
+        self._process.join()
+        ended("")
+
+    def counts(self) -> Counts:
+        """So far; asked of the process while it works."""
+        while self.report.poll(2 * HEARTBEAT_S):
+            latest: Counts = self.report.recv()
+            if not self.report.poll():
+                return latest
+        raise RuntimeError("the simulated slots are gone")
+
+    def cancel(self) -> None:
+        """As a gang's."""
+        self._process.terminate()
+
+
+@dataclass
+class _Slot:
+    number: int
+    stream: Stream
+    received: bytearray = field(default_factory=bytearray)
+    tasks: list[str] = field(default_factory=list)
+
+
+class _Slots:
+    """All slots of the process."""
+
+    def __init__(self, told: Told) -> None:
+        self.told = told
+        self.counts = Counts()
+        self.selector = selectors.DefaultSelector()
+        self.groups = tuple(key_group_partitions(told.max_parallelism, told.slots))
+        self.there: set[int] = set()
+        self.beaten = int(time.monotonic() * BEATS / HEARTBEAT_S)
+
+    def join(self) -> None:
+        """One after the other."""
+        told = self.told
+        for number in range(told.slots):
+            settings = WireSettings(handshake_timeout_ms=JOIN_S * 1000)
+            party = Party(number, told.epoch)
+            stream = dial([told.driver], told.secret, Purpose.CONTROL, party, DRIVER, settings=settings)
+            stream.set_timeouts(JOIN_S, JOIN_S)
+            slot = _Slot(number, stream)
+            hello = SlotHello(number, told.epoch, 0, "simulated", [Endpoint("127.0.0.1", 1 + number)])
+            self._send(slot, hello.to_message().pack())
+            self.selector.register(stream._socket, selectors.EVENT_READ, slot)
+            self.there.add(number)
+            self.beat()
+
+    def beat(self) -> None:
+        """A sign of life from those whose second is over: not all in step, as real slots are not."""
+        due = int(time.monotonic() * BEATS / HEARTBEAT_S)
+        turns = {turn % BEATS for turn in range(max(self.beaten, due - BEATS), due)}
+        self.beaten = due
+        if not turns:
+            return
+        beat = pack_frame(FrameKind.HEARTBEAT)
+        for key in list(self.selector.get_map().values()):
+            if key.data.number % BEATS in turns:
+                self.counts.heartbeats += 1
+                with contextlib.suppress(OSError):  # it has been told to leave
+                    key.data.stream.send_buffers(beat)
+
+    def listen(self, seconds: float) -> None:
+        """Hear and answer for so long."""
+        until = time.monotonic() + seconds
+        while self.there and (left := until - time.monotonic()) > 0:
+            for key, _ in self.selector.select(left):
+                self._hear(key.data)
+                self.beat()
+
+    def _hear(self, slot: _Slot) -> None:
+        piece = slot.stream._socket.recv(1 << 20)
+        if not piece:
+            self._leave(slot)
+            return
+        slot.received += piece
+        while len(slot.received) >= HEADER.size:
+            kind, _, _, length = parse_header(bytes(slot.received[: HEADER.size]))
+            end = HEADER.size + length
+            if len(slot.received) < end:
+                return
+            payload = bytes(slot.received[HEADER.size : end])
+            del slot.received[:end]
+            if kind is FrameKind.CONTROL:
+                self.counts.received += 1
+                self.counts.received_bytes += end
+                self._told(slot, payload)
+
+    def _told(self, slot: _Slot, payload: bytes) -> None:
+        if f'"kind":"{CONNECT}"'.encode() in payload[:100]:
+            # Real slots read it at once, each on its own machine; one process would need minutes for all of them.
+            self._send(slot, ControlMessage(CONNECTED).pack())
+            return
+        message = ControlMessage.unpack(payload)
+        if message.kind == LEAVE:
+            slot.stream.send_buffers(pack_frame(FrameKind.END))
+            slot.stream.shutdown_write()
+        elif message.kind == DELIVER:
+            words = unpack_words(message, TaskMessage)[0]
+            answers = [answer for word, cause in words for answer in self._answer(slot, word, cause)]
+            if answers:
+                self._send(slot, pack_words(SAID, answers).pack())
+
+    def _answer(self, slot: _Slot, word: Any, cause: str) -> list[Envelope]:
+        said: list[JobMessage] = []
+        if isinstance(word, DeployTask):
+            slot.tasks.append(word.task)
+            said = [TaskStateChanged(task=word.task, attempt=word.attempt, state=ExecutionState.RUNNING)]
+        elif isinstance(word, TriggerTaskCheckpoint):
+            said = [self._acknowledge(slot, task, word) for task in slot.tasks]
+        return [Envelope(each, cause) for each in said]
+
+    def _acknowledge(self, slot: _Slot, task: str, trigger: TriggerTaskCheckpoint) -> AcknowledgeCheckpoint:
+        operator = self.told.keyed.get(split_task_name(task)[0])
+        ack = AcknowledgeCheckpoint(
+            task=task,
+            attempt=trigger.attempt,
+            job_id=self.told.job_id,
+            checkpoint_id=trigger.checkpoint_id,
+            metrics=CheckpointMetrics(sync_ms=1, async_ms=1),
+        )
+        if operator is None:
+            return ack
+        return replace(ack, state=TaskStateSnapshot({operator: state(KEYED, slot.number, self.groups[slot.number])}))
+
+    def _send(self, slot: _Slot, packed: Buffers) -> None:
+        slot.stream.send_buffers(packed)
+        self.counts.sent += 1
+        self.counts.sent_bytes += sum(map(len, packed))
+
+    def _leave(self, slot: _Slot) -> None:
+        self.selector.unregister(slot.stream._socket)
+        slot.stream.close()
+        self.there.discard(slot.number)
+
+
+def _work(told: Told, report: Pipe) -> None:
+    slots = _Slots(told)
+    slots.join()
+    told_s = 0.0
+    while slots.there:
+        slots.listen(HEARTBEAT_S / BEATS)
+        slots.beat()
+        if time.monotonic() - told_s >= HEARTBEAT_S:
+            told_s = time.monotonic()
+            report.send(slots.counts)
