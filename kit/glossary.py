@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cache
 from html import escape
+from itertools import repeat
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,9 @@ _ABOUT_FLINK = re.compile(r"\bFlink\b|^Follows\b|^Source:")
 _ONLY_NAMES = re.compile(
     r"(?:Flink(?: [\d.x]+)?:|Follows Flink's|Follows|Source:)(?:(?:,| and|, and| or)? `[^`]*`)+[.;]?"
 )
-_CELL = "text-align: left; white-space: normal; overflow-wrap: anywhere"
+_CELL = "text-align: left; white-space: {}; overflow-wrap: break-word"
+_LONG = 50
+_JOINT = re.compile(r"(?<=[./_#])")
 _LIKE_A_METHOD = re.compile(r"[a-z]+\d*[A-Z]\w*")
 _LIKE_JAVA = re.compile(r"[A-Z]\w*|[a-z]+\d*[A-Z]\w*")
 
@@ -140,11 +143,16 @@ def where(name: str) -> Found:
 
 
 def _table(heads: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
-    """HTML that fits into its page: names are longer than columns, and wrap."""
+    """HTML that fits into its page: sentences wrap, and long names at their joints."""
 
     def row(cells: Iterable[str], tag: str) -> str:
-        inside = "".join(f'<{tag} style="{_CELL}">{escape(cell)}</{tag}>' for cell in cells)
-        return f"<tr>{inside}</tr>"
+        return f"<tr>{''.join(map(inside, cells, repeat(tag)))}</tr>"
+
+    def inside(cell: str, tag: str) -> str:
+        is_long = len(cell) > _LONG
+        parts = _JOINT.split(cell) if is_long and " " not in cell else [cell]
+        style = _CELL.format("normal" if is_long else "nowrap")
+        return f'<{tag} style="{style}">{"<wbr>".join(map(escape, parts))}</{tag}>'
 
     body = "".join(row(cells, "td") for cells in rows)
     return f"<table><thead>{row(heads, 'th')}</thead><tbody>{body}</tbody></table>"

@@ -12,7 +12,7 @@ from kit.draw.captions import caption_of, listed, lower_first
 from kit.draw.durations import duration
 from kit.draw.job_state import ABORTED, COMPLETED, CheckpointMoment, Moment, is_of_the_job_master
 from kit.draw.layout import Layout
-from kit.draw.scene import Named, colour, cut, fit, most_characters, rect, size_text, text
+from kit.draw.scene import Named, colour, cut, fit, fit_line, most_characters, rect, size_text, text
 from kit.draw.stage import Stage
 
 PANEL_TOP, PANEL_HEIGHT, GRAPH_TOP = 84, 104, 210
@@ -60,9 +60,9 @@ def words_sprites(layout: Layout, words: Words) -> Named:
     """The lines above the picture, cut to its width."""
     width = layout.width - 2 * 24
     yield "what", cut(text("panel", 24, 28, "what", fit(words.what, width, 16, bold=True)), words.what)
-    yield "then", cut(text("panel", 24, 49, "then", fit(words.then, width, 12.5)), words.then)
+    yield "then", cut(text("panel", 24, 49, "then", fit_line(words.then, width, 12.5)), words.then)
     because = f"because {words.because}" if words.because else ""
-    yield "because", cut(text("panel", 24, 69, "because", fit(because, width, 12.5)), because)
+    yield "because", cut(text("panel", 24, 69, "because", fit_line(because, width, 12.5)), because)
 
 
 # --- the coordinator --------------------------------------------------------------------------------------------------
@@ -84,8 +84,8 @@ def panel_sprites(layout: Layout, moment: Moment) -> Named:
     yield "jm:clock", text("panel", right - 14, PANEL_TOP + 20, "jm-status", duration(moment.elapsed_ms), "end")
     pending = sorted(moment.pending, key=lambda checkpoint: checkpoint.checkpoint_id)
     if moment.error:
-        error = fit(moment.error, right - 38 - 14, 12.5)
-        yield "jm:error", text("panel", 38, PANEL_TOP + 45, "jm-status bad", error)
+        error = fit_line(moment.error, right - 38 - 14, 12, bold=True)
+        yield "jm:error", cut(text("panel", 38, PANEL_TOP + 45, "jm-status bad", error), moment.error)
     elif not pending:
         yield "jm:idle", text("panel", 38, PANEL_TOP + 45, "quiet", "no checkpoint under way")
     for row, checkpoint in enumerate(pending[:2]):
@@ -134,7 +134,7 @@ def _history(layout: Layout, moment: Moment) -> Named:
         x = 38 + slot * (CHIP_WIDTH + 6)
         completed = checkpoint.status == COMPLETED
         sign, what = ("✓", _size(checkpoint)) if completed else ("✗", checkpoint.reason.replace("_", " ").lower())
-        what = what.removeprefix("checkpoint ")
+        what = what.replace("checkpoint ", "")
         yield f"chip{slot}", rect("panel", x, y, CHIP_WIDTH, 18, "chip " + ("completed" if completed else "lost"), 9)
         line = fit(f"{sign} {checkpoint.checkpoint_id}: {what}", CHIP_WIDTH - 12, 10.5)
         yield f"chip{slot}:text", text("panel", x + 8, y + 12.5, "chip-text", line)

@@ -27,7 +27,9 @@ MOST_CELLS_IN_A_ROW = (TASK_WIDTH - 12) // CELL
 OUT_LENGTH, WIRE_LENGTH, IN_LENGTH = 50, 120, 100
 MARGIN = 64
 MOST_RANKS, RANKS_IN_A_ROW, WIRE_IN_ROWS = 6, 3, 60
-"""A job of more ranks is broken into rows of so many, with shorter wires: a page is as wide."""
+"""A job of more ranks is broken into rows of so many; with more ranks side by side than that wires are shorter: what
+is shrunk to a page's width stays readable.
+"""
 TURN, TURN_STEP, MOST_TURNS, ROW_GAP = 44, 7, 70, 26
 """How far the first lane that goes on in the next row swings out, each further one more, all of them; and the room
 between a row and those lanes.
@@ -291,11 +293,11 @@ def _ranks(stage: Stage) -> dict[str, int]:
 def _vertex_boxes(stage: Stage, columns: Mapping[str, _Columns]) -> dict[str, Box]:
     """Let dot place the vertices; an edge over several ranks gets a bend in each rank between (see `_bend`)."""
     graph = pygraphviz.AGraph(directed=True, strict=True)
-    gap = OUT_LENGTH + WIRE_LENGTH + IN_LENGTH
+    ranks = _ranks(stage)
+    gap = OUT_LENGTH + (WIRE_LENGTH if max(ranks.values()) < RANKS_IN_A_ROW else WIRE_IN_ROWS) + IN_LENGTH
     graph.graph_attr.update(rankdir="LR", ranksep=str(gap / 72), nodesep=str(34 / 72))
     graph.node_attr.update(shape="box", fixedsize="true", label="")
     sizes = {vertex.name: (columns[vertex.name].width, columns[vertex.name].tall) for vertex in stage.vertices}
-    ranks = _ranks(stage)
     wide = {rank: max(sizes[name][0] for name in sizes if ranks[name] == rank) for rank in ranks.values()}
     pairs = dict.fromkeys((_vertex_of_place(c.source), _vertex_of_place(c.target)) for c in stage.channels)
     chains = []

@@ -10,9 +10,11 @@ What a shape looks like is its class, and the classes are in `stage.css`.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 from kit.draw.captions import listed
 from kit.draw.element_kinds import SIGNS
@@ -58,6 +60,31 @@ def fit(words: str, width: float, size: float, *, bold: bool = False) -> str:
     """The words, cut with an ellipsis to what surely fits into `width` at this font size (in px)."""
     most = most_characters(width, size, bold=bold)
     return words if len(words) <= most else words[: most - 1].rstrip() + "…"
+
+
+def fit_line(words: str, width: float, size: float, *, bold: bool = False) -> str:
+    """The words of a long line, cut with an ellipsis to what fits by the width of each: names of files are wider than
+    sentences.
+    """
+    room = width / (size * (BOLDER if bold else 1.0))
+    ends = list(accumulate(_em(letter) for letter in words))
+    if not ends or ends[-1] <= room:
+        return words
+    return words[: bisect_right(ends, room - _em("…"))].rstrip() + "…"
+
+
+BOLDER = 1.1
+
+
+def _em(letter: str) -> float:
+    """How wide a letter is at most in the fonts that pictures are shown in, in parts of the font's size."""
+    if letter in " iIjlJ.,:;'|!/":
+        return 0.33
+    if letter in 'frt-()[]"':
+        return 0.42
+    if letter in "mwMW=#+%…→":
+        return 0.95
+    return 0.72 if letter.isupper() else 0.63
 
 
 def fit_name(name: str, end: str, width: float, size: float) -> str:

@@ -93,16 +93,19 @@ class StateMachine:
         for pair, states in sources.items():
             others = [state for state in every if state not in states and state != pair[1]]
             if len(states) >= MANY:
-                some = f"any but {', '.join(others)}" if others else "any"
+                some = f"any state but {', '.join(others)}" if others else "any state"
                 found[pair] = some if len(some) < len(", ".join(states)) else ", ".join(states)
         return found
 
     def _node(self, state: Any, stays: Iterable[str], shared: Mapping[tuple[str, str], str]) -> Node:
         name = label(state)
         lines = [name, *wrap(self.lit.get(name, ""), LINE)]
+        comes: dict[str, list[str]] = defaultdict(list)
         for (event, target), sources in shared.items():
             if target == name:
-                lines += wrap(f"{event}: from {sources}", LINE)
+                comes[sources].append(event)
+        for sources, events in comes.items():
+            lines += wrap(f"from {sources}: {', '.join(events)}", max(LINE, len(name)))
         meaning = "lit" if name in self.lit else "been" if name in self.been else ""
         tip = f"stays {name}: {', '.join(stays)}" if stays else ""
         return Node(name, tuple(lines), meaning, tip=tip, ends=self.table.is_end(state))

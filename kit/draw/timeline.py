@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from html import escape
 
+from kit.draw.round_numbers import round_step
 from kit.draw.view_html import legend
 
 STYLE = "timeline.css"
@@ -44,13 +45,20 @@ def timeline(rows: Sequence[Row], start_ms: float, end_ms: float, *, axis: bool 
     """The rows over the time from `start_ms` to `end_ms`, with a legend of what is in them, and an axis in ms."""
     if not rows:
         return ""
-    marks = "".join(f"<em>{round((end_ms - start_ms) * part / AXIS_PARTS):,}</em>" for part in range(AXIS_PARTS + 1))
+    marks = _marks(max(end_ms - start_ms, 1.0))
     head = (
         f'<span class="t-head"></span><span class="t-axis">{marks}</span><span class="t-head">ms</span>' if axis else ""
     )
     drawn = "".join(_row(row, start_ms, max(end_ms, start_ms + 1)) for row in rows)
     there = {bar.meaning for row in rows for bar in row.bars} | {TICK for row in rows if row.ticks_ms}
     return f'<div class="t-rows">{head}{drawn}</div>' + legend((kind, WORDS[kind]) for kind in WORDS if kind in there)
+
+
+def _marks(length_ms: float) -> str:
+    """Round numbers along the axis, where they belong; the last one is where the time ends."""
+    step = round_step(length_ms / AXIS_PARTS)
+    at = [float(step * part) for part in range(AXIS_PARTS + 1) if step * part <= length_ms - step / 2]
+    return "".join(f'<em style="left:{100 * ms / length_ms:g}%">{ms:,.0f}</em>' for ms in [*at, length_ms])
 
 
 def _row(row: Row, start_ms: float, end_ms: float) -> str:

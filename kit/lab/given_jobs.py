@@ -54,8 +54,12 @@ class Promise:
         found = _rows(frame, self.columns)
         for what, difference in (("lost", self.rows - found), ("too many", found - self.rows)):
             if difference:
-                named = ", ".join(str(dict(zip(self.columns, row))) for row in list(difference.elements())[:MOST_NAMED])
-                yield f"{sink}: {difference.total()} rows {what}, {named}"
+                named = "; ".join(map(self._named, list(difference.elements())[:MOST_NAMED]))
+                rows = "row" if difference.total() == 1 else "rows"
+                yield f"{sink}: {difference.total()} {rows} {what}: {named}"
+
+    def _named(self, row: tuple[Any, ...]) -> str:
+        return ", ".join(f"{name}={value}" for name, value in zip(self.columns, row))
 
 
 def _rows(frame: pd.DataFrame, columns: tuple[str, ...]) -> Counter[tuple[Any, ...]]:

@@ -158,7 +158,7 @@ def test_the_present_state_is_lit_and_those_before_are_marked() -> None:
         "HOOKS",
         "TRIGGERING",
     ]
-    assert nodes["ABORTED"].lines == ("ABORTED", "it is aborted: from", "any but STORING")
+    assert nodes["ABORTED"].lines == ("ABORTED", "from any state but", "STORING: it is aborted")
     assert machines.to_pandas().values.tolist() == [
         ["checkpoint", "COLLECTING", "checkpoint 1"],
         ["job", "RUNNING", "the job"],

@@ -10,6 +10,7 @@ import pytest
 
 import kit
 from kit.glossary import Entry, glossary, places
+from kit.reading import ARTICLES, article
 from scripts.glossary import PAGE, page
 from tests.house.files import ROOT
 
@@ -91,3 +92,13 @@ def test_an_articles_names_become_a_table() -> None:
     assert unknown.endswith("  nothing of that name")
     assert last.endswith("  kit/channel/channel_state_reader.py")
     assert ">CheckpointTrigger.on_id_allocated</td>" in found._repr_html_()
+
+
+@pytest.mark.parametrize("letter", ARTICLES)
+def test_the_kit_has_every_name_of_the_articles(letter: str) -> None:
+    assert [name for name, entry in article(letter) if entry is None] == []
+
+
+def test_an_article_that_there_is_not_is_told() -> None:
+    with pytest.raises(ValueError, match="no article 'F': there are A, B, C, D, E"):
+        article("F")
