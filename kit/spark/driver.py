@@ -336,6 +336,7 @@ class JobDriver:
         epoch.connected.add(slot)
         if len(epoch.connected) == epoch.slots:
             self._timers.pop(_START_TIMER, None)
+            epoch.connected_ms = self._now()
             for receiver, words in epoch.take_waiting():
                 self._send(receiver, words)
 
@@ -534,7 +535,8 @@ class JobDriver:
     def _status_changed(self, command: JobStatusChanged, cause: str) -> None:
         status = JobStatus[command.status]
         if status is JobStatus.RESTARTING:
-            logger.warning("job %s restarts: %s", self.job.name, command.error)
+            level = logging.INFO if self.master.is_rescaled else logging.WARNING
+            logger.log(level, "job %s restarts: %s", self.job.name, command.error)
         if status.is_terminal:
             if status is JobStatus.FAILED:
                 self.error = JobFailedError(command.error, self._worker_traceback)

@@ -58,9 +58,9 @@ _MAX_UNIX_PATH_BYTES = 100
 class WireSettings:
     """Time limits and sizes of all sockets of a job; both ends should have the same."""
 
-    heartbeat_interval_ms: int = 1_000
+    heartbeat_interval_ms: int = 500
     """An idle connection says that it lives this often."""
-    heartbeat_timeout_ms: int = 10_000
+    heartbeat_timeout_ms: int = 3_000
     """A peer silent, or taking nothing, for this long is lost."""
     handshake_timeout_ms: int = 5_000
     """Connecting and authenticating must be done in this time."""
