@@ -29,7 +29,16 @@ from kit.connectors import (
     ParquetSource,
     TextSource,
 )
-from kit.graph import CheckpointConfig, CheckpointingMode, ExponentialDelay, FailureRate, FixedDelay, NoRestart, Parts
+from kit.graph import (
+    CheckpointConfig,
+    CheckpointingMode,
+    ExponentialDelay,
+    FailureRate,
+    FixedDelay,
+    NoRestart,
+    Parts,
+    RescaleConfig,
+)
 from kit.operators import (
     BatchContext,
     BatchState,
@@ -193,6 +202,7 @@ __all__ = [
     "ReadOnlyContext",
     "ReducingState",
     "ReducingStateDescriptor",
+    "RescaleConfig",
     "RetentionPolicy",
     "SlidingEventTimeWindows",
     "SparkJob",

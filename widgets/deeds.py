@@ -20,18 +20,33 @@ from kit.lab.faults import (
     KillDriver,
     KillWorker,
     LoseFile,
+    LoseSlot,
     MissHeartbeat,
+    OfferSlots,
     ThawWorker,
     WorkerFault,
 )
 from kit.lab.schedulers import Random
-from kit.protocol.events import RequestCancel, RequestCheckpoint, RequestSavepoint, RequestStop, StartJob
+from kit.protocol.events import (
+    RequestCancel,
+    RequestCheckpoint,
+    RequestRescale,
+    RequestSavepoint,
+    RequestStop,
+    StartJob,
+)
 from kit.protocol.words import Word
 
 LINE_LENGTH = 100
 STEP, RUN = "lab.step()", "lab.run_until("
 OF_THE_LAB = ("Adversarial", "Fair", "First", "Random", "faults", "ready_job")
-_WORKER_DOORS = {KillWorker: "kill", FreezeWorker: "freeze", ThawWorker: "thaw", MissHeartbeat: "miss_heartbeat"}
+_WORKER_DOORS = {
+    KillWorker: "kill",
+    FreezeWorker: "freeze",
+    ThawWorker: "thaw",
+    MissHeartbeat: "miss_heartbeat",
+    LoseSlot: "lose_slot",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,6 +175,8 @@ def line_of(action: Action | Word) -> str:
         return f"lab.wait_until({action.until_ms})"
     if isinstance(action, KillDriver):
         return "lab.kill_driver()"
+    if isinstance(action, OfferSlots):
+        return f"lab.offer_slots({action.slots})"
     if isinstance(action, WorkerFault):
         return f"lab.{_WORKER_DOORS[type(action)]}({action.worker})"
     if isinstance(action, LoseFile) or (isinstance(action, DropMessage) and action.place == 0):
@@ -175,6 +192,8 @@ def line_of(action: Action | Word) -> str:
         return f"lab.savepoint({action.target!r})"
     if isinstance(action, RequestStop):
         return f"lab.stop({action.target!r}{', drain=True' if action.drain else ''})"
+    if isinstance(action, RequestRescale):
+        return f"lab.rescale({action.parallelism!r}{'' if action.at_once else ', at_once=False'})"
     if isinstance(action, RequestCancel):
         return "lab.cancel()"
     return f"# {action!r} was handed to the JobMaster"

@@ -27,7 +27,7 @@ from kit.api.transformation import Transformation, check_parallelism
 from kit.graph.execution_graph import ExecutionGraph
 from kit.graph.hashing import murmur3_128
 from kit.graph.job_graph import JobGraph, create_job_graph
-from kit.graph.settings import CheckpointConfig, JobSettings, RestartStrategy, default_restart_strategy
+from kit.graph.settings import CheckpointConfig, JobSettings, RescaleConfig, RestartStrategy, default_restart_strategy
 from kit.graph.stream_graph import GraphError, StreamGraph
 from kit.operators.display import table_html
 from kit.operators.source import Source
@@ -41,8 +41,9 @@ class StreamEnvironment:
     `parallelism` and `max_parallelism` hold for operators that do not set their own. `job_id` (32 hex digits) is made
     from the name unless given; on Spark, where runs share directories, each run then gets an id of its own. With
     `chaining` False every operator gets a task of its own. Without `restart` a job restarts if it takes periodic
-    checkpoints: forever, ever more slowly, as in Flink (`default_restart_strategy`); in the lab ten times. For
-    `buffer_rows`, `buffer_bytes` and `channel_credits` see `JobSettings`. Raises GraphError and SettingError.
+    checkpoints: forever, ever more slowly, as in Flink (`default_restart_strategy`); in the lab ten times.
+    `rescaling` says when it may go on at another parallelism. For `buffer_rows`, `buffer_bytes` and `channel_credits`
+    see `JobSettings`. Raises GraphError and SettingError.
 
     In a notebook a cell may be run again: what it added before goes then, with what depended on it. Elsewhere each line
     adds to what is there.
@@ -56,6 +57,7 @@ class StreamEnvironment:
         max_parallelism: int | None = None,
         checkpoint: CheckpointConfig | None = None,
         restart: RestartStrategy | None = None,
+        rescaling: RescaleConfig | None = None,
         job_id: str | None = None,
         buffer_rows: int = 65_536,
         buffer_bytes: int = 4 * 1024 * 1024,
@@ -74,6 +76,7 @@ class StreamEnvironment:
             checkpoint=checkpoint,
             restart=restart or default_restart_strategy(checkpoint),
             restart_is_default=restart is None,
+            rescaling=rescaling or RescaleConfig(),
             buffer_rows=buffer_rows,
             buffer_bytes=buffer_bytes,
             channel_credits=channel_credits,

@@ -29,6 +29,16 @@ class CoordinatorListeners(Protocol):
         """Forget the snapshot that was asked for last (`abortCurrentTriggering`)."""
 
 
+class CheckpointStatsListener(Protocol):
+    """Whoever waits for a checkpoint to end, whichever it is."""
+
+    def on_completed_checkpoint(self, checkpoint_id: int) -> None:
+        """A checkpoint, no savepoint, is stored for good."""
+
+    def on_failed_checkpoint(self) -> None:
+        """A checkpoint or savepoint came to nothing."""
+
+
 class CoordinatorContext(Protocol):
     """The JobMaster, as the coordinator sees it."""
 

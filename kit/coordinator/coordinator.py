@@ -26,7 +26,7 @@ from typing import Any
 from kit.coordinator.acknowledging import CheckpointAcknowledgement
 from kit.coordinator.checkpointed_job import CheckpointedJob
 from kit.coordinator.completing import CheckpointCompletion
-from kit.coordinator.context import CoordinatorContext
+from kit.coordinator.context import CheckpointStatsListener, CoordinatorContext
 from kit.coordinator.ledger import CheckpointLedger, timeout_timer
 from kit.coordinator.pending_checkpoint import PendingCheckpoint, TaskAcknowledgeResult
 from kit.coordinator.periodic import PERIODIC_TIMER, PeriodicTrigger
@@ -50,7 +50,7 @@ class CheckpointCoordinator:
 
     `graph` is the job as it runs now; `operator_coordinators` are the ids of the operators that have a coordinator;
     `hooks` the identifiers of the master hooks, which the host holds. `config` and `store` default to what the job's
-    settings say; `statistics` to a tracker that remembers the last few checkpoints.
+    settings say; `statistics` to a tracker that remembers the last few checkpoints. `listener` hears of each that ends.
 
     Follows Flink's `CheckpointCoordinator`.
     """
@@ -66,6 +66,7 @@ class CheckpointCoordinator:
         config: CheckpointCoordinatorConfiguration | None = None,
         store: CompletedCheckpointStore | None = None,
         statistics: CheckpointStatsTracker | None = None,
+        listener: CheckpointStatsListener | None = None,
     ) -> None:
         settings = graph.job_graph.settings
         config = config or settings.coordinator
@@ -76,7 +77,9 @@ class CheckpointCoordinator:
         self.config = config
         self.job = CheckpointedJob(job_id, graph, config, hooks, operator_coordinators)
         statistics = statistics or CheckpointStatsTracker()
-        self.ledger = CheckpointLedger(context, store, statistics, tolerable=config.tolerable_failures)
+        self.ledger = CheckpointLedger(
+            context, store, statistics, tolerable=config.tolerable_failures, listener=listener
+        )
         self.periodic = PeriodicTrigger(config, context, self._request_periodic)
         self.decider = create_request_decider(
             config.max_concurrent,

@@ -16,7 +16,7 @@ from typing import Any
 
 from kit.coordinator.checkpoint_state import CheckpointEvent, CheckpointState
 from kit.coordinator.completed_checkpoint import CompletedCheckpoint
-from kit.coordinator.context import CoordinatorContext
+from kit.coordinator.context import CheckpointStatsListener, CoordinatorContext
 from kit.coordinator.failure_manager import UNKNOWN_CHECKPOINT_ID, CheckpointFailureManager
 from kit.coordinator.pending_checkpoint import PendingCheckpoint
 from kit.coordinator.request_decider import CheckpointTriggerRequest
@@ -58,8 +58,10 @@ class CheckpointLedger:
         statistics: CheckpointStatsTracker,
         *,
         tolerable: int,
+        listener: CheckpointStatsListener | None = None,
     ) -> None:
         self._context = context
+        self._listener = listener
         self.store = store
         self.pending: dict[int, PendingCheckpoint] = {}
         self.statistics = statistics
@@ -129,6 +131,7 @@ class CheckpointLedger:
         self.note("TriggeringFailed", request=request.label, reason=why.reason.name, detail=str(why))
         self.answer_with_error(request, why)
         self.statistics.failed_before_start()
+        self._tell_of_failure()
         self.failures.handle_failure(request.properties, why)
 
     def refuse(self, request: CheckpointTriggerRequest, why: CheckpointException) -> None:
@@ -205,7 +208,12 @@ class CheckpointLedger:
 
     def _count_failure(self, checkpoint: PendingCheckpoint, why: CheckpointException, task: str | None = None) -> None:
         self.statistics.failed(checkpoint.stats, self._context.at, str(why))
+        self._tell_of_failure()
         self.failures.handle_failure(checkpoint.properties, why, checkpoint.checkpoint_id, task)
+
+    def _tell_of_failure(self) -> None:
+        if self._listener is not None:
+            self._listener.on_failed_checkpoint()
 
     def _send_aborted(self, checkpoint: PendingCheckpoint) -> None:
         """Tell tasks and operator coordinators that a checkpoint will not complete (`sendAbortedMessages`)."""
@@ -244,6 +252,8 @@ class CheckpointLedger:
             duration_ms=at_ms - completed.timestamp_ms,
             subsumed=None if subsumed_id == NO_CHECKPOINT else subsumed_id,
         )
+        if self._listener is not None and not completed.properties.is_savepoint:
+            self._listener.on_completed_checkpoint(completed.checkpoint_id)
         if checkpoint.request.request_id is not None:
             answer = CompleteRequest(
                 request_id=checkpoint.request.request_id,
@@ -300,6 +310,7 @@ class CheckpointLedger:
         if completed.should_be_discarded_at(self.job_status):
             self.discard([completed.discard()])
         self.statistics.failed(checkpoint.stats, self._context.at, str(why))
+        self._tell_of_failure()
         self.answer_with_error(checkpoint.request, why)
 
     # --- deleting -------------------------------------------------------------------------------------------------

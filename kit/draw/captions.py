@@ -63,6 +63,10 @@ def _fields(record: TraceRecord, ends: Ends) -> _Fields:
         "with_state": _with_state(data.get("restore")),
         "and_waits": _and_waits(data.get("awaited"), ends),
         "overtaking": ", past what is still waiting" if data.get("priority") else "",
+        "parallelisms": _parallelisms(data.get("parallelism")),
+        "rescale_phase": _RESCALE.get(str(data.get("phase")), "A rescale goes on"),
+        "rescaled": f"{_parallelisms(data.get('from'))} to {_parallelisms(data.get('to'))}",
+        "moment": data.get("why") or "a change",
     }
     if "timer" in data:
         fields |= _timer(str(data["timer"]), fields["who"], record)
@@ -74,7 +78,27 @@ def _fields(record: TraceRecord, ends: Ends) -> _Fields:
     return fields
 
 
+_RESCALE: Mapping[str, str] = {
+    "COOLDOWN": "The job may be rescaled once its cooldown is over",
+    "IDLING": "No rescale is under way",
+    "STABILIZING": "A rescale waits whether more changes",
+    "STABILIZED": "A rescale waits for the next checkpoint",
+    "TRANSITIONING": "It is time to rescale the job",
+}
+"""By the phase of a rescale."""
+
+
+def _parallelisms(parallelism: object) -> str:
+    items = parallelism.items() if isinstance(parallelism, Mapping) else ()
+    return ", ".join(f"{name} x{number}" for name, number in items)
+
+
 _TIMERS: Mapping[str, tuple[str, str]] = {
+    "rescale-cooldown": ("the cooldown is over", "it may be rescaled in {wait}"),
+    "rescale-stabilization": ("slots and wishes have settled", "what changes within {wait} is waited for"),
+    "rescale-evaluation": ("a rescale waits for no checkpoint any more", "a rescale waits {wait} for a checkpoint"),
+    "rescale-max-delay": ("a rescale waits for no checkpoint any more", "a rescale waits {wait} for a checkpoint"),
+    "slot-wait": ("slots have been waited for long enough", "it waits {wait} for slots"),
     "checkpoint-timeout-": ("the time of checkpoint {last} is over", "checkpoint {last} may take {wait} at most"),
     "checkpoint-trigger": ("the next periodic checkpoint is due", "the next periodic checkpoint is due in {wait}"),
     "restart": ("the delay before the restart is over", "the job begins again in {wait}"),

@@ -44,6 +44,8 @@ UNSEEN: dict[str, frozenset[str]] = {
     "PendingCheckpoint": frozenset({"stats", "timestamp_ms"}),
     "StreamTask": frozenset({"failure", "_initialization"}),
     "CheckpointCoordinator": frozenset({"_requests"}),
+    "StateTransitionManager": frozenset({"_cooled_down_ms"}),
+    "JobMaster": frozenset({"restored_path"}),
     # What was looked up last, to be found again at once: with it or without it the same is found.
     "KeyContext": frozenset(
         {"turn", "run", "_code", "_code_known", "_batch", "_batch_codes", "_batch_created"}  # not `_key`: users see it

@@ -33,6 +33,7 @@ from kit.graph.settings import (
     FixedDelay,
     JobSettings,
     NoRestart,
+    RescaleConfig,
     RestartStrategy,
     SettingError,
 )
@@ -67,6 +68,7 @@ __all__ = [
     "Partitioner",
     "PartitionerKind",
     "Parts",
+    "RescaleConfig",
     "RestartStrategy",
     "SettingError",
     "StreamEdge",

@@ -9,22 +9,42 @@ from kit.graph.job_graph import JobGraph
 
 
 def at_parallelism(job: JobGraph, parallelism: int | Mapping[str, int]) -> JobGraph:
-    """The job with other numbers of subtasks, by vertex; a number alone is for all vertices that are as wide as the
-    widest, so that one that was given fewer keeps them.
-
-    Raises ValueError for a vertex that there is not, and for more subtasks than a vertex has key groups.
-    """
-    widest = max(vertex.parallelism for vertex in job.vertices)
-    if isinstance(parallelism, int):
-        parallelism = {vertex.name: parallelism for vertex in job.vertices if vertex.parallelism == widest}
-    names = [vertex.name for vertex in job.vertices]
-    for name, wanted in parallelism.items():
-        if name not in names:
-            raise ValueError(f"no vertex is {name!r}; there are {', '.join(names)}")
-        most = job.vertex(name).max_parallelism
-        if not 1 <= wanted <= most:
-            raise ValueError(f"{name} can have 1 to {most} subtasks (its max parallelism), not {wanted}")
+    """The job with other numbers of subtasks, as `parallelism_of` says."""
+    wanted = parallelism_of(job, parallelism)
     vertices = tuple(
-        replace(vertex, parallelism=parallelism.get(vertex.name, vertex.parallelism)) for vertex in job.vertices
+        replace(vertex, parallelism=wanted.get(vertex.name, vertex.parallelism)) for vertex in job.vertices
     )
     return replace(job, vertices=vertices)
+
+
+def parallelism_of(job: JobGraph, parallelism: int | Mapping[str, int]) -> dict[str, int]:
+    """Numbers of subtasks by vertex. A vertex may be named by the uid or name of an operator in it; a number alone is
+    for all vertices that are as wide as the widest, so that one that was given fewer keeps them.
+
+    Raises ValueError for a vertex that there is not, for one that is given two numbers, and for more subtasks than a
+    vertex has key groups.
+    """
+    if isinstance(parallelism, int):
+        widest = max(vertex.parallelism for vertex in job.vertices)
+        parallelism = {vertex.name: parallelism for vertex in job.vertices if vertex.parallelism == widest}
+    wanted: dict[str, int] = {}
+    for name, number in parallelism.items():
+        vertex = _vertex_called(job, name)
+        if wanted.setdefault(vertex, number) != number:
+            raise ValueError(
+                f"{vertex} cannot have {wanted[vertex]} subtasks and {number} (as {name!r}): it is one task"
+            )
+        most = job.vertex(vertex).max_parallelism
+        if not 1 <= number <= most:
+            raise ValueError(f"{vertex} can have 1 to {most} subtasks (its max parallelism), not {number}")
+    return wanted
+
+
+def _vertex_called(job: JobGraph, name: str) -> str:
+    for vertex in job.vertices:
+        if vertex.name == name:
+            return name
+    for vertex in job.vertices:
+        if any(name in (operator.uid, operator.name) for operator in vertex.operators):
+            return vertex.name
+    raise ValueError(f"no vertex is {name!r}; there are {', '.join(vertex.name for vertex in job.vertices)}")

@@ -4,7 +4,8 @@
 `kit.graph.settings.settings_table` shows it with the defaults. Rules that concern two settings at once are with the
 class that has both. `NOT_HERE` names the options of Flink's that the kit has no use for, with the reason.
 
-Follows Flink's `CheckpointingOptions`, `StateRecoveryOptions` and `RestartStrategyOptions`, and the checks in
+Follows Flink's `CheckpointingOptions`, `StateRecoveryOptions`, `RestartStrategyOptions` and, of rescaling,
+`JobManagerOptions`, and the checks in
 `CheckpointConfig`, `CheckpointCoordinatorConfiguration`, `FileSystemCheckpointStorage` and the
 `RestartBackoffTimeStrategy` classes.
 """
@@ -108,6 +109,7 @@ class Rule:
 _CHECKPOINTING, _RECOVERY = "execution.checkpointing", "execution.state-recovery"
 _FIXED, _RATE = "restart-strategy.fixed-delay", "restart-strategy.failure-rate"
 _EXPONENTIAL = "restart-strategy.exponential-delay"
+_ADAPTIVE = "jobmanager.adaptive-scheduler"
 
 RULES: dict[str, tuple[Rule, ...]] = {
     "CheckpointConfig": (
@@ -169,6 +171,23 @@ RULES: dict[str, tuple[Rule, ...]] = {
         Rule("max_failures", f"{_RATE}.max-failures-per-interval", count(1)),
         Rule("interval_ms", f"{_RATE}.failure-rate-interval", milliseconds(1)),
         Rule("delay_ms", f"{_RATE}.delay", milliseconds(0)),
+    ),
+    "RescaleConfig": (
+        Rule("reactive", "jobmanager.scheduler", FLAG),
+        Rule("minimum_parallelism", "", count(1)),
+        Rule("cooldown_ms", f"{_ADAPTIVE}.executing.cooldown-after-rescaling", milliseconds(0)),
+        Rule("stabilization_ms", f"{_ADAPTIVE}.executing.resource-stabilization-timeout", milliseconds(0)),
+        Rule(
+            "max_trigger_delay_ms",
+            f"{_ADAPTIVE}.rescale-trigger.max-delay",
+            or_none(milliseconds(0), "so long that the failures are waited for"),
+        ),
+        Rule("max_checkpoint_failures", f"{_ADAPTIVE}.rescale-trigger.max-checkpoint-failures", count(1)),
+        Rule(
+            "slot_wait_ms",
+            f"{_ADAPTIVE}.submission.resource-wait-timeout",
+            or_none(milliseconds(0), "as long as it takes"),
+        ),
     ),
     "JobSettings": (
         Rule("buffer_rows", "", count(1)),

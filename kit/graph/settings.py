@@ -254,6 +254,38 @@ def default_restart_strategy(checkpoint: CheckpointConfig) -> RestartStrategy:
     return NoRestart() if checkpoint.interval_ms is None else ExponentialDelay()
 
 
+# ---- rescaling --------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RescaleConfig:
+    """When a running job goes on at another parallelism, which takes a deployment from its latest checkpoint.
+
+    With `reactive` it does so by itself: when slots are lost it goes on with those that are left, and with more when
+    they come back, up to what is wanted. On fewer than `minimum_parallelism` it does not run: it waits for slots, at
+    most `slot_wait_ms` (None: forever), and may not be rescaled to fewer.
+
+    A change is not acted on within `cooldown_ms` of a deployment, and until `stabilization_ms` after the first change
+    only when there are all slots that are wanted. Then the next completed checkpoint is the moment, or the
+    `max_checkpoint_failures`-th that fails, or `max_trigger_delay_ms` after the change, whichever comes first (None:
+    the checkpoint interval times one more than those failures; at once without periodic checkpoints).
+
+    Raises SettingError. Follows `AdaptiveScheduler.Settings`, with its defaults; Flink has the minimum among a job's
+    resource requirements, and `reactive` as another scheduler.
+    """
+
+    reactive: bool = False
+    minimum_parallelism: int = 1
+    cooldown_ms: int = 30_000
+    stabilization_ms: int = 60_000
+    max_trigger_delay_ms: int | None = None
+    max_checkpoint_failures: int = 2
+    slot_wait_ms: int | None = 300_000
+
+    def __post_init__(self) -> None:
+        check(self)
+
+
 # ---- the job ----------------------------------------------------------------------------------------------------
 
 
@@ -274,6 +306,7 @@ class JobSettings:
     restart: RestartStrategy = field(default_factory=NoRestart)
     restart_is_default: bool = False
     """Whether nobody chose `restart`: the lab then has a default of its own."""
+    rescaling: RescaleConfig = field(default_factory=RescaleConfig)
     buffer_rows: int = 65_536
     buffer_bytes: int = 4 * 1024 * 1024
     channel_credits: int = 2
@@ -290,7 +323,7 @@ class JobSettings:
 def settings_table() -> pd.DataFrame:
     """All settings: one row each with the class that takes it, its default, what is allowed, and Flink's option."""
     rows = []
-    for kind in (CheckpointConfig, FixedDelay, ExponentialDelay, FailureRate, JobSettings):
+    for kind in (CheckpointConfig, FixedDelay, ExponentialDelay, FailureRate, RescaleConfig, JobSettings):
         defaults = {each.name: getattr(each.default, "value", each.default) for each in fields(kind)}
         rows += [
             (kind.__name__, rule.setting, defaults[rule.setting], rule.allowed.text, rule.option)
@@ -310,6 +343,7 @@ __all__ = [
     "FixedDelay",
     "JobSettings",
     "NoRestart",
+    "RescaleConfig",
     "RestartStrategy",
     "SettingError",
     "default_restart_strategy",

@@ -10,21 +10,22 @@ Its life is a sequence of phases (`kit.job.status`). After each event it goes on
     STARTING      waits for splits and for what to begin from (`kit.job.starting`), then restores
     RESTORING     assigns the latest checkpoint's state, waits for the master hooks, then deploys
     RUNNING       until all tasks have finished, something fails, or the user ends it
-    RESTARTING    waits for the workers to leave, the delay to pass, the store to answer, then restores
+    RESTARTING    waits for the workers to leave, the delay to pass, the store to answer, and for slots; then restores
     FINISHING ..  waits for the workers to leave and the store to answer, then ends
 
 A failure's path: `TaskStateChanged(FAILED)` or `SlotLost` -> `_on_failure`: pending checkpoints aborted, the restart
 strategy asked -> `StopEpoch` -> `EpochEnded` and the delay over -> `_restore` -> `_deploy_when_restored`: operator
-coordinators reset, `StartEpoch` and `DeployTask` to every task.
+coordinators reset, `StartEpoch` and `DeployTask` to every task. A rescale takes the same path without a failure: the
+restart strategy is not asked, and what is deployed is another execution graph (`kit.job.rescaling`).
 
-Follows Flink's `JobMaster`, `SchedulerBase`, `DefaultScheduler` and `StopWithSavepointTerminationManager`.
+Follows Flink's `JobMaster`, `SchedulerBase`, `DefaultScheduler`, `AdaptiveScheduler` and
+`StopWithSavepointTerminationManager`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from kit.coordinator.completed_checkpoint import CompletedCheckpoint
 from kit.coordinator.coordinator import CheckpointCoordinator
 from kit.coordinator.statistics import CheckpointStatsTracker
 from kit.graph.execution_graph import ExecutionGraph
@@ -33,8 +34,10 @@ from kit.graph.settings import SettingError
 from kit.job.last_checkpoint import LastCheckpoint
 from kit.job.leftovers import Leftovers, remove_orphans
 from kit.job.operator_coordinators import OperatorCoordinators
+from kit.job.rescaling import Rescaling
+from kit.job.rescaling_master import RescalingMaster
 from kit.job.restart import create_restarts
-from kit.job.restoring import RestoredJob, Restoring, hold_in_flight_data, restore_job
+from kit.job.restoring import Restoring, hold_in_flight_data
 from kit.job.starting import JobStart
 from kit.job.status import PHASES, JobEvent, JobStatus, Phase
 from kit.job.stopping import StopWithSavepoint
@@ -61,7 +64,7 @@ from kit.protocol.messages import (
 )
 from kit.protocol.reasons import CheckpointFailureReason
 from kit.protocol.tasks import ExecutionState, task_name
-from kit.protocol.words import Machine, ProtocolError, Word, handles
+from kit.protocol.words import ProtocolError, Word, handles
 
 RESTART_TIMER = "restart"
 WORKERS, DELAY, HOOKS, RESULT = "workers", "delay", "hooks", "result"
@@ -70,7 +73,7 @@ CHECKPOINT_HISTORY = 1_000
 """Ended checkpoints that the statistics keep. Flink's web UI keeps 10; a table in a notebook wants all of a run."""
 
 
-class JobMaster(Machine):
+class JobMaster(RescalingMaster):
     """The master of one job."""
 
     def __init__(self, job: JobGraph, hooks: Sequence[str] = (), name: str = "job") -> None:
@@ -83,6 +86,7 @@ class JobMaster(Machine):
         self.tasks = TaskTable()
         self.coordinators = OperatorCoordinators(job, self)
         self._failure: str | None = None
+        self.rescaling = Rescaling(job, self)
         self.checkpoints = CheckpointCoordinator(
             job.job_id,
             self.graph,
@@ -90,6 +94,7 @@ class JobMaster(Machine):
             operator_coordinators=tuple(self.coordinators),
             hooks=hooks,
             statistics=CheckpointStatsTracker(CHECKPOINT_HISTORY),
+            listener=self.rescaling,
         )
         self._restarts = create_restarts(job.settings.restart)
         self._start = JobStart(self.graph, self.checkpoints, self.emit)
@@ -98,16 +103,8 @@ class JobMaster(Machine):
         self._restoring: Restoring | None = None
         self._last_checkpoint = LastCheckpoint(self.checkpoints, self.emit)
         self._leftovers = Leftovers(self.checkpoints)
+        self.restored_path = ""
         self.stopping = StopWithSavepoint()
-
-    @property
-    def status(self) -> JobStatus:
-        """Where the job stands, as its user sees it."""
-        return self.phase.status
-
-    @property
-    def ending_as(self) -> JobStatus | None:
-        return self.phase.ending_as
 
     # --- from phase to phase --------------------------------------------------------------------------------------
 
@@ -139,6 +136,7 @@ class JobMaster(Machine):
         self.emit(JobStatusChanged(status=self.status.name, error=error))
         if self.status.is_terminal:
             self.coordinators.close()
+            self.rescaling.end(self.status.name)
 
     # --- the start ------------------------------------------------------------------------------------------------
 
@@ -181,7 +179,7 @@ class JobMaster(Machine):
         self._enter(JobEvent.CANNOT_BEGIN, error)
 
     def _start_when_all_is_known(self) -> None:
-        if self._start.event is not None and not self._start.awaited:
+        if self._start.event is not None and not self._start.awaited and self._has_slots():
             self._restore(JobEvent.KNOWN)
 
     # --- restoring and deploying ----------------------------------------------------------------------------------
@@ -192,27 +190,20 @@ class JobMaster(Machine):
         Flink: `SchedulerBase.restoreState`.
         """
         self._enter(event)
+        self._take_slots()
         restore, allow = self.checkpoints.restore, self._start.allow_non_restored_state
         begins_from_snapshot = self._start.begins_from_snapshot and not self.epoch
         try:
             latest = restore.latest(error_if_no_checkpoint=begins_from_snapshot)
-            restored = None if latest is None else self._assign_states(latest)
+            restored = None if latest is None else self._assign_states(self.graph, latest)
+            if restored is not None and latest is not None:
+                self.emit(restored.note(self.epoch + 1, latest.location))
             has_hooks = restore.restore_hooks(latest, allow_non_restored_state=allow)
         except ValueError as error:
             self._dismiss_workers(JobEvent.FAIL_FOR_GOOD, str(error))
             return
         self._restoring = None if latest is None or restored is None else Restoring(latest, restored)
         self._awaited = {HOOKS} if has_hooks else set()
-
-    def _assign_states(self, latest: CompletedCheckpoint) -> RestoredJob:
-        restored = restore_job(
-            self.graph,
-            latest.operator_states,
-            latest.checkpoint_id,
-            allow_non_restored_state=self._start.allow_non_restored_state,
-        )
-        self.emit(restored.note(self.epoch + 1, latest.location))
-        return restored
 
     @handles(events.MasterHooksRestored)
     def _hooks_restored(self, event: events.MasterHooksRestored) -> None:
@@ -264,6 +255,8 @@ class JobMaster(Machine):
         for task in self.tasks:
             restore = restores.get(task)
             self.emit(DeployTask(task=task, attempt=self.epoch, restore=restore, recovers_channels=recovers_channels))
+        self.restored_path = "" if latest is None else latest.location
+        self.rescaling.deployed(self.graph.parallelism)
 
     # --- tasks ----------------------------------------------------------------------------------------------------
 
@@ -307,6 +300,7 @@ class JobMaster(Machine):
             self.emit(Note(kind="AllTasksRunning", data={"epoch": self.epoch}))
             if self.checkpoints.config.is_periodic and not self.checkpoints.periodic.is_scheduling:
                 self.checkpoints.start_checkpoint_scheduler()
+            self._tell_of_rescale()
 
     def _take_last_checkpoint_when_all_data_ended(self) -> None:
         """The tasks wait for one more checkpoint before they finish: begin it now rather than an interval later."""
@@ -332,11 +326,8 @@ class JobMaster(Machine):
         elif self.tasks.all_finished and not self._savepoint_is_being_decided:
             self.checkpoints.stop_checkpoint_scheduler()
             self._dismiss_workers(JobEvent.ALL_FINISHED)
-
-    @property
-    def _is_over(self) -> bool:
-        """Whether no task is left that could take part in a snapshot, or soon will be."""
-        return self.ending_as is not None or (self.phase is Phase.RUNNING and self.tasks.all_finished)
+        elif self.rescaling.is_due and not self.stopping.is_under_way:
+            self._rescale()
 
     @property
     def _savepoint_is_being_decided(self) -> bool:
@@ -392,6 +383,7 @@ class JobMaster(Machine):
     def _on_failure(self, error: str, *, recoverable: bool = True) -> None:
         if self.phase not in (Phase.RESTORING, Phase.RUNNING):
             return
+        self.rescaling.stopped()
         self.checkpoints.abort_pending_checkpoints(CheckpointFailureReason.JOB_FAILOVER_REGION, error)
         self.checkpoints.stop_checkpoint_scheduler()
         if self.stopping.stands:
@@ -416,6 +408,7 @@ class JobMaster(Machine):
         at_work, leaving = self.phase is Phase.RUNNING, self._awaited & {WORKERS}
         self._enter(event, error, awaits={WORKERS} if at_work else leaving)
         if at_work:
+            self.rescaling.stopped()
             self.tasks.cancel()
             self._last_checkpoint.forget()
             self.emit(StopEpoch(epoch=self.epoch))
@@ -439,7 +432,7 @@ class JobMaster(Machine):
         self.stopping.take_failure()  # the restart is all that follows from it
         if self.stopping.stands:
             self._fail_after_savepoint(self.error)
-        elif not self._awaited and self.checkpoints.ledger.storing is None:
+        elif not self._awaited and self.checkpoints.ledger.storing is None and self._has_slots():
             self._restore(JobEvent.RESTART)
 
     def _end_when_ready(self) -> None:
@@ -489,6 +482,8 @@ class JobMaster(Machine):
     def _timer_fired(self, event: events.TimerFired) -> None:
         if event.timer == RESTART_TIMER:
             self._awaited.discard(DELAY)
+        elif self._rescale_timer_fired(event.timer):
+            return
         elif self._last_checkpoint.is_due_again(event.timer):
             self._take_last_checkpoint_when_all_data_ended()
         else:
@@ -513,7 +508,8 @@ class JobMaster(Machine):
 
     def answer_request(self, word: CompleteRequest) -> None:
         """Answer a request for a snapshot; the answer to a stop waits for the job's end."""
-        if not (self._last_checkpoint.answered(word, self.at) or self.stopping.holds_back(word)):
+        own = self._last_checkpoint.answered(word, self.at) or self.rescaling.answered(word)
+        if not (own or self.stopping.holds_back(word)):
             self.emit(word)
 
     # --- checkpoints ----------------------------------------------------------------------------------------------

@@ -42,7 +42,7 @@ class Phase(Enum):
     RUNNING = "RUNNING"
     """Workers are at work."""
     RESTARTING = "RESTARTING"
-    """The workers leave, the restart delay passes, and what is being stored gets its answer."""
+    """The workers leave, the restart delay passes, what is being stored gets its answer, and slots are there."""
     FINISHING = "FINISHING"
     """All tasks have finished and the workers leave; what follows may need the durable store, in all three of these."""
     FAILING = "FAILING"
@@ -73,6 +73,7 @@ class JobEvent(Enum):
     DEPLOYED = "its tasks are deployed"
     FAIL = "it fails"
     FAIL_FOR_GOOD = "it fails for good"
+    RESCALE = "it is rescaled"
     RESTART = "the workers have left, the delay is over"
     CANCEL = "it is cancelled"
     ALL_FINISHED = "all tasks have finished"
@@ -112,6 +113,7 @@ PHASES = Transitions(
         },
         Phase.RUNNING: {
             JobEvent.ALL_FINISHED: Phase.FINISHING,
+            JobEvent.RESCALE: Phase.RESTARTING,
             JobEvent.FAIL: Phase.RESTARTING,
             JobEvent.FAIL_FOR_GOOD: Phase.FAILING,
             JobEvent.CANCEL: Phase.CANCELLING,

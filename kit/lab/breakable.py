@@ -29,16 +29,18 @@ from kit.lab.faults import (
     KillWorker,
     LoseAnswer,
     LoseFile,
+    LoseSlot,
     MessageFault,
     MissHeartbeat,
     NeverAnswer,
+    OfferSlots,
     ThawWorker,
     TruncateFile,
     TurnClock,
 )
 from kit.protocol.commands import ReadSplit, ScheduleTimer
 from kit.protocol.duties import Command, Failure
-from kit.protocol.events import CreditReceived, OperatorEventLost, SlotLost
+from kit.protocol.events import CreditReceived, OperatorEventLost, SlotLost, SlotsChanged
 from kit.protocol.messages import OperatorEventToTask
 from kit.protocol.trace import Trace, TraceRecord
 from kit.protocol.words import Machine, Word
@@ -157,6 +159,16 @@ class Breakable:
         self.forget_worker(worker)
         self.deliver(self.master, SlotLost(epoch=self.master.epoch, slot=worker, error=error))
 
+    def _lose_slot(self, fault: LoseSlot) -> None:
+        """The slot is known to be gone before its worker is missed."""
+        known = self.master.rescaling.slots
+        slots = max(self.master.graph.parallelism.values()) if known is None else known
+        self.deliver(self.master, SlotsChanged(slots=slots - 1))
+        self._end_worker(fault.worker, "its slot was lost in the lab")
+
+    def _offer_slots(self, fault: OfferSlots) -> None:
+        self.deliver(self.master, SlotsChanged(slots=fault.slots))
+
     def forget_worker(self, worker: int) -> None:
         """A worker is gone, with all that was under way to and from it."""
         ended = self.machines_of(worker)
@@ -249,6 +261,8 @@ class Breakable:
         FreezeWorker: _freeze_worker,
         ThawWorker: _thaw_worker,
         MissHeartbeat: _miss_heartbeat,
+        LoseSlot: _lose_slot,
+        OfferSlots: _offer_slots,
         KillDriver: _kill_driver,
         LoseFile: _lose_file,
         TruncateFile: _truncate_file,

@@ -28,9 +28,11 @@ from kit.lab.faults import (
     KillWorker,
     LoseAnswer,
     LoseFile,
+    LoseSlot,
     MessageFault,
     MissHeartbeat,
     NeverAnswer,
+    OfferSlots,
     ThawWorker,
     TruncateFile,
     TurnClock,
@@ -137,6 +139,14 @@ class FaultDoors:
     def miss_heartbeat(self, worker: int) -> Step:
         """Let the host take a frozen worker for dead, and end it."""
         return self._inflict(MissHeartbeat(worker))
+
+    def lose_slot(self, worker: int) -> Step:
+        """Kill a worker whose slot is gone with it: a job that is reactive goes on with those that are left."""
+        return self._inflict(LoseSlot(worker))
+
+    def offer_slots(self, slots: int) -> Step:
+        """Let there be so many slots from now on, those that the job holds among them."""
+        return self._inflict(OfferSlots(slots))
 
     def kill_driver(self) -> Step:
         """Kill the JobMaster's process, and with it everything but the disk: nothing happens any more in this lab.

@@ -168,6 +168,27 @@ class MissHeartbeat(WorkerFault):
 
 
 @dataclass(frozen=True, slots=True, repr=False)
+class LoseSlot(WorkerFault):
+    """A worker dies and its slot is gone with it, as when a machine does. A job that is reactive goes on without."""
+
+    verb: ClassVar = "lose_slot"
+    pattern: ClassVar = "lose worker {worker} and its slot"
+    recorded: ClassVar = False
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class OfferSlots(Fault):
+    """There are so many slots now, those that the job holds among them."""
+
+    slots: int
+
+    group: ClassVar = Group.WORKERS
+    verb: ClassVar = "offer_slots"
+    pattern: ClassVar = "offer the job {slots} slots"
+    recorded: ClassVar = False
+
+
+@dataclass(frozen=True, slots=True, repr=False)
 class KillDriver(Fault):
     """The process of the JobMaster dies where it stands, and its workers with it. Nothing happens any more in this lab;
     with a durable store another driver goes on: `Lab(job, after=lab, recover=True)`.

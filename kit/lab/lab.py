@@ -52,13 +52,20 @@ from kit.lab.play_doors import PlayDoors
 from kit.lab.possible_faults import DRIVER_IS_DEAD, stands_still
 from kit.lab.progress import Progress
 from kit.lab.recording import Agreement
+from kit.lab.rescale_doors import RescaleDoors
 from kit.lab.schedulers import Enabled, Random, Scheduler, checked_scheduler
 from kit.lab.state_doors import StateDoors
 from kit.lab.step import Step
 from kit.lab.summary import LARGE, summary_html
 from kit.lab.world import World
 from kit.operators.spec import shorten
-from kit.protocol.events import RequestCancel, RequestCheckpoint, RequestSavepoint, RequestStop, StartJob
+from kit.protocol.events import (
+    RequestCancel,
+    RequestCheckpoint,
+    RequestSavepoint,
+    RequestStop,
+    StartJob,
+)
 from kit.protocol.properties import RecoveryClaimMode
 from kit.protocol.trace import Trace
 from kit.protocol.words import Word
@@ -76,7 +83,7 @@ Target = str | os.PathLike[str] | None
 """A directory for a savepoint, None for the configured one."""
 
 
-class Lab(FaultDoors, PlayDoors, StateDoors, LabAsking):
+class Lab(FaultDoors, RescaleDoors, PlayDoors, StateDoors, LabAsking):
     """A job in one process. `job` is a StreamEnvironment or a JobGraph; `seed` decides between equals.
 
     `restore_path` begins from a savepoint or retained checkpoint. Files that the job reads are real ones; what it
@@ -415,7 +422,9 @@ class Lab(FaultDoors, PlayDoors, StateDoors, LabAsking):
         return None if self.job.settings.checkpoint.savepoint_directory is not None else SAVEPOINTS
 
     def answer(self, request: int) -> str | None:
-        """Where the snapshot of a request is, or None as long as it is not done; JobFailedError when it failed."""
+        """Where the snapshot of a request is, or None as long as it is not done; JobFailedError when it failed. Of a
+        rescale it is the checkpoint that the job went on from, "" where it began anew.
+        """
         answer = self._world.answers.get(request)
         if answer is None:
             return None

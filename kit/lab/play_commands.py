@@ -26,6 +26,7 @@ from kit.lab.given_jobs import GivenJob
 from kit.lab.incremental_snapshot import leave_incremental_snapshot
 from kit.lab.lab import Lab
 from kit.lab.play_outcome import in_one_line
+from kit.lab.play_rescaling import lose_slot, offer_slots, rescale
 from kit.lab.play_views import file_path, requested, show, snapshot_path
 from kit.lab.play_writing import fault_of
 from kit.lab.random_jobs import NAME as RANDOM
@@ -449,6 +450,14 @@ VERBS = (
         r"stop with savepoint( and drain)?(?: at (\S+))?",
         _stop,
     ),
+    Verb(
+        "rescale [VERTEX] to N [at the next checkpoint]",
+        "the user asks for another parallelism, of all or of these",
+        r"rescale ((?:to \d+)|(?:\S+ to \d+(?:, \S+ to \d+)*))( at the next checkpoint)?",
+        rescale,
+    ),
+    Verb("lose slot N", "its worker dies, and the slot is gone", r"lose slot (\d+)", lose_slot),
+    Verb("offer N slots", "so many are there from now on", r"offer (\d+) slots", offer_slots),
     Verb("cancel", "the user ends the job", "cancel", _cancel),
     Verb("wait until N ms", "time passes in which nothing happens", r"wait until (\d+) ms", _wait),
     Verb("kill worker N", "all subtasks of this index are gone at once", r"kill worker (\d+)", _kill),

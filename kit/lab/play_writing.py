@@ -17,7 +17,14 @@ from kit.lab import faults
 from kit.lab.actions import Action, Fault, LetTimePass
 from kit.lab.errors import LabError
 from kit.lab.play_text import Block, Command, PlayText
-from kit.protocol.events import RequestCancel, RequestCheckpoint, RequestSavepoint, RequestStop, StartJob
+from kit.protocol.events import (
+    RequestCancel,
+    RequestCheckpoint,
+    RequestRescale,
+    RequestSavepoint,
+    RequestStop,
+    StartJob,
+)
 from kit.protocol.words import Word
 
 LINE_LENGTH = 110
@@ -89,6 +96,9 @@ def line_of(action: Action | Word) -> str:
         return "trigger savepoint" + _at(action.target)
     if isinstance(action, RequestStop):
         return "stop with savepoint" + (" and drain" if action.drain else "") + _at(action.target)
+    if isinstance(action, RequestRescale):
+        wanted = ", ".join(f"{name} to {number}" for name, number in action.parallelism.items())
+        return f"rescale {wanted}" + ("" if action.at_once else " at the next checkpoint")
     if isinstance(action, RequestCancel):
         return "cancel"
     raise LabError(f"no command of a play does {action!r}")

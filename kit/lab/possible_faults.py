@@ -33,9 +33,11 @@ from kit.lab.faults import (
     KillWorker,
     LoseAnswer,
     LoseFile,
+    LoseSlot,
     MessageFault,
     MissHeartbeat,
     NeverAnswer,
+    OfferSlots,
     ThawWorker,
     TruncateFile,
     TurnClock,
@@ -71,6 +73,9 @@ def possible_faults(world: World) -> Iterator[Fault]:
     for worker in workers(world):
         for about in (KillWorker, FreezeWorker, ThawWorker, MissHeartbeat):
             yield about(worker)
+    if world.job.settings.rescaling.reactive:
+        yield from (LoseSlot(worker) for worker in workers(world))
+        yield OfferSlots(max(vertex.parallelism for vertex in world.job.vertices))
     yield KillDriver()
     yield from file_faults(world)
     yield from (TurnClock(name, DELAY_MS) for name in machines(world))
@@ -299,6 +304,20 @@ def _worker(world: World, fault: WorkerFault) -> str | None:
     return None
 
 
+def _lose_slot(world: World, fault: LoseSlot) -> str | None:
+    return _worker(world, fault) or _slots(world, fault)
+
+
+def _slots(world: World, fault: Fault) -> str | None:
+    if not world.job.settings.rescaling.reactive:
+        return "the job counts no slots: StreamEnvironment(rescaling=RescaleConfig(reactive=True)) does"
+    if world.master.ending_as is not None:
+        return f"the job is {world.master.status.name}"
+    if isinstance(fault, OfferSlots) and fault.slots < len(workers(world)):
+        return f"{len(workers(world))} workers run: lab.lose_slot() takes one with its slot"
+    return None
+
+
 def _driver(world: World, fault: KillDriver) -> str | None:
     return None
 
@@ -330,6 +349,8 @@ _REFUSALS: dict[type[Any], Callable[[World, Any], str | None]] = {
     NeverAnswer: _not_asked,
     LoseAnswer: _not_asked,
     FailNextRead: _read,
+    LoseSlot: _lose_slot,
+    OfferSlots: _slots,
     WorkerFault: _worker,
     KillDriver: _driver,
     FileFault: _file,

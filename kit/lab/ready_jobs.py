@@ -3,7 +3,8 @@
     lab = Lab(ready_job("keyed-sum", rows=12, unaligned=True))
 
 Each is a few rows long, one row a buffer, and takes checkpoints when asked to. What may be set of one is in
-`ready_jobs()` and in the settings of `StreamEnvironment` and `CheckpointConfig`; `restart=3` restarts it three times.
+`ready_jobs()` and in the settings of `StreamEnvironment`, `CheckpointConfig` and `RescaleConfig`; `restart=3` restarts
+it three times.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from kit.api.environment import StreamEnvironment
 from kit.backend.descriptors import ListStateDescriptor, MapStateDescriptor, ReducingStateDescriptor
 from kit.backend.operator_store import OperatorListState
 from kit.connectors import CollectionSource, CollectSink
-from kit.graph.settings import CheckpointConfig, FixedDelay
+from kit.graph.settings import CheckpointConfig, FixedDelay, RescaleConfig
 from kit.lab.errors import LabError, enumerated, nearest
 from kit.lab.random_jobs import NAME as RANDOM
 from kit.lab.random_jobs import RandomJob
@@ -351,7 +352,14 @@ READY_JOBS = {
 _DEFAULTS: Mapping[str, Any] = {"parallelism": 2, "max_parallelism": 8, "memory_threshold_bytes": 0}
 _OF_ROWS = {each.name for each in fields(Rows)}
 _OF_CHECKPOINTS = {each.name for each in fields(CheckpointConfig)}
-_OF_ENVIRONMENT = set(signature(StreamEnvironment).parameters) - {"name", "checkpoint", "restart", "job_id"}
+_OF_RESCALING = {each.name for each in fields(RescaleConfig)}
+_OF_ENVIRONMENT = set(signature(StreamEnvironment).parameters) - {
+    "name",
+    "checkpoint",
+    "restart",
+    "rescaling",
+    "job_id",
+}
 
 
 def ready_job(name: str, **settings: Any) -> StreamEnvironment:
@@ -366,7 +374,7 @@ def ready_job(name: str, **settings: Any) -> StreamEnvironment:
     if job is None:
         raise ReadyJobError(f"no ready job is called {name!r}; there are {enumerated(nearest(name, [*READY_JOBS]))}")
     settings = {**_DEFAULTS, **job.settings, **settings}
-    known = _OF_ROWS | _OF_CHECKPOINTS | _OF_ENVIRONMENT | {"restart"}
+    known = _OF_ROWS | _OF_CHECKPOINTS | _OF_RESCALING | _OF_ENVIRONMENT | {"restart"}
     for wrong in settings.keys() - known:
         meant = enumerated(nearest(wrong, sorted(known)))
         raise ReadyJobError(f"ready job {name!r} has no setting {wrong!r}; did you mean {meant}?")
@@ -375,6 +383,7 @@ def ready_job(name: str, **settings: Any) -> StreamEnvironment:
         name,
         checkpoint=CheckpointConfig(**_of(settings, _OF_CHECKPOINTS)),
         restart=FixedDelay(restart, RESTART_DELAY_MS) if isinstance(restart, int) else restart,
+        rescaling=RescaleConfig(**_of(settings, _OF_RESCALING)),
         **_of(settings, _OF_ENVIRONMENT),
     )
     job.build(env, Rows(**_of(settings, _OF_ROWS)))
@@ -383,7 +392,7 @@ def ready_job(name: str, **settings: Any) -> StreamEnvironment:
 
 def default_settings(name: str) -> dict[str, Any]:
     """What is set of a ready job unless somebody says otherwise: all its settings. Raises KeyError."""
-    of_classes = {each.name: each.default for kind in (Rows, CheckpointConfig) for each in fields(kind)}
+    of_classes = {each.name: each.default for kind in (Rows, CheckpointConfig, RescaleConfig) for each in fields(kind)}
     of_environment = {each: signature(StreamEnvironment).parameters[each].default for each in _OF_ENVIRONMENT}
     return {**of_classes, **of_environment, **_DEFAULTS, **READY_JOBS[name].settings}
 

@@ -101,6 +101,13 @@ class SlotLost(Word):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SlotsChanged(Word):
+    """So many slots are there for the job now, those that it holds among them."""
+
+    slots: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class OperatorEventLost(Word):
     """An `OperatorEventToTask` may not have arrived, though its task is there.
 
@@ -272,6 +279,17 @@ class RequestStop(Word):
     target: str | None = None
     drain: bool = False
     fmt: SavepointFormatType = SavepointFormatType.CANONICAL
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestRescale(Word):
+    """The user wants other numbers of subtasks, by vertex (`updateJobResourceRequirements`), and with `at_once` a
+    checkpoint to go on from now; else the next one is waited for, after the cooldown.
+    """
+
+    request_id: int
+    parallelism: dict[str, int]
+    at_once: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

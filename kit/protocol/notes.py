@@ -10,6 +10,10 @@ from typing import Literal
 NoteKind = Literal[
     "StateAssigned",
     "AllTasksRunning",
+    "RescalePhaseChanged",
+    "JobRescaled",
+    "RescaleRefused",
+    "WaitingForSlots",
     "PeriodicTriggerScheduled",
     "RequestQueued",
     "RequestRefused",

@@ -25,8 +25,10 @@ FROM_OUTSIDE: Final = (
     events.RequestCheckpoint,
     events.RequestSavepoint,
     events.RequestStop,
+    events.RequestRescale,
     events.RequestCancel,
     events.SlotLost,
+    events.SlotsChanged,
     events.OperatorEventLost,
 )
 """Events to which no command led, or not alone: kept with all they say."""

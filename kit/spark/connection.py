@@ -34,8 +34,20 @@ _BYTES_DIRECT = 32 << 10
 SLOWEST_BYTES_PER_S = 64 << 10
 """A frame that has begun must arrive at this speed, and may take the heartbeat timeout besides."""
 
+RESET = "reset the connection: its process died or was stopped"
+WITHOUT_END = "closed the connection without END: its process died or was stopped"
+"""Why a connection was lost."""
+
 _HEARTBEAT = pack_frame(FrameKind.HEARTBEAT)
 _END = pack_frame(FrameKind.END)
+
+
+def silence(silent_s: float, limit_s: float) -> str:
+    """Why a connection was lost on which nothing came."""
+    return (
+        f"no heartbeat for {silent_s * 1000:.0f} ms (limit {limit_s * 1000:.0f} ms): "
+        "the process is frozen or the network is cut"
+    )
 
 
 class _State(Enum):
@@ -85,7 +97,7 @@ class Connection:
         self._writer_idle = False
         self._closed_here = False
         self._broken = ""
-        self._heard_at = self._between_frames_at = 0.0
+        self._heard_at = self._whole_at = 0.0
         self._writer = threading.Thread(target=self._write_all, name=f"kit-write-{name}", daemon=True)
         self._reader = threading.Thread(target=self._read_all, name=f"kit-read-{name}", daemon=True)
 
@@ -188,7 +200,7 @@ class Connection:
             self._read_frames()
             clean, reason = True, "ended"
         except ConnectionResetError:
-            reason = "reset the connection: its process died or was stopped"
+            reason = RESET
         except (OSError, EOFError) as error:
             reason = str(error)
         except Exception as error:
@@ -210,7 +222,8 @@ class Connection:
                 return
             if frame.kind is not FrameKind.HEARTBEAT:
                 self._deliver(frame)
-        raise EOFError("closed the connection without END: its process died or was stopped")
+            self._whole_at = time.monotonic()
+        raise EOFError(WITHOUT_END)
 
     def _receive(self, view: memoryview, fill: bool) -> int:
         while True:
@@ -220,23 +233,23 @@ class Connection:
             except TimeoutError:
                 silent_s = time.monotonic() - self._heard_at
                 if silent_s >= self._timeout_s:
-                    raise TimeoutError(
-                        f"no heartbeat for {silent_s * 1000:.0f} ms (limit {self._timeout_s * 1000:.0f} ms): "
-                        "the process is frozen or the network is cut"
-                    ) from None
+                    raise TimeoutError(silence(silent_s, self._timeout_s)) from None
             else:
                 self._heard_at = time.monotonic()
                 return received
 
     def _check_pace(self) -> None:
-        """Heartbeats come between frames only, so within one its sender has to be quick."""
+        """Heartbeats come between frames only, so within one its sender has to be quick.
+
+        The clock begins anew with each frame that is whole: in a steady stream there is hardly a moment between two.
+        """
         frame_bytes = self._frames.begun_bytes
         now_s = time.monotonic()
         if not frame_bytes:
-            self._between_frames_at = now_s
+            self._whole_at = now_s
             return
         limit_s = self._timeout_s + frame_bytes / SLOWEST_BYTES_PER_S
-        if now_s - self._between_frames_at > limit_s:
+        if now_s - self._whole_at > limit_s:
             raise TimeoutError(f"a frame of {frame_bytes} bytes has not arrived within {limit_s * 1000:.0f} ms")
 
     # ---- ending --------------------------------------------------------------------------------------------------

@@ -22,7 +22,8 @@ from typing import Any
 from kit.spark.auth import DRIVER, Party, Purpose, Verdict
 from kit.spark.connection import Connection
 from kit.spark.endpoint import Listener, WireSettings, dial
-from kit.spark.stream import Endpoint, Stream
+from kit.spark.stream import Endpoint, SecureStream, Stream
+from kit.spark.switchboard import Line, Switchboard
 from kit.spark.wire import Buffers, ControlMessage, Frame, FrameKind, WireError
 
 HELLO = "hello"
@@ -124,12 +125,18 @@ def _unpack(frame: Frame) -> ControlMessage:
 class _SlotConnection:
     """The driver's end of one slot's connection."""
 
-    def __init__(self, server: ControlServer, stream: Stream, party: Party, settings: WireSettings) -> None:
+    def __init__(
+        self, server: ControlServer, board: Switchboard, stream: Stream, party: Party, settings: WireSettings
+    ) -> None:
         self.party = party
         self.hello: SlotHello | None = None
         self._server = server
         name = f"control-{party.slot}"
-        self.connection = Connection(stream, name, _pack, self._deliver, self._gone, settings=settings)
+        self.connection: Line | Connection
+        if isinstance(stream, SecureStream):
+            self.connection = Connection(stream, name, _pack, self._deliver, self._gone, settings=settings)
+        else:
+            self.connection = Line(board, stream, name, self._deliver, self._gone)
 
     def _deliver(self, frame: Frame) -> None:
         message = _unpack(frame)
@@ -169,6 +176,7 @@ class ControlServer:
         self._lock = threading.Lock()
         self._slots: dict[int, _SlotConnection] = {}
         self._leaving: set[_SlotConnection] = set()
+        self._board = Switchboard(self._settings)
         self._listener = Listener(
             secret,
             Purpose.CONTROL,
@@ -222,7 +230,7 @@ class ControlServer:
                 raise ValueError(f"epoch {epoch} does not come after epoch {self.epoch}")
             self.epoch = epoch
             old = list(self._slots.values())
-            self._leaving.update(old)
+            self._leaving = {slot for slot in self._leaving if not slot.connection.is_over} | set(old)
             self._slots.clear()
         for slot in old:
             self._tell_to_leave(slot, epoch, for_good)
@@ -239,7 +247,7 @@ class ControlServer:
             return Verdict.TAKEN if party.slot in self._slots or party.slot < 0 else Verdict.WELCOME
 
     def _accepted(self, stream: Stream, party: Party) -> None:
-        connection = _SlotConnection(self, stream, party, self._settings)
+        connection = _SlotConnection(self, self._board, stream, party, self._settings)
         with self._lock:
             # The epoch may have changed, or a twin come first, since the verdict.
             welcome = party.epoch == self.epoch and party.slot not in self._slots
@@ -253,7 +261,7 @@ class ControlServer:
         with self._lock:
             if self._slots.get(slot.party.slot) is slot:
                 del self._slots[slot.party.slot]
-            self._leaving = {other for other in self._leaving if not other.connection.is_over} | {slot}
+            self._leaving.add(slot)
         slot.connection.end()
         if slot.hello is not None:
             self.inbox.put(SlotLeft(slot.party.slot, slot.party.epoch, clean, reason))
@@ -270,6 +278,7 @@ class ControlServer:
         for slot in slots:
             slot.connection.wait_written(timeout_s)
             slot.connection.close()
+        self._board.close()
 
     def __enter__(self) -> ControlServer:
         return self

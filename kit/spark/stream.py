@@ -105,6 +105,17 @@ class Stream:
         except BlockingIOError:
             return 0
 
+    def receive_now(self, view: memoryview) -> int | None:
+        """Receives what is there, up to `len(view)` bytes; 0 at end-of-file, None when nothing is there."""
+        try:
+            return self._socket.recv_into(view, 0, socket.MSG_DONTWAIT)
+        except BlockingIOError:
+            return None
+
+    def fileno(self) -> int:
+        """The socket's number, for a selector."""
+        return self._socket.fileno()
+
     def receive_exactly(self, count: int, deadline: float) -> bytes:
         """`count` bytes before `deadline` (of time.monotonic); EOFError when the peer closes first; TimeoutError."""
         data = bytearray(count)

@@ -21,6 +21,7 @@ from kit.graph.settings import (
     FailureRate,
     FixedDelay,
     JobSettings,
+    RescaleConfig,
     SettingError,
     settings_table,
 )
@@ -60,8 +61,15 @@ FLINKS = {
     "restart-strategy.exponential-delay.attempts-before-reset-backoff": 2**31 - 1,
     "taskmanager.network.memory.buffers-per-channel": 2,
     "high-availability.type": "memory",
+    "jobmanager.scheduler": False,
+    "jobmanager.adaptive-scheduler.executing.cooldown-after-rescaling": 30_000,
+    "jobmanager.adaptive-scheduler.executing.resource-stabilization-timeout": 60_000,
+    "jobmanager.adaptive-scheduler.rescale-trigger.max-checkpoint-failures": 2,
+    "jobmanager.adaptive-scheduler.rescale-trigger.max-delay": None,
+    "jobmanager.adaptive-scheduler.submission.resource-wait-timeout": 300_000,
 }
-"""Flink's options and defaults (in ms and bytes), as its 2.x sources have them; its "NONE" is our "memory"."""
+"""Flink's options and defaults (in ms and bytes), as its 2.x sources have them; its "NONE" is our "memory", any
+scheduler but the adaptive one our False."""
 OTHERWISE = {"taskmanager.memory.segment-size": 4 * 1024 * 1024}
 """Our defaults that are not Flink's. Its buffers have 32 KiB."""
 FLINK_ALSO_HAS = (
@@ -85,9 +93,16 @@ def test_every_checkpointing_option_of_flink_is_here_or_has_a_reason() -> None:
     assert all(NOT_HERE.values())
 
 
-@pytest.mark.parametrize("kind", [CheckpointConfig, FixedDelay, FailureRate, ExponentialDelay, JobSettings])
+@pytest.mark.parametrize(
+    "kind", [CheckpointConfig, FixedDelay, FailureRate, ExponentialDelay, RescaleConfig, JobSettings]
+)
 def test_every_setting_has_a_rule_that_takes_its_default_and_refuses_nonsense(kind: type[Any]) -> None:
-    told = {"checkpoint", "restart", "restart_is_default"}  # settings of their own, and who chose the restart
+    told = {
+        "checkpoint",
+        "restart",
+        "restart_is_default",
+        "rescaling",
+    }  # settings of their own, and who chose the restart
     settings = {field.name for field in fields(kind)} - told
     assert settings == {rule.setting for rule in RULES[kind.__name__]}
     for name in settings:

@@ -28,6 +28,8 @@ DOORS: Mapping[type[Fault], str] = {
     faults.FreezeWorker: "lab.freeze(1)",
     faults.ThawWorker: "lab.thaw(1)",
     faults.MissHeartbeat: "lab.miss_heartbeat(1)",
+    faults.LoseSlot: "lab.lose_slot(1)",
+    faults.OfferSlots: "lab.offer_slots(3)",
     faults.KillDriver: "lab.kill_driver()",
     faults.LoseFile: 'lab.lose("metadata of chk-3")',
     faults.TruncateFile: 'lab.truncate("keyed state of sums/0 in chk-3")',
@@ -39,8 +41,8 @@ INTRODUCTION = """# Faults in the lab
 
 Whatever may go wrong around a job can be made to in the lab, by name, at any step. Every fault is a step: it is among
 `lab.actions`, undone by `lab.back()`, done again by `lab.replay()`, and leaves a record in the trace (the machine is
-`lab`, the role `fault`; of a worker that is killed `SlotLost` tells). `lab.faults()` lists what may be made to fail
-now, and what may not and why; `lab.step(fault)` takes one from the list.
+`lab`, the role `fault`; of a worker that is killed `SlotLost` tells, of slots `SlotsChanged`). `lab.faults()` lists
+what may be made to fail now, and what may not and why; `lab.step(fault)` takes one from the list.
 
 What is meant may be said in a few words, as below, or be an action of `lab.enabled()` or `lab.faults()`, its key, or a
 record of the trace or its id. Words that fit several things, or none, are refused with the nearest there are.

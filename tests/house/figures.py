@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from kit.coordinator import checkpoint_state
-from kit.job import status
+from kit.job import state_transition_manager, status
 from kit.protocol import tasks
 from kit.protocol.transitions import Transitions
 from kit.task import barrier_states
@@ -20,6 +20,7 @@ from tests.house.files import ROOT
 PAGE = ROOT / "docs" / "state-machines.md"
 TABLES: Mapping[str, Transitions[Any]] = {
     "A job": status.PHASES,
+    "A rescale": state_transition_manager.RESCALE_PHASES,
     "A checkpoint": checkpoint_state.TRANSITIONS,
     "A task": tasks.TRANSITIONS,
     "A barrier handler that aligns, overtakes, or does one after the other": barrier_states.TRANSITIONS,

@@ -202,7 +202,7 @@ def test_a_failover_gives_each_subtask_what_it_had() -> None:
     master.handle(events.CheckpointStored(checkpoint_id=1), 0)
     latest = master.checkpoints.restore.latest()
     assert latest is not None
-    restores = master._assign_states(latest).restores
+    restores = master._assign_states(master.graph, latest).restores
     for subtask, task in enumerate(tasks):
         restore = restores[task]
         assert restore is not None

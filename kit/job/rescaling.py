@@ -1,0 +1,300 @@
+"""At which parallelism the job runs, and when that changes while it runs.
+
+The user *wants* numbers of subtasks; the slots that there are allow these or fewer, but no fewer than the minimum. When
+what they allow differs from what runs, the `StateTransitionManager` waits for a good moment, as a rule a completed
+checkpoint; then the JobMaster stops the epoch and deploys the next one from there. A failure is such a moment too: what
+is deployed after it is what slots and wishes allow then. Too few slots are waited for.
+
+Slots count with `RescaleConfig(reactive=True)` only: without it a job needs those that it was started with.
+
+Follows Flink's `AdaptiveScheduler`, with its states `Executing` and `WaitingForResources`; a vertex may have 1 to as
+many subtasks as are wanted, and subtasks share slots (`SlotSharingSlotAllocator`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Protocol
+
+from kit.graph.execution_graph import ExecutionGraph
+from kit.graph.job_graph import JobGraph
+from kit.graph.parallelism import parallelism_of
+from kit.graph.settings import RescaleConfig
+from kit.job.state_transition_manager import RescalePhase, StateTransitionManager
+from kit.protocol.commands import CancelTimer, CompleteRequest, Note, ScheduleTimer
+from kit.protocol.events import RequestRescale
+from kit.protocol.words import Word
+
+SLOT_WAIT_TIMER = "slot-wait"
+OWN_CHECKPOINT = -2
+"""The number of the request for the checkpoint that a rescale goes on from; its answer is awaited here."""
+
+
+class RescalingJob(Protocol):
+    """The JobMaster, as far as is asked here."""
+
+    @property
+    def at(self) -> int:
+        """The host's time of the event being handled, in ms."""
+
+    def emit(self, word: Word) -> None:
+        """Give a command to the host."""
+
+
+class Rescaling:
+    """The part of the JobMaster that knows what the job's parallelism is to be."""
+
+    def __init__(self, job: JobGraph, host: RescalingJob) -> None:
+        self.settings: RescaleConfig = job.settings.rescaling
+        self.wanted = {vertex.name: vertex.parallelism for vertex in job.vertices}
+        self.slots: int | None = None
+        """How many slots there are; None when that is not known, or does not matter."""
+        self.trigger = ""
+        """What the rescale that is due goes by, in words."""
+        self._job = job
+        self._host = host
+        self._runs = dict(self.wanted)
+        self._manager: StateTransitionManager | None = None
+        """Of the present epoch, while it is at work."""
+        self._request: RequestRescale | None = None
+        """The user's last one, as long as nobody has answered it."""
+        self._before: dict[str, int] = {}
+        """What was wanted before it."""
+        self._is_deployed = False
+        """Whether the epoch that was deployed last runs as it asked."""
+        self._failures_left: int | None = None
+        """So many checkpoints may fail in a row before one more is a trigger; None: nothing has changed."""
+        self._waits_for_slots = False
+
+    # --- what there is and what is wanted -------------------------------------------------------------------------
+
+    @property
+    def at(self) -> int:
+        """The host's time of the event being handled, in ms."""
+        return self._host.at
+
+    def emit(self, word: Word) -> None:
+        """Give a command to the host."""
+        self._host.emit(word)
+
+    @property
+    def least(self) -> int:
+        """On fewer slots the job does not run."""
+        return min(self.settings.minimum_parallelism, max(self.wanted.values()))
+
+    def available(self) -> dict[str, int] | None:
+        """The parallelism of each vertex that the slots allow; None when they are too few (`determineParallelism`)."""
+        if self.slots is None:
+            return dict(self.wanted)
+        slots = self.slots
+        return None if slots < self.least else {name: min(wanted, slots) for name, wanted in self.wanted.items()}
+
+    def has_sufficient_resources(self) -> bool:
+        """Whether there are slots enough for the job, to run otherwise than it does."""
+        available = self.available()
+        return available is not None and available != self._runs
+
+    def has_desired_resources(self) -> bool:
+        """Whether there are all slots that are wanted, for the job to run otherwise than it does."""
+        return self.has_sufficient_resources() and self.available() == self.wanted
+
+    def slots_changed(self, slots: int) -> None:
+        """There are so many slots now (`onNewResourcesAvailable`)."""
+        if self.settings.reactive and slots != self.slots:
+            self.slots = slots
+            self._changed()
+
+    def _changed(self) -> None:
+        if self._manager is not None:
+            self._manager.on_change()
+            if self._failures_left is None:
+                self._failures_left = self.settings.max_checkpoint_failures
+
+    # --- the user -------------------------------------------------------------------------------------------------
+
+    def request(self, event: RequestRescale, graph: ExecutionGraph) -> None:
+        """The user wants other numbers of subtasks. Raises ValueError for what cannot be, and nothing has changed then.
+
+        Flink: `AdaptiveScheduler.updateJobResourceRequirements`, `onNewResourceRequirements`.
+        """
+        wanted = parallelism_of(self._job, event.parallelism)
+        graph.with_parallelism(wanted)
+        self._refuse_below_minimum(wanted)
+        if self._request is not None:
+            self._answer(error=f"another rescale was asked for, to {_said(wanted)}")
+        self._before, self.wanted = self.wanted, self.wanted | wanted
+        self._request, self._is_deployed = event, False
+
+    def _refuse_below_minimum(self, wanted: Mapping[str, int]) -> None:
+        widest, least = max((self.wanted | dict(wanted)).values()), self.settings.minimum_parallelism
+        if widest < least:
+            raise ValueError(
+                f"the job cannot run on {widest} slot{'s' * (widest != 1)}: its minimum_parallelism is {least}"
+            )
+
+    def act_on_request(self, path: str) -> bool:
+        """Go by what the user has asked for, now; True when a checkpoint is to be taken for it at once. A job that
+        runs so already, since the checkpoint at `path`, has its answer.
+        """
+        request = self._request
+        if request is None:
+            return False
+        if self.available() == self._runs and self._manager is not None:
+            self._answer(path=path)
+            return False
+        if not request.at_once or self._manager is None:
+            self._changed()
+            return False
+        self._manager.on_asked()
+        return True
+
+    def answered(self, word: CompleteRequest) -> bool:
+        """Take note of the answer to the request for a checkpoint that was made here; False for another's.
+
+        Without it the job goes on as it was: nobody has asked for rows to be done again.
+        """
+        if word.request_id != OWN_CHECKPOINT:
+            return False
+        if word.error and self._request is not None and self._manager is not None and not self.is_due:
+            self.refuse(f"the checkpoint that it was to go on from failed: {word.error}")
+        return True
+
+    def refuse(self, error: str) -> None:
+        """What is wanted cannot be after all: what was wanted before is, or what runs."""
+        self.wanted = self._before if self._request is not None else dict(self._runs)
+        self._new_manager()
+        self.emit(Note(kind="RescaleRefused", data={"error": error}))
+        if self._request is not None:
+            self._answer(error=f"the job was not rescaled: {error}")
+
+    def _answer(self, *, path: str | None = None, error: str = "") -> None:
+        assert self._request is not None
+        number, self._request = self._request.request_id, None
+        self.emit(CompleteRequest(request_id=number, path=path, error=error))
+
+    # --- the moment -----------------------------------------------------------------------------------------------
+
+    @property
+    def is_due(self) -> bool:
+        """Whether the job is to be deployed anew."""
+        return self._manager is not None and self._manager.phase is RescalePhase.TRANSITIONING
+
+    def on_completed_checkpoint(self, checkpoint_id: int) -> None:
+        """A good moment (`Executing.onCompletedCheckpoint`)."""
+        self._trigger(f"checkpoint {checkpoint_id} is complete")
+
+    def on_failed_checkpoint(self) -> None:
+        """One failure too many after a change is a moment as good as any (`Executing.onFailedCheckpoint`)."""
+        if self._failures_left is not None:
+            self._failures_left -= 1
+            if self._failures_left <= 0:
+                self._trigger(f"{self.settings.max_checkpoint_failures} checkpoints have failed")
+
+    def _trigger(self, why: str) -> None:
+        if self._manager is not None:
+            self._manager.on_trigger()
+            self._failures_left = None
+            self._remember(why)
+
+    def _remember(self, why: str) -> None:
+        if self.is_due and not self.trigger:
+            self.trigger = why
+
+    def on_timer(self, timer: str) -> bool:
+        """Take note of a timer that fired; False for one of somebody else's."""
+        if timer == SLOT_WAIT_TIMER:
+            return True
+        if self._manager is None or not self._manager.on_timer(timer):
+            return False
+        self._remember("no checkpoint has completed for so long")
+        return True
+
+    def note(self, available: Mapping[str, int], checkpoint_id: int | None) -> str:
+        """Tell the trace that the job is deployed anew, from this checkpoint; returns it in a sentence."""
+        changed = {name: number for name, number in available.items() if number != self._runs[name]}
+        before = {name: self._runs[name] for name in changed}
+        data = {"from": before, "to": changed, "slots": self.slots, "why": self.trigger}
+        self.emit(Note(kind="JobRescaled", checkpoint_id=checkpoint_id, data=data))
+        self.trigger = ""
+        steps = ", ".join(f"{name} from {before[name]} to {number}" for name, number in changed.items())
+        return f"it is rescaled: {steps}"
+
+    # --- the life of the job --------------------------------------------------------------------------------------
+
+    def deployed(self, parallelism: Mapping[str, int]) -> None:
+        """The job is deployed with these parallelisms; what has changed since they were decided counts."""
+        self._runs = dict(parallelism)
+        self._is_deployed = self._request is not None and self.available() == self._runs
+        self._stop_waiting()
+        self._new_manager()
+        manager = self._manager
+        assert manager is not None
+        manager.on_change()
+        manager.on_trigger()
+
+    def _new_manager(self) -> None:
+        self.stopped()
+        self._manager = StateTransitionManager(self, self.settings, self._max_trigger_delay_ms)
+
+    @property
+    def _max_trigger_delay_ms(self) -> int:
+        """By default as long as it takes for one checkpoint more to fail than may (`Settings.of`)."""
+        given, coordinator = self.settings.max_trigger_delay_ms, self._job.settings.coordinator
+        if given is not None:
+            return given
+        return (self.settings.max_checkpoint_failures + 1) * coordinator.interval_ms if coordinator.is_periodic else 0
+
+    @property
+    def has_request(self) -> bool:
+        """Whether the user waits for an answer."""
+        return self._request is not None
+
+    def all_running(self, path: str) -> None:
+        """All tasks run, from the checkpoint at `path` ("": from the beginning): whoever asked for it is told."""
+        if self._is_deployed and self._request is not None:
+            self._answer(path=path)
+
+    def stopped(self) -> None:
+        """The epoch is over."""
+        if self._manager is not None:
+            self._manager.close()
+        self._manager, self._failures_left, self.trigger = None, None, ""
+
+    def wait_for_slots(self) -> None:
+        """There are too few: the host's next word is waited for, or the time that may be (`WaitingForResources`)."""
+        if not self._waits_for_slots:
+            self._waits_for_slots = True
+            self.emit(Note(kind="WaitingForSlots", data={"slots": self.slots, "least": self.least}))
+            if self.settings.slot_wait_ms is not None:
+                self.emit(ScheduleTimer(timer=SLOT_WAIT_TIMER, due_ms=self.at + self.settings.slot_wait_ms))
+
+    def gave_up_on_slots(self, timer: str) -> str:
+        """Why the job fails now, if this timer that fired says so; "" else (`NoResourceAvailableException`)."""
+        if timer != SLOT_WAIT_TIMER or not self._waits_for_slots:
+            return ""
+        self._waits_for_slots = False
+        return (
+            f"{self.slots} slot{'s are' if self.slots != 1 else ' is'} there, the job needs {self.least} at least, and "
+            f"no more came within {self.settings.slot_wait_ms} ms"
+        )
+
+    def _stop_waiting(self) -> None:
+        if self._waits_for_slots:
+            self._waits_for_slots = False
+            if self.settings.slot_wait_ms is not None:
+                self.emit(CancelTimer(timer=SLOT_WAIT_TIMER))
+
+    def end(self, status: str) -> None:
+        """The job has ended in this status."""
+        self.stopped()
+        self._stop_waiting()
+        if self._request is not None:
+            self._answer(error=f"the job was not rescaled: it is {status}")
+
+    def __repr__(self) -> str:
+        slots = "" if self.slots is None else f", {self.slots} slots"
+        return f"Rescaling({_said(self.wanted)}{slots}; {self._manager or 'not at work'})"
+
+
+def _said(parallelism: Mapping[str, int]) -> str:
+    return ", ".join(f"{name} x{number}" for name, number in parallelism.items())

@@ -1,0 +1,261 @@
+"""A job that goes on at another parallelism while it runs: on request, and because slots come and go."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from kit import JobFailedError, Lab
+from kit.lab import LabError, ready_job
+from kit.lab.schedulers import Random
+from kit.protocol.trace import Trace
+
+ROWS = 60
+MANY = 400
+KEYS = "abcd"
+
+
+def lab_of(seed: int = 0, steps: int = 80, **settings: Any) -> Lab:
+    """A lab of the job of running sums, in the midst of its rows."""
+    lab = Lab(ready_job("keyed-sum", **{"rows": ROWS} | settings), seed=seed, scheduler=Random())
+    lab.run_until(record="AllTasksRunning")
+    for _ in range(steps):
+        lab.step()
+    return lab
+
+
+def exactly_once(lab: Lab, rows: int = ROWS) -> bool:
+    """Whether each row was added once: a key's rows are counted through, and its last sum is that of all its rows."""
+    lab.run_until(finished=True)
+    wanted = Counter(KEYS[n % len(KEYS)] for n in range(rows))
+    sums = {key: sum(n for n in range(rows) if KEYS[n % len(KEYS)] == key) for key in wanted}
+    found = lab.output().groupby("k")
+    counted = {key: sorted(each) for key, each in found["rows"]}
+    return counted == {key: list(range(1, n + 1)) for key, n in wanted.items()} and dict(found["total"].max()) == sums
+
+
+def widths(lab: Lab) -> dict[str, int]:
+    """The parallelism of each vertex of the newest epoch."""
+    return {vertex.name: vertex.parallelism for vertex in lab.trace.stages[-1].vertices}
+
+
+def kinds(lab: Lab, kind: str) -> list[Any]:
+    return [record.data for record in lab.trace.story(kind=kind)]
+
+
+# --- on request -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_up_and_down_each_row_counts_once_in_flight_data_too(seed: int) -> None:
+    lab = lab_of(seed, steps=60, rows=3 * ROWS, unaligned=True, channel_credits=4)
+    for parallelism in (4, 1, 3):
+        path = lab.rescale(parallelism, wait=True)
+        assert set(widths(lab).values()) == {parallelism}
+        assert lab.trace.story(kind="CheckpointRestored")[-1].data["path"] == path
+        for _ in range(25):
+            lab.step()
+    restored = lab.restores()
+    in_flight = restored[restored["kind"].str.startswith("in flight")]
+    assert in_flight["bytes"].sum() > 0, "barriers overtook nothing: this shows nothing"
+    assert set(in_flight["epoch"]) & {2, 3, 4}
+    lab.validate()
+    assert exactly_once(lab, 3 * ROWS)
+
+
+def test_one_vertex_by_its_uid() -> None:
+    lab = lab_of()
+    uid = lab.job.vertices[-1].operators[0].uid
+    assert uid
+    lab.rescale({uid: 5}, wait=True)
+    assert widths(lab) == {"letters": 2, "sums": 5}
+    assert exactly_once(lab)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "said"),
+    [
+        (9, "can have 1 to 8 subtasks"),
+        (0, "can have 1 to 8 subtasks"),
+        ({"nobody": 3}, "no vertex is 'nobody'; there are letters, sums"),
+    ],
+)
+def test_what_cannot_be_is_refused_before_anything_happens(wanted: Any, said: str) -> None:
+    lab = lab_of()
+    with pytest.raises(ValueError, match=said):
+        lab.rescale(wanted)
+    assert not kinds(lab, "RequestRescale")
+
+
+def test_fewer_than_the_minimum_are_refused() -> None:
+    lab = lab_of(minimum_parallelism=2)
+    request = lab.rescale(1)
+    with pytest.raises(JobFailedError, match="its minimum_parallelism is 2"):
+        lab.answer(request)
+    assert lab.rescale({"sums": 1}, wait=True), "the other vertex still has two"
+
+
+def test_a_job_that_runs_so_already_has_its_answer_at_once() -> None:
+    lab = lab_of()
+    assert lab.answer(lab.rescale(2)) == ""
+    assert not kinds(lab, "RescalePhaseChanged")
+
+
+def test_the_newer_of_two_requests_holds() -> None:
+    lab = lab_of(cooldown_ms=0, stabilization_ms=0, interval_ms=100)
+    first, second = lab.rescale(3, at_once=False), lab.rescale(4, at_once=False)
+    lab.run_until(lambda lab: lab.answer(second) is not None)
+    with pytest.raises(JobFailedError, match="another rescale was asked for"):
+        lab.answer(first)
+    assert set(widths(lab).values()) == {4}
+    assert lab.trace.stages[-1].epoch == 2
+
+
+def test_a_request_waits_for_the_cooldown_and_then_for_a_checkpoint() -> None:
+    lab = lab_of(cooldown_ms=300, stabilization_ms=0, max_trigger_delay_ms=60_000, interval_ms=50, rows=MANY)
+    asked_ms, deployed_ms = lab.at_ms, lab.trace.story(kind="StartEpoch")[0].at_ms
+    request = lab.rescale(3, at_once=False)
+    lab.run_until(lambda lab: lab.answer(request) is not None)
+    rescaled = lab.trace.story(kind="JobRescaled")[0]
+    completed = [each.at_ms for each in lab.trace.story(kind="CheckpointCompleted")]
+    assert asked_ms < min(completed) < deployed_ms + 300 <= rescaled.at_ms
+    assert rescaled.at_ms in completed
+    phases = [data["phase"] for data in kinds(lab, "RescalePhaseChanged")]
+    assert phases == ["COOLDOWN", "STABILIZING", "STABILIZED", "TRANSITIONING"]
+
+
+def test_checkpoints_that_fail_too_often_are_waited_for_no_longer() -> None:
+    lab = lab_of(cooldown_ms=0, stabilization_ms=0, interval_ms=1_000, tolerable_failures=10, max_checkpoint_failures=2)
+    request = lab.rescale(3, at_once=False)
+    for _ in range(2):
+        lab.trigger_checkpoint()
+        lab.run_until(record="WriteSnapshot")
+        lab.fail("WriteSnapshot")
+        assert lab.answer(request) is None
+        lab.run_until(record="CheckpointAborted")
+    lab.run_until(lambda lab: lab.answer(request) is not None)
+    assert lab.answer(request) == "", "no checkpoint has ever completed: it begins anew"
+    assert kinds(lab, "JobRescaled")[0]["why"] == "2 checkpoints have failed"
+    assert exactly_once(lab)
+
+
+def test_a_checkpoint_that_fails_leaves_the_job_as_it_is() -> None:
+    lab = lab_of(tolerable_failures=10)
+    request = lab.rescale(3)
+    lab.run_until(record="WriteSnapshot")
+    lab.fail("WriteSnapshot")
+    lab.run_until(record="CompleteRequest")
+    with pytest.raises(
+        JobFailedError, match="the job was not rescaled: the checkpoint that it was to go on from failed"
+    ):
+        lab.answer(request)
+    assert lab.rescale(3, wait=True), "and may be asked again"
+    assert exactly_once(lab)
+
+
+def test_a_failure_meanwhile_is_as_good_a_moment() -> None:
+    lab = lab_of(interval_ms=10_000)
+    request = lab.rescale(3)
+    lab.kill(1)
+    lab.run_until(lambda lab: lab.answer(request) is not None)
+    assert set(widths(lab).values()) == {3}
+    assert not kinds(lab, "JobRescaled"), "the restart did it"
+    assert exactly_once(lab)
+
+
+def test_the_end_of_the_job_is_an_answer_too() -> None:
+    lab = lab_of(cooldown_ms=100_000)
+    request = lab.rescale(3, at_once=False)
+    lab.run_until(finished=True)
+    with pytest.raises(JobFailedError, match="the job was not rescaled: it is FINISHED"):
+        lab.answer(request)
+    with pytest.raises(JobFailedError, match="the job cannot be rescaled: it ends"):
+        lab.rescale(3, wait=True)
+
+
+def test_a_job_that_is_being_stopped_is_not_rescaled() -> None:
+    lab = lab_of()
+    lab.stop()
+    with pytest.raises(JobFailedError, match="the job cannot be rescaled: it is being stopped"):
+        lab.rescale(3, wait=True)
+
+
+def test_a_rescale_can_be_undone_done_again_and_followed(tmp_path: Any) -> None:
+    lab = lab_of()
+    before = lab.position
+    lab.rescale(3, wait=True)
+    after = lab.position
+    lab.back(after - before)
+    assert set(widths(lab).values()) == {2}
+    lab.goto(after)
+    assert set(widths(lab).values()) == {3}
+    assert exactly_once(lab)
+    lab.trace.save_play(tmp_path / "rescaled.jsonl")
+    again = Lab.follow(ready_job("keyed-sum", rows=ROWS), Trace.load(tmp_path / "rescaled.jsonl"))
+    assert again.output().equals(lab.output())
+    assert widths(again) == widths(lab)
+
+
+# --- slots that come and go -------------------------------------------------------------------------------------------
+
+REACTIVE = {
+    "reactive": True,
+    "cooldown_ms": 200,
+    "stabilization_ms": 1_000,
+    "interval_ms": 50,
+    "rows": MANY,
+    "max_trigger_delay_ms": 60_000,
+}
+
+
+def test_a_job_goes_on_with_the_slots_that_are_left_and_with_more_when_they_come() -> None:
+    lab = lab_of(parallelism=3, **REACTIVE)
+    lab.lose_slot(2)
+    lab.run_until(record="AllTasksRunning")
+    assert set(widths(lab).values()) == {2}
+    deployed_ms = lab.trace.story(kind="StartEpoch")[-1].at_ms
+    lab.offer_slots(3)
+    lab.run_until(lambda lab: set(widths(lab).values()) == {3})
+    rescaled = lab.trace.story(kind="JobRescaled")[-1]
+    assert rescaled.at_ms >= deployed_ms + 200, "after the cooldown"
+    assert rescaled.at_ms in {each.at_ms for each in lab.trace.story(kind="CheckpointCompleted")}
+    assert rescaled.data["slots"] == 3
+    assert exactly_once(lab, MANY)
+
+
+def test_some_of_the_slots_that_are_wanted_wait_for_the_others() -> None:
+    lab = lab_of(parallelism=4, **REACTIVE | {"cooldown_ms": 0, "stabilization_ms": 400})
+    lab.lose_slot(3)
+    lab.lose_slot(2)
+    lab.run_until(record="AllTasksRunning")
+    assert set(widths(lab).values()) == {2}
+    lab.offer_slots(3)
+    offered_ms = lab.at_ms
+    lab.run_until(lambda lab: set(widths(lab).values()) == {3})
+    assert lab.trace.story(kind="JobRescaled")[-1].at_ms >= offered_ms + 400
+    assert exactly_once(lab, MANY)
+
+
+def test_too_few_slots_are_waited_for() -> None:
+    lab = lab_of(minimum_parallelism=2, slot_wait_ms=None, **REACTIVE)
+    lab.lose_slot(1)
+    lab.run_until(record="WaitingForSlots")
+    assert kinds(lab, "WaitingForSlots") == [{"slots": 1, "least": 2}]
+    with pytest.raises(LabError, match="came to rest in RESTARTING"):
+        lab.run_until(finished=True)
+    lab.offer_slots(2)
+    assert exactly_once(lab, MANY)
+
+
+def test_they_are_not_waited_for_forever() -> None:
+    lab = lab_of(minimum_parallelism=2, slot_wait_ms=5_000, **REACTIVE)
+    lab.lose_slot(1)
+    with pytest.raises(JobFailedError, match="1 slot is there, the job needs 2 at least"):
+        lab.run_until(finished=True)
+
+
+def test_a_job_that_is_not_reactive_counts_no_slots() -> None:
+    with pytest.raises(LabError, match="the job counts no slots"):
+        lab_of().lose_slot(1)
