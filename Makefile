@@ -55,9 +55,9 @@ notebooks:  ## run the notebooks anew in place, and keep what they are to show (
 sparktests:
 	SPARK_SUBMIT_OPTS="$(QUICK_JVM)" HYPOTHESIS_PROFILE=ci $(PYTHON) -m pytest -q -m "spark and not soak"
 
-bench:  ## measure; WHICH=name measures one
+bench:  ## measure; WHICH=name measures one (ARGS= are passed on)
 	@scripts/setup.sh java
-	$(PYTHON) -m benchmarks $(WHICH)
+	$(PYTHON) -m benchmarks $(WHICH) $(ARGS)
 
 lint:  ## style and types
 	@scripts/setup.sh

@@ -1,0 +1,108 @@
+"""The command line of the benchmark."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import statistics
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import benchmarks.throughput as about
+from benchmarks.throughput import workloads
+from benchmarks.throughput.measured import PeerError
+from benchmarks.throughput.peers import KIT, PEERS, Peer, default_cache
+from benchmarks.throughput.table import Standing, millions, table, take_turns
+
+COST_GOALS = {"W1": 5.0, "W1r": 15.0}
+"""How many percent checkpoints every second may cost."""
+_NO_CHECKPOINTS = 0
+
+
+def parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
+    """What was asked for."""
+    parser = argparse.ArgumentParser(
+        "benchmarks throughput", description=about.__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--workloads", type=_names_of(workloads.NAMES), default=list(workloads.NAMES))
+    parser.add_argument("--peers", type=_names_of(PEERS), default=list(PEERS))
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--seconds", type=float, default=8.0, help="about how long a run is")
+    parser.add_argument("--rows", type=int, help="rows of a run, instead")
+    parser.add_argument("--cache", type=Path, default=default_cache())
+    parser.add_argument("--set-up", action="store_true", help="make the peers' environments, and no more")
+    parser.add_argument("--checkpoint-cost", action="store_true", help="the kit with checkpoints and without")
+    return parser.parse_args(arguments)
+
+
+def _names_of(known: Sequence[str] | dict[str, Peer]):  # type: ignore[no-untyped-def]
+    def names(given: str) -> list[str]:
+        wanted = given.split(",")
+        unknown = [name for name in wanted if name not in known]
+        if unknown:
+            raise argparse.ArgumentTypeError(f"there is no {', '.join(unknown)}; there are {', '.join(known)}")
+        return wanted
+
+    return names
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Measures, and prints the table; 1 when a result was wrong or the kit did not run."""
+    given = parsed(arguments)
+    given.cache = given.cache.absolute()
+    if given.checkpoint_cost:
+        return checkpoint_cost(given)
+    peers = set_up([PEERS[name] for name in given.peers], given.cache)
+    if given.set_up:
+        return 0
+    standings = [
+        take_turns(workload, peers, given.rounds, given.seconds, given.cache, given.rows)
+        for workload in given.workloads
+    ]
+    print(f"\nmillion rows a second, median of {given.rounds} runs in turns, parallelism 2 on {os.cpu_count()} cores\n")
+    print(table(standings, peers))
+    for standing in standings:
+        for name, why in standing.without.items():
+            print(f"\n{standing.workload}, {name}: {why}")
+    return int(any(failed(standing) for standing in standings))
+
+
+def failed(standing: Standing) -> bool:
+    """Whether the kit did not come through, or somebody's result was wrong."""
+    return KIT in standing.without or any("checksum" in why for why in standing.without.values())
+
+
+def set_up(peers: Sequence[Peer], cache: Path) -> list[Peer]:
+    """Those that can be set up; of the others the reason is said."""
+    there = []
+    for peer in peers:
+        try:
+            peer.start(cache)
+            there.append(peer)
+        except PeerError as error:
+            print(f"{peer.name} cannot be set up: {error}", flush=True)
+    return there
+
+
+def checkpoint_cost(given: argparse.Namespace) -> int:
+    """What checkpoints every second cost the kit, against runs without that take turns with them."""
+    kit = PEERS[KIT]
+    for workload in [name for name in given.workloads if name in COST_GOALS]:
+        rows = given.rows or kit.rows(workload, given.seconds)
+        speeds: dict[int, list[float]] = {1_000: [], _NO_CHECKPOINTS: []}
+        for _ in range(given.rounds):
+            for interval_ms, runs in speeds.items():
+                runs.append(kit.run(workload, rows, given.cache, interval_ms).rows_per_second)
+        with_them, without = (statistics.median(speeds[interval_ms]) for interval_ms in (1_000, _NO_CHECKPOINTS))
+        print(
+            f"{workload}: {millions(with_them)} M rows/s with a checkpoint every second, {millions(without)} without: "
+            f"they cost {100 * (1 - with_them / without):.0f} %, at most {COST_GOALS[workload]:g} is the goal; runs "
+            f"{', '.join(map(millions, speeds[1_000]))} and {', '.join(map(millions, speeds[_NO_CHECKPOINTS]))}",
+            flush=True,
+        )
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,203 @@
+"""The workloads as jobs of this kit.
+
+    python -m benchmarks.throughput.kit_jobs W1 100000000 /tmp/somewhere [INTERVAL_MS]
+
+Timed is from all tasks running until the input has been processed: W1 and W1r until its last split has been read, for
+they tell their totals at the end (not timed with any peer); the others until the barrier of the last checkpoint, which
+follows the last row, has come through. KIT_PROFILE=directory leaves a profile of each slot's main thread there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from benchmarks.throughput import workloads
+from benchmarks.throughput.measured import Measured, main_of_peer
+from kit import (
+    CheckpointConfig,
+    CollectSink,
+    KeyedProcessFunction,
+    NoRestart,
+    SparkJob,
+    StreamEnvironment,
+    TextSource,
+    TumblingEventTimeWindows,
+    ValueStateDescriptor,
+    count,
+    create_session,
+    sum_,
+)
+from kit.operators.source import ReadResult, Source, Split
+from kit.operators.split_enumerator import NO_MORE_SPLITS
+
+PARALLELISM = 2
+_RESULT = "result"
+_NUMBERS = np.arange(1 << 16)
+
+
+@dataclass(frozen=True, eq=False)
+class Rows(Source):
+    """The first `rows` rows of a workload: one split for each subtask, which take turns row by row."""
+
+    workload: str
+    rows: int
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Its columns, int64 and never null."""
+        names = workloads.columns(self.workload, np.arange(1))
+        return pa.schema([pa.field(name, pa.int64(), nullable=False) for name in names])
+
+    def enumerate_splits(self) -> list[Split]:
+        """Every n-th row each."""
+        return [
+            {"id": f"rows-{first}", "first": first, "rows": len(range(first, self.rows, PARALLELISM))}
+            for first in range(PARALLELISM)
+        ]
+
+    def read_split(self, split: Split, position: int, max_rows: int) -> ReadResult:
+        """Rows from their numbers."""
+        end = min(position + min(max_rows, len(_NUMBERS)), split["rows"])
+        if end <= position:
+            return ReadResult(None, position, finished=True)
+        numbers = _NUMBERS[: end - position] * PARALLELISM + (position * PARALLELISM + split["first"])
+        columns = [pa.array(column) for column in workloads.columns(self.workload, numbers).values()]
+        return ReadResult(pa.RecordBatch.from_arrays(columns, schema=self.schema), end, end >= split["rows"])
+
+
+RUNNING = ValueStateDescriptor("running", pa.int64())
+
+
+class RunningTotal(KeyedProcessFunction):
+    """W5, a row at a time."""
+
+    def process_element(self, row: dict[str, Any], ctx: Any) -> None:
+        state = ctx.state(RUNNING)
+        total = (state.value() or 0) + row["value"]
+        state.update(total)
+        ctx.emit({"key": row["key"], "value": total})
+
+
+def _words(batch: pa.RecordBatch) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays([pc.split_pattern(batch.column(0), " ").flatten()], names=["word"])
+
+
+def _sums(env: StreamEnvironment, workload: str, rows: int, texts: Any) -> Any:
+    source = env.from_source(Rows(workload, rows), uid="rows")
+    return source.key_by("key").aggregate(total=sum_("value"), n=count(), emit="final")
+
+
+def _word_count(env: StreamEnvironment, workload: str, rows: int, texts: Any) -> Any:
+    lines = env.from_source(TextSource(texts), uid="rows")
+    return lines.map_batches(_words, {"word": pa.string()}).key_by("word").aggregate(n=count(), emit="final")
+
+
+def _windows(env: StreamEnvironment, workload: str, rows: int, texts: Any) -> Any:
+    timed = env.from_source(Rows(workload, rows), uid="rows").assign_timestamps("at", workloads.DISORDER_MS)
+    windows = timed.key_by("key").window(TumblingEventTimeWindows(workloads.WINDOW_MS))
+    return _summed(windows.allowed_lateness(workloads.DISORDER_MS).aggregate(total=sum_("value"), n=count()))
+
+
+def _pairs(env: StreamEnvironment, workload: str, rows: int, texts: Any) -> Any:
+    left = env.from_source(Rows("W4-left", rows // 2), uid="rows").assign_timestamps("at")
+    right = env.from_source(Rows("W4-right", rows // 2), uid="right").rename(value="other", at="other_at")
+    keyed = left.key_by("key").interval_join(right.assign_timestamps("other_at").key_by("key"))
+    within = workloads.JOIN_WITHIN_MS
+    return _summed(keyed.between(-within, within).join().select("key", "value", "other"))
+
+
+def _running(env: StreamEnvironment, workload: str, rows: int, texts: Any) -> Any:
+    return _summed(env.from_source(Rows(workload, rows), uid="rows").key_by("key").process(RunningTotal))
+
+
+def _mapped(env: StreamEnvironment, workload: str, rows: int, texts: Any) -> Any:
+    source = env.from_source(Rows(workload, rows), uid="rows")
+    return _summed(source.map(workloads.function, arguments=("key", "value")))
+
+
+JOBS = {
+    "W1": _sums,
+    "W1r": _sums,
+    "W2": _word_count,
+    "W3": _windows,
+    "W4": _pairs,
+    "W5": _running,
+    "W6": _mapped,
+}
+TOTALS = ("W1", "W1r", "W2")
+"""Those whose totals come out at the end; what comes out of the others is summed up to a checksum as it comes."""
+
+
+def _fold(batch: pa.RecordBatch) -> pa.RecordBatch:
+    columns = [_integers(column) for column in batch.columns]
+    folded = np.int64(np.uint64(workloads.checksum(*columns)).astype(np.int64))
+    return pa.RecordBatch.from_arrays([pa.array([1]), pa.array([folded])], names=["one", "checksum"])
+
+
+def _integers(column: pa.Array) -> Any:
+    if pa.types.is_timestamp(column.type):
+        column = column.cast(pa.timestamp("ms")).view(pa.int64())
+    return column.to_numpy()
+
+
+def _summed(stream: Any) -> Any:
+    """The checksum of a stream."""
+    if "window_end" in stream.schema.names:
+        stream = stream.select("key", "window_start", "total", "n")
+    folded = stream.map_batches(_fold, {"one": pa.int64(), "checksum": pa.int64()})
+    return folded.key_by("one").aggregate(checksum=sum_("checksum"), emit="final")
+
+
+def environment(
+    workload: str, rows: int, directory: str, texts: Iterable[Path] = (), interval_ms: int = 1_000
+) -> StreamEnvironment:
+    """The job of a workload; `texts` are the files that W2 reads. Without an interval there are no checkpoints."""
+    env = StreamEnvironment(
+        workload,
+        parallelism=PARALLELISM,
+        checkpoint=CheckpointConfig(interval_ms=interval_ms or None, directory=directory),
+        restart=NoRestart(),
+    )
+    stream = JOBS[workload](env, workload, rows, [str(path) for path in texts])
+    stream.uid("totals").sink_to(CollectSink(_RESULT), uid="out")
+    return env
+
+
+def result_checksum(workload: str, result: Any) -> int:
+    """Of what the job's output holds."""
+    if workload == "W2":
+        return workloads.word_checksum(dict(zip(result["word"].tolist(), result["n"].tolist(), strict=True)))
+    if workload in TOTALS:
+        return workloads.checksum(*(result[name].to_numpy() for name in ("key", "total", "n")))
+    return workloads.added(*result["checksum"].tolist())
+
+
+def measure(workload: str, rows: int, directory: Path, texts: list[Path], interval_ms: int = 1_000) -> Measured:
+    """One run in the session there is."""
+    env = environment(workload, rows, str(directory), texts, interval_ms)
+    with SparkJob(env, create_session("throughput", slots=PARALLELISM)) as job:
+        job.start()
+        job.wait()
+        trace, result = job.trace, job.output(_RESULT)
+        completed = int((job.checkpoints()["status"] == "COMPLETED").sum())
+    begin = next(record.at_ms for record in trace if record.kind == "AllTasksRunning")
+    end = max(record.at_ms for record in trace if _is_end(record, workload))
+    return Measured(rows, (end - begin) / 1e3, completed, result_checksum(workload, result))
+
+
+def _is_end(record: Any, workload: str) -> bool:
+    """Whether a reader is told that there is no more to read, or else that a barrier has come through."""
+    if workload in ("W1", "W1r"):
+        return record.kind == "OperatorEventToTask" and record.data["payload"]["kind"] == NO_MORE_SPLITS
+    return record.kind == "BarrierAligned" and not record.machine.startswith("rows")
+
+
+if __name__ == "__main__":
+    main_of_peer(measure)
