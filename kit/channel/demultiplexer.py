@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from kit.channel.record_assembler import RecordAssembler
+from kit.channel.recovered_state_handlers import connection_is_unknown
 from kit.graph.partitioners import Partitioner
 from kit.protocol.elements import MIN_WATERMARK_MS, SubtaskConnectionDescriptor
 from kit.protocol.words import ProtocolError
@@ -76,9 +77,14 @@ class Demultiplexer:
         self._selected: VirtualChannel | None = None
 
     def select(self, connection: SubtaskConnectionDescriptor) -> None:
-        """What comes next belongs to this connection. Raises ProtocolError for one that is not recovered here."""
+        """What comes next belongs to this connection.
+
+        Raises StateRestoreError where none is recovered at all, ProtocolError for any other that is not.
+        """
+        if not self._channels:
+            raise connection_is_unknown(self.channel, "it takes over no old subtask there")
         if connection not in self._channels:
-            known = ", ".join(map(repr, self._channels)) or "none"
+            known = ", ".join(map(repr, self._channels))
             raise ProtocolError(f"{self.channel!r} was sent data of {connection!r}, but recovers {known}")
         self._selected = self._channels[connection]
 

@@ -38,6 +38,20 @@ class RecoveringPartition(Protocol):
         """Nothing more will be restored; with the flag, `EndOfChannelState` follows and blocks each subpartition."""
 
 
+def connection_is_unknown(info: InputChannelInfo, found: str) -> StateRestoreError:
+    """The error of a task that holds in-flight data and was not told how its senders were rescaled.
+
+    So it is behind `global_()`, where only subtask 0 is told (`SubtaskStateMapper.FIRST`). Flink fails there with an
+    ArrayIndexOutOfBoundsException or an IllegalStateException, which fail the task as well.
+    """
+    return StateRestoreError(
+        f"there is in-flight data of channel {info.input_channel_idx} of input gate {info.gate_idx}, but {found}: when "
+        "the number of senders changes and that of the receivers does not, only subtask 0 behind global_() can recover "
+        "what was in flight; restore at the old parallelism, or from an aligned checkpoint or a savepoint, or give the "
+        "operator behind global_() parallelism 1"
+    )
+
+
 class InputChannelRecoveredStateHandler:
     """Gives the input channels back what had arrived and was not processed. `gates` are their channels, in order."""
 
@@ -52,8 +66,11 @@ class InputChannelRecoveredStateHandler:
         if not elements:
             return
         descriptor = SubtaskConnectionDescriptor(old_subtask, info.input_channel_idx)
+        gate = self._gates[info.gate_idx]
         for target in self._targets.of(info.gate_idx, info.input_channel_idx):
-            channel = self._gates[info.gate_idx][target]
+            if target >= len(gate):
+                raise connection_is_unknown(info, f"the gate has {len(gate)} channels today")
+            channel = gate[target]
             for element in elements:
                 channel.on_recovered_state_buffer(descriptor)
                 channel.on_recovered_state_buffer(element)

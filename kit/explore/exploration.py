@@ -31,7 +31,7 @@ from kit.graph.job_graph import JobGraph
 from kit.graph.parts import Parts
 from kit.lab.errors import LabError
 from kit.lab.lab import Lab
-from kit.lab.progress import somebody_looks
+from kit.lab.progress import passing_line, somebody_looks
 
 NOTHING_FAILS = "none"
 """The kind of a search in which nothing fails."""
@@ -261,9 +261,7 @@ class _Progress:
     def __init__(self, kind: str, *, enabled: bool) -> None:
         self._bar = None
         if enabled:
-            from tqdm.auto import tqdm
-
-            self._bar = tqdm(desc=f"explore, fault: {kind}", unit=" states", leave=False, dynamic_ncols=True)
+            self._bar = passing_line(desc=f"explore, fault: {kind}", unit=" states")
 
     def tell(self, result: Result, frontier: int) -> None:
         """A level is done."""

@@ -50,6 +50,10 @@ class PartitionerKind(Enum):
     def supports_unaligned(self) -> bool:
         """Whether a barrier may overtake records on such an edge: not where in-flight data could not be
         redistributed (`isSupportsUnalignedCheckpoint`).
+
+        On CUSTOM not by force either: `CustomPartitionerWrapper` of Flink 2.3 switches it off for itself, and
+        `force_unaligned` merely lets such a job start. Older ones let barriers overtake there, and data in flight in
+        a snapshot of such a Flink is still dealt out (`FULL` in `SubtaskStateMapper`).
         """
         return not self.is_pointwise and self not in (PartitionerKind.BROADCAST, PartitionerKind.CUSTOM)
 

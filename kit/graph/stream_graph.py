@@ -160,7 +160,7 @@ class StreamGraph:
             raise GraphError(
                 f"partition_custom from {self.node(edge.source).label} to {self.node(edge.target).label} does not go "
                 "with unaligned checkpoints, since nobody knows where records in flight belong after a rescale: set "
-                "unaligned=False, or force_unaligned=True where the job will not be rescaled"
+                "unaligned=False, or force_unaligned=True to have barriers overtake records on all other exchanges"
             )
 
     def __repr__(self) -> str:

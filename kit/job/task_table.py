@@ -1,5 +1,9 @@
 """What the JobMaster knows of the tasks of the present epoch.
 
+A table is made when its tasks are deployed, so they begin as DEPLOYING. Before that Flink's are SCHEDULED while slots
+are asked for; here the host starts slots and tasks together (`StartEpoch`), and there is nothing to wait for. A task
+says nothing when it is INITIALIZING: it stays DEPLOYING in the table until it runs.
+
 Follows Flink's `Execution` and `ExecutionGraph`, as far as they keep states.
 """
 
@@ -16,7 +20,7 @@ from kit.protocol.tasks import ExecutionState
 class TaskRecord:
     """One attempt of a task; `data_ended` when it has processed all its input and still runs."""
 
-    state: ExecutionState = ExecutionState.CREATED
+    state: ExecutionState = ExecutionState.DEPLOYING
     error: str = ""
     data_ended: bool = False
 

@@ -1,7 +1,8 @@
 """A line that shows how far a lab has come, where a run takes longer than a second and somebody looks.
 
 Somebody looks at a terminal, or at a notebook; nobody at a file or a pipe, nor where TQDM_DISABLE is set, as for
-notebooks whose output is compared. Nothing of it is in the trace.
+notebooks whose output is compared. Nothing of it is in the trace. In a notebook the line empties itself when the run
+is over: what is stored then does not tell how slow the machine was, as tqdm's own widget would.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import os
 import sys
 import time
+from importlib import import_module
 from typing import Any
 
 from kit.lab.world import World
@@ -16,6 +18,7 @@ from kit.lab.world import World
 AFTER_S = 1.0
 LOOK_EVERY = 128
 """The clock is read once in this many steps."""
+NOTEBOOK_COLUMNS = 100
 
 
 class Progress:
@@ -45,15 +48,11 @@ class Progress:
         if self._bar is None:
             if time.monotonic() - self._began_s < AFTER_S or not somebody_looks():
                 return
-            from tqdm.auto import tqdm
-
-            self._bar = tqdm(
+            self._bar = passing_line(
                 desc=f"lab {self._world.job.name}",
                 unit=" steps",
                 initial=position - self._first,
                 postfix=told(self._world),
-                leave=False,
-                dynamic_ncols=True,
             )
             return
         self._bar.set_postfix_str(told(self._world), refresh=False)
@@ -68,12 +67,40 @@ def told(world: World) -> str:
     return ", ".join([*parts, f"{restarts} restart" + "s" * (restarts != 1)] if restarts else parts)
 
 
+def passing_line(**settings: Any) -> Any:
+    """A line of tqdm's that is gone when it is closed; `settings` are tqdm's."""
+    from tqdm import tqdm  # not before there is something to show
+
+    if _in_notebook():
+        return tqdm(file=_NotebookLine(), leave=False, ncols=NOTEBOOK_COLUMNS, **settings)
+    return tqdm(leave=False, dynamic_ncols=True, **settings)
+
+
+class _NotebookLine:
+    """Takes what tqdm writes to a terminal: what follows a carriage return is shown in place of what was there."""
+
+    def __init__(self) -> None:
+        self._handle: Any = None
+
+    def write(self, text: str) -> None:
+        shown = {"text/plain": text.replace("\r", "").rstrip()}
+        if self._handle is None:
+            self._handle = import_module("IPython.display").display(shown, raw=True, display_id=True)
+        else:
+            self._handle.update(shown, raw=True)
+
+    def flush(self) -> None:
+        """All is shown at once."""
+
+
 def somebody_looks() -> bool:
     """Whether this is a terminal or a notebook, and progress is not switched off."""
     if os.environ.get("TQDM_DISABLE", "") not in ("", "0"):
         return False
-    if sys.stderr is not None and sys.stderr.isatty():
-        return True
+    return _in_notebook() or (sys.stderr is not None and sys.stderr.isatty())
+
+
+def _in_notebook() -> bool:
     shell = sys.modules.get("IPython")
     running = None if shell is None else shell.get_ipython()
-    return running is not None and hasattr(running, "kernel")
+    return getattr(running, "kernel", None) is not None

@@ -26,6 +26,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from kit.spark.auth import (
+    AuthenticationError,
     CutOffError,
     FencedError,
     Party,
@@ -37,12 +38,15 @@ from kit.spark.auth import (
 )
 from kit.spark.strangers import CutOffs, origin
 from kit.spark.stream import Endpoint, Stream, open_stream
+from kit.spark.tls import Tls
 from kit.spark.wire import MAX_FRAME_BYTES
 
 MAX_HANDSHAKES = 64
 """So many may be under way at once."""
 _MOST_THREADS = 4 * MAX_HANDSHAKES
 """With those that gave way and have not noticed yet."""
+EVERY_ADDRESS = ("0.0.0.0", "::")
+"""Of a machine: what is listened on, and nobody can dial."""
 _DIALS = 3
 _DIAL_AGAIN_S = 0.05
 _OUT_OF_DESCRIPTORS_S = 0.05
@@ -54,15 +58,19 @@ _MAX_UNIX_PATH_BYTES = 100
 class WireSettings:
     """Time limits and sizes of all sockets of a job; both ends should have the same."""
 
-    heartbeat_interval_ms: int = 1_000
+    heartbeat_interval_ms: int = 500
     """An idle connection says that it lives this often."""
-    heartbeat_timeout_ms: int = 10_000
+    heartbeat_timeout_ms: int = 3_000
     """A peer silent, or taking nothing, for this long is lost."""
     handshake_timeout_ms: int = 5_000
     """Connecting and authenticating must be done in this time."""
     max_frame_bytes: int = MAX_FRAME_BYTES
     compression: str | None = None
     """Of batches: None, "lz4" or "zstd". Worth it only where the network is slower than about 1 GB/s."""
+    tls: Tls | None = None
+    """Inside which all TCP connections run; None: plain, for one machine or a network that nobody else is on."""
+    unix_sockets: bool = True
+    """Whether slots on one machine talk through Unix sockets instead."""
 
     def __post_init__(self) -> None:
         if not 0 < self.heartbeat_interval_ms < self.heartbeat_timeout_ms:
@@ -93,6 +101,7 @@ class Listener:
     `judge(party)` says whether an authenticated peer is welcome; `accepted(stream, party)` receives it (called on a
     thread of the handshake; it owns the stream from then on).
 
+    `host`: the address to listen on. `advertised_host`: what peers are told to dial, when that is another.
     `directory`: where to make the private directory of the Unix socket; None for TCP only.
     """
 
@@ -106,8 +115,8 @@ class Listener:
         *,
         host: str = "127.0.0.1",
         port: int = 0,
+        advertised_host: str = "",
         directory: str | None = None,
-        tls: ssl.SSLContext | None = None,
         settings: WireSettings,
     ) -> None:
         self._secret = check_secret(secret)
@@ -115,7 +124,7 @@ class Listener:
         self._me = me
         self._judge = judge
         self._accepted = accepted
-        self._tls = tls
+        self._tls = None if settings.tls is None else settings.tls.listens
         self._settings = settings
         self._lock = threading.Lock()
         self._closed = False
@@ -123,9 +132,9 @@ class Listener:
         """In the order in which they began."""
         self._directory: str | None = None
         self._sockets = [self._listen_tcp(host, port)]
-        self.endpoints = [Endpoint(host, self._sockets[0].getsockname()[1])]
+        self.endpoints = [Endpoint(advertised_host or host, self._sockets[0].getsockname()[1])]
         """Where peers can dial, the fastest first."""
-        if directory is not None:
+        if directory is not None and settings.unix_sockets:
             self._listen_unix(directory)
         self._cut_offs = CutOffs(lambda: f"{me()} at {self.endpoints[-1]}")
         self._waker, self._wake = socket.socketpair()
@@ -249,7 +258,6 @@ def dial(
     expected_slot: int,
     *,
     settings: WireSettings,
-    tls: ssl.SSLContext | None = None,
 ) -> Stream:
     """An authenticated stream to the first endpoint that can be reached.
 
@@ -260,7 +268,7 @@ def dial(
     deadline = time.monotonic() + settings.handshake_timeout_ms / 1000
     for again in range(_DIALS):
         try:
-            return _dial(endpoints, secret, purpose, me, expected_slot, deadline, tls)
+            return _dial(endpoints, secret, purpose, me, expected_slot, deadline, settings.tls)
         except CutOffError:  # perhaps it had to give way to others
             if again == _DIALS - 1:
                 raise
@@ -275,7 +283,7 @@ def _dial(
     me: Party,
     expected_slot: int,
     deadline: float,
-    tls: ssl.SSLContext | None,
+    tls: Tls | None,
 ) -> Stream:
     failures: list[str] = []
     for endpoint in endpoints:
@@ -286,16 +294,25 @@ def _dial(
             continue
         with contextlib.ExitStack() as undo:
             undo.callback(sock.close)
-            stream = open_stream(sock, endpoint, tls)
-            undo.callback(stream.close)
             try:
+                context, name = (None, "") if tls is None else (tls.dials, tls.server_name)
+                stream = open_stream(sock, endpoint, context, name)
+                undo.callback(stream.close)
                 stream.negotiate(deadline)
+                authenticate(stream, secret, purpose, me, expected_slot, deadline=deadline)
             except ssl.SSLError as error:
-                raise ConnectionError(f"{endpoint}: TLS failed: {error}") from error
-            authenticate(stream, secret, purpose, me, expected_slot, deadline=deadline)
+                raise AuthenticationError(f"{endpoint}: TLS failed: {error}") from error
             undo.pop_all()
         return stream
     raise ConnectionError(f"{me} cannot reach {Party(expected_slot, me.epoch)} ({'; '.join(failures)})")
+
+
+def address_towards(endpoint: Endpoint) -> str:
+    """The address of this machine from which it reaches another; OSError when it does not."""
+    (family, kind, protocol, _, address), *_ = socket.getaddrinfo(endpoint.host, endpoint.port, type=socket.SOCK_DGRAM)
+    with socket.socket(family, kind, protocol) as sock:
+        sock.connect(address)  # a datagram socket sends nothing for that
+        return str(sock.getsockname()[0])
 
 
 def _connect(endpoint: Endpoint, deadline: float) -> socket.socket:

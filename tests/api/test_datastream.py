@@ -16,6 +16,7 @@ from kit.graph import (
     DuplicateUidError,
     ExponentialDelay,
     GraphError,
+    JobGraph,
     NoRestart,
     SettingError,
     operator_id_of_uid,
@@ -324,14 +325,19 @@ def test_a_partitioning_of_ones_own_reaches_the_subtask_with_its_function() -> N
 
 
 def test_a_partitioning_of_ones_own_goes_with_unaligned_checkpoints_only_by_force() -> None:
-    def job(**settings: bool) -> None:
+    def job(**settings: bool) -> JobGraph:
         env = environment(checkpoint=CheckpointConfig(unaligned=True, **settings))
-        flights(env).partition_custom(lambda delay, n: delay % n, "delay").filter(lambda row: True).uid("next")
-        env.job_graph()
+        rows = flights(env).partition_custom(lambda delay, n: delay % n, "delay").filter(lambda row: True).uid("next")
+        rows.rebalance().filter(lambda row: True).uid("last")
+        return env.job_graph()
 
     with pytest.raises(GraphError, match=r"partition_custom from .flights. to .next. .* force_unaligned=True"):
         job()
-    job(force_unaligned=True)
+    forced = job(force_unaligned=True)
+    assert {edge.shipping: edge.supports_unaligned for edge in forced.edges} == {
+        "custom(delay)": False,
+        "rebalance": True,
+    }
 
 
 @pytest.mark.parametrize("wrong", [60_000, TumblingEventTimeWindows])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import random
+import weakref
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
@@ -120,6 +121,11 @@ def test_what_was_read_is_the_handlers_alone() -> None:
     reader.read_chunk(pa.BufferReader(data), HEADER_LENGTH, handler, "channel", 3)
     ((info, old_subtask, elements),) = handler.recovered
     assert (info, old_subtask, values(elements)) == ("channel", 3, [[1]])
+    held = weakref.ref(elements[0].batch)  # type: ignore[union-attr]
+    assert held() is not None
+    del elements
+    handler.recovered.clear()
+    assert held() is None, "the reader keeps none of it"
 
 
 @pytest.mark.flink("ChannelStateChunkReaderTest.testBuffersNotRequestedForEmptyStream")

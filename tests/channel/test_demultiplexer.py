@@ -14,6 +14,7 @@ from kit.channel.demultiplexer import Demultiplexer, PartitionFilter, accept_all
 from kit.graph.partitioners import PartitionerKind, create_partitioner
 from kit.protocol.elements import MIN_WATERMARK_MS, SubtaskConnectionDescriptor
 from kit.protocol.words import ProtocolError
+from kit.state.errors import StateRestoreError
 from kit.state.handles import InputChannelInfo
 from kit.state.rescale_mappings import GateOrPartitionRescalingDescriptor, MappingType, RescaleMappings
 
@@ -68,7 +69,7 @@ def test_there_is_a_connection_for_each_old_receiver_and_each_old_sender() -> No
 
 
 def test_a_channel_that_recovers_nothing_refuses_every_connection() -> None:
-    with pytest.raises(ProtocolError, match="but recovers none"):
+    with pytest.raises(StateRestoreError, match="takes over no old subtask there"):
         demultiplexer().select(FIRST)
 
 

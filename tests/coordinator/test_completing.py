@@ -145,6 +145,7 @@ def test_a_newer_checkpoint_ends_an_older_one_and_discards_what_it_had_and_what_
     assert job.discarded() == {"source/0-1", "source/1-1"}
     assert job.aborted() == [(task, first) for task in TASKS]
     assert ("aborted", first) in job.calls
+    assert job.confirmed() == [(task, second, -1) for task in TASKS]
     job.ack(first, "sums/0", keyed_state("sums/0-1"))
     assert job.discarded() == {"sums/0-1"}
 
@@ -406,6 +407,18 @@ def test_one_decline_too_many_fails_the_job_for_the_tasks_sake() -> None:
     assert Reason.CHECKPOINT_DECLINED.message in error
 
 
+@pytest.mark.flink("CheckpointCoordinatorTest.testIOExceptionCheckpointExceedsTolerableFailureNumber")
+@pytest.mark.parametrize("tolerable", [0, 1])
+def test_a_pending_checkpoint_given_up_for_its_storage_counts(tolerable: int) -> None:
+    job = Harness(tolerable_failures=tolerable)
+    job.trigger()
+    job.coordinator.abort_pending_checkpoints(Reason.IO_EXCEPTION, "the disk is gone")
+    failed = [call for call in job.calls if call[0] == "fail_job"]
+    assert len(failed) == 1 - tolerable
+    assert all(Reason.IO_EXCEPTION.message in error for _, error, _ in failed)
+    assert job.pending() == []
+
+
 @pytest.mark.flink("CheckpointCoordinatorTest.testExpiredCheckpointExceedsTolerableFailureNumber")
 def test_expiry_counts() -> None:
     job = Harness(timeout_ms=100)
@@ -458,7 +471,8 @@ def test_a_checkpoint_that_cannot_be_stored_is_discarded_and_counted() -> None:
     assert "no quorum" in job.errors()[request]
     assert job.pending() == []
     assert job.retained() == []
-    assert job.discarded() == {"chk-1/_metadata", *(f"{task}-1" for task in TASKS)}
+    (discard,) = job.take(commands.DiscardState)
+    assert sorted(discard.paths) == sorted(["chk-1/_metadata", *(f"{task}-1" for task in TASKS)]), "each once"
     assert job.aborted() == [(task, 1) for task in TASKS]
     [error] = [call[1] for call in job.calls if call[0] == "fail_job"]
     assert Reason.FINALIZE_CHECKPOINT_FAILURE.message in error

@@ -199,8 +199,10 @@ def test_a_finished_operator_with_a_coordinator_is_marked_finished() -> None:
     task = job.task("source/0")
     builder = OperatorStateBuilder.of(task, task.vertex.operators[0])
     builder.coordinator_state = ByteStreamStateHandle("source", b"x")
-    plan.fulfill_finished_task_status({builder.operator_id: builder})
-    assert builder.build().fully_finished
+    builders = {builder.operator_id: builder}
+    plan.fulfill_finished_task_status(builders)
+    state = builders[builder.operator_id].build()
+    assert (state.fully_finished, state.coordinator_state) == (True, None)
 
 
 @pytest.mark.flink("FullyFinishedOperatorStateTest.testFullyFinishedOperatorState")

@@ -61,7 +61,8 @@ def test_savepoints_know_no_limit_and_complete_in_any_order() -> None:
     for checkpoint_id in reversed(savepoints):
         job.complete(checkpoint_id)
     assert job.pending() == []
-    assert len(job.take(commands.CompleteRequest)) == 5
+    answers = [(word.request_id, word.path) for word in job.take(commands.CompleteRequest)]
+    assert answers == [(number, f"chk-{number}") for number in reversed(savepoints)]
 
 
 @pytest.mark.parametrize(("drain", "name"), [(True, "Terminate Savepoint"), (False, "Suspend Savepoint")])

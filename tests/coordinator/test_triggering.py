@@ -298,7 +298,6 @@ def test_without_an_id_the_checkpoint_has_failed() -> None:
 @pytest.mark.flink(
     "CheckpointCoordinatorTest.testTriggerCheckpointAfterCheckpointStorageIOException",
     "CheckpointCoordinatorTest.testIOExceptionForPeriodicSchedulingWithInactiveTasks",
-    "CheckpointCoordinatorTest.testIOExceptionCheckpointExceedsTolerableFailureNumber",
 )
 @pytest.mark.parametrize("reason", [Reason.IO_EXCEPTION, Reason.CHECKPOINT_DECLINED])
 def test_without_a_directory_the_checkpoint_has_failed(reason: Reason) -> None:

@@ -11,6 +11,9 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from IPython.core.interactiveshell import InteractiveShell
+from IPython.utils.capture import capture_output
+from traitlets.config import Config
 
 from kit import (
     CheckpointConfig,
@@ -354,6 +357,24 @@ def test_long_work_is_shown_where_somebody_looks(monkeypatch: pytest.MonkeyPatch
     monkeypatch.undo()
     again.run()
     assert [repr(each) for each in lab.trace] == [repr(each) for each in again.trace]
+
+
+def test_a_notebook_keeps_nothing_of_the_line_that_showed_how_far_a_run_was(monkeypatch: pytest.MonkeyPatch) -> None:
+    shell = InteractiveShell.instance(config=Config(HistoryManager={"enabled": False}))
+    monkeypatch.setattr(shell, "kernel", object(), raising=False)
+    monkeypatch.delenv("TQDM_DISABLE", raising=False)
+    clock = iter(range(1_000_000))
+    monkeypatch.setattr(time, "monotonic", lambda: next(clock))
+    try:
+        with capture_output() as captured:
+            Lab(readme()).run()
+    finally:
+        InteractiveShell.clear_instance()
+    shown = [output.data["text/plain"] for output in captured.outputs]
+    assert shown[0].startswith("lab letters: ")
+    assert shown[-1] == ""
+    assert not any("widget" in kind for output in captured.outputs for kind in output.data)
+    assert captured.stderr == ""
 
 
 # --- what is shown ----------------------------------------------------------------------------------------------------

@@ -263,6 +263,19 @@ def test_failing_a_snapshot_fails_the_checkpoint_only() -> None:
     assert job.master.checkpoints.pending == {}
 
 
+@pytest.mark.flink("OperatorCoordinatorSchedulerTest.testSnapshotAsyncFailureFailsCheckpoint")
+def test_a_snapshot_that_fails_after_it_was_asked_for_fails_the_checkpoint_and_not_the_job() -> None:
+    job = coordinated(slow=True, tolerable_failures=1).run()
+    asked = job.request()
+    job.answer_all()
+    assert list(job.master.checkpoints.pending) == [1]
+    job.say("source/1", {"snapshot": "the shop is closed"})
+    assert "the shop is closed" in job.answers()[asked]
+    assert job.master.checkpoints.pending == {}
+    assert job.take(TriggerTaskCheckpoint) == []
+    assert job.status is JobStatus.RUNNING
+
+
 @pytest.mark.flink("OperatorCoordinatorSchedulerTest.testConfirmCheckpointComplete")
 def test_it_is_told_when_a_checkpoint_stands() -> None:
     job = coordinated().run()

@@ -110,6 +110,12 @@ class OneNumberOperator(Operator):
         self.state.update([self.count])
 
 
+def rows_read(lab: Lab) -> int:
+    """How many rows the sources of this run have read: fewer than there are, where it went on from a snapshot."""
+    batches = [record.data["batch"] for record in lab.trace if record.kind == "SplitRead" and record.role == "event"]
+    return sum(batch["rows"] for batch in batches if batch is not None)
+
+
 def found_after_restore(lab: Lab) -> dict[int, Counter[int]]:
     """By subtask, the entries that its operator found when it was restored."""
     found: dict[int, Counter[int]] = {}

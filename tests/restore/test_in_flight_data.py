@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 
@@ -18,8 +19,11 @@ from kit.state.handles import (
     InputChannelInfo,
     InputChannelStateHandle,
     MergedInputChannelStateHandle,
+    OperatorStateMode,
+    OperatorStreamStateHandle,
     ResultSubpartitionInfo,
     ResultSubpartitionStateHandle,
+    StateMetaInfo,
 )
 from kit.state.operator_state import OperatorState, OperatorSubtaskState
 from kit.state.rescale_mappings import (
@@ -84,6 +88,22 @@ def rescaling(
     return GateOrPartitionRescalingDescriptor(tuple(old), table, frozenset(ambiguous), MappingType.RESCALING)
 
 
+def with_lists(state: OperatorState) -> OperatorState:
+    """The same operator, whose subtasks have lists of different lengths in operator state as well."""
+
+    def lists(subtask: int, name: str) -> tuple[OperatorStreamStateHandle, ...]:
+        layout = {name: StateMetaInfo(tuple(range(subtask % 3 + 1)), OperatorStateMode.SPLIT_DISTRIBUTE)}
+        return (OperatorStreamStateHandle(layout, stream(f"{name}{subtask}.{state.operator_id}")),)
+
+    subtasks = {
+        subtask: replace(
+            each, managed_operator_state=lists(subtask, "managed"), raw_operator_state=lists(subtask, "raw")
+        )
+        for subtask, each in state.subtask_states.items()
+    }
+    return replace(state, subtask_states=subtasks)
+
+
 ONE_EDGE = [AssignmentEdge(0, 1, ROUND_ROBIN, RANGE)]
 LISTS = [("sub0state0", "sub0state1"), ("sub1state0",), ("sub2state0", "sub2state1")]
 EVERYTHING = sum(LISTS, ())
@@ -140,12 +160,16 @@ def test_round_robin_leaves_extra_subtasks_empty(new: int, expected: list[tuple[
     "StateAssignmentOperationTest.testChannelStateAssignmentStability",
 )
 def test_unchanged_parallelism_gives_every_subtask_its_own_back() -> None:
-    old = (outputs(UP, 100), inputs(DOWN, 100))
+    old = [with_lists(state) for state in (outputs(UP, 100), inputs(DOWN, 100))]
     assignment = assign((100, 100), ONE_EDGE, old)
     for subtask in range(100):
         up, down = state_of(assignment, 0, subtask), state_of(assignment, 1, subtask)
         assert up.result_subpartition_state == (output_handle(subtask),)
         assert down.input_channel_state == (input_handle(subtask),)
+        for state, before in zip((up, down), old, strict=True):
+            own = before.subtask_states[subtask]
+            assert state.managed_operator_state == own.managed_operator_state
+            assert state.raw_operator_state == own.raw_operator_state
         assert up.output_rescale_descriptor is NO_RESCALE
         assert down.input_rescale_descriptor is NO_RESCALE
 

@@ -10,7 +10,7 @@ from kit.job.status import JobStatus
 from kit.lab.lab import Lab
 from kit.state.handles import OperatorStateMode
 from tests.lab.jobs import failure
-from tests.restore.in_the_lab import counting, found_after_restore, remembering, steps, stop
+from tests.restore.in_the_lab import counting, found_after_restore, remembering, rows_read, steps, stop
 
 SPLIT, UNION, BROADCAST = OperatorStateMode
 BEFORE = 100
@@ -59,6 +59,7 @@ def test_keyed_state_of_a_savepoint_is_whole_at_another_parallelism(
     after = Lab(counting(new, max_parallelism=max_parallelism), restore_path=path, after=before)
     after.run()
     assert counts(after) == wanted()
+    assert 0 < rows_read(after) == 120 - rows_read(before)
     assert set(after.master.graph.max_parallelism.values()) == {max_parallelism or 128}
 
 
@@ -81,6 +82,7 @@ def test_keyed_state_of_a_retained_checkpoint_is_whole_at_another_parallelism(ol
     after = Lab(counting(new), restore_path=path, after=before)
     after.run()
     assert counts(after) == wanted()
+    assert 0 < rows_read(after) < 120, "it goes on, and does not begin anew"
 
 
 # --- operator state ---------------------------------------------------------------------------------------------------
@@ -167,3 +169,4 @@ def test_beside_it_all_else_may_be_rescaled() -> None:
     after = Lab(counting(2, one_number=2), restore_path=stop(before), after=before)
     after.run()
     assert counts(after) == wanted()
+    assert 0 < rows_read(after) == 120 - rows_read(before)

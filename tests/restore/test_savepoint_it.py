@@ -20,7 +20,7 @@ from kit.operators import Operator, OperatorSpec, count
 from kit.protocol.properties import RecoveryClaimMode, RetentionPolicy
 from kit.state.handles import OperatorStateMode
 from tests.lab.jobs import Shape, environment, expected, failure, settle, wrong
-from tests.restore.in_the_lab import SCHEMA, FullDisk, counting, remembering, savepoint, steps, stop
+from tests.restore.in_the_lab import SCHEMA, FullDisk, counting, remembering, rows_read, savepoint, steps, stop
 
 SOME = 60
 """Steps of a running job after which it has read some of its 120 rows."""
@@ -115,6 +115,18 @@ def test_a_savepoint_needs_no_checkpoint_directory() -> None:
     lab.cancel()
     settle(lab)
     assert lab.files.paths("/checkpoints") == []
+
+
+@pytest.mark.flink("StopWithSavepointHandlersTest.testTriggerSavepointWithDefaultDirectory")
+def test_a_stop_without_a_target_writes_to_the_configured_directory() -> None:
+    lab = steps(Lab(environment(LONG, savepoint_directory="/kept")), SOME)
+    request = lab.stop()
+    lab.run_until(finished=True)
+    path = lab.answer(request)
+    assert path is not None
+    assert path.startswith("/kept/")
+    assert f"{path}/_metadata" in lab.files.contents
+    assert lab.files.paths("/savepoints") == []
 
 
 @pytest.mark.flink("SavepointITCase.testSubmitWithUnknownSavepointPath")
@@ -472,6 +484,7 @@ def test_operators_without_state_may_come_and_go(before: str, after: str) -> Non
     path = stop(first)
     second = Lab(counted(stateless=after), restore_path=path, after=first, allow_non_restored_state=bool(before))
     assert totals(second) == 120
+    assert 0 < rows_read(second) == 120 - rows_read(first), "it goes on where the first run stopped"
 
 
 def test_state_without_an_operator_is_refused_by_name_and_dropped_if_that_is_allowed() -> None:

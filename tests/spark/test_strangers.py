@@ -6,7 +6,6 @@ import contextlib
 import logging
 import re
 import socket
-import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -23,7 +22,18 @@ from kit.spark.strangers import CutOffs
 from kit.spark.stream import Endpoint, Stream
 from kit.spark.wire import HEADER, MAGIC, VERSION, FrameKind
 from tests.spark.jobs import ThreadGang, await_checkpoint, check_output, generator, totals_job
-from tests.spark.sockets import IMPATIENT, OTHER_SECRET, PATIENCE_S, SECRET, SETTINGS, Inbox, RawPeer, deadline
+from tests.spark.sockets import (
+    IMPATIENT,
+    OTHER_SECRET,
+    PATIENCE_S,
+    SECRET,
+    SETTINGS,
+    Inbox,
+    RawPeer,
+    await_lines,
+    deadline,
+    lines,
+)
 
 ME, LISTENER = Party(3, 7), Party(DRIVER, 7)
 HELLO_BYTES, TAG_BYTES = 52, 32
@@ -109,10 +119,6 @@ STRANGERS: dict[str, tuple[Stranger, str]] = {
 }
 
 
-def lines(caplog: pytest.LogCaptureFixture) -> list[str]:
-    return [record.getMessage() for record in caplog.records if record.name == "kit.spark"]
-
-
 @pytest.fixture
 def accepted() -> Inbox:
     return Inbox()
@@ -146,13 +152,6 @@ def test_a_stranger_is_cut_off_and_one_line_says_whence_and_why(
     (line,) = lines(caplog)
     assert re.fullmatch(f"{re.escape(whence)}[0-9]+: .*{why}.*", line)
     assert accepted.empty()
-
-
-def await_lines(caplog: pytest.LogCaptureFixture, count: int) -> None:
-    """The line is written by the listener's thread, just after the stranger has seen his end."""
-    until = deadline()
-    while len(lines(caplog)) < count and time.monotonic() < until:
-        time.sleep(0.005)
 
 
 def test_a_handshake_that_was_overheard_opens_nothing(

@@ -20,7 +20,7 @@ def a_task(channels: int, **settings: object) -> TaskHarness:
 
 def play(task: TaskHarness, words: str, *, step_ms: int = 0) -> list[int]:
     """Let these arrive; returns the outcome. Nothing may ever wait."""
-    for word in words.split():
+    for number_of_word, word in enumerate(words.split()):
         what, _, channel = word.partition("@")
         kind, number = what[0], int(what[1:] or 0)
         if kind == "b":
@@ -30,7 +30,7 @@ def play(task: TaskHarness, words: str, *, step_ms: int = 0) -> list[int]:
         elif kind == "e":
             task.end(int(channel))
         else:
-            task.rows(int(channel))
+            task.rows(int(channel), {"k": "a", "n": number_of_word})
         assert task.blocked == []
         assert sum(task.queued) == 0
         task.at += step_ms
@@ -105,9 +105,13 @@ CASES = {
     "CheckpointBarrierTrackerTest.testNoFastPathWithChannelFinishedDuringCheckpointsCancel",
 )
 @pytest.mark.parametrize(("channels", "words", "expected"), CASES.values(), ids=CASES)
-def test_sequence(channels: int, words: str, expected: list[int]) -> None:
+def test_sequence(channels: int, words: str, expected: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
     task = a_task(channels)
+    seen: list[int] = []
+    head = task.machine.chain.links[0].operator
+    monkeypatch.setattr(head, "process_batch", lambda batch, input_index=0: seen.extend(batch.column("n").to_pylist()))
     assert play(task, words) == expected
+    assert seen == [number for number, word in enumerate(words.split()) if word.startswith("r")]
 
 
 @pytest.mark.flink(
@@ -147,6 +151,15 @@ def test_one_channel_aligns_in_no_time() -> None:
     task.write(1)
     (ack,) = task.acknowledged()
     assert (ack.metrics.start_delay_ms, ack.metrics.alignment_ms) == (25, 0)
+
+
+@pytest.mark.flink("CheckpointBarrierTrackerTest.testTwoLastBarriersOneByOne")
+def test_of_two_that_overlap_the_newer_one_is_measured_from_its_own_first_barrier() -> None:
+    task = a_task(2)
+    play(task, "b1@1 b2@1 r@1 b1@0 r@0 r@0 b2@0", step_ms=1_000)
+    task.write(1)
+    task.write(2)
+    assert [ack.metrics.alignment_ms for ack in task.acknowledged()] == [0, 5_000], "one is measured at a time"
 
 
 @pytest.mark.flink(

@@ -133,13 +133,18 @@ def test_a_task_that_does_not_run_declines(state: str) -> None:
 
 @pytest.mark.flink("StreamTaskTest.testTaskAvoidHangingAfterSnapshotStateThrownException")
 @pytest.mark.flink("StreamTaskTest.testDecliningCheckpointStreamOperator")
-def test_an_operator_that_fails_in_its_snapshot_fails_the_task_and_nothing_is_written() -> None:
+@pytest.mark.parametrize("failing_one", [0, 1])
+def test_an_operator_that_fails_in_its_snapshot_fails_the_task_and_nothing_is_written(failing_one: int) -> None:
+    """The second case is that the last operator of the chain had been snapshotted by then."""
     task = TaskHarness(fan_in(1))
-    watched(task, "snapshot_state", failing)
+    task.rows(0)
+    link = task.machine.chain.links[::-1][failing_one]
+    link.operator.snapshot_state = failing  # type: ignore[method-assign]
     task.barrier(1, 0)
     assert task.machine.state is ExecutionState.FAILED
-    said = "SnapshotError: Could not complete snapshot 1 for operator out (1/1)#0.\nValueError: no"
+    said = f"SnapshotError: Could not complete snapshot 1 for operator {link.name} (1/1)#0.\nValueError: no"
     assert task.machine.error == said
+    assert task.machine.checkpoints.running == ()
     assert task.take(WriteSnapshot) == []
     assert task.acknowledged() == []
 
@@ -251,10 +256,13 @@ def test_snapshots_may_be_written_in_any_order() -> None:
 def test_an_abort_before_the_barrier_is_remembered_and_answered_with_a_cancel_marker() -> None:
     task = a_task()
     task.abort(1)
+    assert task.machine.checkpoints._aborted
     task.barrier(1, 0)
     assert task.sent() == [CancelCheckpointMarker(1)]
     assert task.triggered() == []
     assert task.declined() == []
+    assert task.take(ReportCheckpointMetrics) == []
+    assert not task.machine.checkpoints._aborted, "once is enough"
     task.barrier(2, 0)
     assert task.triggered() == [2]
 
@@ -374,6 +382,20 @@ def test_older_copies_of_state_go_whether_the_task_runs_or_not() -> None:
 
 
 @pytest.mark.flink("StreamTaskTest.testNotifyCheckpointOnClosedOperator")
+def test_operators_that_are_closed_hear_nothing_more_while_the_task_still_runs() -> None:
+    task = TaskHarness(fan_in(1))
+    calls = watched(task, "notify_checkpoint_complete")
+    aborts = watched(task, "notify_checkpoint_aborted")
+    task.complete(1)
+    assert len(calls) == len(task.machine.chain.links) == 2
+    task.machine.chain.finish()
+    task.machine.chain.close()
+    task.complete(2)
+    task.abort(3)
+    assert (len(calls), aborts) == (2, [])
+    assert task.machine.state is ExecutionState.RUNNING
+
+
 def test_notices_to_a_task_that_does_not_run_change_nothing() -> None:
     task = a_task()
     calls = watched(task, "notify_checkpoint_complete") + watched(task, "notify_checkpoint_aborted")

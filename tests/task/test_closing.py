@@ -201,6 +201,21 @@ def test_a_turn_that_comes_when_the_data_is_gone_does_no_harm() -> None:
     assert [type(element) for element in task.sent()] == [Buffer, Buffer]
 
 
+@pytest.mark.flink("StreamTaskTest.testProcessWithAvailableOutput")
+def test_as_long_as_output_has_credit_all_input_is_processed_without_a_pause() -> None:
+    task = TaskHarness(fan_in(5, chaining=False))
+    task.give_credits(10)
+    for _ in range(2):
+        for channel in range(5):
+            task.receive(channel, buffer(), run=False)
+    for left in reversed(range(10)):
+        assert task.machine.available
+        task.give(ProcessInput())
+        assert sum(task.queued) == left
+    assert not task.machine.available
+    assert [type(element) for element in task.sent()] == [Buffer] * 10
+
+
 @pytest.mark.flink("StreamTaskTest.testExecuteMailboxActionsAfterLeavingInputProcessorMailboxLoop")
 def test_messages_are_handled_after_the_end_of_data() -> None:
     task = TaskHarness(fan_in(1, chaining=False))

@@ -152,7 +152,6 @@ def test_events_need_no_credit_but_never_overtake_buffers() -> None:
     assert [type(element) for element in task.sent()] == [Buffer, CheckpointBarrier]
 
 
-@pytest.mark.flink("StreamTaskTest.testProcessWithAvailableOutput")
 def test_records_go_to_the_subtask_that_owns_their_key_and_events_to_all() -> None:
     env = StreamEnvironment("wide", parallelism=1, max_parallelism=16, checkpoint=CheckpointConfig())
     rows = [{"k": key, "n": 1} for key in "abcdefgh"]
