@@ -9,8 +9,10 @@ finds the same checkpoints, output and ends.
 0. *Turns.* A task with inputs takes what arrives in the step in which it arrives: an element that waits in its queue
    might as well wait on its channel. Where barriers overtake, that is so but for what is before a barrier on the same
    channel: that may also arrive together with the barrier (a step `overtake`) and is overtaken then. What other
-   channels hold at that moment is in flight on the channel as well as in the queue. Where barriers may time out, a turn
-   is a step of its own, and none of these rules is used: every order is tried.
+   channels hold at that moment is in flight on the channel as well as in the queue. Where barriers may time out, they
+   overtake what the task has received and not taken yet. There a turn is a step of its own, tried at every moment but
+   for one: a task that no barrier can come to, and nobody tells anything, takes what it has at once. Rules 4 to 8 are
+   not used there.
 1. *Deployment.* A task is deployed, reads its state and reports that it runs before anything else can reach it.
 2. *Splits.* What a source and its coordinator have to say to each other arrives at once: what comes in between might as
    well have come before it was said.
@@ -37,7 +39,10 @@ finds the same checkpoints, output and ends.
    acknowledged is stored at once, for another checkpoint would wait. The same goes for reports that a task has seen all
    its input, and for the news that a checkpoint is complete where a task has nothing to do about it.
 10. *After the last fault.* When nothing can fail any more, nothing more is asked for, no timer may begin anything and
-   one checkpoint at most is under way, the order in which messages and files arrive makes no difference.
+   one checkpoint at most is under way, the order in which messages and files arrive makes no difference. That is so
+   because rules 5, 7 and 8 have seen to all that a source may do before: what completes a checkpoint lets the JobMaster
+   ask for the last one, which then begins before or after a source has ended. Where those rules are not used, it is so
+   only when the last checkpoint is complete.
 11. *Leaving.* When the tasks of an epoch are to leave, only files will be left of them: they leave before or after each
    thing that they do about files, the JobMaster hears of, or does itself. All else they could have done before.
 
@@ -50,6 +55,7 @@ leave at once: what they could still do, they could have done before.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
@@ -94,6 +100,7 @@ from kit.protocol.messages import (
     TaskStateChanged,
 )
 from kit.protocol.tasks import ExecutionState
+from kit.task.stream_task import StreamTask
 
 Mask = npt.NDArray[np.bool_]
 _MARKS = (Watermark, WatermarkStatus, EndOfData)
@@ -105,13 +112,11 @@ makes of a barrier is not known.
 
 
 class Reduction:
-    """Says for rows of a space which steps are to be tried there. `exact` tries all; so it is where tasks do not take
-    what arrives at once.
-    """
+    """Says for rows of a space which steps are to be tried there. `exact` tries all."""
 
     def __init__(self, space: Space, *, exact: bool = False) -> None:
         self._space = space
-        self._exact = exact or not space.takes_turns
+        self._exact = exact
         checkpoint = space.job.settings.checkpoint
         self._overtakes = checkpoint.unaligned
         exactly_once = (
@@ -131,6 +136,7 @@ class Reduction:
         self._early = (self._is_told_too_early(space.queues), self._is_told_too_early(space.bags))
         self._kinds: dict[tuple[type, ...], dict[int, bool]] = {}
         self._not_last = Function(self._others_are_awaited)
+        self._holding = {task: Function(partial(self._holds, task)) for task in space.tasks}
 
     def groups(self, rows: Rows) -> Iterator[tuple[Places, Sequence[Step]]]:
         """Rows by number, and the steps to try in all of them: all steps that there are, or those that a rule picks."""
@@ -152,7 +158,7 @@ class Reduction:
 
     def _put_off(self, rows: Rows, step: Step) -> Mask | None:
         """In which of the rows this step is put off; None: in none."""
-        if self._exact or step.kind not in ("wire", "overtake"):
+        if self._exact or not self._space.takes_turns or step.kind not in ("wire", "overtake"):
             return None
         task = step.machine
         settled = self._space.machines[task].settled.of(rows[:, task])
@@ -187,14 +193,19 @@ class Reduction:
             begins = contested & self._is_of(work, *_BEGINNINGS)
             yield self._alone("work", 0, place), self._is_at_once(work) & ~begins
         may_abort = self._aborts.threaten(rows)
-        for task in space.tasks:
-            if self._inputs[task]:
-                yield from self._arrivals(rows, task, may_abort)
-        yield from self._own_affairs(rows)
-        yield from self._source_turns(rows, may_abort)
+        if space.takes_turns:
+            for task in space.tasks:
+                if self._inputs[task]:
+                    yield from self._arrivals(rows, task, may_abort)
+            yield from self._own_affairs(rows)
+            yield from self._source_turns(rows, may_abort)
+        else:
+            yield from self._turns(rows, may_abort)
         yield from self._acknowledgements(rows, contested)
         quiet = self._is_quiet(rows[:, 0]) & ~may_abort & ~contested & self._barriers.times_nothing(rows)
         quiet &= (rows[:, space.failed] >= space.faults) & (rows[:, space.asked] >= space.requests)
+        if not space.takes_turns:
+            quiet &= self._is_over(rows[:, 0])
         if quiet.any():
             for machine in range(len(space.machine_names)):
                 if machine in space.tasks:
@@ -360,6 +371,29 @@ class Reduction:
                 turns = np.full(len(threatened), space.turn, np.int32)
                 calm[threatened] = self._aborts.change_nothing(rows[threatened], task, turns, ())
                 yield [Step("turn", task)], calm
+
+    def _turns(self, rows: Rows, may_abort: Mask) -> Iterator[tuple[list[Step], Mask]]:
+        """Where a turn is a step of its own: a task takes what has come to it when no barrier may overtake that, and
+        nobody has something to tell it.
+        """
+        space = self._space
+        for task in space.tasks:
+            calm = space.machines[task].has_turn.of(rows[:, task]) & (rows[:, space.mail_to + task] == 0) & ~may_abort
+            calm &= (rows[:, space.timer + task] == 0) & ~self._barriers.may_overtake(rows, task)
+            calm &= ~self._barriers.on(rows, [number for number, _ in self._inputs[task]])
+            yield [Step("turn", task)], calm & ~self._holds_barriers(task, rows[:, task])
+
+    def _holds_barriers(self, task: int, states: Ids) -> Mask:
+        """Whether a barrier is in the queues of a task, or one that has come is not yet dealt with."""
+        return self._holding[task].of(states, states * 0) == 1
+
+    def _holds(self, task: int, state: int, nothing: int) -> int:
+        machine = self._space.machines[task].machines[state]
+        if not isinstance(machine, StreamTask):
+            return 0
+        held = (item.element for channel in machine.inputs for item in channel._queue)
+        waits = any(each.blocked for each in machine.inputs)
+        return int(waits or any(isinstance(each, CheckpointBarrier) for each in held))
 
     def _begins_something(self, nothing: int, timer: int) -> int:
         """Not so a timer that says when the job may start again: that waits for the tasks to have left."""

@@ -51,7 +51,7 @@ from kit.protocol.words import Envelope, ProtocolError, Word
 from kit.spark.auth import new_secret
 from kit.spark.background import Background, HostClock
 from kit.spark.codec import CodecError, pack_words, unpack_words
-from kit.spark.control import ControlServer, SlotJoined, SlotLeft, SlotMessage
+from kit.spark.control import SlotJoined, SlotLeft, SlotMessage
 from kit.spark.driver_settings import DriverSettings
 from kit.spark.edge import SparkOutput, local_state_directory, open_local_state, open_storage
 from kit.spark.epoch import Epoch, GangEnded, Launch
@@ -153,7 +153,7 @@ class JobDriver:
         if self._recording:
             self._events = EventFile(self._recording, DRIVER)
             self._events.begin(self.job.job_id, self._checkpoints)
-        self._server = ControlServer(self.secret, 1, self._inbox, host=self.settings.host, settings=self.settings.wire)
+        self._server = self.settings.control_server(self.secret, self._inbox)
         self._background = Background("kit-files-driver", self._inbox.put, _Failed)
         self._cleaner = Background("kit-cleaner-driver", self._inbox.put, _Failed)
         self._thread.start()
@@ -336,6 +336,7 @@ class JobDriver:
         epoch.connected.add(slot)
         if len(epoch.connected) == epoch.slots:
             self._timers.pop(_START_TIMER, None)
+            epoch.connected_ms = self._now()
             for receiver, words in epoch.take_waiting():
                 self._send(receiver, words)
 
@@ -466,7 +467,7 @@ class JobDriver:
             checkpoints=self._checkpoints,
             output=self._output,
             wire=self.settings.wire,
-            host=self.settings.host,
+            host=self.settings.slot_host,
             local_state=self._local_state,
             recording=self._recording,
         )
@@ -534,7 +535,8 @@ class JobDriver:
     def _status_changed(self, command: JobStatusChanged, cause: str) -> None:
         status = JobStatus[command.status]
         if status is JobStatus.RESTARTING:
-            logger.warning("job %s restarts: %s", self.job.name, command.error)
+            level = logging.INFO if self.master.is_rescaled else logging.WARNING
+            logger.log(level, "job %s restarts: %s", self.job.name, command.error)
         if status.is_terminal:
             if status is JobStatus.FAILED:
                 self.error = JobFailedError(command.error, self._worker_traceback)

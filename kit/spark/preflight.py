@@ -35,6 +35,12 @@ def check_session(spark: SparkSession, job: str, slots: int) -> None:
         raise JobFailedError(f"job {job} cannot run: {missing}")
 
 
+def check_slots(spark: SparkSession, job: str, slots: int) -> None:
+    """Raise ValueError when the session has fewer than `slots` slots for a job that is to be rescaled."""
+    if missing := missing_slots(spark, slots):
+        raise ValueError(f"job {job} cannot be rescaled: {missing}")
+
+
 def _is_stopped(spark: SparkSession) -> bool:
     try:
         return bool(spark.sparkContext._jsc.sc().isStopped())

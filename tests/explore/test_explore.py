@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,7 @@ from kit.explore import (
     explore,
     sometimes,
 )
+from kit.explore.kinds import FAULTS
 from kit.explore.properties import LabSituation, Situation
 from kit.lab.errors import LabError
 from kit.lab.lab import Lab
@@ -66,9 +68,7 @@ def test_what_barriers_overtake_is_neither_lost_nor_repeated() -> None:
     assert any("channel-state" in each for each in LabSituation(witness.lab()).files())
 
 
-@pytest.mark.soak
 def test_exactly_once_where_barriers_time_out() -> None:
-    """Every order is tried: with a failure these are many."""
     rows = expected_output(timed())
     overtaken = sometimes("in-flight data is stored", lambda now: any("channel-state" in each for each in now.files()))
     wanted = [consistent_checkpoints(rows), complete_checkpoints(rows), overtaken]
@@ -96,7 +96,7 @@ def test_two_checkpoints_may_be_under_way_and_the_newer_one_complete_first() -> 
     assert explore(collects(), wanted, faults=0, checkpoints=2).holds
 
 
-@pytest.mark.parametrize("job", [collects, counts, overtakes])
+@pytest.mark.parametrize("job", [collects, counts, overtakes, timed])
 def test_steps_that_are_left_out_lead_to_nothing_new(job: Callable[[], StreamEnvironment]) -> None:
     all_of_them: set[object] = set()
     reduced: set[object] = set()
@@ -114,10 +114,18 @@ def test_steps_that_are_left_out_lead_to_nothing_new(job: Callable[[], StreamEnv
     [
         (collects, "lose", 1),
         (collects, "fail", 0),
-        (overtakes, "kill", 0),
+        *((overtakes, kind, 0) for kind in FAULTS),
+        (overtakes, "repeat", 1),
+        *((timed, kind, 0) for kind in FAULTS),
+        (partial(overtakes, rows=2, sources=2), "repeat", 0),
         pytest.param(collects, "fail", 1, marks=pytest.mark.soak),
+        pytest.param(timed, "lose", 1, marks=pytest.mark.soak),
         pytest.param(overtakes, "lose", 1, marks=pytest.mark.soak),
-        pytest.param(overtakes, "fail", 0, marks=pytest.mark.soak),
+        pytest.param(overtakes, "fail", 1, marks=pytest.mark.soak),
+        pytest.param(overtakes, "expire", 1, marks=pytest.mark.soak),
+        pytest.param(partial(overtakes, rows=2, sources=2), "lose", 0, marks=pytest.mark.soak),
+        pytest.param(partial(overtakes, sources=2), "expire", 0, marks=pytest.mark.soak),
+        pytest.param(partial(timed, sources=2), "lose", 0, marks=pytest.mark.soak),
     ],
 )
 def test_nothing_is_missed_where_checkpoints_are_aborted(
