@@ -50,7 +50,7 @@ from kit.protocol.words import Envelope, ProtocolError, Word
 from kit.spark.auth import new_secret
 from kit.spark.background import Background, HostClock
 from kit.spark.codec import CodecError, pack_words, unpack_words
-from kit.spark.control import ControlServer, SlotJoined, SlotLeft, SlotMessage
+from kit.spark.control import SlotJoined, SlotLeft, SlotMessage
 from kit.spark.driver_inbox import Answered, Asked, CleanedUp, Failed, Look
 from kit.spark.driver_settings import DriverSettings
 from kit.spark.edge import SparkOutput, local_state_directory, open_local_state, open_storage
@@ -135,7 +135,7 @@ class JobDriver:
         if self._recording:
             self._events = EventFile(self._recording, DRIVER)
             self._events.begin(self.job.job_id, self._checkpoints)
-        self._server = ControlServer(self.secret, 1, self._inbox, host=self.settings.host, settings=self.settings.wire)
+        self._server = self.settings.control_server(self.secret, self._inbox)
         self._background = Background("kit-files-driver", self._inbox.put, Failed)
         self._cleaner = Background("kit-cleaner-driver", self._inbox.put, Failed)
         if self.slots_there is not None:
@@ -460,7 +460,7 @@ class JobDriver:
             checkpoints=self._checkpoints,
             output=self._output,
             wire=self.settings.wire,
-            host=self.settings.host,
+            host=self.settings.slot_host,
             local_state=self._local_state,
             recording=self._recording,
         )
