@@ -23,6 +23,7 @@ SAID = {
     "jobs": "True",
     "operators": "10",
     "lab": "chk-1",
+    "spark": "True",
     "classroom": "labpath=notebooks/00-tour.ipynb",
 }
 """What each page's examples print among other things."""
