@@ -21,6 +21,7 @@ import pyarrow as pa
 from kit.spark.auth import new_secret
 from kit.spark.channels import CreditArrived, DataPlane, ElementArrived, Route
 from kit.spark.endpoint import WireSettings
+from kit.spark.tls import Tls
 
 ROWS = 200_000_000
 MAX_BATCHES = 50_000
@@ -30,10 +31,10 @@ DATA, REPLY = 1, 2
 ROUTES = [Route(DATA, 0, 1), Route(REPLY, 1, 0)]
 
 
-def receive(pipe: Connection, secret: bytes, directory: str | None, compression: str | None) -> None:
+def receive(pipe: Connection, secret: bytes, settings: WireSettings) -> None:
     """The child: slot 1. Counts rows until an event, echoes events."""
     inbox: queue.SimpleQueue[Any] = queue.SimpleQueue()
-    with DataPlane(1, 1, secret, inbox, directory=directory, settings=WireSettings(compression=compression)) as plane:
+    with DataPlane(1, 1, secret, inbox, settings=settings) as plane:
         pipe.send(plane.endpoints)
         plane.connect({0: pipe.recv()}, ROUTES)
         plane.grant(DATA, CREDITS)
@@ -86,15 +87,15 @@ def round_trip_us(plane: DataPlane, inbox: queue.SimpleQueue[Any]) -> float:
     return statistics.median(times) * 1e6
 
 
-def measure(name: str, directory: str | None, compression: str | None = None) -> None:
+def measure(name: str, settings: WireSettings) -> None:
     """Prints one line of the table."""
     secret = new_secret()
     here, there = multiprocessing.Pipe()
     context = multiprocessing.get_context("spawn")
-    child = context.Process(target=receive, args=(there, secret, directory, compression))
+    child = context.Process(target=receive, args=(there, secret, settings))
     child.start()
     inbox: queue.SimpleQueue[Any] = queue.SimpleQueue()
-    with DataPlane(0, 1, secret, inbox, directory=directory, settings=WireSettings(compression=compression)) as plane:
+    with DataPlane(0, 1, secret, inbox, settings=settings) as plane:
         here.send(plane.endpoints)
         plane.connect({1: here.recv()}, ROUTES)
         assert inbox.get() == CreditArrived(DATA, CREDITS)
@@ -111,9 +112,10 @@ def measure(name: str, directory: str | None, compression: str | None = None) ->
 def main() -> int:
     """Measures each transport."""
     print(f"{'Mrows/s':12}{'1k':>9}{'10k':>9}{'64k':>9}{'256k':>9}{'trip us':>12}")
-    measure("unix", "")
-    measure("tcp", None)
-    measure("unix lz4", "", "lz4")
+    measure("unix", WireSettings())
+    measure("tcp", WireSettings(unix_sockets=False))
+    measure("tcp, tls", WireSettings(unix_sockets=False, tls=Tls.for_this_run()))
+    measure("unix lz4", WireSettings(compression="lz4"))
     return 0
 
 

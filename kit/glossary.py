@@ -26,9 +26,8 @@ _ABOUT_FLINK = re.compile(r"\bFlink\b|^Follows\b|^Source:")
 _ONLY_NAMES = re.compile(
     r"(?:Flink(?: [\d.x]+)?:|Follows Flink's|Follows|Source:)(?:(?:,| and|, and| or)? `[^`]*`)+[.;]?"
 )
-_CELL = "text-align: left; white-space: {}; overflow-wrap: break-word"
-_LONG = 50
-_JOINT = re.compile(r"(?<=[./_#])")
+_CELL = "text-align: left; white-space: normal; overflow-wrap: break-word; min-width: 11em"
+_JOINT = re.compile(r"(?<=[/_#])|(?<=\.)(?!py)")
 _LIKE_A_METHOD = re.compile(r"[a-z]+\d*[A-Z]\w*")
 _LIKE_JAVA = re.compile(r"[A-Z]\w*|[a-z]+\d*[A-Z]\w*")
 
@@ -149,10 +148,8 @@ def _table(heads: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
         return f"<tr>{''.join(map(inside, cells, repeat(tag)))}</tr>"
 
     def inside(cell: str, tag: str) -> str:
-        is_long = len(cell) > _LONG
-        parts = _JOINT.split(cell) if is_long and " " not in cell else [cell]
-        style = _CELL.format("normal" if is_long else "nowrap")
-        return f'<{tag} style="{style}">{"<wbr>".join(map(escape, parts))}</{tag}>'
+        parts = [cell] if " " in cell else _JOINT.split(cell)
+        return f'<{tag} style="{_CELL}">{"<wbr>".join(map(escape, parts))}</{tag}>'
 
     body = "".join(row(cells, "td") for cells in rows)
     return f"<table><thead>{row(heads, 'th')}</thead><tbody>{body}</tbody></table>"

@@ -30,9 +30,6 @@ class Monitor(StaysInNotebook, ui.VBox):
 
     def __init__(self, *jobs: Any, every_s: float = EVERY_S) -> None:
         self._given = list(jobs)
-        self._begun: list[Any] = []
-        """Jobs that a rescale here began; the newest is watched as soon as it is seen."""
-        self._seen = 0
         self._asked: list[tuple[str, Callable[[], str | None]]] = []
         """What was asked for, and what says where it is: None as long as it is not there."""
         self._threads = ThreadPoolExecutor(1, thread_name_prefix="kit-monitor")
@@ -74,9 +71,8 @@ class Monitor(StaysInNotebook, ui.VBox):
     def refresh(self) -> Monitor:
         """Take a look at the job now."""
         self._hear()
-        jobs, begun = self._jobs(), len(self._begun)
-        chosen = self.job if self.job in jobs and begun == self._seen else jobs[-1] if jobs else None
-        self._seen = begun
+        jobs = self._jobs()
+        chosen = self.job if self.job in jobs else jobs[-1] if jobs else None
         self._fill(self._job, [(f"{job.job.name}, {job.status.lower()}", job) for job in jobs], chosen)
         if self.job is None:
             self._shown.value = page_part('<p class="quiet">no job runs: SparkJob(env).start() begins one</p>')
@@ -93,10 +89,10 @@ class Monitor(StaysInNotebook, ui.VBox):
 
     def _jobs(self) -> list[Any]:
         if self._given:
-            return [*self._given, *self._begun]
+            return self._given
         from kit.spark import running
 
-        return list(dict.fromkeys([*running(), *self._begun]))
+        return list(running())
 
     def _fill(self, menu: ui.Dropdown, options: list[tuple[str, Any]], value: Any) -> None:
         """Give a menu its choices, if they are others; nobody is told of what it has chosen in between."""
@@ -202,7 +198,7 @@ class Monitor(StaysInNotebook, ui.VBox):
 
     def _rescale(self) -> None:
         job, parallelism = self.job, self._parallelism.value
-        self._later(f"parallelism {parallelism}", lambda: self._begun.append(job.rescale(parallelism)))
+        self._later(f"parallelism {parallelism}", lambda: job.rescale(parallelism))
 
     def _kill(self) -> None:
         process = self.job.kill_worker(self._worker.value)
@@ -213,7 +209,7 @@ class Monitor(StaysInNotebook, ui.VBox):
         "Savepoint": ("Savepoint", "take a savepoint in the configured directory", _savepoint),
         "Stop": ("Stop", "stop the job with a savepoint", _stop),
         "Cancel": ("Cancel", "end the job without a savepoint", _cancel),
-        "Rescale": ("Rescale", "stop with a savepoint and go on from it at this parallelism", _rescale),
+        "Rescale": ("Rescale", "go on at this parallelism, from a checkpoint that is taken for it", _rescale),
         "Kill": ("Kill worker", "kill this worker's process, as a crash would", _kill),
     }
     """What its button says, what it is for, and what it does."""

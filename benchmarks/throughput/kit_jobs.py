@@ -78,10 +78,12 @@ RUNNING = ValueStateDescriptor("running", pa.int64())
 class RunningTotal(KeyedProcessFunction):
     """W5, a row at a time."""
 
+    def open(self, ctx: Any) -> None:
+        self._total = ctx.state(RUNNING)
+
     def process_element(self, row: dict[str, Any], ctx: Any) -> None:
-        state = ctx.state(RUNNING)
-        total = (state.value() or 0) + row["value"]
-        state.update(total)
+        total = (self._total.value() or 0) + row["value"]
+        self._total.update(total)
         ctx.emit({"key": row["key"], "value": total})
 
 

@@ -2,7 +2,7 @@
 
 RocksDB state store with changelog checkpoints, one shuffle partition per core, batches that follow each other without a
 pause, a second or more of rows each; each is a checkpoint (offsets, state and commit are on disk before the next).
-W5 is `transformWithState` on rows with pandas, W6 a Python UDF that Arrow feeds. The state that a query leaves, or what
+W5 is `transformWithState` on rows, W6 a Python UDF that Arrow feeds. The state that a query leaves, or what
 each batch hands on, is the result. Timed are all batches, from the first one's start to the last one's end.
 """
 
@@ -144,7 +144,7 @@ def _running(stream: DataFrame) -> DataFrame:
     columns = types.StructType(
         [types.StructField("key", types.LongType()), types.StructField("total", types.LongType())]
     )
-    return stream.groupBy("key").transformWithStateInPandas(RunningTotal(), columns, "update", "none")
+    return stream.groupBy("key").transformWithState(RunningTotal(), columns, "update", "none")
 
 
 def query(spark: SparkSession, workload: str, rows: int, texts: list[Path]) -> DataFrame:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-import pandas as pd
+from pyspark.sql import Row
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 from pyspark.sql.types import LongType, StructField, StructType
 
@@ -16,21 +16,13 @@ class RunningTotal(StatefulProcessor):
     def init(self, handle: StatefulProcessorHandle) -> None:
         self._total = handle.getValueState("total", StructType([StructField("total", LongType())]))
 
-    def handleInputRows(  # noqa: N802
-        self,
-        key: Any,
-        rows: Iterator[pd.DataFrame],
-        timerValues: Any,  # noqa: N803
-    ) -> Iterator[pd.DataFrame]:
-        found = self._total.get() if self._total.exists() else None
+    def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: Any) -> Iterator[Row]:  # noqa: N802, N803
+        found = self._total.get()
         total = found[0] if found else 0
-        totals = []
-        for frame in rows:
-            for value in frame["value"].tolist():
-                total += value
-                totals.append(total)
+        for row in rows:
+            total += row.value
+            yield Row(key=key[0], total=total)
         self._total.update((total,))
-        yield pd.DataFrame({"key": [key[0]] * len(totals), "total": totals})
 
     def close(self) -> None:
         """Nothing to let go of."""

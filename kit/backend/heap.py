@@ -130,8 +130,8 @@ class HeapKeyedStateBackend:
         """Let states work on this key. It is checked when a state first looks at it."""
         self._context.set_current_key(key)
 
-    def in_turn(self, keys: pa.Array) -> Iterator[Any]:
-        """Let states and timers be those of one key after another, and give each as Python has it.
+    def in_turn(self, keys: pa.Array) -> Iterator[None]:
+        """Let states and timers be those of one key after another.
 
         What is written, and what is asked of timers, is there when the last has had its turn.
         """

@@ -42,10 +42,13 @@ class KeyContext:
         self._key: Any = _NO_KEY
         self._code = UNKNOWN
         self._code_known = False
+        self._code_at = -1  # where in a run the code was known
 
     @property
     def current_key(self) -> Any:
         """The key set last; StateError when there was none."""
+        if self.run is not None:
+            return self.run.key
         if self._key is _NO_KEY:
             raise StateError("No current key: call set_current_key(key) before a keyed state is used")
         return self._key
@@ -57,26 +60,26 @@ class KeyContext:
         self._code_known = False
         self.turn += 1
 
-    def in_turn(self, keys: pa.Array) -> Iterator[Any]:
-        """Let states work on the key of one row after another, and give each; a few are not worth a run."""
+    def in_turn(self, keys: pa.Array) -> Iterator[None]:
+        """Let states work on the key of one row after another; a few are not worth a run."""
         if len(keys) <= FEW_ROWS:
             for key in keys.to_pylist():
                 self.set_current_key(key)
-                yield key
+                yield
             return
         numbers, distinct = numbered(keys)
         run = self.run = KeyRun(distinct)
-        for run.position, key in zip(numbers.tolist(), keys.to_pylist(), strict=True):
-            self._key = key
-            self._code_known = False
-            self.turn += 1
-            yield key
-        self.run = None
+        self._code_at = -1
+        for run.position in numbers.tolist():  # nothing else here: this is done for each row
+            yield
+        self.set_current_key(run.key)
         for each in run.postponed:
             each.settle(run)
 
     def current_code(self, create: bool) -> int:
         """The code of the current key."""
+        if self.run is not None and self._code_at != self.run.position:
+            self._code_known, self._code_at = False, self.run.position
         if not self._code_known or (create and self._code == UNKNOWN):
             self._code = self.codec.encode_one(self.current_key, create)
             self._code_known = True

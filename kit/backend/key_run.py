@@ -9,7 +9,7 @@ one timer the last stays.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -34,6 +34,16 @@ class KeyRun:
     keys: pa.Array
     position: int = 0
     postponed: list[Postponed] = field(default_factory=list)
+    _values: list[Any] | None = None
+
+    @property
+    def key(self) -> Any:
+        """The row's key as Python has it; of several columns a dict of its own."""
+        if pa.types.is_nested(self.keys.type):
+            return self.keys[self.position].as_py()
+        if self._values is None:
+            self._values = self.keys.to_pylist()
+        return self._values[self.position]
 
 
 def numbered(keys: pa.Array) -> tuple[Numbers, pa.Array]:

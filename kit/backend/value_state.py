@@ -6,24 +6,45 @@ from typing import Any, cast
 
 from kit.backend.descriptors import StateKind, ValueStateDescriptor
 from kit.backend.tables import KeyedState, StateTable
+from kit.backend.value_types import MisfitError
 
 
 class ValueState(KeyedState):
-    """One value for each key."""
+    """One value for each key. What is done in a run is written out: it is done for each row."""
 
     __slots__ = ()
 
     def value(self) -> Any:
         """The value of the current key, or the descriptor's default."""
-        value = self._read()
-        return self._table.default if value is None else value
+        table = self._table
+        run = table.context.run
+        if run is None or table.nested or not table.in_runs:
+            value = self._read()
+        else:
+            within = table.run
+            if within.of is not run:
+                within = table.begin(run)
+            value = within.entries[run.position]
+        return table.default if value is None else value
 
     def update(self, value: Any) -> None:
         """Set the value; None removes it."""
-        if value is None:
-            self.clear()
-        else:
-            self._write(value)
+        table = self._table
+        run = table.context.run
+        if value is None or run is None or not table.in_runs:
+            self._set(None if value is None else table.converted(value, table.convert))
+            return
+        try:
+            value = table.convert(value)
+        except MisfitError:
+            table.converted(value, table.convert)  # says what is wrong
+            raise
+        within = table.run
+        if within.of is not run:
+            within = table.begin(run)
+        position = run.position
+        within.entries[position] = value
+        within.changed[position] = 1
 
 
 class ValueTable(StateTable):

@@ -7,6 +7,7 @@ picture that this leaves stays in the notebook when it is handed in.
 
 from __future__ import annotations
 
+import re
 import textwrap
 from collections.abc import Callable, Iterator
 from functools import wraps
@@ -20,6 +21,7 @@ from kit.lab.lab import Lab
 from widgets.stepper import Stepper
 
 WIDTH = 100
+_UNWRITTEN = re.compile(r": ([^:\n]+): NotImplementedError")
 
 
 class NotYet(AssertionError):
@@ -83,6 +85,9 @@ def said_of(error: BaseException) -> str:
         if isinstance(each, NotImplementedError):
             return f"{_where(each)}, is not written yet."
     root = list(_chain(error))[-1] if isinstance(error, PartError) else error
+    unwritten = _UNWRITTEN.search(str(error))
+    if unwritten is not None:  # what a hook raised is told by the job, and the error itself is gone
+        return f"Something that the job calls is not written yet: {unwritten[1]}."
     if isinstance(error, LabError):
         return f"The job did not get to its end: {error}"
     return f"Your code raised {type(root).__name__} in {_where(root)}: {root}"

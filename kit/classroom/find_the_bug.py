@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
-from kit.classroom.checking import NotYet, check
+from kit.classroom.checking import NotYet, check, said_of
 from kit.classroom.planted_bugs import BUGS, collects
 from kit.classroom.planted_bugs import wanted as wanted_rows
 from kit.connectors import CollectSink
@@ -48,7 +48,12 @@ def _explored(find: Find, name: str, *, sound: bool) -> Exploration:
 
 def explored(find: Find, name: str) -> Exploration:
     """What the student's function finds in the broken job, with the counterexample's steps."""
-    return _explored(find, name, sound=False)
+    try:
+        return _explored(find, name, sound=False)
+    except NotYet:
+        raise
+    except Exception as error:
+        raise NotYet(said_of(error)) from None
 
 
 @check

@@ -61,7 +61,7 @@ def walked(lab: Lab, each: Callable[[Lab], None] | None = None, *, most_steps: i
         raise NotYet(said_of(error), lab) from error
     except LabError as error:
         at_rest = lab.status == "RUNNING" and not lab.enabled()
-        raise NotYet(_stuck(lab) if at_rest else said_of(error), lab) from error
+        raise NotYet(_stuck(lab) if at_rest else said_of(_why(lab, error)), lab) from error
     return lab
 
 
@@ -77,8 +77,18 @@ def reached(lab: Lab, record: str, *, later: int = 0) -> Lab:
         for _ in range(later):
             lab.step()
     except (PartError, LabError) as error:
-        raise NotYet(said_of(error), lab) from error
+        raise NotYet(said_of(_why(lab, error)), lab) from error
     return lab
+
+
+def _why(lab: Lab, error: Exception) -> Exception:
+    """Of a job that has failed the error that failed it, whatever it was asked for afterwards."""
+    if lab.status == "FAILED":
+        try:
+            lab.run()
+        except LabError as failure:
+            return failure
+    return error
 
 
 def _stuck(lab: Lab) -> str:

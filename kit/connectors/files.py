@@ -5,7 +5,8 @@ Arrow knows (`s3://`, `gs://`, `hdfs://`).
 
 Output is published in two phases. `stage` writes a file under a hidden directory while a checkpoint is being taken;
 `commit` renames it to where readers look, once the checkpoint is complete. Committing again is committing once: a
-file that is already where it belongs is left alone.
+file that is already where it belongs is left alone. An object store has no rename: there a file is copied to its place,
+where it appears whole, and then deleted; who dies between the two finds both, sees that they are the same, and deletes.
 """
 
 from __future__ import annotations
@@ -31,6 +32,8 @@ from kit.operators.spec import SchemaError, column_list
 from kit.protocol.snapshots import Effect
 
 STAGING = ".staging"
+APPEAR_WHOLE = ("s3", "gcs", "abfs")
+"""Arrow's names of object stores: an object is there when all of it is; to rename one copies it and deletes the old."""
 
 _READ_ROWS = 1 << 16
 """So many rows are decoded at a time; fewer by one thread, for others would have to be woken first."""
@@ -367,11 +370,12 @@ def check_output_directory(path: str) -> None:
 def stage(effect: Effect) -> None:
     """Write the effect's table to its staged file, whole or not at all; raises CommitError naming the file."""
     system, staged = open_path(effect.staged)
-    unfinished = f"{staged}.unfinished"
+    unfinished = staged if system.type_name in APPEAR_WHOLE else f"{staged}.unfinished"
     try:
         system.create_dir(dirname(staged), recursive=True)
         pq.write_table(effect.table, unfinished, filesystem=system)
-        system.move(unfinished, staged)
+        if unfinished != staged:
+            system.move(unfinished, staged)
     except OSError as error:
         directory = dirname(effect.final)
         raise CommitError(f"output directory {directory} cannot be written: {error}; make it writable") from error

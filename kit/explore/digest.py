@@ -46,9 +46,9 @@ UNSEEN: dict[str, frozenset[str]] = {
     "CheckpointCoordinator": frozenset({"_requests"}),
     "StateTransitionManager": frozenset({"_cooled_down_ms"}),
     "JobMaster": frozenset({"restored_path"}),
-    # What was looked up last, to be found again at once: with it or without it the same is found.
+    # What was looked up last, to be found again at once: with it or without it the same is found. Users see `_key`.
     "KeyContext": frozenset(
-        {"turn", "run", "_code", "_code_known", "_batch", "_batch_codes", "_batch_created"}  # not `_key`: users see it
+        {"turn", "run", "_code", "_code_known", "_code_at", "_batch", "_batch_codes", "_batch_created"}
     ),
     "StateTable": frozenset({"_looked_up", "_current_slot", "run"}),  # of the last row; a run ends with its batch
     "KeyedProcessFunctionContext": frozenset({"_states"}),  # views by the address of who asks; the tables are seen

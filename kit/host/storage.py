@@ -6,7 +6,8 @@
     <savepoints>/savepoint-<6>-<12>/     one savepoint: the job's first 6 hex digits, and 12 that tell savepoints apart
 
 Nothing half written is ever seen: a file gets its name when it is complete, and `_metadata`, which makes a directory a
-checkpoint, comes last and never over another. Small state goes into the metadata instead of a file of its own.
+checkpoint, comes last and never over another; in an object store, the store itself sees to that (`object_stores`).
+Small state goes into the metadata instead of a file of its own.
 
 Follows `FsCheckpointStorageAccess` and `FsCheckpointStreamFactory`. Other than there, state files are named by
 operator, subtask and checkpoint instead of at random, and a savepoint's digits follow from the job and the checkpoint
@@ -25,6 +26,8 @@ from dataclasses import dataclass
 import pyarrow as pa
 from pyarrow import fs
 
+from kit.connectors.files import APPEAR_WHOLE
+from kit.host import object_stores
 from kit.state.errors import SavepointNotFoundError, StorageError
 from kit.state.handles import (
     ByteStreamStateHandle,
@@ -41,7 +44,6 @@ DEFAULT_MEMORY_THRESHOLD_BYTES = 20 * 1024  # Flink's state.storage.fs.memory-th
 MAX_MEMORY_THRESHOLD_BYTES = 1024 * 1024
 
 _SAVEPOINT_ATTEMPTS = 10
-_ATOMIC_ON_CLOSE = ("s3", "gcs", "abfs")  # an object appears when it is complete; renaming would copy it
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,6 +197,8 @@ class CheckpointStorage(StateFiles):
                 f"The memory threshold is {memory_threshold_bytes} bytes, expected 0 to {MAX_MEMORY_THRESHOLD_BYTES}: "
                 "larger state would swell the metadata"
             )
+        if file_system is None:
+            object_stores.check_installed(os.fspath(base))
         self.job_id = job_id
         self.memory_threshold_bytes = memory_threshold_bytes
         self.job_directory = f"{_qualified(base)}/{job_id}"
@@ -300,6 +304,10 @@ class CheckpointStorage(StateFiles):
         )
         if self.exists(path):
             raise taken
+        if self._file_system is None and object_stores.is_object(path):
+            if not object_stores.put_new(path, data):
+                raise taken
+            return path
         if not isinstance(file_system, fs.LocalFileSystem):
             self.write(path, data)
             return path
@@ -394,7 +402,7 @@ _LOCAL = fs.LocalFileSystem()
 
 
 def _writes_whole_objects(file_system: fs.FileSystem) -> bool:
-    return file_system.type_name in _ATOMIC_ON_CLOSE
+    return file_system.type_name in APPEAR_WHOLE
 
 
 def _temporary(path: str) -> str:

@@ -65,6 +65,8 @@ class Rescaling:
         self._failures_left: int | None = None
         """So many checkpoints may fail in a row before one more is a trigger; None: nothing has changed."""
         self._waits_for_slots = False
+        self.is_under_way = False
+        """Whether the epoch was stopped for another parallelism, and the next one is not yet deployed."""
 
     # --- what there is and what is wanted -------------------------------------------------------------------------
 
@@ -146,16 +148,19 @@ class Rescaling:
             self._changed()
             return False
         self._manager.on_asked()
+        self._failures_left = self.settings.max_checkpoint_failures
         return True
 
     def answered(self, word: CompleteRequest) -> bool:
         """Take note of the answer to the request for a checkpoint that was made here; False for another's.
 
-        Without it the job goes on as it was: nobody has asked for rows to be done again.
+        Without it the next periodic one is waited for. Where there are none the job goes on as it was: nobody has asked
+        for rows to be done again.
         """
         if word.request_id != OWN_CHECKPOINT:
             return False
-        if word.error and self._request is not None and self._manager is not None and not self.is_due:
+        waits = self._request is not None and self._manager is not None and not self.is_due
+        if word.error and waits and not self._job.settings.coordinator.is_periodic:
             self.refuse(f"the checkpoint that it was to go on from failed: {word.error}")
         return True
 
@@ -215,7 +220,7 @@ class Rescaling:
         before = {name: self._runs[name] for name in changed}
         data = {"from": before, "to": changed, "slots": self.slots, "why": self.trigger}
         self.emit(Note(kind="JobRescaled", checkpoint_id=checkpoint_id, data=data))
-        self.trigger = ""
+        self.trigger, self.is_under_way = "", True
         steps = ", ".join(f"{name} from {before[name]} to {number}" for name, number in changed.items())
         return f"it is rescaled: {steps}"
 
@@ -223,7 +228,7 @@ class Rescaling:
 
     def deployed(self, parallelism: Mapping[str, int]) -> None:
         """The job is deployed with these parallelisms; what has changed since they were decided counts."""
-        self._runs = dict(parallelism)
+        self._runs, self.is_under_way = dict(parallelism), False
         self._is_deployed = self._request is not None and self.available() == self._runs
         self._stop_waiting()
         self._new_manager()

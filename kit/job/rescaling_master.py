@@ -51,6 +51,11 @@ class RescalingMaster(Machine):
         return self.phase.ending_as
 
     @property
+    def is_rescaled(self) -> bool:
+        """Whether the workers leave for another parallelism, and not because something failed."""
+        return self.phase is Phase.RESTARTING and self.rescaling.is_under_way
+
+    @property
     def _is_over(self) -> bool:
         """Whether no task is left that could take part in a snapshot, or soon will be."""
         return self.ending_as is not None or (self.phase is Phase.RUNNING and self.tasks.all_finished)

@@ -127,7 +127,8 @@ class KeyedProcessFunctionContext(ProcessFunctionContext):
     def __init__(self, operator: KeyedFunctionOperator) -> None:
         super().__init__(operator)
         self.timer_service = TimerServiceView(operator)
-        self._states: dict[int, tuple[StateDescriptor, KeyedState]] = {}
+        self._states: dict[int, KeyedState] = {}
+        self._descriptors: list[StateDescriptor] = []  # kept, so that their ids remain theirs
 
     @property
     def current_key(self) -> Any:
@@ -136,10 +137,11 @@ class KeyedProcessFunctionContext(ProcessFunctionContext):
 
     def state(self, descriptor: StateDescriptor) -> KeyedState:
         """The state of this name for the current key, of the kind that the descriptor says."""
-        known = self._states.get(id(descriptor))
-        if known is None or known[0] is not descriptor:
-            known = self._states[id(descriptor)] = descriptor, self._operator.state(descriptor)
-        return known[1]
+        state = self._states.get(id(descriptor))
+        if state is None:
+            state = self._states[id(descriptor)] = self._operator.state(descriptor)
+            self._descriptors.append(descriptor)
+        return state
 
 
 class FunctionOperator(Operator):
@@ -195,11 +197,11 @@ class FunctionOperator(Operator):
         if given.time_column is not None:
             times = event_times_ms(batch, given.time_column, self._name).tolist()
         rows = rows_of(batch)
-        keys: Iterable[Any] = rows
+        turns: Iterable[object] = rows
         if given.keys:
             keyed_state = self.context.keyed_state
-            keys = keyed_state.in_turn(given.keys_of(batch, keyed_state.key_type))
-        for _, self.at, context.timestamp_ms in zip(keys, rows, times):  # the keys first: they are to come to an end
+            turns = keyed_state.in_turn(given.keys_of(batch, keyed_state.key_type))
+        for _, self.at, context.timestamp_ms in zip(turns, rows, times):  # the turns first: they are to come to an end
             try:
                 hook(self.at, context)
             except Exception as error:
@@ -261,8 +263,8 @@ class KeyedFunctionOperator(FunctionOperator):
         """Call `on_timer` until nothing is due: a timer that fires may register another that is."""
         context = self._contexts[0]
         while len((timers := due()).timestamps_ms):
-            keys = self.context.keyed_state.in_turn(timers.keys)
-            for key, timestamp_ms in zip(keys, timers.timestamps_ms.tolist()):
+            turns = self.context.keyed_state.in_turn(timers.keys)
+            for _, key, timestamp_ms in zip(turns, timers.keys.to_pylist(), timers.timestamps_ms.tolist()):
                 self.at = {"timer": timestamp_ms, "key": key}
                 context.timestamp_ms = timestamp_ms
                 at = f"the timer at {timestamp_ms} of key {key!r}"

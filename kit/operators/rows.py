@@ -59,6 +59,17 @@ def _columns_of(rows: Sequence[Any], names: Sequence[str]) -> Columns | None:
         return None
 
 
+def _columns_of_tuples(rows: Sequence[Any], width: int) -> Columns | None:
+    """The same of tuples of this many values."""
+    if set(map(type, rows)) != {tuple}:
+        return None
+    try:
+        columns = list(zip(*rows, strict=True))
+    except ValueError:
+        return None
+    return columns if len(columns) == width else None
+
+
 def _fitting(columns: Columns | None, schema: pa.Schema) -> pa.RecordBatch | None:
     """Values by column as a batch; None where one of them does not fit."""
     if columns is None:
@@ -99,9 +110,7 @@ class RowMaker:
         names = schema.names
         if len(names) == 1:
             made = [(value,) for value in made]
-        tuples = set(map(type, made)) == {tuple} and set(map(len, made)) == {len(names)}
-        columns = [[row[number] for row in made] for number in range(len(names))] if tuples else None
-        batch = _fitting(columns, schema)
+        batch = _fitting(_columns_of_tuples(made, len(names)), schema)
         if batch is not None:
             return batch
         sources = given.to_pylist()

@@ -12,15 +12,19 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from kit.host.job_failed import JobFailedError
     from kit.spark.driver_settings import DriverSettings
+    from kit.spark.endpoint import WireSettings
     from kit.spark.job import SparkJob
     from kit.spark.recording import recorded
     from kit.spark.running_jobs import running
     from kit.spark.session import create_session
+    from kit.spark.tls import Tls
 
 _HOMES = {
     "DriverSettings": "kit.spark.driver_settings",
     "JobFailedError": "kit.host.job_failed",
     "SparkJob": "kit.spark.job",
+    "Tls": "kit.spark.tls",
+    "WireSettings": "kit.spark.endpoint",
     "create_session": "kit.spark.session",
     "recorded": "kit.spark.recording",
     "running": "kit.spark.running_jobs",
@@ -40,4 +44,13 @@ def __dir__() -> list[str]:
     return [*__all__, *(name for name in globals() if name.startswith("__"))]
 
 
-__all__ = ["DriverSettings", "JobFailedError", "SparkJob", "create_session", "recorded", "running"]
+__all__ = [
+    "DriverSettings",
+    "JobFailedError",
+    "SparkJob",
+    "Tls",
+    "WireSettings",
+    "create_session",
+    "recorded",
+    "running",
+]

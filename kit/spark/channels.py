@@ -16,7 +16,6 @@ Of two slots, the lower dials the higher. A channel within one slot passes throu
 from __future__ import annotations
 
 import queue
-import ssl
 import threading
 import time
 from collections.abc import Iterable, Mapping
@@ -187,20 +186,19 @@ class DataPlane:
         inbox: queue.SimpleQueue[Any],
         *,
         host: str = "127.0.0.1",
+        advertised_host: str = "",
         directory: str | None = "",
         settings: WireSettings | None = None,
-        listen_tls: ssl.SSLContext | None = None,
-        dial_tls: ssl.SSLContext | None = None,
     ) -> None:
-        """`host`: the address to listen on, which peers dial. `directory`: where the private directory of the Unix
-        socket goes ("": the system's temporary directory; None: no Unix socket).
+        """`host`: the address to listen on. `advertised_host`: what peers dial, when that is another. `directory`:
+        where the private directory of the Unix socket goes ("": the system's temporary directory; None: no such
+        socket).
         """
         self.slot = slot
         self.epoch = epoch
         self.inbox = inbox
         self._secret = check_secret(secret)
         self._settings = settings or WireSettings()
-        self._dial_tls = dial_tls
         self._changed = threading.Condition()
         self._peers: dict[int, _Peer] = {}
         self._routes: dict[int, Route] = {}
@@ -213,8 +211,8 @@ class DataPlane:
             self._judge,
             self._accepted,
             host=host,
+            advertised_host=advertised_host,
             directory=directory,
-            tls=listen_tls,
             settings=self._settings,
         )
 
@@ -248,9 +246,7 @@ class DataPlane:
         me = Party(self.slot, self.epoch)
         for slot in sorted(wanted):
             if slot > self.slot:
-                stream = dial(
-                    endpoints[slot], self._secret, Purpose.DATA, me, slot, settings=self._settings, tls=self._dial_tls
-                )
+                stream = dial(endpoints[slot], self._secret, Purpose.DATA, me, slot, settings=self._settings)
                 self._accepted(stream, Party(slot, self.epoch))
         with self._changed:
             if not self._changed.wait_for(lambda: wanted <= self._peers.keys(), max(0.0, deadline - time.monotonic())):

@@ -14,7 +14,6 @@ from __future__ import annotations
 import os
 import queue
 import socket
-import ssl
 import threading
 from dataclasses import dataclass, field
 from typing import Any
@@ -167,8 +166,8 @@ class ControlServer:
         *,
         host: str = "127.0.0.1",
         port: int = 0,
+        advertised_host: str = "",
         settings: WireSettings | None = None,
-        tls: ssl.SSLContext | None = None,
     ) -> None:
         self.epoch = epoch
         self.inbox = inbox
@@ -185,7 +184,7 @@ class ControlServer:
             self._accepted,
             host=host,
             port=port,
-            tls=tls,
+            advertised_host=advertised_host,
             settings=self._settings,
         )
 
@@ -304,14 +303,13 @@ class ControlClient:
         *,
         data_endpoints: list[Endpoint] | None = None,
         settings: WireSettings | None = None,
-        tls: ssl.SSLContext | None = None,
     ) -> None:
         self.slot = slot
         self.epoch = epoch
         self.inbox = inbox
         self.endpoint = endpoint
         settings = settings or WireSettings()
-        stream = dial([endpoint], secret, Purpose.CONTROL, Party(slot, epoch), DRIVER, settings=settings, tls=tls)
+        stream = dial([endpoint], secret, Purpose.CONTROL, Party(slot, epoch), DRIVER, settings=settings)
         self._connection = Connection(stream, f"driver-{slot}", _pack, self._deliver, self._gone, settings=settings)
         hello = SlotHello(slot, epoch, os.getpid(), socket.gethostname(), data_endpoints or [])
         self.send(hello.to_message())

@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
+import queue
 from dataclasses import dataclass, field
+from typing import Any
 
-from kit.spark.endpoint import WireSettings
+from kit.spark.control import ControlServer
+from kit.spark.endpoint import EVERY_ADDRESS, WireSettings
 
 
 @dataclass(frozen=True, slots=True)
 class DriverSettings:
-    """Time limits of the driver, and the address on which slots reach it."""
+    """Time limits of the driver, and the addresses on which slots reach it and each other."""
 
     host: str = "127.0.0.1"
+    """The address that the driver listens on; "0.0.0.0" is all there are."""
+    port: int = 0
+    """The port it listens on; 0 takes a free one."""
+    advertised_host: str = ""
+    """What slots dial to reach the driver, where that is not `host`: a name, or the address behind which it is."""
+    slot_host: str = ""
+    """The address that slots listen on for each other: "" is the one from which a slot reaches the driver, each on its
+    own machine; "0.0.0.0" is all there are, and the others are told that one.
+    """
     start_timeout_s: float = 60.0
     """All slots of an epoch must have connected in this time."""
     leave_ms: int = 300
@@ -23,3 +35,16 @@ class DriverSettings:
     trace_records: int = 1_000_000
     """The trace keeps about this many records, the newest."""
     wire: WireSettings = field(default_factory=WireSettings)
+    """Heartbeats, sizes, and TLS."""
+
+    def __post_init__(self) -> None:
+        if self.host in EVERY_ADDRESS and not self.advertised_host:
+            raise ValueError(
+                f"host={self.host!r} listens on every address of this machine, and slots have to be told one: set "
+                "advertised_host too"
+            )
+
+    def control_server(self, secret: bytes, inbox: queue.SimpleQueue[Any]) -> ControlServer:
+        """What slots dial, open from now on, in epoch 1."""
+        host, port, told = self.host, self.port, self.advertised_host
+        return ControlServer(secret, 1, inbox, host=host, port=port, advertised_host=told, settings=self.wire)

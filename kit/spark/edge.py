@@ -10,7 +10,6 @@ import uuid
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from pathlib import Path
 
 import pandas as pd
 import pyarrow as pa
@@ -102,8 +101,10 @@ def read_output(job: JobGraph, output: SparkOutput, name: str) -> pd.DataFrame:
     found = [path for path in paths if path.rstrip("/").endswith(name)]
     if len(found) != 1:
         raise ValueError(f"{len(found)} sinks end in {name!r}; the job has {', '.join(paths) or 'none'}")
-    parts = sorted(Path(output.place(found[0])).glob("part-*.parquet"))
-    tables = [pq.read_table(part) for part in parts]
+    place = output.place(found[0])
+    system, inner = files.open_path(place)
+    parts = [name for name in files.published_files(place) if name.startswith("part-")]
+    tables = [pq.read_table(f"{inner}/{part}", filesystem=system) for part in parts]
     return pa.concat_tables(tables).to_pandas() if tables else pd.DataFrame()
 
 

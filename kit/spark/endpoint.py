@@ -4,9 +4,9 @@ A `Listener` has one thread that accepts, on TCP and, if asked, on a Unix socket
 short-lived thread for each handshake, so a stranger who says nothing delays nobody. Whoever is cut off learns nothing,
 and the log has a line that says from where he came and what was wrong (`kit.spark.strangers`).
 
-Somebody who opens many connections and holds them shuts nobody out: when too many handshakes are open, the one that has
-lasted longest goes, among those of whichever address has most. One of ours takes milliseconds, and if it was
-cut off all the same it dials again.
+Somebody who opens many connections and holds them shuts nobody out: when too many handshakes are open and none of them
+is done in a moment, the one that has lasted longest goes, among those of whichever address has most. One of ours takes
+milliseconds, also when a thousand of them come at once; if it was cut off all the same it dials again.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from kit.spark.auth import (
+    AuthenticationError,
     CutOffError,
     FencedError,
     Party,
@@ -37,12 +38,17 @@ from kit.spark.auth import (
 )
 from kit.spark.strangers import CutOffs, origin
 from kit.spark.stream import Endpoint, Stream, open_stream
+from kit.spark.tls import Tls
 from kit.spark.wire import MAX_FRAME_BYTES
 
 MAX_HANDSHAKES = 64
 """So many may be under way at once."""
+GRACE_S = 0.25
+"""So long a handshake has its place for certain."""
 _MOST_THREADS = 4 * MAX_HANDSHAKES
 """With those that gave way and have not noticed yet."""
+EVERY_ADDRESS = ("0.0.0.0", "::")
+"""Of a machine: what is listened on, and nobody can dial."""
 _DIALS = 3
 _DIAL_AGAIN_S = 0.05
 _OUT_OF_DESCRIPTORS_S = 0.05
@@ -54,15 +60,19 @@ _MAX_UNIX_PATH_BYTES = 100
 class WireSettings:
     """Time limits and sizes of all sockets of a job; both ends should have the same."""
 
-    heartbeat_interval_ms: int = 1_000
+    heartbeat_interval_ms: int = 500
     """An idle connection says that it lives this often."""
-    heartbeat_timeout_ms: int = 10_000
+    heartbeat_timeout_ms: int = 3_000
     """A peer silent, or taking nothing, for this long is lost."""
     handshake_timeout_ms: int = 5_000
     """Connecting and authenticating must be done in this time."""
     max_frame_bytes: int = MAX_FRAME_BYTES
     compression: str | None = None
     """Of batches: None, "lz4" or "zstd". Worth it only where the network is slower than about 1 GB/s."""
+    tls: Tls | None = None
+    """Inside which all TCP connections run; None: plain, for one machine or a network that nobody else is on."""
+    unix_sockets: bool = True
+    """Whether slots on one machine talk through Unix sockets instead."""
 
     def __post_init__(self) -> None:
         if not 0 < self.heartbeat_interval_ms < self.heartbeat_timeout_ms:
@@ -77,6 +87,7 @@ class _Handshake:
     """One that is under way. `stream` is there from its begin until it has another owner."""
 
     address: str
+    began_s: float
     stream: Stream | None = None
     gives_way: bool = False
     """Another one needed its place."""
@@ -93,6 +104,7 @@ class Listener:
     `judge(party)` says whether an authenticated peer is welcome; `accepted(stream, party)` receives it (called on a
     thread of the handshake; it owns the stream from then on).
 
+    `host`: the address to listen on. `advertised_host`: what peers are told to dial, when that is another.
     `directory`: where to make the private directory of the Unix socket; None for TCP only.
     """
 
@@ -106,8 +118,8 @@ class Listener:
         *,
         host: str = "127.0.0.1",
         port: int = 0,
+        advertised_host: str = "",
         directory: str | None = None,
-        tls: ssl.SSLContext | None = None,
         settings: WireSettings,
     ) -> None:
         self._secret = check_secret(secret)
@@ -115,17 +127,18 @@ class Listener:
         self._me = me
         self._judge = judge
         self._accepted = accepted
-        self._tls = tls
+        self._tls = None if settings.tls is None else settings.tls.listens
         self._settings = settings
         self._lock = threading.Lock()
+        self._one_is_done = threading.Condition(self._lock)
         self._closed = False
         self._handshakes: dict[threading.Thread, _Handshake] = {}
         """In the order in which they began."""
         self._directory: str | None = None
         self._sockets = [self._listen_tcp(host, port)]
-        self.endpoints = [Endpoint(host, self._sockets[0].getsockname()[1])]
+        self.endpoints = [Endpoint(advertised_host or host, self._sockets[0].getsockname()[1])]
         """Where peers can dial, the fastest first."""
-        if directory is not None:
+        if directory is not None and settings.unix_sockets:
             self._listen_unix(directory)
         self._cut_offs = CutOffs(lambda: f"{me()} at {self.endpoints[-1]}")
         self._waker, self._wake = socket.socketpair()
@@ -170,22 +183,32 @@ class Listener:
             time.sleep(_OUT_OF_DESCRIPTORS_S)
             return
         whence = origin(sock)
-        handshake = _Handshake(whence.rpartition(":")[0] or "this machine")
+        handshake = _Handshake(whence.rpartition(":")[0] or "this machine", time.monotonic())
         with self._lock:
+            self._make_place()
             if self._closed or len(self._handshakes) >= _MOST_THREADS:
                 sock.close()
                 return
-            waiting = [each for each in self._handshakes.values() if not each.gives_way]
-            if len(waiting) >= MAX_HANDSHAKES:
-                ((busiest, _),) = Counter(each.address for each in waiting).most_common(1)
-                oldest = next(each for each in waiting if each.address == busiest)
-                oldest.gives_way = True
-                oldest.end()
             thread = threading.Thread(
                 target=self._shake_hands, args=(sock, whence, handshake), name="kit-handshake", daemon=True
             )
             self._handshakes[thread] = handshake
         thread.start()
+
+    def _make_place(self) -> None:
+        """Wait a moment for one to be done, then have one give way. Holds the lock."""
+        while not self._closed:
+            waiting = [each for each in self._handshakes.values() if not each.gives_way]
+            if len(waiting) < MAX_HANDSHAKES:
+                return
+            ((busiest, _),) = Counter(each.address for each in waiting).most_common(1)
+            oldest = next(each for each in waiting if each.address == busiest)
+            left_s = oldest.began_s + GRACE_S - time.monotonic()
+            if left_s <= 0:
+                oldest.gives_way = True
+                oldest.end()
+                return
+            self._one_is_done.wait(left_s)
 
     def _shake_hands(self, sock: socket.socket, whence: str, handshake: _Handshake) -> None:
         stream: Stream | None = None
@@ -214,6 +237,7 @@ class Listener:
                 (stream or sock).close()
             with self._lock:
                 del self._handshakes[threading.current_thread()]
+                self._one_is_done.notify()
 
     def _why(self, error: Exception, handshake: _Handshake) -> str:
         if handshake.gives_way:
@@ -228,6 +252,7 @@ class Listener:
             if self._closed:
                 return
             self._closed = True
+            self._one_is_done.notify()
         self._wake.send(b"x")
         self._thread.join()
         for sock in (*self._sockets, self._waker, self._wake):
@@ -249,7 +274,6 @@ def dial(
     expected_slot: int,
     *,
     settings: WireSettings,
-    tls: ssl.SSLContext | None = None,
 ) -> Stream:
     """An authenticated stream to the first endpoint that can be reached.
 
@@ -260,7 +284,7 @@ def dial(
     deadline = time.monotonic() + settings.handshake_timeout_ms / 1000
     for again in range(_DIALS):
         try:
-            return _dial(endpoints, secret, purpose, me, expected_slot, deadline, tls)
+            return _dial(endpoints, secret, purpose, me, expected_slot, deadline, settings.tls)
         except CutOffError:  # perhaps it had to give way to others
             if again == _DIALS - 1:
                 raise
@@ -275,7 +299,7 @@ def _dial(
     me: Party,
     expected_slot: int,
     deadline: float,
-    tls: ssl.SSLContext | None,
+    tls: Tls | None,
 ) -> Stream:
     failures: list[str] = []
     for endpoint in endpoints:
@@ -286,16 +310,25 @@ def _dial(
             continue
         with contextlib.ExitStack() as undo:
             undo.callback(sock.close)
-            stream = open_stream(sock, endpoint, tls)
-            undo.callback(stream.close)
             try:
+                context, name = (None, "") if tls is None else (tls.dials, tls.server_name)
+                stream = open_stream(sock, endpoint, context, name)
+                undo.callback(stream.close)
                 stream.negotiate(deadline)
+                authenticate(stream, secret, purpose, me, expected_slot, deadline=deadline)
             except ssl.SSLError as error:
-                raise ConnectionError(f"{endpoint}: TLS failed: {error}") from error
-            authenticate(stream, secret, purpose, me, expected_slot, deadline=deadline)
+                raise AuthenticationError(f"{endpoint}: TLS failed: {error}") from error
             undo.pop_all()
         return stream
     raise ConnectionError(f"{me} cannot reach {Party(expected_slot, me.epoch)} ({'; '.join(failures)})")
+
+
+def address_towards(endpoint: Endpoint) -> str:
+    """The address of this machine from which it reaches another; OSError when it does not."""
+    (family, kind, protocol, _, address), *_ = socket.getaddrinfo(endpoint.host, endpoint.port, type=socket.SOCK_DGRAM)
+    with socket.socket(family, kind, protocol) as sock:
+        sock.connect(address)  # a datagram socket sends nothing for that
+        return str(sock.getsockname()[0])
 
 
 def _connect(endpoint: Endpoint, deadline: float) -> socket.socket:

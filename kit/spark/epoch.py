@@ -45,6 +45,8 @@ class Epoch:
     gang: Gang | None = None
     joined: dict[int, SlotHello] = field(default_factory=dict)
     connected: set[int] = field(default_factory=set)
+    connected_ms: int = 0
+    """When the last of them had connected, by the driver's clock."""
     left: set[int] = field(default_factory=set)
     waiting: dict[int, list[Envelope]] = field(default_factory=dict)
     """Messages for slots, until all slots have connected."""

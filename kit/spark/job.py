@@ -35,13 +35,20 @@ from kit.draw.redistribution import restores_table
 from kit.draw.stage import Stage
 from kit.draw.statistics import CheckpointStatistics
 from kit.graph.job_graph import JobGraph
-from kit.graph.parallelism import at_parallelism
+from kit.graph.parallelism import parallelism_of
 from kit.graph.parts import Parts
 from kit.host.job_failed import JobFailedError
 from kit.host.output import begin_new_output, check_new_output
 from kit.operators.spec import shorten
 from kit.protocol.commands import CompleteRequest
-from kit.protocol.events import RequestCancel, RequestCheckpoint, RequestSavepoint, RequestStop, StartJob
+from kit.protocol.events import (
+    RequestCancel,
+    RequestCheckpoint,
+    RequestRescale,
+    RequestSavepoint,
+    RequestStop,
+    StartJob,
+)
 from kit.protocol.properties import RecoveryClaimMode
 from kit.protocol.trace import Trace
 from kit.protocol.words import Word
@@ -72,10 +79,10 @@ CLOSE_S = 30.0
 AT_ONCE_S = 1.0
 """Whoever has no time to wait for the workers to leave gives them so long."""
 SUBMIT_EVERY_S = 0.05
-
-
 Target = str | os.PathLike[str] | None
 """A directory for a savepoint, None for the configured one."""
+Widths = int | Mapping[str, int]
+"""Numbers of subtasks: of all vertices that are as wide as the widest, or by name."""
 
 
 class SparkJob(Asking):
@@ -121,7 +128,6 @@ class SparkJob(Asking):
     ) -> None:
         self.job = _job_graph(job).with_parts(parts)
         self.spark = spark
-        self._made_with = {"hooks": hooks, "settings": settings, "launch": launch, "record": record}
         self._start = StartJob(
             restore_path=None if restore_path is None else os.fspath(restore_path),
             allow_non_restored_state=allow_non_restored_state,
@@ -218,13 +224,15 @@ class SparkJob(Asking):
             raise JobFailedError(problem)
         end_in_order()
         if self._uses_spark:
-            from kit.spark.preflight import check_session
+            from kit.spark.preflight import check_session, least_slots, slots_for
 
             if self.spark is None:
                 from kit.spark.session import create_session
 
                 self.spark = create_session(slots=self._widest)
-            check_session(self.spark, self.job.name, self._widest)
+            check_session(self.spark, self.job.name, least_slots(self.job))
+            if self.job.settings.rescaling.reactive:
+                self._driver.slots_there = lambda: slots_for(self.spark, self)
             keep_jobs_on_interrupt(self.spark)
 
     def _waits_for(self, others: Sequence[StartedJob]) -> str:
@@ -288,7 +296,6 @@ class SparkJob(Asking):
         return self
 
     def _waited_for(self) -> tuple[str, str]:
-        """What the job itself waits for."""
         progress = Progress.of(self._driver)
         if not progress.starts:
             return "", ""
@@ -412,18 +419,28 @@ class SparkJob(Asking):
             self.wait()
         return answer
 
-    def rescale(self, parallelism: int | Mapping[str, int], target: Target = None) -> SparkJob:
-        """Stop the job with a savepoint below `target`, and go on from it at another parallelism, of all vertices that
-        are as wide as the widest or of each by name; returns the job that goes on, which runs. Without `target` and a
-        configured directory the savepoint is in a temporary one, which goes with the process.
+    @overload
+    def rescale(self, parallelism: Widths, *, at_once: bool = True, wait: Literal[True] = True) -> SparkJob: ...
 
-        Raises ValueError, before anything is stopped, for what cannot be; JobFailedError as `stop` does.
+    @overload
+    def rescale(self, parallelism: Widths, *, at_once: bool = True, wait: Literal[False]) -> int: ...
+
+    def rescale(self, parallelism: Widths, *, at_once: bool = True, wait: bool = True) -> SparkJob | int:
+        """Go on at another parallelism, from a checkpoint that is taken for it now: of all vertices that are as wide as
+        the widest, or of each by its name, or the uid or name of an operator in it. Returns the job, whose tasks all
+        run again; with `wait=False` the number of the request.
+
+        Unless `at_once` the job waits for its next checkpoint, and before that for the cooldown and the stabilization
+        time (`RescaleConfig`). Raises ValueError for what cannot be, more slots than Spark has among it, and
+        JobFailedError when the job was not rescaled; it runs on as it was then, or has ended.
         """
-        graph = at_parallelism(self.job, parallelism)
-        if target is None and self.job.settings.checkpoint.savepoint_directory is None:
-            target = temporary_directory("savepoint-")
-        made_with: dict[str, Any] = self._made_with
-        return SparkJob(graph, self.spark, restore_path=self.stop(target), **made_with).start()
+        wanted = parallelism_of(self.job, parallelism)
+        if self._uses_spark:
+            from kit.spark.preflight import check_rescale
+
+            check_rescale(self.spark, self.job, wanted)
+        request = self._ask(lambda n: RequestRescale(request_id=n, parallelism=wanted, at_once=at_once), wait=wait)
+        return self if wait else int(request)
 
     def answer(self, request: int) -> str | None:
         """Where the snapshot of a request is, or None as long as it is not done; JobFailedError when it failed."""

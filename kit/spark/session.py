@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 from pyspark import SparkContext
@@ -47,10 +48,16 @@ FAILING_FAST = {
 }
 
 
-def create_session(app_name: str = "checkpoint-kit", slots: int = 4, master: str | None = None) -> SparkSession:
+def create_session(
+    app_name: str = "checkpoint-kit",
+    slots: int = 4,
+    master: str | None = None,
+    config: Mapping[str, str] | None = None,
+) -> SparkSession:
     """A Spark session that can run a job of parallelism `slots`, or the one that runs already.
 
-    Without `master` it runs on this machine. `spark.stop()` ends it. The first one of a process starts Java, which
+    Without `master` it runs on this machine. `config` has settings of Spark's, which come before those that a streaming
+    job wants. `spark.stop()` ends it. The first one of a process starts Java, which
     takes seconds: a line on standard error says so.
     """
     running = SparkSession.getActiveSession()
@@ -64,7 +71,7 @@ def create_session(app_name: str = "checkpoint-kit", slots: int = 4, master: str
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
         settings |= LOCAL | {"spark.executorEnv.PYTHONPATH": os.pathsep.join(_import_path())}
     builder = SparkSession.builder.appName(app_name).master(master or f"local[{slots + SPARE_CORES}]")
-    for name, value in settings.items():
+    for name, value in (settings | dict(config or {})).items():
         builder = builder.config(name, value)
     with waiting(_what_starts):
         session = builder.getOrCreate()

@@ -30,7 +30,7 @@ from kit.spark.background import Background, HostClock
 from kit.spark.channels import DataPlane, PeerEnded, PeerLost
 from kit.spark.control import LEAVE, ControlClient, DriverLeft, DriverMessage
 from kit.spark.edge import SparkOutput, open_local_state, open_storage
-from kit.spark.endpoint import WireSettings
+from kit.spark.endpoint import EVERY_ADDRESS, WireSettings, address_towards
 from kit.spark.recording import EventFile, slot_process
 from kit.spark.stream import Endpoint
 from kit.spark.task_host import TaskHost
@@ -61,7 +61,8 @@ class SlotTicket:
     checkpoints: str
     output: SparkOutput
     wire: WireSettings
-    host: str = "127.0.0.1"
+    host: str = ""
+    """Where slots listen for each other; "": where each reaches the driver from."""
     local_state: str = ""
     sockets: str = ""
     """Where on the driver's machine Unix sockets go; it outlives a worker that is killed, and removes them."""
@@ -117,12 +118,15 @@ class Slot:
             stack.callback(self._close_files)
             self._background = Background(f"kit-files-{self.number}", self._inbox.put, _BackgroundFailed)
             stack.callback(self._background.close, FINISH_WRITING_S)
+            own = address_towards(ticket.driver)
+            host = ticket.host or own
             self._plane = DataPlane(
                 self.number,
                 ticket.epoch,
                 ticket.secret,
                 self._inbox,
-                host=ticket.host,
+                host=host,
+                advertised_host=own if host in EVERY_ADDRESS else "",
                 directory=ticket.sockets if os.path.isdir(ticket.sockets) else "",
                 settings=ticket.wire,
             )
@@ -138,7 +142,7 @@ class Slot:
             )
             try:
                 self._loop()
-            except Exception as error:
+            except (Exception, SystemExit) as error:  # a function of the user's may call sys.exit
                 self._complain(error)
             finally:
                 stack.close()
@@ -172,7 +176,7 @@ class Slot:
             self._hear(item)
         return None
 
-    def _complain(self, error: Exception) -> None:
+    def _complain(self, error: BaseException) -> None:
         """Tell the driver what happened, and wait to be told to leave."""
         text = "".join(traceback.format_exception(error))
         fields = {"error": f"{type(error).__name__}: {error}", "traceback": text}

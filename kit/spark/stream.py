@@ -150,16 +150,15 @@ class Stream:
 
 
 class SecureStream(Stream):
-    """A stream inside TLS."""
+    """A stream inside TLS. `name`: what the listener's certificate must be for; "" checks no name."""
 
-    def __init__(self, sock: socket.socket, endpoint: Endpoint, context: ssl.SSLContext) -> None:
+    def __init__(self, sock: socket.socket, endpoint: Endpoint, context: ssl.SSLContext, name: str = "") -> None:
         super().__init__(sock, endpoint)
         is_server = context.protocol == ssl.PROTOCOL_TLS_SERVER
-        name = None if is_server else endpoint.host
         sock.setblocking(False)
         self._lock = threading.Lock()
         self._receive_s = self._send_s = 0.0
-        self._tls = context.wrap_socket(sock, is_server, do_handshake_on_connect=False, server_hostname=name)
+        self._tls = context.wrap_socket(sock, is_server, do_handshake_on_connect=False, server_hostname=name or None)
         self._socket = self._tls
 
     def negotiate(self, deadline: float) -> None:
@@ -200,11 +199,11 @@ class SecureStream(Stream):
             poll.poll(_remaining(deadline) * 1000)
 
 
-def open_stream(sock: socket.socket, endpoint: Endpoint, tls: ssl.SSLContext | None) -> Stream:
+def open_stream(sock: socket.socket, endpoint: Endpoint, tls: ssl.SSLContext | None, name: str = "") -> Stream:
     """A stream over a connected socket; inside TLS if a context is given (Unix sockets never need it)."""
     if tls is None or sock.family == socket.AF_UNIX:
         return Stream(sock, endpoint)
-    return SecureStream(sock, endpoint, tls)
+    return SecureStream(sock, endpoint, tls, name)
 
 
 def _remaining(deadline: float) -> float:

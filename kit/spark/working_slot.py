@@ -56,7 +56,7 @@ class WorkingSlot:
         worked = host.work()
         if self._said or (host.records and time.monotonic() >= self._records_due_s):
             self._tell_driver()
-        if time.monotonic() >= self._meters_due_s:
+        if time.monotonic() >= self._meters_due_s or (host.rows_read and not self._rows_told):
             self._tell_meters()
         return worked
 

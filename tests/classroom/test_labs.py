@@ -11,8 +11,11 @@ from collections.abc import Iterator
 import pytest
 from _pytest.mark import ParameterSet
 
-from kit.classroom.find_the_bug import job, wanted
+from kit.classroom.checking import NotYet
+from kit.classroom.find_the_bug import explored, job, wanted
 from kit.classroom.planted_bugs import BUGS
+from kit.explore import Exploration
+from kit.graph.job_graph import JobGraph
 from kit.lab.lab import Lab as KitLab
 from scripts.labs import NOTHING, RIGHT, SOLUTION, TEACHING, Answer, Lab, graded, labs, text_of, with_guide
 
@@ -37,10 +40,18 @@ def test_an_answer_gets_its_points_and_a_message(lab: Lab, answer: Answer) -> No
     if answer.name == RIGHT:
         assert not found.said
     elif answer.name == NOTHING:
-        assert "not written yet" in found.said[next(iter(lab.points))], found.said
+        assert all("not written yet" in said for said in found.said.values()), found.said
     else:
         assert answer.says in found.said[answer.check], found.said
         assert all(said.startswith("NotYet: ") for said in found.said.values()), found.said
+
+
+def test_what_is_explored_before_it_is_written_is_told_in_words() -> None:
+    def find(job: JobGraph) -> Exploration:
+        raise NotImplementedError
+
+    with pytest.raises(NotYet, match=r"`find`, line [0-9]+ of its cell, is not written yet"):
+        explored(find, "first")
 
 
 @pytest.mark.parametrize("lab", LABS, ids=[lab.name for lab in LABS])

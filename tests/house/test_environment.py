@@ -28,6 +28,15 @@ def test_conda_brings_python_and_java_and_pip_the_rest() -> None:
     assert [entry for entry in WRITTEN[-1]["pip"] if "==" not in entry] == ["-e ."]
 
 
+def test_binder_finds_what_it_goes_by_in_the_root() -> None:
+    assert not any((ROOT / name).exists() for name in ("binder", ".binder", "Dockerfile")), "Binder would go by that"
+    trusts = ROOT / "postBuild"
+    assert trusts.stat().st_mode & 0o111
+    assert trusts.read_text("utf-8").startswith("#!")
+    (pattern,) = re.findall(r"jupyter trust (\S+)", trusts.read_text("utf-8"))
+    assert set(ROOT.glob(pattern)) == set((ROOT / "notebooks").glob("*.ipynb")) != set()
+
+
 def test_the_dev_container_has_condas_python_and_is_set_up_by_the_same_script() -> None:
     container = json.loads(read(".devcontainer/devcontainer.json"))
     script, *_ = container["postCreateCommand"].split()

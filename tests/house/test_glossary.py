@@ -91,7 +91,7 @@ def test_an_articles_names_become_a_table() -> None:
     assert first.endswith("  CheckpointTrigger.on_id_allocated  kit/coordinator/triggering.py")
     assert unknown.endswith("  nothing of that name")
     assert last.endswith("  kit/channel/channel_state_reader.py")
-    assert ">CheckpointTrigger.on_id_allocated</td>" in found._repr_html_()
+    assert ">CheckpointTrigger.on_id_allocated</td>" in found._repr_html_().replace("<wbr>", "")
 
 
 @pytest.mark.parametrize("letter", ARTICLES)

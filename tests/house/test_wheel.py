@@ -80,7 +80,10 @@ def declared(lines: list[str]) -> set[str]:
 
 def test_what_the_wheel_asks_for_is_imported_and_what_it_imports_is_asked_for() -> None:
     project = tomllib.loads(read("pyproject.toml"))["project"]
-    always, extras = declared(project["dependencies"]), declared(project["optional-dependencies"]["zookeeper"])
+    always = declared(project["dependencies"])
+    extras = {
+        name for extra in ("zookeeper", "tls", "s3") for name in declared(project["optional-dependencies"][extra])
+    }
     tops = {name.partition(".")[0] for path in shipped() for _, name in names_in(path, read(path)).imported}
     others = tops - {"kit", "widgets"} - set(sys.stdlib_module_names)
     packages = packages_distributions()

@@ -6,6 +6,8 @@ import queue
 import time
 from typing import Any
 
+import pytest
+
 from kit.spark.auth import DRIVER, Party, Purpose
 from kit.spark.endpoint import WireSettings, dial
 from kit.spark.stream import Endpoint, Stream
@@ -57,3 +59,14 @@ class RawPeer:
 
 def deadline() -> float:
     return time.monotonic() + PATIENCE_S
+
+
+def lines(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [record.getMessage() for record in caplog.records if record.name == "kit.spark"]
+
+
+def await_lines(caplog: pytest.LogCaptureFixture, count: int) -> None:
+    """The line is written by the listener's thread, just after the stranger has seen his end."""
+    until = deadline()
+    while len(lines(caplog)) < count and time.monotonic() < until:
+        time.sleep(0.005)

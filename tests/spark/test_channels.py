@@ -22,7 +22,6 @@ from kit.spark.channels import (
 from kit.spark.endpoint import WireSettings
 from kit.spark.wire import Frame, FrameFlag, FrameKind, pack_frame
 from tests.spark.sockets import IMPATIENT, OTHER_SECRET, SECRET, SETTINGS, Inbox, RawPeer
-from tests.spark.test_control import anonymous_tls
 
 pytestmark = pytest.mark.usefixtures("nothing_left")
 
@@ -319,17 +318,6 @@ def test_counters_count_both_directions() -> None:
             counters = plane.counters()
             found = counters[(counters.channel == FORTH) & (counters.direction == direction)]
             assert found.to_dict("records") == [row | {"direction": direction}]
-
-
-def test_tls_carries_the_same_over_tcp() -> None:
-    listen_tls, dial_tls = anonymous_tls()
-    with connected(directory=None, listen_tls=listen_tls, dial_tls=dial_tls) as (sender, receiver):
-        batches = [batch_of(*range(number * 10_000)) for number in range(10)]
-        for batch in batches:
-            sender.send(FORTH, batch)
-            receiver.grant(FORTH, 1)
-        assert arrivals(receiver, 10) == [ElementArrived(FORTH, batch) for batch in batches]
-        assert [inbox_of(sender).next() for _ in range(10)] == [CreditArrived(FORTH, 1)] * 10
 
 
 def test_items_have_short_reprs() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import socket
-import ssl
 from collections.abc import Iterator
 
 import pytest
@@ -243,33 +242,3 @@ def test_a_hello_with_a_bad_endpoint_is_refused() -> None:
     fields = SlotHello(0, 1, 0, "host").to_message().fields | {"endpoints": ["nowhere"]}
     with pytest.raises(WireError, match="a hello with a bad endpoint: an endpoint looks like"):
         SlotHello.from_message(ControlMessage("hello", fields))
-
-
-def anonymous_tls() -> tuple[ssl.SSLContext, ssl.SSLContext]:
-    """TLS without certificates, for the mechanics: the HMAC handshake runs inside it."""
-    contexts = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    for context in contexts:
-        context.check_hostname = False
-        context.verify_mode = ssl.CERT_NONE
-        context.maximum_version = ssl.TLSVersion.TLSv1_2
-        context.set_ciphers("aNULL:@SECLEVEL=0")
-    return contexts
-
-
-def test_tls_carries_the_same(inbox: Inbox) -> None:
-    listen_tls, dial_tls = anonymous_tls()
-    with ControlServer(SECRET, 1, inbox, tls=listen_tls) as server:
-        with pytest.raises((ConnectionError, TimeoutError), match=str(server.endpoint)):
-            ControlClient(server.endpoint, SECRET, 0, 1, Inbox())
-        slot_inbox = Inbox()
-        client = ControlClient(server.endpoint, SECRET, 0, 1, slot_inbox, tls=dial_tls)
-        inbox.next(SlotJoined)
-        message = ControlMessage("ack", {}, [bytes(3_000_000)])
-        for _ in range(10):
-            client.send(message)
-            server.send(0, message)
-        for _ in range(10):
-            assert inbox.next() == SlotMessage(0, 1, message)
-            assert slot_inbox.next() == DriverMessage(message)
-        client.close()
-        assert inbox.next() == SlotLeft(0, 1, True, "ended")

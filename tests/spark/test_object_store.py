@@ -1,0 +1,128 @@
+"""Checkpoints and output in an object store, a real server on this machine: moto's, which speaks S3 as Amazon does."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from itertools import count as numbers
+
+import boto3
+import pyarrow as pa
+import pytest
+from moto.server import ThreadedMotoServer
+from pyarrow import fs
+
+from kit import CheckpointConfig, FixedDelay, ParquetSink, SparkJob, StreamEnvironment, count, sum_
+from kit.connectors.files import commit, stage
+from kit.host.object_stores import put_new
+from kit.host.storage import CheckpointStorage, resolve
+from kit.protocol.snapshots import Effect
+from kit.state.errors import StorageError
+from tests.spark.jobs import ThreadGang, await_checkpoint, generator
+
+JOB_ID = "0123456789abcdef" * 2
+ROWS = 6_000
+_buckets = numbers()
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[str]:
+    listening = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    listening.start()
+    host, port = listening.get_host_and_port()
+    yield f"http://{host}:{port}"
+    listening.stop()
+
+
+@pytest.fixture
+def bucket(server: str, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The URI of an empty bucket, which everything in this process reaches through the environment."""
+    settings = {
+        "AWS_ENDPOINT_URL": server,
+        "AWS_ACCESS_KEY_ID": "somebody",
+        "AWS_SECRET_ACCESS_KEY": "secret",
+        "AWS_DEFAULT_REGION": "us-east-1",
+        "AWS_ALLOW_HTTP": "true",
+        "NO_PROXY": "127.0.0.1",
+    }
+    for name, value in settings.items():
+        monkeypatch.setenv(name, value)
+    name = f"kit-bucket-{next(_buckets)}"
+    boto3.client("s3").create_bucket(Bucket=name)
+    return f"s3://{name}"
+
+
+def test_of_two_that_write_the_same_metadata_one_is_told(bucket: str) -> None:
+    """All of them have seen that there is none."""
+    storage = CheckpointStorage(f"{bucket}/checkpoints", JOB_ID)
+    location = storage.initialize_location_for_checkpoint(7)
+
+    def write(number: int) -> str:
+        try:
+            storage.write_metadata(location, b"by %d" % number)
+        except StorageError as error:
+            return str(error)
+        return ""
+
+    with ThreadPoolExecutor(8) as pool:
+        told = list(pool.map(write, range(8)))
+    assert told.count("") == 1
+    taken = "exists already, and a completed checkpoint is never overwritten"
+    assert sum(taken in each for each in told) == 7
+    assert resolve(location.directory).metadata == b"by %d" % told.index("")
+
+
+def test_a_put_that_is_sent_again_is_ours(bucket: str) -> None:
+    assert put_new(f"{bucket}/a/b", b"1")
+    assert put_new(f"{bucket}/a/b", b"1")
+    assert not put_new(f"{bucket}/a/b", b"2")
+
+
+def test_a_store_that_does_not_answer_is_named(bucket: str) -> None:
+    with pytest.raises(StorageError, match="Cannot write 's3://kit-no-such-bucket/x': "):
+        put_new("s3://kit-no-such-bucket/x", b"1")
+
+
+def test_output_that_was_copied_and_not_yet_deleted_is_published_once(bucket: str) -> None:
+    """Whoever published it died between the two, which no rename would allow."""
+    staged, final = f"{bucket}/out/.staging/job/part-1.parquet", f"{bucket}/out/part-1.parquet"
+    effect = Effect("out", staged=staged, final=final, table=pa.table({"n": [1, 2]}))
+    stage(effect)
+    system, inner = fs.FileSystem.from_uri(bucket)
+    system.copy_file(f"{inner}/out/.staging/job/part-1.parquet", f"{inner}/out/part-1.parquet")
+    commit([effect])
+    commit([effect])
+    found = system.get_file_info(fs.FileSelector(inner, recursive=True))
+    assert [info.path for info in found if info.is_file] == [f"{inner}/out/part-1.parquet"]
+
+
+@pytest.mark.usefixtures("no_thread_left")
+def test_a_job_whose_slot_dies_goes_on_from_its_checkpoint(bucket: str) -> None:
+    def environment(rows_per_second: float | None = None) -> StreamEnvironment:
+        settings = CheckpointConfig(interval_ms=100, directory=f"{bucket}/checkpoints", store="filesystem")
+        env = StreamEnvironment(
+            "totals", parallelism=2, checkpoint=settings, restart=FixedDelay(attempts=9, delay_ms=10), job_id=JOB_ID
+        )
+        rows = env.from_source(generator(ROWS, rows_per_second), uid="rows")
+        rows.rebalance().sink_to(ParquetSink(f"{bucket}/copy"), uid="copy")
+        totals = rows.key_by("key").aggregate(total=sum_("value"), n=count(), emit="final").uid("totals")
+        totals.sink_to(ParquetSink(f"{bucket}/totals"), uid="out")
+        return env
+
+    with SparkJob(environment(3_000), launch=ThreadGang) as job:
+        job.start()
+        await_checkpoint(job, 2)
+        ThreadGang.current.kill(1)
+        assert job.wait() == "FINISHED"
+        copy, totals = job.output("copy"), job.output("totals")
+    source = generator(ROWS)
+    expected = source.slice(0, ROWS).to_pandas()
+    order = ["key", "value"]
+    assert copy.sort_values(order)[order].values.tolist() == expected.sort_values(order)[order].values.tolist()
+    by_key = expected.groupby("key")["value"].agg(["sum", "size"])
+    assert totals.set_index("key").sort_index()[["total", "n"]].values.tolist() == by_key.values.tolist()
+    assert len(job.stages) == 2
+    assert (job.restores()["checkpoint_id"] >= 2).all()
+    system, inner = fs.FileSystem.from_uri(bucket)
+    left = [info.path for info in system.get_file_info(fs.FileSelector(inner, recursive=True)) if info.is_file]
+    assert [path for path in left if "/.staging/" in path] == []

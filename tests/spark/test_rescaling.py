@@ -1,0 +1,101 @@
+"""Jobs on Spark that go on at another parallelism while they run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from kit import JobFailedError, RescaleConfig
+from kit.spark import SparkJob
+from tests.spark.jobs import ThreadGang, await_checkpoint, check_output, generator, staged, totals_job, until
+from tests.spark.test_unaligned import in_flight_bytes
+
+SLOW = generator(rows_per_second=30_000)
+
+
+@pytest.mark.spark
+@pytest.mark.usefixtures("no_thread_left")
+def test_up_and_down_each_row_is_published_once(spark: SparkSession, tmp_path: Path) -> None:
+    with SparkJob(totals_job(tmp_path, SLOW), spark) as job:
+        job.start()
+        assert job.rescale(4) is job
+        assert len(job.workers()) == 4
+        assert set(job.meters()["task"].str.rpartition("/")[0].value_counts()) == {4}
+        job.kill_worker(3)
+        until(lambda: len(job.stages) == 3 and len(job.workers()) == 4, job)
+        with pytest.raises(ValueError, match="cannot be rescaled: the job needs 100 slots at once"):
+            job.rescale(100)
+        job.rescale({"totals": 1})
+        assert [{each.name: each.parallelism for each in stage.vertices}["totals"] for stage in job.stages] == [
+            2,
+            4,
+            4,
+            1,
+        ]
+        assert job.wait() == "FINISHED"
+    check_output(tmp_path)
+    assert staged(tmp_path) == []
+
+
+@pytest.mark.usefixtures("no_thread_left")
+def test_in_flight_data_is_dealt_out_while_the_job_runs(tmp_path: Path) -> None:
+    job_settings = {"unaligned": True, "memory_threshold_bytes": 0, "tolerable_failures": 1_000, "max_retained": 100}
+    env = totals_job(tmp_path, interval_ms=40, copy_pause_ms=20, **job_settings)
+    with SparkJob(env, launch=ThreadGang) as job:
+        job.start()
+        paths = []
+        for parallelism in (3, 1, 2):
+            await_checkpoint(job, 1, in_flight=True)
+            request = job.rescale(parallelism, wait=False)
+            until(lambda request=request: job.answer(request) is not None, job)  # type: ignore[misc]
+            assert {each.parallelism for each in job.stages[-1].vertices} == {parallelism}
+            paths.append(job.answer(request))
+        in_flight = [in_flight_bytes(Path(path)) for path in paths if path]
+        assert len(in_flight) == 3
+        assert max(in_flight) > 0, "barriers overtook nothing: this shows nothing"
+        assert job.wait() == "FINISHED"
+    check_output(tmp_path)
+
+
+@pytest.mark.usefixtures("no_thread_left")
+def test_what_cannot_be_leaves_the_job_alone(tmp_path: Path) -> None:
+    with SparkJob(totals_job(tmp_path, SLOW), launch=ThreadGang) as job:
+        job.start()
+        with pytest.raises(ValueError, match="can have 1 to 128 subtasks"):
+            job.rescale(129)
+        with pytest.raises(ValueError, match="no vertex is 'nobody'"):
+            job.rescale({"nobody": 2})
+        stop = job.stop(tmp_path / "savepoints", wait=False)
+        with pytest.raises(JobFailedError, match="the job cannot be rescaled: it is being stopped"):
+            job.rescale(3)
+        job.wait()
+        assert job.answer(stop)
+        assert len(job.stages) == 1
+
+
+@pytest.mark.usefixtures("no_thread_left")
+def test_a_job_goes_on_with_the_slots_that_are_left_and_with_more_when_they_come(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kit.spark.driver.SLOTS_EVERY_MS", 50)
+    there = [3]
+    rescaling = RescaleConfig(reactive=True, cooldown_ms=300)
+    env = totals_job(tmp_path, SLOW, parallelism=3, rescaling=rescaling)
+    with SparkJob(env, launch=ThreadGang) as job:
+        job._driver.slots_there = lambda: there[0]
+        job.start()
+        await_checkpoint(job, 1)
+        there[0] = 2
+        ThreadGang.current.kill(2)
+        until(lambda: len(job.stages) == 2, job)
+        assert {vertex.parallelism for vertex in job.stages[-1].vertices} == {2}
+        there[0] = 3
+        until(lambda: len(job.stages) == 3, job)
+        assert {vertex.parallelism for vertex in job.stages[-1].vertices} == {3}
+        assert job.wait() == "FINISHED"
+        rescaled = job.trace.story(kind="JobRescaled")
+        assert rescaled[0].at_ms >= job.trace.story(kind="StartEpoch")[1].at_ms + 300
+        assert len(job.trace.story(kind="SlotsChanged")) == 3
+    check_output(tmp_path)
