@@ -64,11 +64,26 @@ class Action:
         """Whom it happens to: a task, a slot, "job"; "" for what concerns no one machine."""
         return str(getattr(self, self.whom)) if self.whom else ""
 
+    @property
+    def remembered(self) -> Action:
+        """The action as a lab keeps it once it is done: it says the same, and holds no records."""
+        return self
+
     def __str__(self) -> str:
         return self.text
 
     def __repr__(self) -> str:
         return f"<{self.text}>"
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What something looked like that is not kept."""
+
+    text: str
+
+    def __repr__(self) -> str:
+        return self.text
 
 
 def _as_part(name: str, value: Any) -> str:
@@ -100,12 +115,16 @@ class ReceiveElement(Action):
     channel: int
     sender: str
     task: str
-    element: Element = field(compare=False)
+    element: Element | Told = field(compare=False)
 
     group: ClassVar = Group.CHANNELS
     verb: ClassVar = "receive"
     pattern: ClassVar = "let {task} receive {element!r} from {sender}"
     whom: ClassVar = "task"
+
+    @property
+    def remembered(self) -> Action:
+        return ReceiveElement(self.channel, self.sender, self.task, Told(repr(self.element)))
 
 
 @dataclass(frozen=True, slots=True, repr=False)

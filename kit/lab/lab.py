@@ -512,7 +512,7 @@ class Lab(FaultDoors, RescaleDoors, PlayDoors, StateDoors, LabAsking):
         position, before = self.position, len(self.trace)
         try:
             self._perform(action)
-            self._done.append(action)
+            self._done.append(action.remembered if isinstance(action, Action) else action)
             if self._keyframes.take(self.position, self._world):
                 self._latest.keep_up(self.trace)
         except AssertionError:

@@ -29,8 +29,8 @@ ROWS_ONLY = "rows move on, and nothing else"
 NAME_WIDTH = 10
 LONGEST = 140
 FACTS = (
-    "request", "state", "status", "reason", "result", "detail", "error", "hook", "task", "tasks", "awaited", "epoch",
-    "slot", "next_id", "last_subsumed_id", "latest_completed_id", "drain",
+    "request", "phase", "why", "slots", "least", "state", "status", "reason", "result", "detail", "error", "hook",
+    "task", "tasks", "awaited", "epoch", "slot", "next_id", "last_subsumed_id", "latest_completed_id", "drain",
 )  # fmt: skip
 """What is told of a record's data, in this order; all else is left out."""
 _JOB = re.compile(r"/[0-9a-f]{32}(?=/)")
@@ -177,6 +177,8 @@ _TOLD: dict[str, Callable[[Any, Ends], str]] = {
     "last_subsumed_id": lambda value, ends: f"subsumes chk-{value}",
     "latest_completed_id": lambda value, ends: f"the latest complete one is chk-{value}",
     "drain": lambda value, ends: "drain",
+    "slots": lambda value, ends: f"{value} slot{'s' * (value != 1)}",
+    "least": lambda value, ends: f"needs {value}",
     "next_id": lambda value, ends: f"the next is {value}",
 }
 

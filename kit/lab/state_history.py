@@ -158,10 +158,11 @@ def history(lab: Any, place: Place) -> Iterator[Change]:
     elements: dict[str, tuple[TraceRecord, Any]] = {}
     value = place.read(other._world)
     for action in actions[other.position :]:
+        arriving = other._world.queued(action.channel)[:1] if isinstance(action, ReceiveElement) else []
         step = other._do(action)
         own = [record for record in step.records if record.machine == place.task and record.role == "event"]
-        if isinstance(action, ReceiveElement) and own:
-            elements[own[0].id] = own[0], action.element
+        if arriving and own:
+            elements[own[0].id] = own[0], arriving[0]
         before, value = value, place.read(other._world) if own else value
         if own and value != before and not any(record.kind == "StateRead" for record in own):
             yield _change(other._world, place, before, value, own[0], elements)

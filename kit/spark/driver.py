@@ -18,7 +18,6 @@ import threading
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from kit.coordinator.master_hooks import MasterHook, MasterHooks
@@ -42,7 +41,7 @@ from kit.protocol.commands import (
     StopEpoch,
 )
 from kit.protocol.duties import Command, Duty, by_command, refused
-from kit.protocol.events import EpochEnded, OperatorEventLost, SlotLost, TimerFired
+from kit.protocol.events import EpochEnded, OperatorEventLost, SlotLost, SlotsChanged, TimerFired
 from kit.protocol.messages import JobMessage, OperatorEventToTask, TaskStateChanged
 from kit.protocol.tasks import ExecutionState, split_task_name
 from kit.protocol.trace import Trace, TraceRecord
@@ -52,6 +51,7 @@ from kit.spark.auth import new_secret
 from kit.spark.background import Background, HostClock
 from kit.spark.codec import CodecError, pack_words, unpack_words
 from kit.spark.control import SlotJoined, SlotLeft, SlotMessage
+from kit.spark.driver_inbox import Answered, Asked, CleanedUp, Failed, Look
 from kit.spark.driver_settings import DriverSettings
 from kit.spark.edge import SparkOutput, local_state_directory, open_local_state, open_storage
 from kit.spark.epoch import Epoch, GangEnded, Launch
@@ -63,30 +63,9 @@ from kit.spark.working_slot import METERS, SAID
 
 logger = logging.getLogger("kit.spark")
 
+SLOTS_EVERY_MS = 1_000
 PEER_MS = 500
 """A slot that others have lost has so long to be lost by the driver too, who knows better why."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Answered:
-    event: Word
-    cause: str
-
-
-@dataclass(frozen=True, slots=True)
-class _Asked:
-    make: Callable[[int], Word]
-    answer: Future[CompleteRequest] | None
-
-
-@dataclass(frozen=True, slots=True)
-class _Failed:
-    error: Exception
-
-
-@dataclass(frozen=True, slots=True)
-class _CleanedUp:
-    pass
 
 
 class JobDriver:
@@ -123,6 +102,9 @@ class JobDriver:
         self.secret = new_secret()
         self._hooks = master_hooks
         self.launch = launch
+        self.slots_there: Callable[[], int | None] | None = None
+        """How many slots there are for the job, where that matters: it is asked now and then, and after each loss."""
+        self._slots_known: int | None = None
         self._checkpoints = checkpoints
         self._recording = recording
         self._output = output
@@ -154,18 +136,20 @@ class JobDriver:
             self._events = EventFile(self._recording, DRIVER)
             self._events.begin(self.job.job_id, self._checkpoints)
         self._server = self.settings.control_server(self.secret, self._inbox)
-        self._background = Background("kit-files-driver", self._inbox.put, _Failed)
-        self._cleaner = Background("kit-cleaner-driver", self._inbox.put, _Failed)
+        self._background = Background("kit-files-driver", self._inbox.put, Failed)
+        self._cleaner = Background("kit-cleaner-driver", self._inbox.put, Failed)
+        if self.slots_there is not None:
+            self._inbox.put(Look())
         self._thread.start()
 
     def tell(self, event: Word) -> None:
         """Hand the JobMaster an event."""
-        self._inbox.put(_Asked(lambda number: event, None))
+        self._inbox.put(Asked(lambda number: event, None))
 
     def ask(self, make: Callable[[int], Word]) -> Future[CompleteRequest]:
         """Hand the JobMaster a request, made with the number it is given; the answer comes later."""
         answer: Future[CompleteRequest] = Future()
-        self._inbox.put(_Asked(make, answer))
+        self._inbox.put(Asked(make, answer))
         if self.ended.is_set() and not answer.done():
             answer.set_exception(self._is_over())
         return answer
@@ -240,7 +224,7 @@ class JobDriver:
             answer.set_exception(self._is_over())
         while not self._inbox.empty():
             item = self._inbox.get()
-            if isinstance(item, _Asked) and item.answer is not None and not item.answer.done():
+            if isinstance(item, Asked) and item.answer is not None and not item.answer.done():
                 item.answer.set_exception(self._is_over())
 
     def _is_over(self) -> JobFailedError:
@@ -264,16 +248,24 @@ class JobDriver:
 
     # --- what arrives ---------------------------------------------------------------------------------------------
 
-    def _asked(self, item: _Asked) -> None:
+    def _asked(self, item: Asked) -> None:
         self._request_count += 1
         if item.answer is not None:
             self._requests[self._request_count] = item.answer
         self._handle(item.make(self._request_count))
 
-    def _answered(self, item: _Answered) -> None:
+    def _look_for_slots(self, item: Look | None = None) -> None:
+        """Tell the JobMaster when there are other slots than it knows of, and look again in a while."""
+        slots = None if self.slots_there is None else self.slots_there()
+        if slots is not None and slots != self._slots_known:
+            self._slots_known = slots
+            self._handle(SlotsChanged(slots=slots))
+        self._in(_SLOTS_TIMER, SLOTS_EVERY_MS, self._look_for_slots)
+
+    def _answered(self, item: Answered) -> None:
         self._handle(item.event, item.cause)
 
-    def _background_failed(self, item: _Failed) -> None:
+    def _background_failed(self, item: Failed) -> None:
         raise item.error
 
     def _slot_joined(self, item: SlotJoined) -> None:
@@ -375,14 +367,15 @@ class JobDriver:
             self._lose(epoch, missing[0] if missing else 0, item.error or "its Spark task ended before the job")
         self._end_epoch_when_over(epoch)
 
-    def _cleaned_up(self, item: _CleanedUp) -> None:
+    def _cleaned_up(self, item: CleanedUp) -> None:
         self.ended.set()
 
     _TAKE: ClassVar[dict[type, Callable[[JobDriver, Any], None]]] = {
-        _Asked: _asked,
-        _Answered: _answered,
-        _Failed: _background_failed,
-        _CleanedUp: _cleaned_up,
+        Asked: _asked,
+        Answered: _answered,
+        Failed: _background_failed,
+        CleanedUp: _cleaned_up,
+        Look: _look_for_slots,
         SlotJoined: _slot_joined,
         SlotMessage: _slot_spoke,
         SlotLeft: _slot_left,
@@ -438,16 +431,16 @@ class JobDriver:
             if not lost:
                 raise
             for word, cause in lost:
-                self._inbox.put(_Answered(_lost(word, str(error)), cause))
+                self._inbox.put(Answered(_lost(word, str(error)), cause))
 
     def _begin(self, command: Command, cause: str) -> None:
         """What reads or writes goes to the background."""
         self._background.submit(lambda: self._carry_out(command, cause))
 
-    def _carry_out(self, command: Command, cause: str) -> _Answered | None:
+    def _carry_out(self, command: Command, cause: str) -> Answered | None:
         """On the background thread."""
         answer = self._files.carry_out(command)
-        return None if answer is None else _Answered(answer, cause)
+        return None if answer is None else Answered(answer, cause)
 
     def _schedule(self, command: ScheduleTimer, cause: str) -> None:
         name = command.timer
@@ -493,7 +486,7 @@ class JobDriver:
     def _stop_epoch(self, command: StopEpoch, cause: str) -> None:
         epoch = self._epoch
         if epoch is None or epoch.number != command.epoch:
-            self._inbox.put(_Answered(EpochEnded(epoch=command.epoch), cause))
+            self._inbox.put(Answered(EpochEnded(epoch=command.epoch), cause))
             return
         if epoch.stop is not None:
             return
@@ -525,6 +518,8 @@ class JobDriver:
         self._cleaner.submit(lambda: self._dispose(locations))
         with self.lock:
             self._epoch = None
+        if self.slots_there is not None:
+            self._look_for_slots()  # Spark knows by now what was lost
         self._handle(EpochEnded(epoch=epoch.number), epoch.stop.cause)
 
     def _answer(self, command: CompleteRequest, cause: str) -> None:
@@ -540,7 +535,7 @@ class JobDriver:
         if status.is_terminal:
             if status is JobStatus.FAILED:
                 self.error = JobFailedError(command.error, self._worker_traceback)
-            self._cleaner.submit(_CleanedUp)
+            self._cleaner.submit(CleanedUp)
 
     def _clean_up(self, command: Command, cause: str) -> None:
         """What deletes goes to a background of its own, in order: nothing waits for it. What a slot writes there later
@@ -588,6 +583,7 @@ def _logged(what: str) -> Iterator[None]:
 
 # Names that no machine gives its timers.
 _START_TIMER = "driver: all slots connected"
+_SLOTS_TIMER = "driver: look for slots"
 _PEER_TIMER = "driver: a slot that others have lost"
 _CANCEL_TIMER = "driver: cancel the gang"
 _KILL_TIMER = "driver: kill stragglers"

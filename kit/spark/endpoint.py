@@ -4,9 +4,9 @@ A `Listener` has one thread that accepts, on TCP and, if asked, on a Unix socket
 short-lived thread for each handshake, so a stranger who says nothing delays nobody. Whoever is cut off learns nothing,
 and the log has a line that says from where he came and what was wrong (`kit.spark.strangers`).
 
-Somebody who opens many connections and holds them shuts nobody out: when too many handshakes are open, the one that has
-lasted longest goes, among those of whichever address has most. One of ours takes milliseconds, and if it was
-cut off all the same it dials again.
+Somebody who opens many connections and holds them shuts nobody out: when too many handshakes are open and none of them
+is done in a moment, the one that has lasted longest goes, among those of whichever address has most. One of ours takes
+milliseconds, also when a thousand of them come at once; if it was cut off all the same it dials again.
 """
 
 from __future__ import annotations
@@ -43,6 +43,8 @@ from kit.spark.wire import MAX_FRAME_BYTES
 
 MAX_HANDSHAKES = 64
 """So many may be under way at once."""
+GRACE_S = 0.25
+"""So long a handshake has its place for certain."""
 _MOST_THREADS = 4 * MAX_HANDSHAKES
 """With those that gave way and have not noticed yet."""
 EVERY_ADDRESS = ("0.0.0.0", "::")
@@ -85,6 +87,7 @@ class _Handshake:
     """One that is under way. `stream` is there from its begin until it has another owner."""
 
     address: str
+    began_s: float
     stream: Stream | None = None
     gives_way: bool = False
     """Another one needed its place."""
@@ -127,6 +130,7 @@ class Listener:
         self._tls = None if settings.tls is None else settings.tls.listens
         self._settings = settings
         self._lock = threading.Lock()
+        self._one_is_done = threading.Condition(self._lock)
         self._closed = False
         self._handshakes: dict[threading.Thread, _Handshake] = {}
         """In the order in which they began."""
@@ -179,22 +183,32 @@ class Listener:
             time.sleep(_OUT_OF_DESCRIPTORS_S)
             return
         whence = origin(sock)
-        handshake = _Handshake(whence.rpartition(":")[0] or "this machine")
+        handshake = _Handshake(whence.rpartition(":")[0] or "this machine", time.monotonic())
         with self._lock:
+            self._make_place()
             if self._closed or len(self._handshakes) >= _MOST_THREADS:
                 sock.close()
                 return
-            waiting = [each for each in self._handshakes.values() if not each.gives_way]
-            if len(waiting) >= MAX_HANDSHAKES:
-                ((busiest, _),) = Counter(each.address for each in waiting).most_common(1)
-                oldest = next(each for each in waiting if each.address == busiest)
-                oldest.gives_way = True
-                oldest.end()
             thread = threading.Thread(
                 target=self._shake_hands, args=(sock, whence, handshake), name="kit-handshake", daemon=True
             )
             self._handshakes[thread] = handshake
         thread.start()
+
+    def _make_place(self) -> None:
+        """Wait a moment for one to be done, then have one give way. Holds the lock."""
+        while not self._closed:
+            waiting = [each for each in self._handshakes.values() if not each.gives_way]
+            if len(waiting) < MAX_HANDSHAKES:
+                return
+            ((busiest, _),) = Counter(each.address for each in waiting).most_common(1)
+            oldest = next(each for each in waiting if each.address == busiest)
+            left_s = oldest.began_s + GRACE_S - time.monotonic()
+            if left_s <= 0:
+                oldest.gives_way = True
+                oldest.end()
+                return
+            self._one_is_done.wait(left_s)
 
     def _shake_hands(self, sock: socket.socket, whence: str, handshake: _Handshake) -> None:
         stream: Stream | None = None
@@ -223,6 +237,7 @@ class Listener:
                 (stream or sock).close()
             with self._lock:
                 del self._handshakes[threading.current_thread()]
+                self._one_is_done.notify()
 
     def _why(self, error: Exception, handshake: _Handshake) -> str:
         if handshake.gives_way:
@@ -237,6 +252,7 @@ class Listener:
             if self._closed:
                 return
             self._closed = True
+            self._one_is_done.notify()
         self._wake.send(b"x")
         self._thread.join()
         for sock in (*self._sockets, self._waker, self._wake):

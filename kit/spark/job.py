@@ -224,20 +224,16 @@ class SparkJob(Asking):
             raise JobFailedError(problem)
         end_in_order()
         if self._uses_spark:
-            from kit.spark.preflight import check_session
+            from kit.spark.preflight import check_session, least_slots, slots_for
 
             if self.spark is None:
                 from kit.spark.session import create_session
 
                 self.spark = create_session(slots=self._widest)
-            check_session(self.spark, self.job.name, self._widest)
+            check_session(self.spark, self.job.name, least_slots(self.job))
+            if self.job.settings.rescaling.reactive:
+                self._driver.slots_there = lambda: slots_for(self.spark, self)
             keep_jobs_on_interrupt(self.spark)
-
-    def _check_slots(self, slots: int) -> None:
-        if self._uses_spark and self.spark is not None and not self.job.settings.rescaling.reactive:
-            from kit.spark.preflight import check_slots
-
-            check_slots(self.spark, self.job.name, slots)
 
     def _waits_for(self, others: Sequence[StartedJob]) -> str:
         if not self._uses_spark:
@@ -439,7 +435,10 @@ class SparkJob(Asking):
         JobFailedError when the job was not rescaled; it runs on as it was then, or has ended.
         """
         wanted = parallelism_of(self.job, parallelism)
-        self._check_slots(max(wanted.values()))
+        if self._uses_spark:
+            from kit.spark.preflight import check_rescale
+
+            check_rescale(self.spark, self.job, wanted)
         request = self._ask(lambda n: RequestRescale(request_id=n, parallelism=wanted, at_once=at_once), wait=wait)
         return self if wait else int(request)
 

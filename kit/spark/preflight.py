@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from pyspark.sql import SparkSession
 
+from kit.graph.job_graph import JobGraph
 from kit.host.job_failed import JobFailedError
 from kit.spark.console import waiting
 from kit.spark.gang import concurrent_tasks, missing_slots
-from kit.spark.started_jobs import StartedJob
+from kit.spark.started_jobs import StartedJob, started
 
 EXECUTORS_S = 15.0
 """A cluster's executors may still be on their way; on this machine they are there from the start."""
@@ -35,10 +36,24 @@ def check_session(spark: SparkSession, job: str, slots: int) -> None:
         raise JobFailedError(f"job {job} cannot run: {missing}")
 
 
-def check_slots(spark: SparkSession, job: str, slots: int) -> None:
-    """Raise ValueError when the session has fewer than `slots` slots for a job that is to be rescaled."""
-    if missing := missing_slots(spark, slots):
-        raise ValueError(f"job {job} cannot be rescaled: {missing}")
+def least_slots(job: JobGraph) -> int:
+    """On so many slots a job runs: all that it wants, unless it is content with fewer."""
+    widest, rescaling = max(vertex.parallelism for vertex in job.vertices), job.settings.rescaling
+    return min(widest, rescaling.minimum_parallelism) if rescaling.reactive else widest
+
+
+def check_rescale(spark: SparkSession | None, job: JobGraph, wanted: Mapping[str, int]) -> None:
+    """Raise ValueError when the session has fewer slots than a job wants that does not make do with fewer."""
+    missing = "" if spark is None or job.settings.rescaling.reactive else missing_slots(spark, max(wanted.values()))
+    if missing:
+        raise ValueError(f"job {job.name} cannot be rescaled: {missing}")
+
+
+def slots_for(spark: SparkSession | None, job: StartedJob) -> int | None:
+    """How many slots there are for a job beside the others that run; None when Spark does not say."""
+    there = None if spark is None else concurrent_tasks(spark)
+    held = sum(other.summary()["slots"] for other in started() if other.spark is spark and other is not job)
+    return None if there is None else max(0, there - held)
 
 
 def _is_stopped(spark: SparkSession) -> bool:

@@ -13,7 +13,15 @@ from kit.why.fact import Fact, fact, some, untold
 from kit.why.inquiry import Inquiry, Topic
 from kit.why.under_way import asked
 
-REQUESTS = ("RequestCheckpoint", "RequestSavepoint", "RequestStop")
+REQUESTS = ("RequestCheckpoint", "RequestSavepoint", "RequestStop", "RequestRescale")
+_RESCALE = {
+    "COOLDOWN": "the end of the cooldown: the job was deployed a moment ago",
+    "IDLING": "slots: there are too few, or the job runs as it wishes",
+    "STABILIZING": "other changes to come, or a checkpoint to go on from",
+    "STABILIZED": "a checkpoint to go on from",
+    "TRANSITIONING": "the tasks of the next epoch to run",
+}
+"""By the phase of a rescale, what it waits for."""
 
 
 def request(inquiry: Inquiry, number: int) -> Fact:
@@ -25,6 +33,8 @@ def request(inquiry: Inquiry, number: int) -> Fact:
     checkpoint_id = _checkpoint_of(evidence, number)
     if checkpoint_id is not None:
         return _stop(inquiry, number) or inquiry.ask(Topic.CHECKPOINT, checkpoint_id)
+    if evidence.last("RequestRescale", request_id=number) is not None:
+        return _rescale(evidence, number)
     started = _noted(evidence, "TriggeringStarted", number)
     if started is not None:
         waits = [each for each in evidence.under_way(JOB) if each.kind == "AllocateCheckpointId"]
@@ -34,6 +44,15 @@ def request(inquiry: Inquiry, number: int) -> Fact:
     if queued is not None:
         return fact(_queued_says(number, queued), *_ahead(inquiry, queued), record=queued)
     return untold(f"what became of request {number}")
+
+
+def _rescale(evidence: Evidence, number: int) -> Fact:
+    """What a rescale waits for; a checkpoint that is pending is why it is not done."""
+    phases = evidence.of_kind("RescalePhaseChanged")
+    if not phases:
+        return untold(f"what became of request {number}")
+    now = phases[-1]
+    return fact(f"request {number} waits for {_RESCALE[now.data['phase']]}", record=now)
 
 
 def refusal(inquiry: Inquiry, record_id: str) -> Fact:

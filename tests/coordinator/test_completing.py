@@ -95,8 +95,8 @@ def test_interleaved_checkpoints_complete_in_order_each_with_its_own_confirmatio
     job = Harness(max_concurrent=2, max_retained=2)
     first, second = job.trigger(), job.trigger()
     for task in TASKS[:3]:
-        job.ack(first, task)
-        job.ack(second, task)
+        job.ack(first, task, keyed_state(f"{task}-{first}"))
+        job.ack(second, task, keyed_state(f"{task}-{second}"))
     job.ack(first, TASKS[3])
     job.answer_completing()
     assert {checkpoint_id for _, checkpoint_id, _ in job.confirmed()} == {first}
@@ -105,6 +105,9 @@ def test_interleaved_checkpoints_complete_in_order_each_with_its_own_confirmatio
     job.answer_completing()
     assert {checkpoint_id for _, checkpoint_id, _ in job.confirmed()} == {second}
     assert job.retained_ids() == [first, second]
+    for completed in job.retained():
+        files = {file for state in completed.operator_states.values() for file in state.files()}
+        assert files == {f"{task}-{completed.checkpoint_id}" for task in TASKS[:3]}
 
 
 def test_checkpoints_complete_one_after_another() -> None:

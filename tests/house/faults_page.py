@@ -14,6 +14,7 @@ from kit.lab.actions import Fault
 from kit.lab.message_rules import MESSAGE_RULES
 from kit.protocol.vocabulary import COMMANDS
 from tests.house.files import ROOT
+from tests.house.spark_faults import FAULTS
 
 PAGE = ROOT / "docs" / "FAULTS.md"
 DOORS: Mapping[type[Fault], str] = {
@@ -37,7 +38,7 @@ DOORS: Mapping[type[Fault], str] = {
     faults.TurnClock: 'lab.turn_clock("job", -500)',
 }
 """How a user brings each fault about."""
-INTRODUCTION = """# Faults in the lab
+INTRODUCTION = """# Faults in the lab, and on Spark
 
 Whatever may go wrong around a job can be made to in the lab, by name, at any step. Every fault is a step: it is among
 `lab.actions`, undone by `lab.back()`, done again by `lab.replay()`, and leaves a record in the trace (the machine is
@@ -53,7 +54,7 @@ record of the trace or its id. Words that fit several things, or none, are refus
 
 def page() -> str:
     """The page as the tables are now."""
-    return INTRODUCTION + "\n".join((*_faults(), *_failures(), *_messages())) + "\n"
+    return INTRODUCTION + "\n".join((*_faults(), *_failures(), *_messages(), *_on_spark())) + "\n"
 
 
 def _faults() -> Iterator[str]:
@@ -85,6 +86,15 @@ def _messages() -> Iterator[str]:
     for message, rule in MESSAGE_RULES.items():
         lost = rule.lost or f"no: {rule.why_not_lost}"
         yield f"| `{message.__name__}` | {lost} | {rule.doubled or f'no: {rule.why_not_doubled}'} |"
+
+
+def _on_spark() -> Iterator[str]:
+    yield "\n## On Spark, for real\n"
+    yield "What may befall a job's surroundings. Each has a test, below `tests/spark`, that brings it about and"
+    yield "compares the output with the batch result.\n"
+    yield "| fault | what comes of it | shown by |\n|---|---|---|"
+    for fault in FAULTS:
+        yield f"| {fault.what} | {fault.comes} | {', '.join(f'`{test}`' for test in fault.tests)} |"
 
 
 def _in_one_line(text: str | None) -> str:

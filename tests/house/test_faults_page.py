@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import re
+
 from kit.lab.breakable import Breakable
 from tests.house.faults_page import DOORS, PAGE, page
+from tests.house.files import ROOT
+from tests.house.spark_faults import FAULTS
 
 
 def test_the_page_is_what_the_tables_give() -> None:
@@ -12,3 +16,13 @@ def test_the_page_is_what_the_tables_give() -> None:
 
 def test_every_fault_is_on_it() -> None:
     assert set(DOORS) == set(Breakable._BREAK)
+
+
+def test_every_test_that_it_names_is_there() -> None:
+    named = {test for fault in FAULTS for test in fault.tests}
+    there = {
+        f"{path.name}::{name}"
+        for path in (ROOT / "tests" / "spark").glob("test_*.py")
+        for name in re.findall(r"^def (test_\w+)", path.read_text(), re.MULTILINE)
+    }
+    assert sorted(named - there) == []

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
 
+from kit.spark import DriverSettings, WireSettings
 from tests.house.files import ROOT
 
 GUIDE = ROOT / "docs" / "site" / "guide"
@@ -21,6 +23,7 @@ SAID = {
     "jobs": "True",
     "operators": "10",
     "lab": "chk-1",
+    "spark": "True",
     "classroom": "labpath=notebooks/00-tour.ipynb",
 }
 """What each page's examples print among other things."""
@@ -37,3 +40,14 @@ def test_a_pages_examples_run(
     said = capsys.readouterr().out
     assert SAID[page] in said
     assert "False" not in said
+
+
+def test_the_settings_of_a_cluster_are_those_there_are() -> None:
+    page = (GUIDE / "cluster.md").read_text(encoding="utf-8")
+    named = re.findall(r"^\| `(DriverSettings|WireSettings)\.(\w+)` \| (?:`([^`]*)`|([\w ,`]+)) \|", page, re.MULTILINE)
+    assert {name for kind, name, *_ in named if kind == "WireSettings"} == {each.name for each in fields(WireSettings)}
+    defaults = {kind.__name__: kind() for kind in (DriverSettings, WireSettings)}
+    for kind, name, default, number in named:
+        value = getattr(defaults[kind], name)
+        if default.strip('"') or number.replace(",", "").isdecimal():
+            assert str(value) == default or f"{value:,}" == number

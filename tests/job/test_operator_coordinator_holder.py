@@ -80,7 +80,8 @@ class Held:
 def test_a_snapshot_asked_for_is_not_there_yet() -> None:
     held = Held()
     held.ask(1)
-    assert held.host.snapshots == {}
+    assert held.coordinator.said("checkpoint") == [("checkpoint", 1)]
+    assert (held.host.snapshots, held.host.failed_snapshots) == ({}, {})
 
 
 @pytest.mark.flink("OperatorCoordinatorHolderTest.completedCheckpointFuture")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from contextlib import suppress
 from typing import Any
 
@@ -14,10 +16,12 @@ from kit.draw.kinds import BULK, level_of
 from kit.draw.moment import moment_at
 from kit.job.status import JobStatus
 from kit.lab import keyframes
-from kit.lab.actions import FireTimer, LetTimePass, TakeTurn
+from kit.lab.actions import FireTimer, LetTimePass, ReceiveElement, TakeTurn
 from kit.lab.faults import KillWorker
 from kit.lab.lab import Lab, LabError
 from kit.lab.schedulers import Fair, First, Random
+from kit.protocol import trace
+from kit.protocol.elements import Buffer
 from kit.task.stream_task import StreamTask
 from tests.lab.jobs import Shape, environment, settle, wrong
 
@@ -157,6 +161,30 @@ def test_the_distance_of_keyframes_changes_nothing(monkeypatch: pytest.MonkeyPat
     lab.goto(lab.position // 2)
     lab.goto(plain.position)
     assert looks(lab) == looks(plain)
+
+
+def test_what_was_delivered_is_not_kept_but_still_told_and_delivered_again_on_the_way_back() -> None:
+    lab = Lab(environment(Shape("totals", rows=40)), seed=2)
+    sent: list[weakref.ref[Any]] = []
+    said: dict[int, str] = {}
+    while not lab.finished:
+        action = next((each for each in lab.enabled() if isinstance(each, ReceiveElement)), None)
+        if action is not None and isinstance(action.element, Buffer):
+            sent.append(weakref.ref(action.element.batch))
+            said[lab.position] = str(action)
+        lab.step(action)
+        del action
+    trace._SAID.clear()  # of the last few thousand values, what was said
+    gc.collect()
+    assert len(sent) > 10
+    held = [reference for reference in sent if reference() is not None]
+    assert len(held) <= len(lab._keyframes), "but what lies in a queue of a moment that is kept"
+    assert {position: str(lab.actions[position]) for position in said} == said
+    table = lab.output("totals").to_dict("list")
+    end = lab.position
+    lab.goto(20)
+    lab.goto(end)
+    assert lab.output("totals").to_dict("list") == table
 
 
 def test_the_same_seed_gives_the_same_run_and_another_one_another() -> None:

@@ -20,6 +20,7 @@ from kit import (
     FixedDelay,
     GeneratorSource,
     ParquetSink,
+    RescaleConfig,
     StreamEnvironment,
     count,
     sum_,
@@ -48,6 +49,7 @@ def totals_job(
     restart: RestartStrategy = RESTARTS,
     function: Callable[[dict[str, int]], dict[str, int]] | None = None,
     copy_pause_ms: int = 0,
+    rescaling: RescaleConfig | None = None,
     **checkpoint: Any,
 ) -> StreamEnvironment:
     """Totals by key, emitted at the end, beside a copy of every row; both published in two phases below `directory`.
@@ -65,6 +67,7 @@ def totals_job(
             **checkpoint,
         ),
         restart=restart,
+        rescaling=rescaling,
     )
     rows = env.from_source(source or generator(), uid="rows")
     if function is not None:

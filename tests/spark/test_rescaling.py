@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from kit import JobFailedError
+from kit import JobFailedError, RescaleConfig
 from kit.spark import SparkJob
 from tests.spark.jobs import ThreadGang, await_checkpoint, check_output, generator, staged, totals_job, until
 from tests.spark.test_unaligned import in_flight_bytes
@@ -73,3 +73,29 @@ def test_what_cannot_be_leaves_the_job_alone(tmp_path: Path) -> None:
         job.wait()
         assert job.answer(stop)
         assert len(job.stages) == 1
+
+
+@pytest.mark.usefixtures("no_thread_left")
+def test_a_job_goes_on_with_the_slots_that_are_left_and_with_more_when_they_come(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kit.spark.driver.SLOTS_EVERY_MS", 50)
+    there = [3]
+    rescaling = RescaleConfig(reactive=True, cooldown_ms=300)
+    env = totals_job(tmp_path, SLOW, parallelism=3, rescaling=rescaling)
+    with SparkJob(env, launch=ThreadGang) as job:
+        job._driver.slots_there = lambda: there[0]
+        job.start()
+        await_checkpoint(job, 1)
+        there[0] = 2
+        ThreadGang.current.kill(2)
+        until(lambda: len(job.stages) == 2, job)
+        assert {vertex.parallelism for vertex in job.stages[-1].vertices} == {2}
+        there[0] = 3
+        until(lambda: len(job.stages) == 3, job)
+        assert {vertex.parallelism for vertex in job.stages[-1].vertices} == {3}
+        assert job.wait() == "FINISHED"
+        rescaled = job.trace.story(kind="JobRescaled")
+        assert rescaled[0].at_ms >= job.trace.story(kind="StartEpoch")[1].at_ms + 300
+        assert len(job.trace.story(kind="SlotsChanged")) == 3
+    check_output(tmp_path)

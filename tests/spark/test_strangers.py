@@ -6,6 +6,8 @@ import contextlib
 import logging
 import re
 import socket
+import threading
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -129,14 +131,24 @@ def listener(nothing_left: None, accepted: Inbox) -> Iterator[Listener]:
     yield from listening(accepted, IMPATIENT)
 
 
-def listening(accepted: Inbox, settings: WireSettings) -> Iterator[Listener]:
+def welcome(party: Party) -> Verdict:
+    return Verdict.WELCOME
+
+
+def welcome_later(party: Party) -> Verdict:
+    """A listener that is busy."""
+    time.sleep(0.05)
+    return Verdict.WELCOME
+
+
+def listening(
+    accepted: Inbox, settings: WireSettings, judge: Callable[[Party], Verdict] = welcome
+) -> Iterator[Listener]:
     def accept(stream: Stream, party: Party) -> None:
         accepted.put(party)
         stream.close()
 
-    open_one = Listener(
-        SECRET, Purpose.CONTROL, lambda: LISTENER, lambda _: Verdict.WELCOME, accept, directory="", settings=settings
-    )
+    open_one = Listener(SECRET, Purpose.CONTROL, lambda: LISTENER, judge, accept, directory="", settings=settings)
     yield open_one
     open_one.close()
 
@@ -197,6 +209,22 @@ def test_many_connections_held_open_shut_nobody_out(accepted: Inbox, caplog: pyt
             said = lines(caplog)
     assert len(said) == 4
     assert all(f"{MAX_HANDSHAKES} handshakes were open, most of them from 127.0.0.1, this" in line for line in said)
+
+
+@pytest.mark.usefixtures("nothing_left")
+def test_many_of_ours_that_come_at_once_are_all_let_in(accepted: Inbox, caplog: pytest.LogCaptureFixture) -> None:
+    count = 3 * MAX_HANDSHAKES
+    with contextlib.contextmanager(listening)(accepted, SETTINGS, welcome_later) as listener:
+        begin = threading.Barrier(count)
+
+        def come(slot: int) -> None:
+            begin.wait()
+            dial([listener.endpoints[-1]], SECRET, Purpose.CONTROL, Party(slot, 7), DRIVER, settings=SETTINGS).close()
+
+        with ThreadPoolExecutor(count) as pool:
+            list(pool.map(come, range(count)))
+        assert {accepted.next().slot for _ in range(count)} == set(range(count))
+    assert lines(caplog) == []
 
 
 def test_the_log_is_not_flooded(caplog: pytest.LogCaptureFixture) -> None:

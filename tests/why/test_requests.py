@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kit.lab import Lab
+from kit.lab import Lab, ready_job
 from kit.why import WhyError
 from tests.why.jobs import beginning, letters, roots, running, says, settle_without
 
@@ -102,3 +102,15 @@ def test_one_that_waits_while_another_is_triggered_says_so() -> None:
     second = lab.trigger_checkpoint()
     told = says(lab.why(request=second))
     assert told[0] == f"request {second} is queued, 0 before it: another one was being triggered"
+
+
+def test_a_rescale_says_what_it_waits_for() -> None:
+    lab = Lab(ready_job("keyed-sum", rows=60, max_parallelism=8))
+    lab.run_until(record="AllTasksRunning")
+    request = lab.rescale(3, at_once=False)
+    assert "the end of the cooldown" in str(lab.why(request=request))
+    again = lab.rescale(4)
+    assert "waits for a checkpoint to go on from" in str(lab.why(request=again))
+    assert "another rescale was asked for" in str(lab.why(request=request))
+    lab.run_until(lambda lab: lab.answer(again) is not None)
+    assert "is answered: /checkpoints" in str(lab.why(request=again))
