@@ -86,9 +86,9 @@ interop:  ## what we write, read by Flink itself (needs javac; fetches Flink's j
 	@scripts/setup.sh flink
 	$(PYTHON) -m tests.interop $(ARGS)
 
-soak:  ## what `make test` leaves out: long random runs, all rescales in all modes (hours)
+soak:  ## what `make test` leaves out: long random runs, all rescales in all modes (hours; ARGS=, KIT_SOAK_MINUTES=60)
 	@scripts/setup.sh java
-	HYPOTHESIS_PROFILE=soak $(PYTHON) -m pytest -q -m soak
+	HYPOTHESIS_PROFILE=soak $(PYTHON) -m pytest -q -m soak $(ARGS)
 
 classroom:  ## give out the labs, hand in right, empty and wrong answers, grade them with nbgrader (ARGS= names some)
 	@scripts/setup.sh classroom

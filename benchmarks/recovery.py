@@ -10,6 +10,9 @@ the driver's clock. In between lie, from the trace,
     running     all tasks have their state again
     rows        all sources have read rows
 
+`executor` kills an executor of a `local-cluster` of three with one slot each: the job, which is reactive, goes on with
+the slots that are left, and is wide again before the next one is killed.
+
 `python -m benchmarks.recovery kill freeze rescale executor` does only these; `KIT_RECOVERY_N` says how often.
 """
 
@@ -18,30 +21,42 @@ from __future__ import annotations
 import os
 import signal
 import statistics
+import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
 
-from kit import CheckpointConfig, FixedDelay, GeneratorSource, SparkJob, StreamEnvironment, create_session, sum_
+from kit import (
+    CheckpointConfig,
+    FixedDelay,
+    GeneratorSource,
+    RescaleConfig,
+    SparkJob,
+    StreamEnvironment,
+    create_session,
+    sum_,
+)
 from kit.connectors import CollectSink
 from kit.spark.driver import JobDriver
 
 PARALLELISM = 2
+EXECUTORS = 3
 KEYS = 100_000
 WAIT_S = 60.0
 PHASES = ("noticed", "left", "joined", "running", "rows")
 Row = dict[str, float]
 
 
-def environment(directory: str) -> StreamEnvironment:
+def environment(directory: str, parallelism: int = PARALLELISM) -> StreamEnvironment:
     """A keyed sum without end."""
     env = StreamEnvironment(
         "recovery",
-        parallelism=PARALLELISM,
+        parallelism=parallelism,
         max_parallelism=16,
         checkpoint=CheckpointConfig(interval_ms=1_000, directory=directory, tolerable_failures=1_000),
         restart=FixedDelay(1_000_000, 0),
+        rescaling=RescaleConfig(reactive=True, cooldown_ms=0) if parallelism == EXECUTORS else None,
     )
     source = GeneratorSource(10**12, key_count=KEYS, splits=8, rows_per_second=1_000_000)
     sums = env.from_source(source, uid="rows").key_by("key").aggregate(total=sum_("value"), emit="final").uid("sums")
@@ -87,7 +102,7 @@ def measure(job: SparkJob, disturb: Callable[[], None], begins: str) -> Row:
     ends = (at["StopEpoch"], at["EpochEnded"], at["DeployTask"], at["AllTasksRunning"], rows_ms)
     joined_ms = joined_at(job, ends[1])
     marks = [begin_ms, ends[0], ends[1], joined_ms, ends[3], rows_ms]
-    steps = {name: max(0, after - before) for name, before, after in zip(PHASES, marks, marks[1:], strict=False)}
+    steps: Row = {name: max(0, after - before) for name, before, after in zip(PHASES, marks, marks[1:], strict=False)}
     return steps | {"total": rows_ms - begin_ms}
 
 
@@ -116,6 +131,24 @@ def rescale(job: SparkJob) -> Callable[[], None]:
     return lambda: void(job.rescale(PARALLELISM + 1 if wide else PARALLELISM, wait=False))
 
 
+def executor(job: SparkJob) -> Callable[[], None]:
+    """SIGKILL of an executor, once all are there."""
+    until(lambda: len(job.workers()) == EXECUTORS and reads(job, driver_of(job).master.epoch), "all executors work")
+    return lambda: os.kill(own_executors()[-1], signal.SIGKILL)
+
+
+def own_executors() -> list[int]:
+    """The processes of this process's executors."""
+    told = subprocess.run(["ps", "-eo", "pid,ppid,args"], capture_output=True, text=True, check=True).stdout
+    rows = [line.split(None, 2) for line in told.splitlines()[1:]]
+    parents = {int(pid): int(parent) for pid, parent, _ in rows}
+
+    def is_own(pid: int) -> bool:
+        return pid == os.getpid() or (pid in parents and is_own(parents[pid]))
+
+    return [int(pid) for pid, _, what in rows if "CoarseGrainedExecutorBackend" in what and is_own(int(pid))]
+
+
 def void(_: object) -> None:
     """Nothing more."""
 
@@ -124,6 +157,7 @@ CASES: dict[str, tuple[Callable[[SparkJob], Callable[[], None]], str, int]] = {
     "kill": (kill, "", 20),
     "freeze": (freeze, "", 5),
     "rescale": (rescale, "JobRescaled", 20),
+    "executor": (executor, "", 3),
 }
 """By name: what is done, the record from which is counted ("" for the deed itself), how often by default."""
 
@@ -141,19 +175,27 @@ def report(name: str, rows: Sequence[Row]) -> None:
 def main() -> int:
     """Print the table, in ms."""
     wanted = [each for each in sys.argv[1:] if each in CASES] or [*CASES]
-    spark = create_session("recovery", slots=PARALLELISM + 1)
-    print(f"{spark.sparkContext.master}, parallelism {PARALLELISM}, {KEYS:,} keys; ms", flush=True)
-    for name in wanted:
+    run([each for each in wanted if each != "executor"], PARALLELISM, None)
+    run([each for each in wanted if each == "executor"], EXECUTORS, f"local-cluster[{EXECUTORS},1,1024]")
+    return 0
+
+
+def run(names: Sequence[str], parallelism: int, master: str | None) -> None:
+    """Measure these cases in a session of their own."""
+    if not names:
+        return
+    spark = create_session("recovery", slots=PARALLELISM + 1, master=master)
+    print(f"{spark.sparkContext.master}, parallelism {parallelism}, {KEYS:,} keys; ms", flush=True)
+    for name in names:
         disturb, begins, count = CASES[name]
         count = int(os.environ.get("KIT_RECOVERY_N", count))
-        with tempfile.TemporaryDirectory() as directory, SparkJob(environment(directory), spark) as job:
+        with tempfile.TemporaryDirectory() as directory, SparkJob(environment(directory, parallelism), spark) as job:
             job.start()
             job.wait_until_running()
             until(lambda job=job: reads(job, 1), "the first epoch reads")  # type: ignore[misc]
             measure(job, disturb(job), begins)  # the first one warms up
             report(name, [measure(job, disturb(job), begins) for _ in range(count)])
     spark.stop()
-    return 0
 
 
 if __name__ == "__main__":

@@ -35,7 +35,7 @@ class StandaloneCluster:
     def start_master(self) -> subprocess.Popen[bytes]:
         """Start it, for the first time or again; returns when it listens."""
         remembers = (
-            "-Dspark.deploy.recoveryMode=FILESYSTEM "
+            "-Dspark.deploy.recoveryMode=FILESYSTEM -Dspark.deploy.maxExecutorRetries=-1 "
             f"-Dspark.deploy.recoveryDirectory={self.directory}/recovery {QUICK_JVM}"
         )
         arguments = ["--host", self.host, "--port", str(self.port), "--webui-port", "0"]

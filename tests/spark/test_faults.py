@@ -40,7 +40,7 @@ def test_a_lost_link_costs_no_row_and_repeats_none(tmp_path: Path, cut: Callable
         job.start()
         await_checkpoint(job, 2)
         cut()
-        assert job.wait() == "FINISHED"
+        assert job.wait(120) == "FINISHED"
     check_output(tmp_path)
     assert staged(tmp_path) == []
     assert len(job.stages) == 2
@@ -65,7 +65,7 @@ def test_a_disk_that_is_slow_costs_checkpoints_and_nothing_else(
         until(lambda: (job.checkpoints()["status"] == "FAILED").sum() >= 3, job)
         assert not (job.checkpoints()["status"] == "COMPLETED").any()
         slow[0] = False
-        assert job.wait() == "FINISHED"
+        assert job.wait(120) == "FINISHED"
     assert any("Checkpoint expired before completing" in str(record.data) for record in job.trace)
     check_output(tmp_path)
     assert len(job.stages) == 1

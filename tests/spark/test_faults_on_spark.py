@@ -34,7 +34,7 @@ def test_a_stage_that_is_cancelled_is_run_again(spark: SparkSession, tmp_path: P
         (number,) = tracker.getJobIdsForGroup(job.spark_group)
         (stage,) = tracker.getJobInfo(number).stageIds
         spark.sparkContext._jsc.sc().cancelStage(stage)
-        assert job.wait() == "FINISHED"
+        assert job.wait(120) == "FINISHED"
     check_output(tmp_path)
     assert len(job.stages) == 2
     (lost,) = [record for record in job.trace if record.kind == "SlotLost"]
@@ -56,7 +56,7 @@ def test_a_full_disk_costs_checkpoints_and_nothing_else(spark: SparkSession, tmp
         for pid, limits in zip(workers, before, strict=True):
             resource.prlimit(pid, resource.RLIMIT_FSIZE, limits)
         await_checkpoint(job, last + 1)
-        assert job.wait() == "FINISHED"
+        assert job.wait(120) == "FINISHED"
     check_output(tmp_path)
     assert staged(tmp_path) == []
     assert len(job.stages) == 1
@@ -118,7 +118,7 @@ def test_a_function_of_the_users_that(
     env = totals_job(tmp_path, SLOW, function=function, timeout_ms=1_500)
     with SparkJob(env, spark, settings=DriverSettings(kill_ms=500)) as job:
         job.start()
-        assert job.wait() == "FINISHED"
+        assert job.wait(120) == "FINISHED"
         told = [str(record.data) for record in job.trace]
     check_output(tmp_path)
     assert len(job.stages) == 2
