@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ from pyspark.sql import SparkSession
 
 from kit import JobFailedError, RescaleConfig
 from kit.spark import SparkJob
+from kit.spark.warm_slots import WarmSlots
 from tests.spark.jobs import ThreadGang, await_checkpoint, check_output, generator, staged, totals_job, until
 from tests.spark.test_unaligned import in_flight_bytes
 
@@ -99,3 +101,29 @@ def test_a_job_goes_on_with_the_slots_that_are_left_and_with_more_when_they_come
         assert rescaled[0].at_ms >= job.trace.story(kind="StartEpoch")[1].at_ms + 300
         assert len(job.trace.story(kind="SlotsChanged")) == 3
     check_output(tmp_path)
+
+
+def test_slots_that_are_new_count_once_they_are_warm() -> None:
+    touched, there, warm = [], [2], threading.Event()
+
+    class Session:
+        sparkContext = property(lambda self: self)
+
+        def parallelize(self, numbers: range, slices: int) -> Session:
+            touched.append(slices)
+            return self
+
+        def foreachPartition(self, touch: object) -> None:
+            warm.wait()
+
+    slots = WarmSlots(Session(), lambda: there[0])  # type: ignore[arg-type]
+    assert slots() == 2
+    there[0] = 5
+    assert [slots(), slots()] == [2, 2]
+    warm.set()
+    assert slots._thread is not None
+    slots._thread.join()
+    assert slots() == 5
+    assert touched == [3], "the new ones, once"
+    there[0] = 1
+    assert slots() == 1, "what is lost is lost at once"
