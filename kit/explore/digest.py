@@ -390,8 +390,8 @@ def _plan_for(kind: type) -> Callable[[Any, Walk], None]:
         return _arrow
     if issubclass(kind, BaseException):
         return _by_text
-    if kind.__module__.startswith("pyarrow") or kind.__module__.startswith("_") or kind.__module__ == "builtins":
-        return _by_address
+    if kind.__module__.startswith(("pyarrow", "_", "builtins")) and kind.__module__ != "__main__":
+        return _by_address  # made in C; what a notebook defines is in `__main__`
     unseen = frozenset().union(*(UNSEEN.get(each.__name__, ()) for each in kind.__mro__))
     unordered = kind.__name__ in UNORDERED
     seen_as = SEEN_AS.get(kind.__name__, {})

@@ -50,6 +50,12 @@ Where something may still fail, it may fail instead of each step that is taken a
 leaves behind: the JobMaster or a file. Of a task's file that fails the JobMaster hears later, so while that may be so,
 what it does to begin or to store a checkpoint is not taken at once. When a worker is killed its epoch's other workers
 leave at once: what they could still do, they could have done before.
+
+Subtasks are not folded, not even sources with the same rows. Exchanging two is sound only where everything else is
+exchanged with them: subtasks of one number share a worker, which dies as a whole, so with a source go the keyed subtask
+and the sink of its number, and those differ, each having key groups of its own. Where all of that is alike, two states
+would become one at most, and to know them for one all numbers of subtasks within machines, handles and paths would have
+to be exchanged.
 """
 
 from __future__ import annotations

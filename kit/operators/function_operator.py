@@ -11,7 +11,7 @@ Follows Flink's `ProcessOperator`, `KeyedProcessOperator` and `KeyedCoProcessOpe
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import repeat
 from typing import Any
@@ -24,7 +24,7 @@ from kit.backend.keyed_states import KeyedState
 from kit.backend.timers import DueTimers, TimerService
 from kit.operators.base import Operator
 from kit.operators.checkpointed import CheckpointedFunction, FunctionInitializationContext, FunctionSnapshotContext
-from kit.operators.rows import Row, RowMaker, rows_of
+from kit.operators.rows import Row, RowMaker, joined, pieces, rows_of
 from kit.operators.side_output import OutputTag
 from kit.operators.spec import UserFunctionError, key_type_of
 from kit.operators.watermarks import check_time_column, event_times_ms
@@ -159,6 +159,8 @@ class FunctionOperator(Operator):
         self.made: list[Row] = []
         self.made_of: list[Row] = []
         """The rows that are to be emitted, and of what each was made."""
+        self._columns: list[pa.RecordBatch] = []
+        """What was made before these, of rows of the same batch."""
         self._aside: dict[OutputTag, tuple[list[Row], list[Row]]] = {}
         self.function = function
 
@@ -193,20 +195,31 @@ class FunctionOperator(Operator):
         """Call the hook for each row, then emit what it made."""
         given, context = self._inputs[input_index], self._contexts[input_index]
         hook = getattr(self.function, self._hooks[input_index])
-        times: Iterable[int | None] = repeat(None)
+        times: Iterator[int | None] = repeat(None)
         if given.time_column is not None:
-            times = event_times_ms(batch, given.time_column, self._name).tolist()
-        rows = rows_of(batch)
-        turns: Iterable[object] = rows
+            times = iter(event_times_ms(batch, given.time_column, self._name).tolist())
+        turns: Iterator[None] = repeat(None)
         if given.keys:
             keyed_state = self.context.keyed_state
             turns = keyed_state.in_turn(given.keys_of(batch, keyed_state.key_type))
-        for _, self.at, context.timestamp_ms in zip(turns, rows, times):  # the turns first: they are to come to an end
-            try:
-                hook(self.at, context)
-            except Exception as error:
-                raise UserFunctionError.of(self._name, hook, f"row {self.at}", error) from error
+        for piece in pieces(batch):
+            for self.at, _, context.timestamp_ms in zip(rows_of(piece), turns, times):  # the rows end first
+                try:
+                    hook(self.at, context)
+                except Exception as error:
+                    raise UserFunctionError.of(self._name, hook, f"row {self.at}", error) from error
+            self._set_made_down()
+        if given.keys:
+            next(turns, None)  # their end, at which states and timers take what was written
         self.emit_collected()
+
+    def _set_made_down(self) -> None:
+        """Turn the rows that the function made so far into columns."""
+        if self.made:
+            rows, given = self.made, self.made_of
+            self.made, self.made_of = [], []
+            hook = getattr(self.function, self._hooks[0])
+            self._columns.append(RowMaker(self._name, hook).batch(rows, self._returns, given))
 
     def call(self, at: str, function: Callable[..., None], *arguments: Any) -> None:
         """Call a function of the user's; its errors name it and what it was called for."""
@@ -217,11 +230,11 @@ class FunctionOperator(Operator):
 
     def emit_collected(self) -> None:
         """Hand on what the function made."""
+        self._set_made_down()
+        if self._columns:
+            columns, self._columns = self._columns, []
+            self.context.output.emit(joined(columns))
         hook = getattr(self.function, self._hooks[0])
-        if self.made:
-            rows, given = self.made, self.made_of
-            self.made, self.made_of = [], []
-            self.context.output.emit(RowMaker(self._name, hook).batch(rows, self._returns, given))
         aside, self._aside = self._aside, {}
         for tag, (rows, given) in aside.items():
             maker = RowMaker(self._name, hook, tag.remedy)

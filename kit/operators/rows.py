@@ -29,7 +29,22 @@ AS_REDUCED = (
 
 AS_TUPLES = "expected a tuple with a value for each column it was declared to make, in this order: {columns}"
 
+ROWS_AT_ONCE = 4_096
+
 _LONGEST_LIST = 400
+
+
+def pieces(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    """The batch a few thousand rows at a time: so many of Python's objects stay in the processor's cache, where a
+    function by the row costs half of what it costs among those of a whole batch.
+    """
+    for start in range(0, batch.num_rows, ROWS_AT_ONCE):
+        yield batch.slice(start, ROWS_AT_ONCE)
+
+
+def joined(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
+    """Batches, at least one, as one."""
+    return batches[0] if len(batches) == 1 else pa.concat_batches(batches)
 
 
 def rows_of(batch: pa.RecordBatch) -> list[Row]:

@@ -19,7 +19,7 @@ from pyarrow import acero
 
 from kit.backend.arrow_types import empty_batch
 from kit.operators.base import Operator
-from kit.operators.rows import AS_TUPLES, Row, RowMaker, rows_of
+from kit.operators.rows import AS_TUPLES, Row, RowMaker, joined, pieces, rows_of
 from kit.operators.spec import (
     ResolvedSpec,
     SchemaError,
@@ -96,8 +96,10 @@ class Map(_Transform):
 
     def transform(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Call the function row by row."""
-        if self.arguments:
-            return self._of_arguments(batch)
+        call = self._of_arguments if self.arguments else self._of_rows
+        return joined([call(piece) for piece in pieces(batch)]) if batch.num_rows else empty_batch(self.returns)
+
+    def _of_rows(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         given = rows_of(batch)
         rows = [self._call(self.function, row) for row in given]
         return RowMaker(self.name, self.function).batch(rows, self.returns, given)

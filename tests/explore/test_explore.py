@@ -22,10 +22,12 @@ from kit.explore import (
 )
 from kit.explore.kinds import FAULTS
 from kit.explore.properties import LabSituation, Situation
+from kit.graph.parts import Parts
 from kit.lab.errors import LabError
 from kit.lab.lab import Lab
 from kit.task.stream_task import StreamTask
 from tests.explore.jobs import collects, counts, overtakes, timed
+from tests.lab import own_parts as own
 
 
 def _seen(visible: set[object]) -> list[Property]:
@@ -116,7 +118,6 @@ def test_steps_that_are_left_out_lead_to_nothing_new(job: Callable[[], StreamEnv
         (collects, "fail", 0),
         *((overtakes, kind, 0) for kind in FAULTS),
         (overtakes, "repeat", 1),
-        *((timed, kind, 0) for kind in FAULTS),
         (partial(overtakes, rows=2, sources=2), "repeat", 0),
         pytest.param(collects, "fail", 1, marks=pytest.mark.soak),
         pytest.param(timed, "lose", 1, marks=pytest.mark.soak),
@@ -141,6 +142,17 @@ def test_nothing_is_missed_where_checkpoints_are_aborted(
     assert {each for each in all_of_them if each[0] == "end"} == {each for each in reduced if each[0] == "end"}
     assert reduced <= all_of_them
     assert all(each[0] == "RUNNING" and not each[2] for each in all_of_them - reduced)
+
+
+@pytest.mark.parametrize("kind", FAULTS)
+def test_nothing_at_all_is_missed_where_barriers_time_out(kind: str) -> None:
+    """What is seen on the way is the same too: no work is done at once there before the last checkpoint is complete."""
+    all_of_them: set[object] = set()
+    reduced: set[object] = set()
+    exact = explore(timed(), _seen(all_of_them), checkpoints=0, kinds=[kind], exact=True)
+    fewer = explore(timed(), _seen(reduced), checkpoints=0, kinds=[kind])
+    assert fewer.states * 3 < exact.states
+    assert all_of_them == reduced
 
 
 def test_abort_news_commute_with_data_but_not_with_the_snapshot() -> None:
@@ -248,3 +260,22 @@ def test_at_least_once_a_checkpoint_holds_what_is_read_again() -> None:
     assert example.actions[-1] == "carry out StoreCheckpoint of chk-1 for job"
     assert not example.holds_in(example.lab())
     assert explore(counts(**of_two), wanted, faults=0, checkpoints=1).holds
+
+
+def test_a_handler_that_is_written_in_a_notebook_has_no_more_states() -> None:
+    """What is defined in `__main__` is understood like what is defined in a module."""
+    theirs = type("Theirs", (own.Aligner,), {"__module__": "__main__"})
+    found = [
+        explore(counts(sources=2), faults=0, checkpoints=1, parts=Parts(barrier_handler=each), most_states=20_000)
+        for each in (own.Aligner, theirs)
+    ]
+    assert found[0].complete
+    assert found[0].states == found[1].states
+
+
+def test_a_handler_that_lets_a_channel_go_on_is_found_in_some_order() -> None:
+    of_two = {"rows": 2, "sources": 2}
+    wanted = [consistent_checkpoints(expected_output(counts(**of_two)))]
+    found = explore(counts(**of_two), wanted, faults=0, checkpoints=1, parts=Parts(barrier_handler=own.LetsGoOn))
+    assert found.counterexample is not None
+    assert len(found.counterexample) <= 60
