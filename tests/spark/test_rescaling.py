@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from pyspark.sql import SparkSession
@@ -106,17 +107,12 @@ def test_a_job_goes_on_with_the_slots_that_are_left_and_with_more_when_they_come
 def test_slots_that_are_new_count_once_they_are_warm() -> None:
     touched, there, warm = [], [2], threading.Event()
 
-    class Session:
-        sparkContext = property(lambda self: self)
+    def parallelize(numbers: range, slices: int) -> SimpleNamespace:
+        touched.append(slices)
+        return SimpleNamespace(foreachPartition=lambda touch: warm.wait())
 
-        def parallelize(self, numbers: range, slices: int) -> Session:
-            touched.append(slices)
-            return self
-
-        def foreachPartition(self, touch: object) -> None:
-            warm.wait()
-
-    slots = WarmSlots(Session(), lambda: there[0])  # type: ignore[arg-type]
+    session = SimpleNamespace(sparkContext=SimpleNamespace(parallelize=parallelize))
+    slots = WarmSlots(session, lambda: there[0])  # type: ignore[arg-type]
     assert slots() == 2
     there[0] = 5
     assert [slots(), slots()] == [2, 2]
