@@ -118,7 +118,6 @@ def test_steps_that_are_left_out_lead_to_nothing_new(job: Callable[[], StreamEnv
         (collects, "fail", 0),
         *((overtakes, kind, 0) for kind in FAULTS),
         (overtakes, "repeat", 1),
-        *((timed, kind, 0) for kind in FAULTS),
         (partial(overtakes, rows=2, sources=2), "repeat", 0),
         pytest.param(collects, "fail", 1, marks=pytest.mark.soak),
         pytest.param(timed, "lose", 1, marks=pytest.mark.soak),
@@ -143,6 +142,17 @@ def test_nothing_is_missed_where_checkpoints_are_aborted(
     assert {each for each in all_of_them if each[0] == "end"} == {each for each in reduced if each[0] == "end"}
     assert reduced <= all_of_them
     assert all(each[0] == "RUNNING" and not each[2] for each in all_of_them - reduced)
+
+
+@pytest.mark.parametrize("kind", FAULTS)
+def test_nothing_at_all_is_missed_where_barriers_time_out(kind: str) -> None:
+    """What is seen on the way is the same too: no work is done at once there before the last checkpoint is complete."""
+    all_of_them: set[object] = set()
+    reduced: set[object] = set()
+    exact = explore(timed(), _seen(all_of_them), checkpoints=0, kinds=[kind], exact=True)
+    fewer = explore(timed(), _seen(reduced), checkpoints=0, kinds=[kind])
+    assert fewer.states * 3 < exact.states
+    assert all_of_them == reduced
 
 
 def test_abort_news_commute_with_data_but_not_with_the_snapshot() -> None:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from pyspark.sql import SparkSession
 
 from kit import JobFailedError, RescaleConfig
 from kit.spark import SparkJob
+from kit.spark.warm_slots import WarmSlots
 from tests.spark.jobs import ThreadGang, await_checkpoint, check_output, generator, staged, totals_job, until
 from tests.spark.test_unaligned import in_flight_bytes
 
@@ -99,3 +102,24 @@ def test_a_job_goes_on_with_the_slots_that_are_left_and_with_more_when_they_come
         assert rescaled[0].at_ms >= job.trace.story(kind="StartEpoch")[1].at_ms + 300
         assert len(job.trace.story(kind="SlotsChanged")) == 3
     check_output(tmp_path)
+
+
+def test_slots_that_are_new_count_once_they_are_warm() -> None:
+    touched, there, warm = [], [2], threading.Event()
+
+    def parallelize(numbers: range, slices: int) -> SimpleNamespace:
+        touched.append(slices)
+        return SimpleNamespace(foreachPartition=lambda touch: warm.wait())
+
+    session = SimpleNamespace(sparkContext=SimpleNamespace(parallelize=parallelize))
+    slots = WarmSlots(session, lambda: there[0])  # type: ignore[arg-type]
+    assert slots() == 2
+    there[0] = 5
+    assert [slots(), slots()] == [2, 2]
+    warm.set()
+    assert slots._thread is not None
+    slots._thread.join()
+    assert slots() == 5
+    assert touched == [3], "the new ones, once"
+    there[0] = 1
+    assert slots() == 1, "what is lost is lost at once"

@@ -1,0 +1,48 @@
+"""How many slots there are for a job, those that are new counted once they are warm.
+
+The first Python worker of an executor takes seconds for its imports. A job that was rescaled onto it would stand still
+so long; so when there are more slots than before, a small Spark job goes through them, beside everything else, and only
+when it is done are they counted. One that never ends, on an executor that is frozen, is never waited for.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable, Iterable
+
+from pyspark import InheritableThread
+from pyspark.sql import SparkSession
+
+
+class WarmSlots:
+    """Counts what `count` counts, on the driver's thread; a call gives the number, None when that is not known."""
+
+    def __init__(self, spark: SparkSession, count: Callable[[], int | None]) -> None:
+        self._spark = spark
+        self._count = count
+        self._warm: int | None = None
+        self._thread: threading.Thread | None = None
+
+    def __call__(self) -> int | None:
+        there = self._count()
+        if there is None or self._warm is None or there <= self._warm:
+            self._warm = there if there is not None else self._warm
+        elif self._thread is None or not self._thread.is_alive():
+            self._thread = InheritableThread(target=self._warm_up, args=(there,), name="spark-warm-slots", daemon=True)
+            self._thread.start()
+        return self._warm
+
+    def _warm_up(self, there: int) -> None:
+        cold = there - (self._warm or 0)
+        with contextlib.suppress(Exception):  # the executor is gone again, or the session was stopped
+            self._spark.sparkContext.parallelize(range(cold), cold).foreachPartition(_touch)
+            self._warm = there
+
+    def __repr__(self) -> str:
+        return f"WarmSlots({self._warm})"
+
+
+def _touch(numbers: Iterable[int]) -> None:
+    """Import what a slot needs."""
+    import kit.spark.gang  # noqa: F401
