@@ -36,10 +36,10 @@ plays:  ## play every play of the lab and say what it showed; REWRITE=1 writes w
 
 test:  ## everything that must pass: style, types, tests, notebooks
 	@scripts/setup.sh java browser zookeeper
-	@# The Spark tests are one process that mostly waits: style and types have the other core. They come first, since in a
-	@# fresh checkout one process then compiles what four would compile at once, each for itself.
-	@$(MAKE) --no-print-directory -j 2 lint sparktests
-	HYPOTHESIS_PROFILE=ci $(PYTHON) -m pytest -q -n 4 --dist loadfile --no-loadscope-reorder -m "not spark and not soak"
+	@# The Spark tests are one process that mostly waits, for workers to start and to be missed: the others have the cores
+	@# meanwhile. Style and types come first among these, since in a fresh checkout one process then compiles what three
+	@# would compile at once, each for itself.
+	@$(MAKE) --no-print-directory -j 2 quicktests sparktests
 	SPARK_SUBMIT_OPTS="$(QUICK_JVM)" $(PYTHON) -m pytest -q -n 3 --dist loadfile --no-loadscope-reorder -o verbosity_assertions=2 \
 		-p nbval --nbval-lax --nbval-sanitize-with notebooks/sanitize.cfg notebooks
 
@@ -51,6 +51,9 @@ notebooks:  ## run the notebooks anew in place, and keep what they are to show (
 	@scripts/setup.sh java
 	TQDM_DISABLE=1 $(PYTHON) -m nbconvert --to notebook --execute --inplace $(or $(ARGS),$(wildcard notebooks/*.ipynb))
 	$(PYTHON) -m nbstripout --keep-count $(or $(ARGS),$(wildcard notebooks/*.ipynb))
+
+quicktests: lint
+	HYPOTHESIS_PROFILE=ci $(PYTHON) -m pytest -q -n 3 --dist loadfile --no-loadscope-reorder -m "not spark and not soak"
 
 sparktests:
 	SPARK_SUBMIT_OPTS="$(QUICK_JVM)" HYPOTHESIS_PROFILE=ci $(PYTHON) -m pytest -q -m "spark and not soak"

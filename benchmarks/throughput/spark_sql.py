@@ -1,7 +1,8 @@
 """The workloads in Spark Structured Streaming: SQL where there is a plan for it, Python where the workload asks for it.
 
-RocksDB state store with changelog checkpoints, one shuffle partition per core, batches that follow each other without a
-pause, a second or more of rows each; each is a checkpoint (offsets, state and commit are on disk before the next).
+One shuffle partition per core, batches that follow each other without a pause, a second or more of rows each; each is a
+checkpoint (offsets, state and commit are on disk before the next). State that fits is kept on the heap, with deltas on
+disk, which is faster than RocksDB; that, with changelog checkpoints, has the keys of W1r, and `transformWithState`.
 W5 is `transformWithState` on rows, W6 a Python UDF that Arrow feeds. The state that a query leaves, or what
 each batch hands on, is the result. Timed are all batches, from the first one's start to the last one's end.
 """
@@ -21,17 +22,19 @@ from benchmarks.throughput import workloads
 from benchmarks.throughput.measured import Measured, main_of_peer
 
 BATCHES = 8
+ROCKSDB, ON_THE_HEAP = "RocksDBStateStoreProvider", "HDFSBackedStateStoreProvider"
+LARGE_STATE = ("W1r", "W5")
 _FOLD = workloads.FOLD.astype("int64").item()
 _GAMMA, _MIX1, _MIX2 = -0x61C8864680B583EB, -0x40A7B892E31B1A47, -0x6B2FB644ECCEEE15
 
 
-def session() -> SparkSession:
+def session(workload: str) -> SparkSession:
     """Two cores on this machine."""
     settings = {
         "spark.sql.ansi.enabled": "false",  # integers wrap around
         "spark.sql.shuffle.partitions": "2",
         "spark.sql.streaming.stateStore.providerClass": (
-            "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+            f"org.apache.spark.sql.execution.streaming.state.{ROCKSDB if workload in LARGE_STATE else ON_THE_HEAP}"
         ),
         "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
         "spark.sql.streaming.noDataMicroBatches.enabled": "false",
@@ -178,7 +181,7 @@ class Checksums:
 
 def measure(workload: str, rows: int, directory: Path, texts: list[Path], interval_ms: int = 1_000) -> Measured:
     """One query, stopped behind its last batch."""
-    spark = session()
+    spark = session(workload)
     batches = len(texts) // max(len(texts) // BATCHES, 1) if texts else BATCHES
     rows = rows // (2 * BATCHES) * 2 * BATCHES if not texts else rows
     sums = Checksums()
