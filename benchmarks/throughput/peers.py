@@ -49,6 +49,8 @@ class Peer:
             workloads.text(cache / "text", 1)
             (Path(directory) / "text").mkdir()
             _link(cache / "text" / "text-0000.txt", Path(directory) / "text" / "text-0000.txt")
+            if workload == "W2":  # a peer in Java makes none itself
+                workloads.text(Path(directory) / "text", rows // workloads.WORDS_PER_FILE)
             called = [*command, workload, str(rows), directory, str(interval_ms)]
             try:
                 done = subprocess.run(
