@@ -7,12 +7,12 @@ is over: what is stored then does not tell how slow the machine was, as tqdm's o
 
 from __future__ import annotations
 
-import os
 import sys
 import time
 from importlib import import_module
 from typing import Any
 
+from kit.host.onlooker import in_notebook, progress_is_off
 from kit.lab.world import World
 
 AFTER_S = 1.0
@@ -71,7 +71,7 @@ def passing_line(**settings: Any) -> Any:
     """A line of tqdm's that is gone when it is closed; `settings` are tqdm's."""
     from tqdm import tqdm  # not before there is something to show
 
-    if _in_notebook():
+    if in_notebook():
         return tqdm(file=_NotebookLine(), leave=False, ncols=NOTEBOOK_COLUMNS, **settings)
     return tqdm(leave=False, dynamic_ncols=True, **settings)
 
@@ -95,12 +95,6 @@ class _NotebookLine:
 
 def somebody_looks() -> bool:
     """Whether this is a terminal or a notebook, and progress is not switched off."""
-    if os.environ.get("TQDM_DISABLE", "") not in ("", "0"):
+    if progress_is_off():
         return False
-    return _in_notebook() or (sys.stderr is not None and sys.stderr.isatty())
-
-
-def _in_notebook() -> bool:
-    shell = sys.modules.get("IPython")
-    running = None if shell is None else shell.get_ipython()
-    return getattr(running, "kernel", None) is not None
+    return in_notebook() or (sys.stderr is not None and sys.stderr.isatty())

@@ -50,7 +50,17 @@ def silence(silent_s: float, limit_s: float) -> str:
     )
 
 
-class _State(Enum):
+def lateness(frame_bytes: int, taken_s: float, limit_s: float) -> str:
+    """Why a connection is lost on which a frame of this length has been coming for so long; "" while it may."""
+    limit_s += frame_bytes / SLOWEST_BYTES_PER_S
+    if taken_s <= limit_s:
+        return ""
+    return f"a frame of {frame_bytes} bytes has not arrived within {limit_s * 1000:.0f} ms"
+
+
+class WriteState(Enum):
+    """Whether a connection still writes."""
+
     OPEN = auto()
     ENDING = auto()
     """Write what is queued, then END."""
@@ -90,7 +100,7 @@ class Connection:
         self._timeout_s = settings.heartbeat_timeout_ms / 1000
         self._max_frame_bytes = settings.max_frame_bytes
         self._ready = threading.Condition(threading.Lock())
-        self._state = _State.OPEN
+        self._state = WriteState.OPEN
         self._urgent: deque[tuple[Any, int]] = deque()
         self._ordinary: deque[tuple[Any, int]] = deque()
         self._frames = FrameReader(self._receive, self._max_frame_bytes)
@@ -116,7 +126,7 @@ class Connection:
     def send(self, item: Any, size_bytes: int = 0) -> bool:
         """Queues an item; False when the connection no longer writes (its loss has been or will be reported)."""
         with self._ready:
-            if self._state is not _State.OPEN:
+            if self._state is not WriteState.OPEN:
                 return False
             if not self._send_directly(item, size_bytes):
                 self._ordinary.append((item, size_bytes))
@@ -126,7 +136,7 @@ class Connection:
     def send_urgent(self, item: Any, overtakes: Callable[[Any], bool] | None = None) -> list[Any]:
         """Queues an item before all ordinary ones; returns those among them that `overtakes` selects, in order."""
         with self._ready:
-            if self._state is not _State.OPEN:
+            if self._state is not WriteState.OPEN:
                 return []
             if self._send_directly(item, 0):
                 return []
@@ -151,8 +161,8 @@ class Connection:
     def end(self) -> None:
         """Ends our direction in good order, after what is queued. Does not wait."""
         with self._ready:
-            if self._state is _State.OPEN:
-                self._state = _State.ENDING
+            if self._state is WriteState.OPEN:
+                self._state = WriteState.ENDING
                 self._ready.notify()
 
     def _write_all(self) -> None:
@@ -160,7 +170,7 @@ class Connection:
             while (items := self._take()) is not None:
                 buffers = [buffer for item in items for buffer in self._pack_item(item)]
                 self._stream.send_buffers(buffers or _HEARTBEAT)
-            if self._state is _State.ENDING:
+            if self._state is WriteState.ENDING:
                 self._stream.send_buffers(_END)
                 self._stream.shutdown_write()
         except TimeoutError as error:
@@ -177,8 +187,8 @@ class Connection:
     def _take(self) -> list[Any] | None:
         """The items of the next write; an empty list when a heartbeat is due; None at the end."""
         with self._ready:
-            while not (self._urgent or self._ordinary) or self._state is _State.STOPPED:
-                if self._state is not _State.OPEN:
+            while not (self._urgent or self._ordinary) or self._state is WriteState.STOPPED:
+                if self._state is not WriteState.OPEN:
                     return None
                 self._writer_idle = True
                 notified = self._ready.wait(self._interval_s)
@@ -248,9 +258,8 @@ class Connection:
         if not frame_bytes:
             self._whole_at = now_s
             return
-        limit_s = self._timeout_s + frame_bytes / SLOWEST_BYTES_PER_S
-        if now_s - self._whole_at > limit_s:
-            raise TimeoutError(f"a frame of {frame_bytes} bytes has not arrived within {limit_s * 1000:.0f} ms")
+        if late := lateness(frame_bytes, now_s - self._whole_at, self._timeout_s):
+            raise TimeoutError(late)
 
     # ---- ending --------------------------------------------------------------------------------------------------
 
@@ -288,7 +297,7 @@ class Connection:
 
     def _stop(self) -> None:
         with self._ready:
-            self._state = _State.STOPPED
+            self._state = WriteState.STOPPED
             self._urgent.clear()
             self._ordinary.clear()
             self._ready.notify()

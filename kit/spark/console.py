@@ -6,23 +6,16 @@ A terminal or a notebook shows one line that changes; anywhere else (a log file,
 from __future__ import annotations
 
 import contextlib
-import os
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from typing import Any
+
+from kit.host.onlooker import in_notebook, progress_is_off
 
 PATIENCE_S = 1.0
 """What takes less than this is not worth a word."""
 EVERY_S = 0.5
-
-
-def in_notebook() -> bool:
-    """Whether this process is a Jupyter kernel, which goes on when a cell is interrupted."""
-    ipython: Any = sys.modules.get("IPython")
-    shell = None if ipython is None else ipython.get_ipython()
-    return getattr(shell, "kernel", None) is not None
 
 
 def changes_lines() -> bool:
@@ -43,7 +36,7 @@ def waiting(text: Callable[[], tuple[str, str]]) -> Iterator[None]:
     `text` says what, and how far it is; ("", "") is nothing. Where TQDM_DISABLE is set nothing is shown, as for every
     other progress: a notebook that is stored then keeps no line that depends on how slow the machine was.
     """
-    if os.environ.get("TQDM_DISABLE", "") not in ("", "0"):
+    if progress_is_off():
         yield
         return
     over = threading.Event()

@@ -38,6 +38,7 @@ from kit.graph.job_graph import JobGraph
 from kit.graph.parallelism import parallelism_of
 from kit.graph.parts import Parts
 from kit.host.job_failed import JobFailedError
+from kit.host.onlooker import in_notebook
 from kit.host.output import begin_new_output, check_new_output
 from kit.operators.spec import shorten
 from kit.protocol.commands import CompleteRequest
@@ -52,7 +53,7 @@ from kit.protocol.events import (
 from kit.protocol.properties import RecoveryClaimMode
 from kit.protocol.trace import Trace
 from kit.protocol.words import Word
-from kit.spark.console import in_notebook, say, waiting
+from kit.spark.console import say, waiting
 from kit.spark.driver import JobDriver
 from kit.spark.driver_settings import DriverSettings
 from kit.spark.edge import (

@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING, Any
 
+from kit.host.onlooker import in_notebook
 from kit.job.status import JobStatus
 from kit.operators.source_coordinator import SourceCoordinator
-from kit.spark.console import changes_lines, in_notebook, say
+from kit.spark.console import changes_lines, say
 
 if TYPE_CHECKING:
     from kit.spark.driver import JobDriver

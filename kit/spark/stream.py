@@ -20,7 +20,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 _T = TypeVar("_T")
-_PARTS_A_WRITE = 512
+PARTS_A_WRITE = 512
 """Below the IOV_MAX (1024) of Linux and macOS."""
 SOCKET_BUFFER_BYTES = 1 << 20
 
@@ -89,7 +89,7 @@ class Stream:
         first = 0
         while first < len(views):
             try:
-                sent = self._socket.sendmsg(views[first : first + _PARTS_A_WRITE])
+                sent = self._socket.sendmsg(views[first : first + PARTS_A_WRITE])
             except BlockingIOError:
                 raise TimeoutError(f"{self.endpoint} takes nothing in time") from None
             while first < len(views) and sent >= len(views[first]):

@@ -19,17 +19,15 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
-from enum import Enum, auto
 
-from kit.spark.connection import RESET, SLOWEST_BYTES_PER_S, WITHOUT_END, silence
+from kit.spark.connection import RESET, WITHOUT_END, WriteState, lateness, silence
 from kit.spark.endpoint import WireSettings
-from kit.spark.stream import Stream
+from kit.spark.stream import PARTS_A_WRITE, Stream
 from kit.spark.wire import HEADER, Buffers, Frame, FrameKind, WireError, pack_frame, parse_header
 
 LOOKS_AN_INTERVAL = 4
 """So many times in a heartbeat's interval all lines are looked at."""
 _READ_BYTES = 256 << 10
-_PARTS_A_WRITE = 512
 
 _HEARTBEAT = b"".join(pack_frame(FrameKind.HEARTBEAT))
 _END = b"".join(pack_frame(FrameKind.END))
@@ -126,14 +124,6 @@ class Switchboard:
         self._lines.discard(line)
 
 
-class _State(Enum):
-    OPEN = auto()
-    ENDING = auto()
-    """Write what is queued, END among it."""
-    STOPPED = auto()
-    """Write nothing more."""
-
-
 class Line:
     """Both directions of one stream. `deliver` and `gone` are called on the switchboard's thread."""
 
@@ -153,7 +143,7 @@ class Line:
         self._interval_s = board.settings.heartbeat_interval_ms / 1000
         self._timeout_s = board.settings.heartbeat_timeout_ms / 1000
         self._lock = threading.Lock()
-        self._state = _State.OPEN
+        self._state = WriteState.OPEN
         self._out: deque[memoryview] = deque()
         self._frames = _Frames(board.settings.max_frame_bytes)
         self._started = self._ended = self._read_over = self._write_failed = self._told = False
@@ -177,7 +167,7 @@ class Line:
         will be reported).
         """
         with self._lock:
-            if self._state is not _State.OPEN:
+            if self._state is not WriteState.OPEN:
                 return False
             self._put(packed)
         return True
@@ -185,8 +175,8 @@ class Line:
     def end(self) -> None:
         """End our direction in good order, after what is queued. Does not wait."""
         with self._lock:
-            if self._state is _State.OPEN:
-                self._state = _State.ENDING
+            if self._state is WriteState.OPEN:
+                self._state = WriteState.ENDING
                 self._put([_END])
                 self._finish_writing()
 
@@ -199,7 +189,7 @@ class Line:
     def _write_some(self) -> bool:
         """Write what the socket takes at once; whether that was all."""
         while self._out:
-            views = [view for _, view in zip(range(_PARTS_A_WRITE), self._out, strict=False)]
+            views = [view for _, view in zip(range(PARTS_A_WRITE), self._out, strict=False)]
             try:
                 sent = self.stream.send_now(views)
             except OSError:  # who reads meets the same, and knows what to do about it
@@ -215,7 +205,7 @@ class Line:
         return True
 
     def _finish_writing(self) -> None:
-        if self._state is _State.ENDING and not self._out and not self._written.is_set():
+        if self._state is WriteState.ENDING and not self._out and not self._written.is_set():
             self.stream.shutdown_write()
             self._written.set()
             self._board.ask(self._close_when_over)
@@ -237,17 +227,15 @@ class Line:
     def look(self, now_s: float) -> None:
         """Say that we live, when nothing else was said; see that the other end does."""
         with self._lock:
-            if self._state is _State.OPEN and not self._out and now_s - self._sent_s >= self._interval_s:
+            if self._state is WriteState.OPEN and not self._out and now_s - self._sent_s >= self._interval_s:
                 self._put([_HEARTBEAT])
             stuck = bool(self._out) and now_s - self._sent_s >= self._timeout_s
         if stuck:
             self._lose(f"{self.stream.endpoint} takes nothing in time")
         elif not self._read_over and now_s - self._heard_s >= self._timeout_s:
             self._lose(silence(now_s - self._heard_s, self._timeout_s))
-        elif begun := self._frames.begun_bytes:
-            limit_s = self._timeout_s + begun / SLOWEST_BYTES_PER_S
-            if now_s - self._whole_s >= limit_s:
-                self._lose(f"a frame of {begun} bytes has not arrived within {limit_s * 1000:.0f} ms")
+        elif (begun := self._frames.begun_bytes) and (late := lateness(begun, now_s - self._whole_s, self._timeout_s)):
+            self._lose(late)
 
     def _watch(self) -> None:
         events = 0 if self._read_over else selectors.EVENT_READ
@@ -302,7 +290,7 @@ class Line:
 
     def _stop(self) -> None:
         with self._lock:
-            self._state = _State.STOPPED
+            self._state = WriteState.STOPPED
             self._out.clear()
             self._read_over = True
             self._written.set()
