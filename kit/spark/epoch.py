@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from kit.graph.execution_graph import ExecutionGraph
 from kit.protocol.words import Envelope
 from kit.spark.control import SlotHello
 from kit.spark.slot import SlotTicket
@@ -42,6 +43,7 @@ class Epoch:
 
     number: int
     slots: int
+    graph: ExecutionGraph
     gang: Gang | None = None
     joined: dict[int, SlotHello] = field(default_factory=dict)
     connected: set[int] = field(default_factory=set)
