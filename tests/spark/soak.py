@@ -39,7 +39,7 @@ from tests.spark.soaked import STORE, soaked_job
 FREEZE_S = 6.0
 """Longer than the heartbeat timeout."""
 FULL_S = 1.0
-PAUSE_S = (0.5, 4.0)
+PAUSE_S = (1.0, 8.0)
 SPARED_FROM = 0.55
 """From this part of the time on the driver and the first machine are left alone."""
 SETTLE_S = 0.3
@@ -70,10 +70,14 @@ class Soak:
         self.temporary.mkdir()
         os.environ["TMPDIR"] = str(self.temporary)
         self.cluster = StandaloneCluster(directory / "cluster")
+        self.ready: set[int] = set()
+        """The drivers that have their session."""
         self.driver = self.start_driver()
+        self.standby: subprocess.Popen[str] | None = None
+        go_on(self.driver)
 
     def start_driver(self) -> subprocess.Popen[str]:
-        """Start the process that drives the jobs; its lines are collected."""
+        """Start a process that is to drive the jobs once it is told to; its lines are collected."""
         arguments = [sys.executable, "-m", "tests.spark.soaked", self.cluster.url, str(self.directory), str(self.end_s)]
         with open(self.directory / "driver.log", "a") as log:
             driver = subprocess.Popen(
@@ -90,9 +94,11 @@ class Soak:
 
     def _listen(self, driver: subprocess.Popen[str]) -> None:
         assert driver.stdout is not None
-        assert driver.stdin is not None
         for line in driver.stdout:
             what = json.loads(line)
+            if "ready" in what:
+                self.ready.add(driver.pid)
+                continue
             say(at_s=round(time.time() - self.began_s), **what)
             if "taken_over" in what:
                 assert self.left is not None
@@ -101,9 +107,7 @@ class Soak:
             self.told.append(what)
             time.sleep(SETTLE_S)
             self.held.append(all_held(driver.pid, [worker.pid for worker in self.cluster.workers]))
-            with contextlib.suppress(OSError):  # killed meanwhile
-                driver.stdin.write("go on\n")
-                driver.stdin.flush()
+            go_on(driver)
 
     # --- its course -----------------------------------------------------------------------------------------------
 
@@ -111,11 +115,24 @@ class Soak:
         """Until the time has come, and the last job is done."""
         while self.driver.poll() is None:
             time.sleep(self.chance.uniform(*PAUSE_S))
+            self._keep_standby()
             if time.time() < self.end_s and self.driver.poll() is None:
-                fault = self.chance.choice(FAULTS if self.spares else [*FAULTS, *[Soak.kill_driver] * 2])
+                fault = self.chance.choice(self.possible())
                 if fault(self):
                     self.done[fault.__name__] += 1
         assert self.driver.returncode == 0, (self.directory / "driver.log").read_text()[-4_000:]
+
+    def possible(self) -> list[Callable[[Soak], bool]]:
+        """The faults that there may be now. A driver is killed when another is ready: starting one takes long."""
+        ready = self.standby is not None and self.standby.pid in self.ready
+        return [*FAULTS, *[Soak.kill_driver] * (3 if ready else 0)]
+
+    def _keep_standby(self) -> None:
+        if self.standby is None and not self.spares and self.driver.pid in self.ready:
+            self.standby = self.start_driver()
+        if self.standby is not None and self.spares:
+            end(self.standby)
+            self.standby = None
 
     @property
     def spares(self) -> bool:
@@ -212,19 +229,17 @@ class Soak:
         if not self._await_checkpoints(self.chance.randint(1, 5)):
             return False
         time.sleep(self.chance.uniform(0, 0.5))
-        below = descendants(self.driver.pid)
-        self.driver.kill()
-        self.driver.wait()
+        assert self.standby is not None
         with_java = self.chance.random() < 0.5
-        for pid in below if with_java else ():
-            send(pid, signal.SIGKILL)
+        end(self.driver, with_all=with_java)
         number = self._number()
         place = self.directory / f"job-{number}"
         ended = any(place.glob("totals/part-*"))
         stored = max(self._stored(number), default=0)
         self.left = {"job": number, "stored": stored, "staged": len(staged(place)), "ended": ended}
         say(killed_driver=self.left | {"with_java": with_java})
-        self.driver = self.start_driver()
+        self.driver, self.standby = self.standby, None
+        go_on(self.driver)
         return True
 
     def _await_checkpoints(self, count: int) -> bool:
@@ -260,10 +275,9 @@ class Soak:
 
     def close(self) -> None:
         """End all of it."""
-        for pid in descendants(self.driver.pid):
-            send(pid, signal.SIGKILL)
-        self.driver.kill()
-        self.driver.wait()
+        for driver in (self.driver, self.standby):
+            if driver is not None:
+                end(driver)
         self.cluster.close()
 
 
@@ -294,6 +308,23 @@ def parent_or_0(pid: int) -> int:
         return parent(pid)
     except OSError:
         return 0
+
+
+def go_on(driver: subprocess.Popen[str]) -> None:
+    """Tell a driver that waits to go on."""
+    assert driver.stdin is not None
+    with contextlib.suppress(OSError):  # killed meanwhile
+        driver.stdin.write("go on\n")
+        driver.stdin.flush()
+
+
+def end(driver: subprocess.Popen[str], *, with_all: bool = True) -> None:
+    """SIGKILL of a driver, with all that it has started or alone."""
+    below = descendants(driver.pid)
+    driver.kill()
+    driver.wait()
+    for pid in below if with_all else ():
+        send(pid, signal.SIGKILL)
 
 
 def say(**what: Any) -> None:

@@ -1,7 +1,8 @@
 """The process that drives the soak's jobs, one after another: `python -m tests.spark.soaked MASTER DIRECTORY END_S`.
 
-It may be killed at any time; the next one goes on with the job that it finds begun. Odd jobs are back-pressured and
-take unaligned checkpoints, so that what is gone on from has rows in flight. For each job a line of JSON is printed, and
+It makes its session, says that it is ready, and waits for a line: so one can stand by while another drives. It may be
+killed at any time; the next one goes on with the job that it finds begun. Every other job needs slots of both machines,
+and every other pair of jobs is back-pressured and takes unaligned checkpoints, so that rows are in flight. For each job a line of JSON is printed, and
 a line is waited for then: whoever listens looks meanwhile at what all processes hold.
 """
 
@@ -9,6 +10,7 @@ from __future__ import annotations
 
 import gc
 import json
+import os
 import shutil
 import sys
 import time
@@ -22,8 +24,6 @@ from tests.spark.cluster import session_settings
 from tests.spark.jobs import check_output, generator, staged, totals_job
 
 ROWS, ROWS_PER_SECOND = 60_000, 10_000
-PARALLELISM = 3
-"""More than one machine has slots."""
 STORE = "filesystem"
 IGNORED = ("AcknowledgeIgnored", "DeclineIgnored", "MetricsIgnored")
 """What tasks said of a checkpoint that had ended: late messages, of which nothing must come."""
@@ -35,14 +35,14 @@ def soaked_job(place: Path, number: int) -> StreamEnvironment:
     return totals_job(
         place,
         generator(ROWS, ROWS_PER_SECOND),
-        parallelism=PARALLELISM,
+        parallelism=2 + number % 2,
         interval_ms=300,
         timeout_ms=1_000,
         store=STORE,
         tolerable_failures=1_000,
         memory_threshold_bytes=0,
         restart=FixedDelay(attempts=1_000_000, delay_ms=100),
-        **modes[number % 2],
+        **modes[number // 2 % 2],
     )
 
 
@@ -77,6 +77,8 @@ def main() -> None:
     """Run job after job until the time has come; a job that another driver began is gone on with."""
     master, directory, end_s = sys.argv[1], Path(sys.argv[2]), float(sys.argv[3])
     spark = create_session("soak", master=master, config=session_settings())
+    say(ready=os.getpid())
+    sys.stdin.readline()
     while time.time() < end_s:
         number = len(list(directory.glob("job-*/done")))
         place = directory / f"job-{number}"
