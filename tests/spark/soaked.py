@@ -2,8 +2,8 @@
 
 It makes its session, says that it is ready, and waits for a line: so one can stand by while another drives. It may be
 killed at any time; the next one goes on with the job that it finds begun. Every other job needs slots of both machines,
-and every other pair of jobs is back-pressured and takes unaligned checkpoints, so that rows are in flight. For each job a line of JSON is printed, and
-a line is waited for then: whoever listens looks meanwhile at what all processes hold.
+and every other pair of jobs is back-pressured and takes unaligned checkpoints, so that rows are in flight. For each job
+a line of JSON is printed, and a line is waited for then: whoever listens looks meanwhile at what all processes hold.
 """
 
 from __future__ import annotations
