@@ -282,8 +282,7 @@ class JobDriver:
         with self.lock:
             epoch.joined[item.slot] = item.hello
         if len(epoch.joined) == epoch.slots:
-            endpoints = {slot: hello.endpoints for slot, hello in epoch.joined.items()}
-            for slots, addresses in told_addresses(epoch.graph, endpoints):
+            for slots, addresses in told_addresses(epoch.graph, epoch.endpoints()):
                 self._server.broadcast(connect_message(addresses), slots)
 
     def _slot_spoke(self, item: SlotMessage) -> None:
