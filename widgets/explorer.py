@@ -37,7 +37,7 @@ from widgets.deferred import Deferred, Ticker
 from widgets.details import Details
 from widgets.key_finder import KeyFinder
 from widgets.panels import ActionPanel, CodePanel, MonitorPanel, Panel, ViewPanel
-from widgets.planner_panel import PlannerPanel
+from widgets.rescale_panel import RescalePanel
 from widgets.run_settings import RunSettings
 from widgets.space_time_panel import SpaceTimePanel
 from widgets.static_form import StaysInNotebook
@@ -111,7 +111,7 @@ class Explorer(StaysInNotebook, ipywidgets.VBox):
             SpaceTimePanel(self),
             ViewPanel(self, VIEWS),
             ComparePanel(self),
-            PlannerPanel(self),
+            RescalePanel(self),
             KeyFinder(self),
             RunSettings(self),
             CodePanel(self),
@@ -286,17 +286,26 @@ class Explorer(StaysInNotebook, ipywidgets.VBox):
         self._show(self._add(Branch(name if name not in names else f"{name} ({len(names)})", lab, made)))
 
     def rescale(self) -> None:
-        """Show the settings of another run, with one subtask more, ready to go on from the newest snapshot."""
-        self.guarded(self._rescale)
-
-    def _rescale(self) -> None:
+        """Show what this run can be rescaled to."""
         self._say("")
-        self.turn_to(RunSettings.title).rescale()
+        self.guarded(lambda: self.turn_to(RescalePanel.title).update())
+
+    def another_run(self, parallelism: int) -> None:
+        """Show the settings of another run with so many subtasks, ready to go on from the newest snapshot."""
+        self.guarded(lambda: self._another_run(parallelism))
+
+    def _another_run(self, parallelism: int) -> None:
+        self._say("")
+        self.turn_to(RunSettings.title).rescale(parallelism)
+
+    def note_request(self, number: int, label: str) -> None:
+        """Tell what becomes of something that was asked of the job."""
+        self.controls.note_request(number, label)
 
     def show_redistribution(self) -> None:
         """Let the tasks of the run that is shown begin, and show who was given which piece of state."""
-        until = "all tasks are running"
-        self._do(*self.controls.targets[until])
+        if self.lab is not None and self.lab.status != "RUNNING":
+            self._do(*self.controls.targets["all tasks are running"])
         self.turn_to(ViewPanel.title).choice.value = RESCALING.title
         self._update_panel()
 
