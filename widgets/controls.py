@@ -41,6 +41,9 @@ class App(Protocol):
     def told(self) -> str:
         """What went wrong with what was done last; "" when all went well."""
 
+    def show_job(self, job: Any) -> None:
+        """Show this job on Spark, as a run of its own."""
+
     def rescale(self) -> None:
         """Show what this run can be rescaled to."""
 

@@ -36,7 +36,7 @@ from widgets.controls import ROW, Controls, button, can_go_on, why_none_can_act
 from widgets.deferred import Deferred, Ticker
 from widgets.details import Details
 from widgets.key_finder import KeyFinder
-from widgets.panels import ActionPanel, CodePanel, MonitorPanel, Panel, ViewPanel
+from widgets.panels import ActionPanel, CodePanel, MonitorPanel, Panel, ViewPanel, is_on_spark
 from widgets.rescale_panel import RescalePanel
 from widgets.run_settings import RunSettings
 from widgets.space_time_panel import SpaceTimePanel
@@ -95,7 +95,7 @@ class Explorer(StaysInNotebook, ipywidgets.VBox):
         if self.lab is None:
             self.controls.widget.layout.display = "none"
         self._live = Ticker(self._look_again, LOOK_EVERY_S)
-        if _is_on_spark(thing) and not thing.ended:
+        if is_on_spark(thing) and not thing.ended:
             self._live.start()
         self.guarded(self._update)
 
@@ -104,8 +104,8 @@ class Explorer(StaysInNotebook, ipywidgets.VBox):
         if self._branch.lab is not None:
             panels.append(ActionPanel(self, "Next", "what may happen next"))
             panels.append(ActionPanel(self, "Faults", "what may be made to fail", faults=True))
-        if _is_on_spark(self._branch.thing):
-            panels.append(MonitorPanel(self._branch.thing))
+        if is_on_spark(self._branch.thing):
+            panels.append(MonitorPanel(self, self._branch.thing))
         return [
             *panels,
             SpaceTimePanel(self),
@@ -197,8 +197,10 @@ class Explorer(StaysInNotebook, ipywidgets.VBox):
 
     def _look_again(self) -> bool:
         """Take in what a job on Spark has done; whether there may be more."""
-        more = not self._branches[0].thing.ended
-        self.guarded(self._branches[0].stepper.refresh)
+        more = any(not each.thing.ended for each in self._branches if is_on_spark(each.thing))
+        if is_on_spark(self._branch.thing):
+            self.guarded(self._branch.stepper.refresh)
+            self.guarded(self._update)
         return more
 
     def _update_panel(self) -> None:
@@ -282,8 +284,18 @@ class Explorer(StaysInNotebook, ipywidgets.VBox):
 
     def begin(self, name: str, lab: Lab, made: str) -> None:
         """Show another run, which has just begun, beside those there are."""
+        self._show(self._add(Branch(self._unlike(name), lab, made)))
+
+    def show_job(self, job: Any) -> None:
+        """Show a job on Spark beside the runs that there are, or again."""
+        known = next((each for each in self._branches if each.thing is job), None)
+        self.guarded(lambda: self._show(known or self._add(Branch(self._unlike(job.job.name), job))))
+        if not job.ended:
+            self._live.start()
+
+    def _unlike(self, name: str) -> str:
         names = [each.name for each in self._branches]
-        self._show(self._add(Branch(name if name not in names else f"{name} ({len(names)})", lab, made)))
+        return name if name not in names else f"{name} ({len(names)})"
 
     def rescale(self) -> None:
         """Show what this run can be rescaled to."""
@@ -395,11 +407,6 @@ def show(thing: Any = None, *, tab: bool = False) -> Explorer:
     if tab:
         in_a_tab(explorer)
     return explorer
-
-
-def _is_on_spark(thing: Any) -> bool:
-    """Whether it is a SparkJob: asked by its name, so that nobody needs Spark who has none."""
-    return type(thing).__name__ == "SparkJob"
 
 
 def in_a_tab(explorer: Explorer) -> None:
