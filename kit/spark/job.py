@@ -225,16 +225,14 @@ class SparkJob(Asking):
             raise JobFailedError(problem)
         end_in_order()
         if self._uses_spark:
-            from kit.spark.preflight import check_session, least_slots, slots_for
-            from kit.spark.warm_slots import WarmSlots
+            from kit.spark.preflight import check_session, least_slots, slot_count
 
             if self.spark is None:
                 from kit.spark.session import create_session
 
                 self.spark = create_session(slots=self._widest)
             check_session(self.spark, self.job.name, least_slots(self.job))
-            if self.job.settings.rescaling.reactive:
-                self._driver.slots_there = WarmSlots(self.spark, lambda: slots_for(self.spark, self))
+            self._driver.slots_there = slot_count(self.spark, self)
             keep_jobs_on_interrupt(self.spark)
 
     def _waits_for(self, others: Sequence[StartedJob]) -> str:
