@@ -143,7 +143,7 @@ class TaskHost:
         """From a task of another slot."""
         receiver = self._receivers[channel]
         if isinstance(element, Buffer):
-            self.meters.by_task[receiver.name].records_in += element.batch.num_rows
+            self.meters.by_task[receiver.name].take(element.batch)
         self._ready.append((receiver, ElementReceived(channel=channel, element=element), cause))
 
     def credit(self, channel: int, credits: int) -> None:
@@ -237,7 +237,7 @@ class TaskHost:
             sender.records_out += element.batch.num_rows
             sender.sent = element.batch
             if receiver is not None:
-                self.meters.by_task[receiver.name].records_in += element.batch.num_rows
+                self.meters.by_task[receiver.name].take(element.batch)
         if receiver is not None:
             self._ready.append((receiver, ElementReceived(channel=channel, element=element), cause))
         elif isinstance(element, Buffer):
