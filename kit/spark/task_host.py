@@ -101,7 +101,9 @@ class TaskHost:
         mine = graph.tasks_with_index(slot)
         self.tasks = {vertex.task: StreamTask(graph, vertex.task, epoch) for vertex in mine}
         self.meters = Meters(self.tasks)
-        numbers = {number for vertex in mine for end in (*vertex.gates, *vertex.partitions) for number in end.channels}
+        ends = [end.channels for vertex in mine for end in vertex.gates]
+        ends += [end.channels for vertex in mine for end in vertex.partitions]
+        numbers = {number for channels in ends for number in channels}
         channels = [graph.channel(number) for number in sorted(numbers)]
         self.routes = [Route(c.number, _slot_of(c.source_task), _slot_of(c.target_task)) for c in channels]
         """Of the channels that begin or end here."""
