@@ -225,14 +225,14 @@ class SparkJob(Asking):
             raise JobFailedError(problem)
         end_in_order()
         if self._uses_spark:
-            from kit.spark.preflight import check_session, least_slots, slot_count
+            from kit.spark.preflight import check_session, least_slots, watch_slots
 
             if self.spark is None:
                 from kit.spark.session import create_session
 
                 self.spark = create_session(slots=self._widest)
             check_session(self.spark, self.job.name, least_slots(self.job))
-            self._driver.slots_there = slot_count(self.spark, self)
+            watch_slots(self._driver.slot_watch, self.spark, self)
             keep_jobs_on_interrupt(self.spark)
 
     def _waits_for(self, others: Sequence[StartedJob]) -> str:

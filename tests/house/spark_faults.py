@@ -37,7 +37,11 @@ FAULTS = (
         "the job waits for all slots that it wants, no longer than `slot_wait_ms`; then as for one",
         (CLUSTER, "test_rescaling.py::test_a_job_that_is_not_reactive_waits_until_all_its_slots_are_there"),
     ),
-    SparkFault("an executor is frozen", f"as a frozen worker; {RESTARTS}, on the slots that are left", (CLUSTER,)),
+    SparkFault(
+        "an executor is frozen",
+        f"as a frozen worker; Spark is told to replace it and counts its slots no more; {RESTARTS}",
+        (CLUSTER, "test_gang.py::test_an_executor_whose_task_does_not_end_is_replaced"),
+    ),
     SparkFault("Spark's master is restarted", "nothing: executors need none, nor does the next epoch", (CLUSTER,)),
     SparkFault("Spark's worker daemon is killed, and its executor", RESTARTS, (ALL_IN_TURN,)),
     SparkFault(
