@@ -47,6 +47,7 @@ from kit.protocol.tasks import ExecutionState, split_task_name
 from kit.protocol.trace import Trace, TraceRecord
 from kit.protocol.vocabulary import COMMANDS
 from kit.protocol.words import Envelope, ProtocolError, Word
+from kit.spark.addresses import connect_message, told_addresses
 from kit.spark.auth import new_secret
 from kit.spark.background import Background, HostClock
 from kit.spark.codec import CodecError, pack_words, unpack_words
@@ -57,7 +58,7 @@ from kit.spark.edge import SparkOutput, local_state_directory, open_local_state,
 from kit.spark.epoch import Epoch, GangEnded, Launch
 from kit.spark.meters import MeterReadings
 from kit.spark.recording import DRIVER, EventFile, read_schedule
-from kit.spark.slot import CONNECTED, DELIVER, PEER_LOST, TROUBLE, SlotTicket, connect_message
+from kit.spark.slot import CONNECTED, DELIVER, PEER_LOST, TROUBLE, SlotTicket
 from kit.spark.slot_watch import SlotWatch
 from kit.spark.wire import ControlMessage
 from kit.spark.working_slot import METERS, SAID
@@ -282,7 +283,8 @@ class JobDriver:
         with self.lock:
             epoch.joined[item.slot] = item.hello
         if len(epoch.joined) == epoch.slots:
-            self._server.broadcast(connect_message({slot: hello.endpoints for slot, hello in epoch.joined.items()}))
+            for slots, addresses in told_addresses(epoch.graph, epoch.endpoints()):
+                self._server.broadcast(connect_message(addresses), slots)
 
     def _slot_spoke(self, item: SlotMessage) -> None:
         epoch = self._epoch_of(item)
@@ -474,8 +476,8 @@ class JobDriver:
             local_state=self._local_state,
             recording=self._recording,
         )
-        epoch = Epoch(command.epoch, ticket.slots)
         graph = ExecutionGraph(self.job, command.parallelism, command.max_parallelism)
+        epoch = Epoch(command.epoch, ticket.slots, graph)
         with self.lock:
             self._epoch = epoch
             self.meters = MeterReadings()
