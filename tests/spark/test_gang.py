@@ -20,7 +20,7 @@ class Tasks(dict[int, str]):
 
 
 class PlayedSpark:
-    """One job of two tasks, on two executors; it ends when it is cancelled, and its tasks with it, the frozen ones' not."""
+    """One job of two tasks, on two executors. It ends when it is cancelled, and with it its tasks, unless frozen."""
 
     def __init__(self, *frozen: str) -> None:
         self.frozen = set(frozen)
