@@ -153,11 +153,6 @@ class JobDriver:
             answer.set_exception(self._is_over())
         return answer
 
-    @property
-    def is_between_epochs(self) -> bool:
-        """Whether the job holds no slot, and will again."""
-        return self._epoch is None and self.master.status is JobStatus.RESTARTING
-
     def workers(self) -> dict[int, int]:
         """The process id of each slot that is connected."""
         with self.lock:
