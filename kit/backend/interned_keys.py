@@ -20,7 +20,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kit.backend.key_columns import Codes, Column, as_codes, checked, is_text, is_text_or_bytes, one
+from kit.backend.key_hashing import as_numbers
 from kit.backend.key_store import KeyStore, Rows, TextStore, hash_of_text, hashes, key_store
+from kit.backend.picking import picked
+from kit.backend.repeated_text import as_dictionary
 from kit.backend.slot_index import ABSENT, FEW_ROWS, Known, SlotIndex
 from kit.backend.sorting import distinct
 
@@ -97,6 +100,9 @@ class InternedCodec(FrozenKeys):
             rows = column.to_pylist()
             codes = list(map(self._seen.get, rows))
             return np.array([self.encode_one(key, create) for key in rows] if None in codes else codes, np.int64)
+        numbered = as_dictionary(column) if self._text is not None else None
+        if numbered is not None:
+            return self._encode(numbered.dictionary, create).take(as_numbers(numbered.indices))
         return self._encode(column, create)
 
     def encode_one(self, key: Any, create: bool) -> int:
@@ -129,10 +135,14 @@ class InternedCodec(FrozenKeys):
         return code
 
     def _encode_dictionary(self, column: pa.DictionaryArray, create: bool) -> Codes:
-        indices = column.indices.to_numpy()
-        used = np.flatnonzero(np.bincount(indices, minlength=len(column.dictionary)))
-        codes = np.empty(len(column.dictionary), np.int64)
-        codes[used] = self._encode(checked(column.dictionary.take(pa.array(used)), self.type, self._what), create)
+        indices, distinct = as_numbers(column.indices), len(column.dictionary)
+        named = np.zeros(distinct, np.bool_)
+        named[indices] = True
+        if named.all():
+            return self._encode(checked(column.dictionary, self.type, self._what), create).take(indices)
+        used = np.flatnonzero(named)
+        codes = np.empty(distinct, np.int64)
+        codes[used] = self._encode(checked(picked(column.dictionary, used), self.type, self._what), create)
         return codes.take(indices)
 
     def _encode(self, keys: pa.Array, create: bool) -> Codes:

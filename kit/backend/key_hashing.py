@@ -27,6 +27,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from kit.backend import decimals
+from kit.backend.repeated_text import as_dictionary
 from kit.state.key_groups import check_parallelism, operator_index_for_key_group
 
 KEY_TYPES = "integers, floats (32 or 64 bits), decimals, bool, string, binary, dates, times, or a struct of these"
@@ -166,7 +167,20 @@ def key_groups(keys: pa.Array | npt.NDArray[Any], max_parallelism: int) -> npt.N
         return np.array([assign_to_key_group(key, max_parallelism, keys.type) for key in keys.to_pylist()], np.uint16)
     if isinstance(keys, pa.Array) and len(keys) <= _FEW_STRINGS and not keys.null_count and _is_string(keys.type):
         return np.array([_group_of_string(key, max_parallelism) for key in keys.to_pylist()], np.uint16)
+    numbered = _numbered(keys)
+    if numbered is not None:
+        groups = key_groups_for_hashes(_hash_array(numbered.dictionary), max_parallelism)
+        return groups.take(as_numbers(numbered.indices))
     return key_groups_for_hashes(java_hash(keys), max_parallelism)
+
+
+def _numbered(keys: pa.Array | npt.NDArray[Any]) -> pa.DictionaryArray | None:
+    """Keys whose groups are worked out once for each that is distinct; None: row by row, or to be refused there."""
+    if not isinstance(keys, pa.Array) or keys.null_count:
+        return None
+    if pa.types.is_dictionary(keys.type):
+        return keys if not keys.dictionary.null_count and len(keys.dictionary) <= len(keys) else None
+    return as_dictionary(keys) if _is_string(keys.type) else None
 
 
 def _is_quick_alone(key_type: pa.DataType) -> bool:

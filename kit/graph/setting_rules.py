@@ -188,6 +188,11 @@ RULES: dict[str, tuple[Rule, ...]] = {
             f"{_ADAPTIVE}.submission.resource-wait-timeout",
             or_none(milliseconds(0), "as long as it takes"),
         ),
+        Rule(
+            "submission_stabilization_ms",
+            f"{_ADAPTIVE}.submission.resource-stabilization-timeout",
+            milliseconds(0),
+        ),
     ),
     "JobSettings": (
         Rule("buffer_rows", "", count(1)),

@@ -262,16 +262,18 @@ class RescaleConfig:
     """When a running job goes on at another parallelism, which takes a deployment from its latest checkpoint.
 
     With `reactive` it does so by itself: when slots are lost it goes on with those that are left, and with more when
-    they come back, up to what is wanted. On fewer than `minimum_parallelism` it does not run: it waits for slots, at
-    most `slot_wait_ms` (None: forever), and may not be rescaled to fewer.
+    they come back, up to what is wanted. On fewer than `minimum_parallelism` it does not run, and may not be rescaled
+    to fewer. A job that is to be deployed and has too few slots (one that is not reactive: fewer than it wants) waits
+    for them, at most `slot_wait_ms` (None: forever); one that has enough waits `submission_stabilization_ms` for all
+    that are wanted.
 
     A change is not acted on within `cooldown_ms` of a deployment, and until `stabilization_ms` after the first change
     only when there are all slots that are wanted. Then the next completed checkpoint is the moment, or the
     `max_checkpoint_failures`-th that fails, or `max_trigger_delay_ms` after the change, whichever comes first (None:
     the checkpoint interval times one more than those failures; at once without periodic checkpoints).
 
-    Raises SettingError. Follows `AdaptiveScheduler.Settings`, with its defaults; Flink has the minimum among a job's
-    resource requirements, and `reactive` as another scheduler.
+    Raises SettingError. Follows `AdaptiveScheduler.Settings`, with its defaults, those of the reactive mode for a job
+    to be deployed; Flink has the minimum among a job's resource requirements, and `reactive` as another scheduler.
     """
 
     reactive: bool = False
@@ -281,6 +283,7 @@ class RescaleConfig:
     max_trigger_delay_ms: int | None = None
     max_checkpoint_failures: int = 2
     slot_wait_ms: int | None = 300_000
+    submission_stabilization_ms: int = 0
 
     def __post_init__(self) -> None:
         check(self)

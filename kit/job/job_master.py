@@ -394,6 +394,9 @@ class JobMaster(RescalingMaster):
             self._dismiss_workers(JobEvent.FAIL_FOR_GOOD, error)
             return
         self._dismiss_workers(JobEvent.FAIL, error)
+        self._restart_after(delay_ms)
+
+    def _restart_after(self, delay_ms: int) -> None:
         self._awaited.add(DELAY)
         self.emit(ScheduleTimer(timer=RESTART_TIMER, due_ms=self.at + delay_ms))
 

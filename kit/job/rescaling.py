@@ -5,10 +5,14 @@ what they allow differs from what runs, the `StateTransitionManager` waits for a
 checkpoint; then the JobMaster stops the epoch and deploys the next one from there. A failure is such a moment too: what
 is deployed after it is what slots and wishes allow then. Too few slots are waited for.
 
-Slots count with `RescaleConfig(reactive=True)` only: without it a job needs those that it was started with.
+A job that is not reactive needs all slots that it wants. When it is deployed anew after a failure the host says how
+many there are; too few are waited for, and when no more come in time that is another failure, of which the restart
+strategy decides. A reactive one goes on with what is left, by default at once; when that stays too little it fails for
+good.
 
 Follows Flink's `AdaptiveScheduler`, with its states `Executing` and `WaitingForResources`; a vertex may have 1 to as
-many subtasks as are wanted, and subtasks share slots (`SlotSharingSlotAllocator`).
+many subtasks as are wanted, and subtasks share slots (`SlotSharingSlotAllocator`). What is not reactive follows its
+`DefaultScheduler`: `NoResourceAvailableException` is a failure like others.
 """
 
 from __future__ import annotations
@@ -26,6 +30,7 @@ from kit.protocol.events import RequestRescale
 from kit.protocol.words import Word
 
 SLOT_WAIT_TIMER = "slot-wait"
+SLOT_STABILIZATION_TIMER = "slot-stabilization"
 OWN_CHECKPOINT = -2
 """The number of the request for the checkpoint that a rescale goes on from; its answer is awaited here."""
 
@@ -64,7 +69,11 @@ class Rescaling:
         """Whether the epoch that was deployed last runs as it asked."""
         self._failures_left: int | None = None
         """So many checkpoints may fail in a row before one more is a trigger; None: nothing has changed."""
-        self._waits_for_slots = False
+        self.waits_for_slots = False
+        """Whether the job would be deployed if there were more slots."""
+        self._slot_timers: set[str] = set()
+        self._makes_do = False
+        """Whether more slots were waited for long enough: the job goes on with fewer than are wanted."""
         self.is_under_way = False
         """Whether the epoch was stopped for another parallelism, and the next one is not yet deployed."""
 
@@ -82,7 +91,8 @@ class Rescaling:
     @property
     def least(self) -> int:
         """On fewer slots the job does not run."""
-        return min(self.settings.minimum_parallelism, max(self.wanted.values()))
+        widest = max(self.wanted.values())
+        return min(self.settings.minimum_parallelism, widest) if self.settings.reactive else widest
 
     def available(self) -> dict[str, int] | None:
         """The parallelism of each vertex that the slots allow; None when they are too few (`determineParallelism`)."""
@@ -102,9 +112,10 @@ class Rescaling:
 
     def slots_changed(self, slots: int) -> None:
         """There are so many slots now (`onNewResourcesAvailable`)."""
-        if self.settings.reactive and slots != self.slots:
+        if slots != self.slots:
             self.slots = slots
-            self._changed()
+            if self.settings.reactive:
+                self._changed()
 
     def _changed(self) -> None:
         if self._manager is not None:
@@ -207,7 +218,10 @@ class Rescaling:
 
     def on_timer(self, timer: str) -> bool:
         """Take note of a timer that fired; False for one of somebody else's."""
-        if timer == SLOT_WAIT_TIMER:
+        if timer == SLOT_STABILIZATION_TIMER:
+            self._makes_do = self.waits_for_slots
+        if timer in (SLOT_WAIT_TIMER, SLOT_STABILIZATION_TIMER):
+            self._slot_timers.discard(timer)
             return True
         if self._manager is None or not self._manager.on_timer(timer):
             return False
@@ -231,6 +245,8 @@ class Rescaling:
         self._runs, self.is_under_way = dict(parallelism), False
         self._is_deployed = self._request is not None and self.available() == self._runs
         self._stop_waiting()
+        if not self.settings.reactive:
+            self.slots = None  # what the host says of them counts until then
         self._new_manager()
         manager = self._manager
         assert manager is not None
@@ -265,29 +281,48 @@ class Rescaling:
             self._manager.close()
         self._manager, self._failures_left, self.trigger = None, None, ""
 
-    def wait_for_slots(self) -> None:
-        """There are too few: the host's next word is waited for, or the time that may be (`WaitingForResources`)."""
-        if not self._waits_for_slots:
-            self._waits_for_slots = True
+    def has_slots(self) -> bool:
+        """Whether the job is to be deployed now. Else the host's next word is waited for, or the time that may be: for
+        slots enough, and a while for all that are wanted (`WaitingForResources`).
+        """
+        available, stable_ms = self.available(), self.settings.submission_stabilization_ms
+        if available is None:
+            self._wait_for_slots(SLOT_WAIT_TIMER, self.settings.slot_wait_ms)
+            return False
+        if available == self.wanted or self._makes_do or not stable_ms:
+            return True
+        self._wait_for_slots(SLOT_STABILIZATION_TIMER, stable_ms)
+        return False
+
+    def _wait_for_slots(self, timer: str, for_ms: int | None) -> None:
+        if not self.waits_for_slots:
+            self.waits_for_slots = True
             self.emit(Note(kind="WaitingForSlots", data={"slots": self.slots, "least": self.least}))
-            if self.settings.slot_wait_ms is not None:
-                self.emit(ScheduleTimer(timer=SLOT_WAIT_TIMER, due_ms=self.at + self.settings.slot_wait_ms))
+        if for_ms is not None and timer not in self._slot_timers:
+            self._slot_timers.add(timer)
+            self.emit(ScheduleTimer(timer=timer, due_ms=self.at + for_ms))
 
     def gave_up_on_slots(self, timer: str) -> str:
-        """Why the job fails now, if this timer that fired says so; "" else (`NoResourceAvailableException`)."""
-        if timer != SLOT_WAIT_TIMER or not self._waits_for_slots:
+        """Why the job cannot be deployed, if this timer that fired says so; "" else. Flink:
+        `NoResourceAvailableException`.
+        """
+        if timer != SLOT_WAIT_TIMER or not self.waits_for_slots or self.available() is not None:
             return ""
-        self._waits_for_slots = False
-        return (
-            f"{self.slots} slot{'s are' if self.slots != 1 else ' is'} there, the job needs {self.least} at least, and "
-            f"no more came within {self.settings.slot_wait_ms} ms"
-        )
+        self._slot_timers.discard(timer)
+        self._stop_waiting()
+        return f"{self.slots_said}, and no more came within {self.settings.slot_wait_ms} ms"
+
+    @property
+    def slots_said(self) -> str:
+        """How many slots there are and must be, in words."""
+        are = "1 slot is" if self.slots == 1 else f"{self.slots} slots are"
+        return f"{are} there, the job needs {self.least} at least"
 
     def _stop_waiting(self) -> None:
-        if self._waits_for_slots:
-            self._waits_for_slots = False
-            if self.settings.slot_wait_ms is not None:
-                self.emit(CancelTimer(timer=SLOT_WAIT_TIMER))
+        for timer in sorted(self._slot_timers):
+            self.emit(CancelTimer(timer=timer))
+        self._slot_timers.clear()
+        self.waits_for_slots = self._makes_do = False
 
     def end(self, status: str) -> None:
         """The job has ended in this status."""

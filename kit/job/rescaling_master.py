@@ -15,6 +15,7 @@ from kit.coordinator.completed_checkpoint import CompletedCheckpoint
 from kit.coordinator.coordinator import CheckpointCoordinator
 from kit.graph.execution_graph import ExecutionGraph
 from kit.job.rescaling import OWN_CHECKPOINT, Rescaling
+from kit.job.restart import Restarts
 from kit.job.restoring import RestoredJob, restore_job
 from kit.job.starting import JobStart
 from kit.job.status import JobEvent, JobStatus, Phase
@@ -39,6 +40,8 @@ class RescalingMaster(Machine):
     _refuse: Callable[[int, str], None]
     _cannot_begin: Callable[[str], None]
     _dismiss_workers: Callable[..., None]
+    _restarts: Restarts
+    _restart_after: Callable[[int], None]
 
     @property
     def status(self) -> JobStatus:
@@ -121,10 +124,7 @@ class RescalingMaster(Machine):
 
     def _has_slots(self) -> bool:
         """Whether there are slots to deploy the job on; else they are waited for."""
-        if self.rescaling.available() is None:
-            self.rescaling.wait_for_slots()
-            return False
-        return True
+        return self.rescaling.has_slots()
 
     def _take_slots(self) -> None:
         """The graph to deploy is as slots and wishes are now."""
@@ -138,5 +138,16 @@ class RescalingMaster(Machine):
         if error and self.phase is Phase.STARTING:
             self._cannot_begin(error)
         elif error and self.phase is Phase.RESTARTING:
-            self._dismiss_workers(JobEvent.FAIL_FOR_GOOD, error)
+            self._no_slots_came(error)
         return bool(error) or self.rescaling.on_timer(timer)
+
+    def _no_slots_came(self, error: str) -> None:
+        """A failure, of which the restart strategy decides, unless the job was content with few slots as it was.
+
+        Flink: `DefaultScheduler.handleTaskDeploymentFailure`; `AdaptiveScheduler` ends the job.
+        """
+        delay_ms = None if self.rescaling.settings.reactive else self._restarts.next_delay_ms(self.at)
+        if delay_ms is None:
+            self._dismiss_workers(JobEvent.FAIL_FOR_GOOD, error)
+        else:
+            self._restart_after(delay_ms)

@@ -169,7 +169,9 @@ class MissHeartbeat(WorkerFault):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class LoseSlot(WorkerFault):
-    """A worker dies and its slot is gone with it, as when a machine does. A job that is reactive goes on without."""
+    """A worker dies and its slot is gone with it, as when a machine does. A job that is reactive goes on without, any
+    other waits for a new one.
+    """
 
     verb: ClassVar = "lose_slot"
     pattern: ClassVar = "lose worker {worker} and its slot"

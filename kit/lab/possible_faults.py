@@ -309,8 +309,6 @@ def _lose_slot(world: World, fault: LoseSlot) -> str | None:
 
 
 def _slots(world: World, fault: Fault) -> str | None:
-    if not world.job.settings.rescaling.reactive:
-        return "the job counts no slots: StreamEnvironment(rescaling=RescaleConfig(reactive=True)) does"
     if world.master.ending_as is not None:
         return f"the job is {world.master.status.name}"
     if isinstance(fault, OfferSlots) and fault.slots < len(workers(world)):

@@ -41,12 +41,13 @@ from kit.protocol.commands import (
     StopEpoch,
 )
 from kit.protocol.duties import Command, Duty, by_command, refused
-from kit.protocol.events import EpochEnded, OperatorEventLost, SlotLost, SlotsChanged, TimerFired
+from kit.protocol.events import EpochEnded, OperatorEventLost, SlotLost, TimerFired
 from kit.protocol.messages import JobMessage, OperatorEventToTask, TaskStateChanged
 from kit.protocol.tasks import ExecutionState, split_task_name
 from kit.protocol.trace import Trace, TraceRecord
 from kit.protocol.vocabulary import COMMANDS
 from kit.protocol.words import Envelope, ProtocolError, Word
+from kit.spark.addresses import connect_message, told_addresses
 from kit.spark.auth import new_secret
 from kit.spark.background import Background, HostClock
 from kit.spark.codec import CodecError, pack_words, unpack_words
@@ -57,13 +58,13 @@ from kit.spark.edge import SparkOutput, local_state_directory, open_local_state,
 from kit.spark.epoch import Epoch, GangEnded, Launch
 from kit.spark.meters import MeterReadings
 from kit.spark.recording import DRIVER, EventFile, read_schedule
-from kit.spark.slot import CONNECTED, DELIVER, PEER_LOST, TROUBLE, SlotTicket, connect_message
+from kit.spark.slot import CONNECTED, DELIVER, PEER_LOST, TROUBLE, SlotTicket
+from kit.spark.slot_watch import SlotWatch
 from kit.spark.wire import ControlMessage
 from kit.spark.working_slot import METERS, SAID
 
 logger = logging.getLogger("kit.spark")
 
-SLOTS_EVERY_MS = 1_000
 PEER_MS = 500
 """A slot that others have lost has so long to be lost by the driver too, who knows better why."""
 
@@ -102,9 +103,9 @@ class JobDriver:
         self.secret = new_secret()
         self._hooks = master_hooks
         self.launch = launch
-        self.slots_there: Callable[[], int | None] | None = None
-        """How many slots there are for the job, where that matters: it is asked now and then, and after each loss."""
-        self._slots_known: int | None = None
+        self.slots_there: Callable[[], int | None] = lambda: None
+        """How many slots there are for the job; None when nobody knows."""
+        self._slot_watch = SlotWatch(reactive=job.settings.rescaling.reactive)
         self._checkpoints = checkpoints
         self._recording = recording
         self._output = output
@@ -138,7 +139,7 @@ class JobDriver:
         self._server = self.settings.control_server(self.secret, self._inbox)
         self._background = Background("kit-files-driver", self._inbox.put, Failed)
         self._cleaner = Background("kit-cleaner-driver", self._inbox.put, Failed)
-        if self.slots_there is not None:
+        if self.job.settings.rescaling.reactive:
             self._inbox.put(Look())
         self._thread.start()
 
@@ -153,6 +154,11 @@ class JobDriver:
         if self.ended.is_set() and not answer.done():
             answer.set_exception(self._is_over())
         return answer
+
+    @property
+    def is_between_epochs(self) -> bool:
+        """Whether the job holds no slot, and will again."""
+        return self._epoch is None and self.master.status is JobStatus.RESTARTING
 
     def workers(self) -> dict[int, int]:
         """The process id of each slot that is connected."""
@@ -256,11 +262,12 @@ class JobDriver:
 
     def _look_for_slots(self, item: Look | None = None) -> None:
         """Tell the JobMaster when there are other slots than it knows of, and look again in a while."""
-        slots = None if self.slots_there is None else self.slots_there()
-        if slots is not None and slots != self._slots_known:
-            self._slots_known = slots
-            self._handle(SlotsChanged(slots=slots))
-        self._in(_SLOTS_TIMER, SLOTS_EVERY_MS, self._look_for_slots)
+        news = self._slot_watch.news(self.slots_there(), self.master.rescaling.least)
+        if news is not None:
+            self._handle(news)
+        again_ms = self._slot_watch.again_ms(deployed=self._epoch is not None)
+        if again_ms is not None:
+            self._in(_SLOTS_TIMER, again_ms, self._look_for_slots)
 
     def _answered(self, item: Answered) -> None:
         self._handle(item.event, item.cause)
@@ -275,7 +282,8 @@ class JobDriver:
         with self.lock:
             epoch.joined[item.slot] = item.hello
         if len(epoch.joined) == epoch.slots:
-            self._server.broadcast(connect_message({slot: hello.endpoints for slot, hello in epoch.joined.items()}))
+            for slots, addresses in told_addresses(epoch.graph, epoch.endpoints()):
+                self._server.broadcast(connect_message(addresses), slots)
 
     def _slot_spoke(self, item: SlotMessage) -> None:
         epoch = self._epoch_of(item)
@@ -401,6 +409,8 @@ class JobDriver:
         if isinstance(command, Note) and command.kind == "AllTasksRunning":
             self.ran_epoch = self.master.epoch
             self.running.set()
+        elif isinstance(command, Note) and command.kind == "WaitingForSlots":
+            logger.warning("job %s waits for slots: %s", self.job.name, self.master.rescaling.slots_said)
 
     def _tell_task(self, message: Any, cause: str) -> None:
         """What is told to the tasks of a slot one after the other goes there in one piece."""
@@ -464,13 +474,14 @@ class JobDriver:
             local_state=self._local_state,
             recording=self._recording,
         )
-        epoch = Epoch(command.epoch, ticket.slots)
         graph = ExecutionGraph(self.job, command.parallelism, command.max_parallelism)
+        epoch = Epoch(command.epoch, ticket.slots, graph)
         with self.lock:
             self._epoch = epoch
             self.meters = MeterReadings()
             self.trace.stages.append(epoch_shape(graph, command.epoch))
         self._worker_traceback = ""
+        self._slot_watch.deployed()
         self._in(_START_TIMER, int(self.settings.start_timeout_s * 1000), lambda: self._start_timed_out(epoch))
         epoch.gang = self.launch(ticket, lambda error: self._inbox.put(GangEnded(epoch.number, error)))
 
@@ -518,8 +529,7 @@ class JobDriver:
         self._cleaner.submit(lambda: self._dispose(locations))
         with self.lock:
             self._epoch = None
-        if self.slots_there is not None:
-            self._look_for_slots()  # Spark knows by now what was lost
+        self._look_for_slots()  # Spark knows by now what was lost
         self._handle(EpochEnded(epoch=epoch.number), epoch.stop.cause)
 
     def _answer(self, command: CompleteRequest, cause: str) -> None:

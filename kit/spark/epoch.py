@@ -10,9 +10,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from kit.graph.execution_graph import ExecutionGraph
 from kit.protocol.words import Envelope
 from kit.spark.control import SlotHello
 from kit.spark.slot import SlotTicket
+from kit.spark.stream import Endpoint
 
 
 class Gang(Protocol):
@@ -42,6 +44,7 @@ class Epoch:
 
     number: int
     slots: int
+    graph: ExecutionGraph
     gang: Gang | None = None
     joined: dict[int, SlotHello] = field(default_factory=dict)
     connected: set[int] = field(default_factory=set)
@@ -67,6 +70,10 @@ class Epoch:
     def pids(self) -> dict[int, int]:
         """The process of each slot that is there."""
         return {slot: hello.pid for slot, hello in sorted(self.joined.items()) if slot not in self.left}
+
+    def endpoints(self) -> dict[int, list[Endpoint]]:
+        """Where each slot that has joined is reached by others."""
+        return {slot: hello.endpoints for slot, hello in self.joined.items()}
 
     def cancel(self) -> None:
         """End the slots through whoever started them."""

@@ -225,16 +225,14 @@ class SparkJob(Asking):
             raise JobFailedError(problem)
         end_in_order()
         if self._uses_spark:
-            from kit.spark.preflight import check_session, least_slots, slots_for
-            from kit.spark.warm_slots import WarmSlots
+            from kit.spark.preflight import check_session, least_slots, slot_count
 
             if self.spark is None:
                 from kit.spark.session import create_session
 
                 self.spark = create_session(slots=self._widest)
             check_session(self.spark, self.job.name, least_slots(self.job))
-            if self.job.settings.rescaling.reactive:
-                self._driver.slots_there = WarmSlots(self.spark, lambda: slots_for(self.spark, self))
+            self._driver.slots_there = slot_count(self.spark, self)
             keep_jobs_on_interrupt(self.spark)
 
     def _waits_for(self, others: Sequence[StartedJob]) -> str:
@@ -518,8 +516,8 @@ class SparkJob(Asking):
     def meters(self) -> pd.DataFrame:
         """What each subtask does now, as its slot said at most a quarter of a second ago. One row per subtask: task,
         records_in and records_out (of this epoch; a source's are those it read), records_in_per_s, records_out_per_s,
-        busy_ms_per_s, backpressured_ms_per_s, idle_ms_per_s (together 1000), sample (a row that it sent). Rates are of
-        the last second or so, missing before the second reading.
+        busy_ms_per_s, backpressured_ms_per_s, idle_ms_per_s (together 1000), sample (a row that it sent, or where it
+        sends none one that came). Rates are of the last second or so, missing before the second reading.
 
         Follows Flink's `TaskIOMetricGroup`.
         """

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 from pyspark.sql import SparkSession
 
@@ -12,6 +13,7 @@ from kit.host.job_failed import JobFailedError
 from kit.spark.console import waiting
 from kit.spark.gang import concurrent_tasks, missing_slots
 from kit.spark.started_jobs import StartedJob, started
+from kit.spark.warm_slots import WarmSlots
 
 EXECUTORS_S = 15.0
 """A cluster's executors may still be on their way; on this machine they are there from the start."""
@@ -47,6 +49,12 @@ def check_rescale(spark: SparkSession | None, job: JobGraph, wanted: Mapping[str
     missing = "" if spark is None or job.settings.rescaling.reactive else missing_slots(spark, max(wanted.values()))
     if missing:
         raise ValueError(f"job {job.name} cannot be rescaled: {missing}")
+
+
+def slot_count(spark: SparkSession, job: StartedJob) -> Callable[[], int | None]:
+    """What counts the slots for a job. A job that is at work on some is not to stand still until others are warm."""
+    there = partial(slots_for, spark, job)
+    return WarmSlots(spark, there) if job.job.settings.rescaling.reactive else there
 
 
 def slots_for(spark: SparkSession | None, job: StartedJob) -> int | None:

@@ -117,6 +117,8 @@ class Progress:
 
 
 def _slots(driver: JobDriver) -> int:
+    if driver.is_between_epochs:
+        return 0
     if driver.trace.stages:
         return max(vertex.parallelism for vertex in driver.trace.stages[-1].vertices)
     return max(vertex.parallelism for vertex in driver.job.vertices)

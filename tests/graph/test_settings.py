@@ -70,8 +70,11 @@ FLINKS = {
 }
 """Flink's options and defaults (in ms and bytes), as its 2.x sources have them; its "NONE" is our "memory", any
 scheduler but the adaptive one our False."""
-OTHERWISE = {"taskmanager.memory.segment-size": 4 * 1024 * 1024}
-"""Our defaults that are not Flink's. Its buffers have 32 KiB."""
+OTHERWISE = {
+    "taskmanager.memory.segment-size": 4 * 1024 * 1024,
+    "jobmanager.adaptive-scheduler.submission.resource-stabilization-timeout": 0,
+}
+"""Our defaults that are not Flink's. Its buffers have 32 KiB; 0 it has in reactive mode only, which is ours."""
 FLINK_ALSO_HAS = (
     *("storage", "cleaner.parallel-mode", "incremental", "create-subdir", "write-buffer-size"),
     *("local-backup.dirs", "file-merging.enabled"),

@@ -32,6 +32,11 @@ FAULTS = (
         ("test_spark_job.py::test_a_frozen_worker_is_noticed_and_replaced",),
     ),
     SparkFault("an executor is killed", RESTARTS, (CLUSTER,)),
+    SparkFault(
+        "all executors are killed",
+        "the job waits for all slots that it wants, no longer than `slot_wait_ms`; then as for one",
+        (CLUSTER, "test_rescaling.py::test_a_job_that_is_not_reactive_waits_until_all_its_slots_are_there"),
+    ),
     SparkFault("an executor is frozen", f"as a frozen worker; {RESTARTS}, on the slots that are left", (CLUSTER,)),
     SparkFault("Spark's master is restarted", "nothing: executors need none, nor does the next epoch", (CLUSTER,)),
     SparkFault("Spark's worker daemon is killed, and its executor", RESTARTS, (ALL_IN_TURN,)),

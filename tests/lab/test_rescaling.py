@@ -256,6 +256,36 @@ def test_they_are_not_waited_for_forever() -> None:
         lab.run_until(finished=True)
 
 
-def test_a_job_that_is_not_reactive_counts_no_slots() -> None:
-    with pytest.raises(LabError, match="the job counts no slots"):
-        lab_of().lose_slot(1)
+def test_a_job_that_is_not_reactive_waits_for_all_that_it_wants() -> None:
+    lab = lab_of(restart=3)
+    lab.lose_slot(1)
+    lab.run_until(record="WaitingForSlots")
+    assert kinds(lab, "WaitingForSlots") == [{"slots": 1, "least": 2}]
+    lab.offer_slots(2)
+    assert exactly_once(lab)
+    assert widths(lab) == {"letters": 2, "sums": 2}
+    assert len(lab.trace.stages) == 2, "nothing was tried in vain"
+
+
+def test_slots_that_do_not_come_are_a_failure_of_which_the_restart_strategy_decides() -> None:
+    lab = lab_of(slot_wait_ms=1_000, restart=2)
+    lab.lose_slot(1)
+    with pytest.raises(JobFailedError, match="1 slot is there, the job needs 2 at least, and no more came within 1000"):
+        lab.run_until(finished=True)
+    assert len(kinds(lab, "WaitingForSlots")) == 2, "the loss was the first of two failures that may be"
+    assert len(lab.trace.stages) == 1
+
+
+def test_a_reactive_job_may_wait_a_while_for_all_that_it_wants() -> None:
+    lab = lab_of(parallelism=3, submission_stabilization_ms=700, **REACTIVE)
+    lab.lose_slot(2)
+    lost_ms = lab.at_ms
+    lab.run_until(record="AllTasksRunning")
+    assert set(widths(lab).values()) == {2}
+    assert lab.trace.story(kind="StartEpoch")[-1].at_ms >= lost_ms + 700
+    lab.lose_slot(1)
+    lab.run_until(record="WaitingForSlots")
+    lab.offer_slots(3)
+    lab.run_until(record="AllTasksRunning")
+    assert set(widths(lab).values()) == {3}, "all that are wanted are there: nothing more is waited for"
+    assert exactly_once(lab, MANY)

@@ -43,6 +43,18 @@ def executor_killed(cluster: StandaloneCluster, spark: SparkSession, job: SparkJ
     os.kill(executor_of(job.workers()[0]), signal.SIGKILL)
 
 
+def all_executors_killed(cluster: StandaloneCluster, spark: SparkSession, job: SparkJob) -> None:
+    """SIGKILL of all of them at once: there is no slot left until Spark has started others."""
+    for executor in {executor_of(worker) for worker in job.workers().values()} | set(executors(cluster)):
+        os.kill(executor, signal.SIGKILL)
+
+
+def executors(cluster: StandaloneCluster) -> list[int]:
+    """All there are."""
+    below = [pid for worker in cluster.workers for pid in descendants(worker.pid)]
+    return [pid for pid in below if b"CoarseGrainedExecutorBackend" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+
+
 def executor_frozen(cluster: StandaloneCluster, spark: SparkSession, job: SparkJob) -> None:
     """SIGSTOP of an executor and all that it has started; it goes on when the job is done."""
     executor = executor_of(job.workers()[0])
@@ -84,6 +96,7 @@ FAULTS: dict[str, Fault] = {
         worker_killed,
         stage_cancelled,
         executor_killed,
+        all_executors_killed,
         executor_frozen,
         master_restarted,
         spark_worker_killed,

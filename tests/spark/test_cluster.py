@@ -22,11 +22,12 @@ from tests.spark.on_cluster import FAULTS
 
 pytestmark = pytest.mark.spark
 
-ALWAYS = ("executor_killed", "executor_frozen", "master_restarted")
+ALWAYS = ("executor_killed", "all_executors_killed", "executor_frozen", "master_restarted")
 """The others are in the soak: what they show is shown on this machine's session too, or by one of these."""
 SAID = {
     "worker_killed": "its process died",
     "executor_killed": "its process died",
+    "all_executors_killed": "its process died",
     "executor_frozen": "no heartbeat for",
     "master_restarted": "its process died",
     "spark_worker_killed": "its process died",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import re
 import socket
+from collections.abc import Callable
 from pathlib import Path
 
 import pandas as pd
@@ -18,6 +19,7 @@ from kit.spark.driver import JobFailedError
 from kit.spark.driver_settings import DriverSettings
 from kit.spark.endpoint import WireSettings
 from kit.spark.job import SparkJob
+from kit.spark.slot import SlotTicket
 from tests.spark.jobs import ROWS, ThreadGang, await_checkpoint, check_output, generator, staged, totals_job
 
 SLOW = generator(rows_per_second=30_000)
@@ -220,6 +222,28 @@ def test_slots_that_do_not_come_are_counted(tmp_path: Path) -> None:
     settings = DriverSettings(start_timeout_s=0.05, leave_ms=1)
     error = failure_of(SparkJob(totals_job(tmp_path, restart=NoRestart()), launch=Nobody, settings=settings))
     assert "only 0 of 2 slots connected within 0.05 s" in str(error)
+
+
+def test_a_stage_that_ends_before_its_slots_have_come_is_run_again(tmp_path: Path) -> None:
+    """As when it is cancelled, or Spark has no room for it after all: there is no connection that could break."""
+    epochs = []
+
+    class Cancelled:
+        def __init__(self, ticket: SlotTicket, ended: Callable[[str], None]) -> None:
+            ended("Stage 7 was cancelled")
+
+        def cancel(self) -> None: ...
+
+    def launch(ticket: SlotTicket, ended: Callable[[str], None]) -> ThreadGang | Cancelled:
+        epochs.append(ticket.epoch)
+        return (Cancelled if len(epochs) == 1 else ThreadGang)(ticket, ended)
+
+    with SparkJob(totals_job(tmp_path), launch=launch) as job:
+        assert job.start().wait(60) == "FINISHED"
+    (lost,) = [record for record in job.trace if record.kind == "SlotLost"]
+    assert "Stage 7 was cancelled" in lost.data["error"]
+    check_output(tmp_path)
+    assert epochs == [1, 2]
 
 
 @pytest.mark.usefixtures("nothing_left")

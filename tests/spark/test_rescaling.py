@@ -82,7 +82,7 @@ def test_what_cannot_be_leaves_the_job_alone(tmp_path: Path) -> None:
 def test_a_job_goes_on_with_the_slots_that_are_left_and_with_more_when_they_come(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("kit.spark.driver.SLOTS_EVERY_MS", 50)
+    monkeypatch.setattr("kit.spark.slot_watch.EVERY_MS", 50)
     there = [3]
     rescaling = RescaleConfig(reactive=True, cooldown_ms=300)
     env = totals_job(tmp_path, SLOW, parallelism=3, rescaling=rescaling)
@@ -102,6 +102,31 @@ def test_a_job_goes_on_with_the_slots_that_are_left_and_with_more_when_they_come
         assert rescaled[0].at_ms >= job.trace.story(kind="StartEpoch")[1].at_ms + 300
         assert len(job.trace.story(kind="SlotsChanged")) == 3
     check_output(tmp_path)
+
+
+@pytest.mark.usefixtures("no_thread_left")
+def test_a_job_that_is_not_reactive_waits_until_all_its_slots_are_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("kit.spark.slot_watch.WAITING_EVERY_MS", 10)
+    there, looked = [2], []
+    with SparkJob(totals_job(tmp_path, SLOW), launch=ThreadGang) as job:
+        job._driver.slots_there = lambda: looked.append(there[0]) or there[0]
+        job.start()
+        await_checkpoint(job, 1)
+        assert looked == [], "as long as it runs it does not matter"
+        there[0] = 0
+        ThreadGang.current.kill(0)
+        until(lambda: looked.count(0) > 3, job)
+        there[0] = 1
+        until(lambda: looked.count(1) > 3, job)
+        assert (job.status, len(job.stages), job.summary()["slots"]) == ("RESTARTING", 1, 0)
+        there[0] = 5
+        assert job.wait() == "FINISHED"
+    check_output(tmp_path)
+    assert len(job.stages) == 2, "nothing was tried in vain"
+    assert [each.data["slots"] for each in job.trace.story(kind="SlotsChanged")] == [0, 1, 5]
+    assert "totals waits for slots: 0 slots are there, the job needs 2 at least" in caplog.text
 
 
 def test_slots_that_are_new_count_once_they_are_warm() -> None:

@@ -198,7 +198,7 @@ def test_from_the_first_look_to_a_notebook_without_a_kernel(address: str, browse
     assert wrong == []
 
 
-PANELS = ("Next", "Space-time", "Faults", "Look closer", "Compare", "Plan", "Find a key", "Another run", "Save")
+PANELS = ("Next", "Space-time", "Faults", "Look closer", "Compare", "Rescale", "Find a key", "Another run", "Save")
 SIZES = [(width, theme) for width in WIDTHS for theme in THEMES]
 
 
