@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from tests.mutants.finders import ByTest, Finder
 
+PATIENCE_S = 90
+"""What nobody sees to is often waited for without end."""
 DRIVERS_END = "test_faults.py::test_a_lost_link_costs_no_row_and_repeats_none"
 USERS = "test_faults_on_spark.py::test_a_function_of_the_users_that"
 FULL = "test_faults_on_spark.py::test_a_full_disk_costs_checkpoints_and_nothing_else"
@@ -235,6 +237,6 @@ _TAKEN_OUT = (
 )
 Row = tuple[str, str, str, str, str, Finder]
 SURROUNDINGS: tuple[Row, ...] = tuple(
-    (name, handling, where, old, new, ByTest(test if test.startswith("host/") else f"spark/{test}"))
+    (name, handling, where, old, new, ByTest(test if test.startswith("host/") else f"spark/{test}", PATIENCE_S))
     for name, handling, where, old, new, test in _TAKEN_OUT
 )
