@@ -59,6 +59,14 @@ _TAKEN_OUT = (
         "test_driver.py::test_slots_that_do_not_come_are_counted",
     ),
     (
+        "slots-not-waited-for",
+        "a job that has lost slots waits for them",
+        "kit.job.rescaling:Rescaling.has_slots",
+        "if available is None:",
+        "if False:",
+        "test_rescaling.py::test_a_job_that_is_not_reactive_waits_until_all_its_slots_are_there",
+    ),
+    (
         "lost-peer-not-told",
         "a slot tells the driver whom it cannot reach",
         "kit.spark.slot:Slot._peer_lost",
