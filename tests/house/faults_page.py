@@ -100,8 +100,8 @@ def _on_spark() -> Iterator[str]:
         yield f"| {fault.what} | {fault.comes} | {' | '.join(told)} |"
     yield "\n### What sees to them, taken out\n"
     yield "Each line is one handling, named after the mutant that takes it out: `make mutants ARGS=silence-not-noticed`"
-    yield "runs the kit without it, and the test on its line fails. A worker that hangs on the driver's machine is ended"
-    yield "by itself and by the driver, whoever is first; elsewhere by itself.\n"
+    yield "runs the kit without it, and the test on its line fails. A worker that hangs on the driver's machine is"
+    yield "ended by itself and by the driver, whoever is first; elsewhere by itself.\n"
     yield "| taken out by | what is taken out | fails then |\n|---|---|---|"
     for name, handling, *_, finder in SURROUNDINGS:
         yield f"| `{name}` | {handling} | `{str(finder).removeprefix('spark/')}` |"
