@@ -106,11 +106,11 @@ def work(order: str, batch: pa.RecordBatch) -> pa.RecordBatch:
     return batch
 
 
-def totals(place: Path, tolerable_failures: int) -> StreamEnvironment:
+def totals(place: Path, timeout_ms: int = 30_000, tolerable_failures: int = 0) -> StreamEnvironment:
     """Totals by key of the rows, published when the job ends."""
     checkpoint = CheckpointConfig(
         interval_ms=200,
-        timeout_ms=1_500,
+        timeout_ms=timeout_ms,
         tolerable_failures=tolerable_failures,
         directory=str(place / "checkpoints"),
         store="filesystem",
@@ -341,7 +341,10 @@ class Fault(NamedTuple):
     done: str
     do: Callable[[Run], None]
     restarts: bool = True
-    tolerable_failures: int = 0
+    timeout_ms: int = 30_000
+    """Of a checkpoint: it notices who hangs, and on a slow disk it is what fails."""
+    start_timeout_s: float = 60.0
+    """Spark may give the next epoch the slots of an executor that is frozen: so long it may be in vain."""
 
 
 FAULTS = (
@@ -350,29 +353,31 @@ FAULTS = (
     Fault("an executor is killed", "SIGKILL of its JVM", kill_executor),
     Fault("the link between two slots is lost", "the socket shut by another process", cut_between_slots),
     Fault("the link to the driver is lost", "the socket shut by another process", cut_to_driver),
-    Fault("the disk is full", "RLIMIT_FSIZE 0 till two checkpoints failed", fill_disk, False, 1_000),
+    Fault("the disk is full", "RLIMIT_FSIZE 0 till two checkpoints failed", fill_disk, False),
     Fault("the disk is slow", "0.9 s a write till two checkpoints failed", slow_disk, False, 1_000),
     Fault("the stage is cancelled", "on Spark's page", cancel_stage),
     Fault("Spark's master is restarted", "SIGKILL, and a worker's while it is away", restart_master),
-    Fault("a function hangs", "sleeps for an hour", partial(order, "hang")),
+    Fault("a function hangs", "sleeps for an hour", partial(order, "hang"), timeout_ms=2_000),
     Fault("a function leaks", "takes 512 MB more than it may", partial(order, "leak")),
     Fault("a function asks to exit", "sys.exit(3)", partial(order, "exit")),
     Fault("a function ends the process", "os._exit(3)", partial(order, "end")),
-    Fault("an executor is frozen", "SIGSTOP of all its processes", freeze_executor),
+    Fault("an executor is frozen", "SIGSTOP of all its processes", freeze_executor, start_timeout_s=8),
 )
 DRIVER = "the driver dies"
 
 
 def suffer(fault: Fault, cluster: Cluster, spark: SparkSession, place: Path) -> float:
     """Run a job and let the fault befall it; returns after how many seconds it went on."""
-    settings = DriverSettings(start_timeout_s=15, kill_ms=500, wire=WireSettings(unix_sockets=False))
-    with SparkJob(totals(place, fault.tolerable_failures), spark, settings=settings) as job:
+    wire = WireSettings(unix_sockets=False)  # so that links are TCP connections
+    settings = DriverSettings(start_timeout_s=fault.start_timeout_s, kill_ms=500, wire=wire)
+    env = totals(place, fault.timeout_ms, 0 if fault.restarts else 1_000)
+    with SparkJob(env, spark, settings=settings) as job:
         job.start()
         await_checkpoint(job, 2)
-        began_s = time.monotonic()
+        began_s, epoch = time.monotonic(), job.summary()["epoch"]
         fault.do(Run(cluster, spark, job, place))
         if fault.restarts:
-            job.wait_until_running(epoch=2, timeout_s=120)
+            job.wait_until_running(epoch=epoch + 1, timeout_s=120)
         else:
             began_s = time.monotonic()
             await_checkpoint(job, int(job.checkpoints()["id"].max()) + 1)
@@ -411,7 +416,7 @@ def drive(url: str, place: Path, *, recover: bool) -> None:
     """What the processes do that are drivers for the last fault."""
     config = {"spark.driver.host": HOST, "spark.executor.memory": "512m", "spark.ui.enabled": "false"}
     config |= {"spark.executorEnv.PYTHONPATH": str(Path(kit.__file__).parents[1])}
-    with SparkJob(totals(place, 0), create_session("driver", master=url, config=config), recover=recover) as job:
+    with SparkJob(totals(place), create_session("driver", master=url, config=config), recover=recover) as job:
         job.start().wait_until_running(timeout_s=120)
         if recover:
             print(f"restored from checkpoint {job.restores()['checkpoint_id'].max()}", flush=True)
