@@ -30,7 +30,7 @@ import urllib.request
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -80,9 +80,9 @@ def write_input(path: Path) -> pd.DataFrame:
     return rows.groupby("key")["value"].agg(["sum", "size"])
 
 
-def work(order: str, batch: pa.RecordBatch) -> pa.RecordBatch:
+def work(order: str, pause_s: float, batch: pa.RecordBatch) -> pa.RecordBatch:
     """A function of a user's: takes its time, and once, when it is ordered to, misbehaves."""
-    time.sleep(BATCH_S)
+    time.sleep(pause_s)
     try:
         os.rename(order, f"{order}.done")  # one of the subtasks is the first
     except FileNotFoundError:
@@ -106,7 +106,9 @@ def work(order: str, batch: pa.RecordBatch) -> pa.RecordBatch:
     return batch
 
 
-def totals(place: Path, timeout_ms: int = 30_000, tolerable_failures: int = 0) -> StreamEnvironment:
+def totals(
+    place: Path, timeout_ms: int = 30_000, tolerable_failures: int = 0, pause_s: float = BATCH_S
+) -> StreamEnvironment:
     """Totals by key of the rows, published when the job ends."""
     checkpoint = CheckpointConfig(
         interval_ms=200,
@@ -119,7 +121,7 @@ def totals(place: Path, timeout_ms: int = 30_000, tolerable_failures: int = 0) -
     restart = FixedDelay(attempts=20, delay_ms=100)
     env = StreamEnvironment("totals", parallelism=2, checkpoint=checkpoint, restart=restart)
     rows = env.from_source(ParquetSource(str(place.parent / "rows.parquet")), uid="rows")
-    worked = rows.map_batches(partial(work, str(place / "order"))).uid("work")
+    worked = rows.map_batches(partial(work, str(place / "order"), pause_s)).uid("work")
     sums = worked.key_by("key").aggregate(total=sum_("value"), n=count(), emit="final").uid("sums")
     sums.sink_to(ParquetSink(str(place / "out")), uid="out")
     return env
@@ -264,10 +266,12 @@ def restart_master(run: Run) -> None:
 def cancel_stage(run: Run) -> None:
     """The link beside the stage on Spark's own page."""
     context = run.spark.sparkContext
-    stages = f"{context.uiWebUrl}/api/v1/applications/{context.applicationId}/stages?status=active"
-    with urllib.request.urlopen(stages) as answer:
-        (stage,) = json.load(answer)
-    form = urllib.parse.urlencode({"id": stage["stageId"], "terminate": "true"}).encode()
+    address = f"{context.uiWebUrl}/api/v1/applications/{context.applicationId}/stages?status=active"
+    stages: list[dict[str, Any]] = []
+    while not stages:  # the page is a little behind
+        with urllib.request.urlopen(address) as answer:
+            stages = json.load(answer)
+    form = urllib.parse.urlencode({"id": stages[0]["stageId"], "terminate": "true"}).encode()
     urllib.request.urlopen(f"{context.uiWebUrl}/stages/stage/kill/", form).close()
 
 
@@ -370,7 +374,7 @@ def suffer(fault: Fault, cluster: Cluster, spark: SparkSession, place: Path) -> 
     """Run a job and let the fault befall it; returns after how many seconds it went on."""
     wire = WireSettings(unix_sockets=False)  # so that links are TCP connections
     settings = DriverSettings(start_timeout_s=fault.start_timeout_s, kill_ms=500, wire=wire)
-    env = totals(place, fault.timeout_ms, 0 if fault.restarts else 1_000)
+    env = totals(place, fault.timeout_ms) if fault.restarts else totals(place, fault.timeout_ms, 1_000, 3 * BATCH_S)
     with SparkJob(env, spark, settings=settings) as job:
         job.start()
         await_checkpoint(job, 2)
