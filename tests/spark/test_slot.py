@@ -159,6 +159,20 @@ def test_a_snapshot_given_up_before_or_while_it_is_written_leaves_no_file(bench:
         assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
 
 
+def test_large_state_is_written_piece_by_piece(bench: Bench, tmp_path: Path) -> None:
+    def write(out: Any) -> dict[str, Any]:
+        out(b"x" * 100_000)
+        out(b"y")
+        return {}
+
+    part = SnapshotPart("0" * 32, "managed_operator", "state", lambda: pytest.fail("not all at once"), write=write)
+    command = WriteSnapshot(checkpoint_id=1, location=str(tmp_path / "chk"), subtask=0, parts=(part,), effects=())
+    bench.host._begin(bench.host.tasks["totals/0"], command, "")
+    (written,) = bench.background.work(bench.host)
+    assert isinstance(written, SnapshotWritten)
+    assert (tmp_path / "chk" / "state").read_bytes() == b"x" * 100_000 + b"y"
+
+
 def test_timers_fire_when_they_are_due(bench: Bench) -> None:
     task = bench.host.tasks["totals/0"]
     for timer, due_ms in (("late", 1_200), ("soon", 1_100)):
