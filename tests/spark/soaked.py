@@ -19,12 +19,14 @@ from pathlib import Path
 from typing import Any
 
 from kit import FixedDelay, StreamEnvironment
-from kit.spark import SparkJob, create_session
+from kit.spark import DriverSettings, SparkJob, create_session
 from tests.spark.cluster import session_settings
 from tests.spark.jobs import check_output, generator, staged, totals_job
 
 ROWS, ROWS_PER_SECOND = 60_000, 10_000
 GO_ON, STOP = "go on\n", "stop\n"
+SETTINGS = DriverSettings(start_timeout_s=180.0)
+"""A machine that is busy takes long to start executors, and one of them may be killed meanwhile."""
 STORE = "filesystem"
 IGNORED = ("AcknowledgeIgnored", "DeclineIgnored", "MetricsIgnored")
 """What tasks said of a checkpoint that had ended: late messages, of which nothing must come."""
@@ -85,7 +87,7 @@ def main() -> None:
         taken_over = (place / "began").exists()
         place.mkdir(exist_ok=True)
         (place / "began").touch()
-        with SparkJob(soaked_job(place, number), spark, recover=taken_over) as job:
+        with SparkJob(soaked_job(place, number), spark, recover=taken_over, settings=SETTINGS) as job:
             job.start()
             if taken_over:
                 say(taken_over=number, **begun(job))
