@@ -1,24 +1,25 @@
 """Endpoints and byte streams: what a connection needs of a socket, plain or TLS.
 
 A plain stream is a blocking socket whose time limits live in the kernel (SO_RCVTIMEO, SO_SNDTIMEO), one for each
-direction, so that a reader and a writer thread share it without a selector. A TLS stream does the same with what
-OpenSSL has encrypted; OpenSSL's objects allow one thread at a time, so it has a lock around these.
+direction, so that a reader and a writer thread share it without a selector. OpenSSL's objects allow one thread at a
+time, so a TLS stream is non-blocking under a lock.
 """
 
 from __future__ import annotations
 
 import contextlib
+import select
 import socket
 import ssl
 import struct
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from functools import partial
+from typing import Any, TypeVar
 
-PIECE_BYTES = 256 << 10
-"""So much is encrypted, and so much taken from the socket, at a time."""
+_T = TypeVar("_T")
 PARTS_A_WRITE = 512
 """Below the IOV_MAX (1024) of Linux and macOS."""
 SOCKET_BUFFER_BYTES = 1 << 20
@@ -149,81 +150,53 @@ class Stream:
 
 
 class SecureStream(Stream):
-    """A stream inside TLS. `name`: what the listener's certificate must be for; "" checks no name.
-
-    OpenSSL works on memory only: the socket is read and written in large pieces by whoever reads or writes, outside the
-    lock that keeps the two threads from using OpenSSL at once. Given the socket itself, it would take it a record of
-    16 KB at a time, with two calls of the system to read one.
-    """
+    """A stream inside TLS. `name`: what the listener's certificate must be for; "" checks no name."""
 
     def __init__(self, sock: socket.socket, endpoint: Endpoint, context: ssl.SSLContext, name: str = "") -> None:
         super().__init__(sock, endpoint)
         is_server = context.protocol == ssl.PROTOCOL_TLS_SERVER
+        sock.setblocking(False)
         self._lock = threading.Lock()
-        self._came, self._goes = ssl.MemoryBIO(), ssl.MemoryBIO()
-        self._tls = context.wrap_bio(self._came, self._goes, is_server, server_hostname=name or None)
-        self._piece = memoryview(bytearray(PIECE_BYTES))
+        self._receive_s = self._send_s = 0.0
+        self._tls = context.wrap_socket(sock, is_server, do_handshake_on_connect=False, server_hostname=name or None)
+        self._socket = self._tls
 
     def negotiate(self, deadline: float) -> None:
         """As in `Stream`."""
-        while True:
-            self.set_timeouts(_remaining(deadline), _remaining(deadline))
-            try:
-                self._tls.do_handshake()
-            except ssl.SSLWantReadError:
-                super().send_buffers([self._goes.read()])
-                self._hear()
-            except ssl.SSLError:
-                with contextlib.suppress(OSError):  # the other end may hear why
-                    super().send_buffers([self._goes.read()])
-                raise
-            else:
-                super().send_buffers([self._goes.read()])
-                return
+        self._retry(self._tls.do_handshake, _remaining(deadline))
 
-    def _hear(self) -> None:
-        received = super().receive_into(self._piece)
-        if received:
-            self._came.write(self._piece[:received])
-        else:
-            self._came.write_eof()
+    def set_timeouts(self, receive_s: float, send_s: float) -> None:
+        """As in `Stream`."""
+        self._receive_s, self._send_s = receive_s, send_s
 
     def receive_into(self, view: memoryview, fill: bool = False) -> int:
-        """As in `Stream`."""
-        filled = 0
-        while True:
-            with self._lock:
-                try:
-                    while filled < len(view):
-                        received = cast("int", self._tls.read(len(view) - filled, view[filled:]))  # a record at most
-                        if not received:
-                            return filled
-                        filled += received
-                except ssl.SSLWantReadError:
-                    pass
-                except (ssl.SSLEOFError, ssl.SSLZeroReturnError):
-                    return filled
-            if filled == len(view) or (filled and not fill):
-                return filled
-            try:
-                self._hear()
-            except TimeoutError:
-                if filled:
-                    return filled
-                raise
+        """As in `Stream`; OpenSSL returns a record at a time, filled or not."""
+        return self._retry(partial(self._tls.recv_into, view), self._receive_s)
 
     def send_buffers(self, buffers: Sequence[Any]) -> None:
         """As in `Stream`; OpenSSL gathers nothing, so the buffers are joined."""
         view = memoryview(b"".join(buffers))
-        for start in range(0, len(view), PIECE_BYTES):
-            with self._lock:
-                self._tls.write(view[start : start + PIECE_BYTES])
-                encrypted = self._goes.read()
-            super().send_buffers([encrypted])
+        while view:
+            sent = self._retry(partial(self._tls.send, view), self._send_s)
+            view = view[sent:]
 
     def send_now(self, buffers: Sequence[Any]) -> int:
         """Always 0: another thread may be inside OpenSSL, and we would wait for it."""
         return 0
+
+    def _retry(self, operation: Callable[[], _T], timeout_s: float) -> _T:
+        deadline = time.monotonic() + timeout_s
+        while True:
+            try:
+                with self._lock:
+                    return operation()
+            except ssl.SSLWantReadError:
+                events = select.POLLIN
+            except ssl.SSLWantWriteError:
+                events = select.POLLOUT
+            poll = select.poll()
+            poll.register(self._socket, events)
+            poll.poll(_remaining(deadline) * 1000)
 
 
 def open_stream(sock: socket.socket, endpoint: Endpoint, tls: ssl.SSLContext | None, name: str = "") -> Stream:

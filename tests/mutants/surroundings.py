@@ -104,7 +104,7 @@ _TAKEN_OUT = (
         "kit.host.task_files:TaskFiles._write_snapshot",
         "self._output.drop(command.effects)",
         "pass",
-        "host/test_storage.py",
+        "test_slot.py::test_what_of_a_snapshot_was_written_goes_when_the_rest_cannot_be",
     ),
     (
         "checkpoint-never-expires",
@@ -152,7 +152,7 @@ _TAKEN_OUT = (
         "kit.spark.epoch:Epoch.kill_stragglers",
         "self.kill(slot)",
         "pass",
-        "test_spark_job.py::test_a_worker_stuck_in_a_users_function_is_ended",
+        "test_driver.py::test_a_worker_of_this_machine_that_does_not_leave_is_killed",
     ),
     (
         "error-of-a-function-gets-out",
@@ -160,7 +160,7 @@ _TAKEN_OUT = (
         "kit.task.stream_task:StreamTask.handle",
         "self._fail(error)",
         "raise",
-        f"{USERS}[leaks memory]",
+        "test_driver.py::test_an_error_of_a_users_function_names_it",
     ),
     (
         "exit-not-told",
@@ -245,6 +245,6 @@ _TAKEN_OUT = (
 )
 Row = tuple[str, str, str, str, str, Finder]
 SURROUNDINGS: tuple[Row, ...] = tuple(
-    (name, handling, where, old, new, ByTest(test if test.startswith("host/") else f"spark/{test}", PATIENCE_S))
+    (name, handling, where, old, new, ByTest(f"spark/{test}", PATIENCE_S))
     for name, handling, where, old, new, test in _TAKEN_OUT
 )
