@@ -225,7 +225,7 @@ class SparkJob(Asking):
             raise JobFailedError(problem)
         end_in_order()
         if self._uses_spark:
-            from kit.spark.preflight import check_session, least_slots, slot_count
+            from kit.spark.preflight import check_session, least_slots, watch_slots
 
             if self.spark is None:
                 from kit.spark.session import create_session
@@ -233,7 +233,7 @@ class SparkJob(Asking):
                 self.spark = create_session(slots=self._widest)
             wait_s = self._driver.settings.start_timeout_s
             check_session(self.spark, self.job.name, least_slots(self.job), wait_s)
-            self._driver.slots_there = slot_count(self.spark, self)
+            watch_slots(self._driver.slot_watch, self.spark, self)
             keep_jobs_on_interrupt(self.spark)
 
     def _waits_for(self, others: Sequence[StartedJob]) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 
 from pyspark.sql import SparkSession
@@ -12,6 +12,8 @@ from kit.graph.job_graph import JobGraph
 from kit.host.job_failed import JobFailedError
 from kit.spark.console import waiting
 from kit.spark.gang import concurrent_tasks, missing_slots
+from kit.spark.session import is_local
+from kit.spark.slot_watch import SlotWatch
 from kit.spark.started_jobs import StartedJob, started
 from kit.spark.warm_slots import WarmSlots
 
@@ -52,10 +54,14 @@ def check_rescale(spark: SparkSession | None, job: JobGraph, wanted: Mapping[str
         raise ValueError(f"job {job.name} cannot be rescaled: {missing}")
 
 
-def slot_count(spark: SparkSession, job: StartedJob) -> Callable[[], int | None]:
-    """What counts the slots for a job. A job that is at work on some is not to stand still until others are warm."""
-    there = partial(slots_for, spark, job)
-    return WarmSlots(spark, there) if job.job.settings.rescaling.reactive else there
+def watch_slots(watch: SlotWatch, spark: SparkSession, job: StartedJob) -> None:
+    """Have slots counted for a job. One that is at work on some does not stand still until others are warm."""
+    watch.count, reactive = partial(slots_for, spark, job), job.job.settings.rescaling.reactive
+    on_cluster = not is_local(spark.sparkContext.master)
+    if reactive or on_cluster:
+        widest = max(vertex.parallelism for vertex in job.job.vertices)
+        watch.count = WarmSlots(spark, watch.count, known=None if reactive else widest)
+    watch.always = reactive or on_cluster
 
 
 def slots_for(spark: SparkSession | None, job: StartedJob) -> int | None:

@@ -50,9 +50,9 @@ FAULTS = (
     ),
     SparkFault(
         "an executor is frozen",
-        f"as a frozen worker; {RESTARTS}, on the slots that are left",
-        (CLUSTER,),
-        ("silence-not-noticed", "start-not-limited"),
+        f"as a frozen worker; Spark is told to replace it and counts its slots no more; {RESTARTS}",
+        (CLUSTER, "test_gang.py::test_an_executor_whose_task_does_not_end_is_replaced"),
+        ("silence-not-noticed", "silent-executor-counted", "start-not-limited"),
     ),
     SparkFault("Spark's master is restarted", "nothing: executors need none, nor does the next epoch", (CLUSTER,)),
     SparkFault(

@@ -43,6 +43,14 @@ _TAKEN_OUT = (
         "test_spark_job.py::test_a_frozen_worker_is_noticed_and_replaced",
     ),
     (
+        "silent-executor-counted",
+        "an executor that does not answer is given up",
+        "kit.spark.executors:replace_silent",
+        "_replace(spark, executor)",
+        "pass",
+        "test_gang.py::test_an_executor_whose_task_does_not_end_is_replaced",
+    ),
+    (
         "end-of-gang-not-told",
         "a stage that ends too early is a slot lost",
         "kit.spark.driver:JobDriver._gang_ended",
