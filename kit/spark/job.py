@@ -231,7 +231,8 @@ class SparkJob(Asking):
                 from kit.spark.session import create_session
 
                 self.spark = create_session(slots=self._widest)
-            check_session(self.spark, self.job.name, least_slots(self.job))
+            wait_s = self._driver.settings.start_timeout_s
+            check_session(self.spark, self.job.name, least_slots(self.job), wait_s)
             watch_slots(self._driver.slot_watch, self.spark, self)
             keep_jobs_on_interrupt(self.spark)
 

@@ -17,13 +17,14 @@ from kit.spark.slot_watch import SlotWatch
 from kit.spark.started_jobs import StartedJob, started
 from kit.spark.warm_slots import WarmSlots
 
-EXECUTORS_S = 15.0
-"""A cluster's executors may still be on their way; on this machine they are there from the start."""
 ASK_EVERY_S = 0.2
 
 
-def check_session(spark: SparkSession, job: str, slots: int) -> None:
-    """Raise JobFailedError when the session is of the wrong kind, was stopped, or has fewer than `slots` slots."""
+def check_session(spark: SparkSession, job: str, slots: int, wait_s: float = 0.0) -> None:
+    """Raise JobFailedError when the session is of the wrong kind, was stopped, or has fewer than `slots` slots.
+
+    A cluster's executors may still be on their way, above all when a driver takes over: they are waited for `wait_s`.
+    """
     if type(spark).__module__.startswith("pyspark.sql.connect"):
         raise JobFailedError(
             f"job {job} cannot run on a Spark Connect session, which cannot start barrier tasks: give SparkJob a "
@@ -35,7 +36,7 @@ def check_session(spark: SparkSession, job: str, slots: int) -> None:
             "or give SparkJob none"
         )
     if not str(spark.sparkContext.master).startswith("local"):
-        _wait_for_executors(spark, job, slots)
+        _wait_for_executors(spark, job, slots, wait_s)
     if missing := missing_slots(spark, slots):
         raise JobFailedError(f"job {job} cannot run: {missing}")
 
@@ -77,8 +78,8 @@ def _is_stopped(spark: SparkSession) -> bool:
         return True
 
 
-def _wait_for_executors(spark: SparkSession, job: str, slots: int) -> None:
-    end_s = time.monotonic() + EXECUTORS_S
+def _wait_for_executors(spark: SparkSession, job: str, slots: int, wait_s: float) -> None:
+    end_s = time.monotonic() + wait_s
     with waiting(lambda: (f"job {job}: waiting for {slots} slots", f"{concurrent_tasks(spark)} there")):
         while missing_slots(spark, slots) and time.monotonic() < end_s:
             time.sleep(ASK_EVERY_S)
