@@ -93,10 +93,10 @@ class SparkJob(Asking):
     that no operator wants; `claim_mode` says whose the snapshot is from now on: NO_CLAIM (the user's; the first
     checkpoint is a full one), CLAIM (the job's, which deletes it when newer ones are complete) or LEGACY.
 
-    With `recover` the job goes on where a driver that died left it: its settings must name a durable store
-    (`CheckpointConfig(store=...)`), and nobody else may run it at the same time. Without a checkpoint directory in its
-    settings the job keeps its checkpoints in a temporary one, which goes with it. Raises OSError when the checkpoint
-    directory cannot be written.
+    With `recover` the job goes on where a driver that died left it, at the parallelism that was last asked for there:
+    its settings must name a durable store (`CheckpointConfig(store=...)`), and nobody else may run it at the same time.
+    Without a checkpoint directory in its settings the job keeps its checkpoints in a temporary one, which goes with it.
+    Raises OSError when the checkpoint directory cannot be written.
 
     A job ends by itself, or with `stop`, `cancel` or `close`; whichever way, no process, thread or socket is left. Used
     as a context manager it is closed at the end; so it is when the process ends, also by SIGTERM. As long as it runs

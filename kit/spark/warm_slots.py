@@ -26,26 +26,27 @@ class WarmSlots:
         self._spark = spark
         self._count = count
         self._counts_cold = known is not None
-        self._warm = known
+        self.warm = known
+        """So many were warm when they were last counted."""
         self._thread: threading.Thread | None = None
 
     def __call__(self) -> int | None:
         there = self._count()
-        if there is None or self._warm is None or there <= self._warm:
-            self._warm = there if there is not None else self._warm
+        if there is None or self.warm is None or there <= self.warm:
+            self.warm = there if there is not None else self.warm
         elif self._thread is None or not self._thread.is_alive():
             self._thread = InheritableThread(target=self._warm_up, args=(there,), name="spark-warm-slots", daemon=True)
             self._thread.start()
-        return there if self._counts_cold else self._warm
+        return there if self._counts_cold else self.warm
 
     def _warm_up(self, there: int) -> None:
-        cold = there - (self._warm or 0)
+        cold = there - (self.warm or 0)
         with contextlib.suppress(Exception):  # the executor is gone again, or the session was stopped
             self._spark.sparkContext.parallelize(range(cold), cold).foreachPartition(_touch)
-            self._warm = there
+            self.warm = there
 
     def __repr__(self) -> str:
-        return f"WarmSlots({self._warm})"
+        return f"WarmSlots({self.warm})"
 
 
 def _touch(numbers: Iterable[int]) -> None:
