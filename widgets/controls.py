@@ -155,8 +155,8 @@ class Controls:
         if not self._asked:
             return ""
         number, label = list(self._asked.items())[-1]
-        if number > lab.position:
-            return ""
+        if number > lab.position or getattr(lab.actions[number - 1], "request_id", None) != number:
+            return ""  # it was asked of another run
         try:
             path = lab.answer(number)
         except JobFailedError as error:
