@@ -401,7 +401,7 @@ class Explorer(StaysInNotebook, ipywidgets.VBox):
         super().close()
 
     def _still(self) -> dict[str, str]:
-        return {"image/svg+xml": str(self.svg())}
+        return self.svg().forms()
 
     def __repr__(self) -> str:
         job, where = self._branch.headline

@@ -293,7 +293,7 @@ class Stepper(StaysInNotebook, ListeningWidget):
         return self.frame.svg()
 
     def _still(self) -> dict[str, str]:
-        return {"image/svg+xml": str(self.svg())}
+        return self.svg().forms()
 
     def __repr__(self) -> str:
         return f"Stepper({len(self.film['frames'])} frames, at {self.value})"

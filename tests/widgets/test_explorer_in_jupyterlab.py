@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Locator, Page, expect
 
-from tests.draw.looks import JOBS, SETTLED, THEMES, WIDTHS, WRONG, picture_file
+from tests.draw.looks import JOBS, KEEP_TEXTS, SETTLED, THEMES, WIDTHS, WRONG, picture_file
 from tests.widgets.jupyter import Notebook, jupyter_lab, write_notebook
 
 CELL = 'import kit\nexplorer = kit.show("flights")\nexplorer'
@@ -21,9 +21,10 @@ wide = kit.show(letters(parallelism=12))
 wide.lab.run_until(record="SnapshotWritten")
 wide
 """
+STILL = ".kit-still .kit-picture svg"
 OTHERS = {
-    "Stepper(wide.lab)": "img",
-    "SpaceTimeWidget(wide.lab)": "img",
+    "Stepper(wide.lab)": STILL,
+    "SpaceTimeWidget(wide.lab)": STILL,
     "RescalePlanner(['a', 'b', 'c'], 3)": ".kit-still .kit-picture",
 }
 """Other widgets, and where their pictures are in a notebook that is opened again."""
@@ -84,6 +85,7 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 def new_page(browser: Browser, wrong: list[str]) -> Page:
     page = browser.new_page(viewport={"width": 1440, "height": 1300})
+    page.add_init_script(KEEP_TEXTS)
     page.on("pageerror", lambda error: wrong.append(str(error)))
     page.on("request", lambda request: wrong.extend(LEAVES.findall(request.url)))
     page.on("websocket", lambda socket: wrong.extend(LEAVES.findall(socket.url)))
@@ -188,7 +190,7 @@ def test_from_the_first_look_to_a_notebook_without_a_kernel(address: str, browse
     # opened again, with a kernel that knows none of its widgets, it has its pictures and nothing else in their place
     page = new_page(browser, wrong)
     notebook = Notebook(page, address, "n.ipynb")
-    for cell, place in enumerate(("img", "img", *OTHERS.values())):
+    for cell, place in enumerate((STILL, STILL, *OTHERS.values())):
         shown = notebook.shown(cell)
         expect(shown.locator(place).first).to_be_visible()
         shown.first.scroll_into_view_if_needed()
