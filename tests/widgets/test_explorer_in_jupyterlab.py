@@ -46,7 +46,7 @@ from kit.spark import SparkJob
 from tests.spark.jobs import generator, totals_job
 from pyspark.sql import SparkSession
 quiet = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false"}
-spark = SparkSession.builder.master("local[4]").config(map=quiet).getOrCreate()
+spark = SparkSession.builder.master("local[6]").config(map=quiet).getOrCreate()
 folder = tempfile.TemporaryDirectory()
 here = Path(folder.name)
 rows = generator(rows=2_000_000, rows_per_second=4_000)
@@ -299,10 +299,16 @@ def test_a_job_on_spark_is_followed_loses_a_worker_and_is_stopped(
         expect(now).to_contain_text("epoch 2 · 1 restart ·")
         expect(now).to_contain_text(re.compile("last complete checkpoint: [3-9]"))
         seen("2 restarted")
+        app.get_by_role("spinbutton", name="Parallelism").fill("3")
+        app.get_by_role("button", name="Rescale", exact=True).click()
+        expect(app.locator(".kit-live").first).to_have_text(re.compile("parallelism 3: done"))
+        expect(app.locator('[data-name="t:totals/2:name"]')).to_be_visible()
+        expect(now).to_contain_text("3 subtasks, from rows")
+        seen("3 rescaled")
         app.get_by_role("button", name="Stop", exact=True).click()
         expect(now).to_contain_text("totals finished")
-        expect(app.locator(".kit-words")).to_contain_text("FINISHED")
-        seen("3 stopped")
+        expect(app.locator(".kit-head")).to_contain_text("finished")
+        seen("4 stopped")
     page.close()
     assert wrong == []
 
