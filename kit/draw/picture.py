@@ -51,7 +51,7 @@ def _variable(names: dict[str, str], colour: str) -> str:
 
 def page_html(drawing: str, caption: str, least_width: float = 0.0) -> str:
     """A drawing in the theme's colours as one complete fragment, at least so many px wide: where there is less room it
-    is scrolled. Its ids are its own on a page with several. `hidden` has a value: empty attributes are taken out by the sanitiser.
+    is scrolled. Its ids are its own on a page with several. `hidden` has a value: a sanitiser takes empty ones out.
     """
     own = f"{crc32(drawing.encode()):08x}"
     drawing = re.sub(r'(\bid="|url\(#|href="#)(kit-[\w-]+)', rf"\1\2-{own}", drawing)
