@@ -6,6 +6,7 @@ long the list is. What may not be done stands there with its reason, and cannot 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,6 +16,7 @@ import traitlets
 from kit.draw.svg import asset
 from widgets.listening import ListeningWidget, listening
 
+_HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 MOST_SHOWN = 80
 """More than these are not drawn: what is looked for is searched for."""
 
@@ -83,7 +85,7 @@ class ActionList(ListeningWidget):
 
     def _show(self) -> None:
         words = self.query.lower().split()
-        found = [each for each in self._items if all(word in _text(each) for word in words)]
+        found = [each for each in self._items if all(_has(_text(each), word) for word in words)]
         shown = found[:MOST_SHOWN]
         groups: dict[str, list[dict[str, str]]] = {}
         for each in shown:
@@ -91,14 +93,28 @@ class ActionList(ListeningWidget):
         with self.hold_sync():
             self.groups = [{"title": title, "items": items} for title, items in groups.items()]
             left = len(found) - len(shown)
-            self.more = f"{left} more: search for a task, a checkpoint, a word" if left else ""
+            self.more = f"{left} more: search for a task, a checkpoint, a word" if left else self._why_empty(found)
+
+    def _why_empty(self, found: Sequence[Item]) -> str:
+        """What is said where nothing is drawn."""
+        if found or (self.note and not self._items):
+            return ""
+        if not self._items:
+            return "There is nothing at this moment."
+        return f"None of {len(self._items)} has words that begin so at this moment: {self.query.strip()}."
 
     def __repr__(self) -> str:
         return f"ActionList({self.name}: {len(self._items)})"
 
 
 def _text(item: Item) -> str:
-    return f"{item.group} {item.label} {item.hint} {item.why_not}".lower()
+    text = f"{item.group} {item.label} {item.hint} {item.why_not}"
+    return f"{text} {_HUMP.sub(' ', text)}".lower()
+
+
+def _has(text: str, word: str) -> bool:
+    """Whether a word of the text begins so: `ack` is in `AcknowledgeCheckpoint` and `chk-1/ack`, not in `back`."""
+    return re.search(rf"(?<![a-z0-9]){re.escape(word)}" if word[0].isalnum() else re.escape(word), text) is not None
 
 
 def _drawn(item: Item) -> dict[str, str]:

@@ -22,6 +22,8 @@ class Branch:
         self.thing = thing
         self.stepper = Stepper(thing)
         self.deeds = deeds or (None if self.lab is None else Deeds(self.lab, made))
+        self.asked: dict[int, str] = {}
+        """What was asked of its job, by the number of the request."""
         self._there: tuple[object, Lab] | None = None
         self._folds = Folds(self._moment_of)
         self._subject: tuple[object, Subject] | None = None
@@ -102,7 +104,9 @@ class Branch:
         assert self.deeds is not None
         lab = lab.fork()
         self._there = None
-        return Branch(name, lab, deeds=self.deeds.again(lab))
+        fork = Branch(name, lab, deeds=self.deeds.again(lab))
+        fork.asked = {number: label for number, label in self.asked.items() if number <= lab.position}
+        return fork
 
     @property
     def headline(self) -> tuple[str, str]:

@@ -27,7 +27,8 @@ class CodeBox(ListeningWidget):
       const show = () => { code.textContent = model.get("text"); };
       copy.addEventListener("click", async () => {
         try {
-          await navigator.clipboard.writeText(code.textContent);
+          const slow = new Promise((_, fail) => setTimeout(fail, 500)); // a browser may ask, and wait for an answer
+          await Promise.race([navigator.clipboard.writeText(code.textContent), slow]);
         } catch {
           getSelection().selectAllChildren(code); // no clipboard without https: copy what is marked
           document.execCommand("copy");

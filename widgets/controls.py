@@ -9,14 +9,14 @@ from typing import Any, Protocol
 
 import ipywidgets
 
-from kit.draw.job_state import ACKNOWLEDGED, ALIGNING, WRITING
+from kit.draw.job_state import ACKNOWLEDGED, ALIGNING, UNHEARD, WRITING
 from kit.host.job_failed import JobFailedError
 from kit.lab import Lab
 from widgets.branch import Branch
 
 ROW = {"flex_flow": "row wrap", "align_items": "center"}
 
-BEGUN = (ALIGNING, WRITING, ACKNOWLEDGED)
+BEGUN = (ALIGNING, WRITING, ACKNOWLEDGED, UNHEARD)
 """A task in one of these phases of a checkpoint has its barrier."""
 
 
@@ -98,8 +98,6 @@ class Controls:
         self._app = app
         self.missed = ""
         """What was waited for last, and did not come before the job's end."""
-        self._asked: dict[int, str] = {}
-        """What was asked of the job, by the number of the request."""
         self.until = dropdown("until", "let things happen until this is so", [])
         self.go = button("Go", "run until that is so", self._go, "fast-forward", "primary")
         self.checkpoint = self._ask("Checkpoint", "trigger a checkpoint now", "lab.trigger_checkpoint()")
@@ -111,6 +109,7 @@ class Controls:
         self.cancel = self._ask("Cancel", "cancel the job, without a savepoint", "lab.cancel()")
         self.rescale = button("Rescale…", "let this run go on at another parallelism", app.rescale)
         asks = [self.checkpoint, self.savepoint, self.stop, self.drain, self.cancel]
+        self._asks = asks
         self._acts = [self.go, *asks]
         self._hints = {each: each.tooltip for each in self._acts}
         self.why_not = ipywidgets.HTML(layout={"margin": "0 8px"})
@@ -148,15 +147,16 @@ class Controls:
 
     def note_request(self, number: int, label: str) -> None:
         """Tell what becomes of this request from now on."""
-        self._asked[number] = label
+        self._app.branch.asked[number] = label
 
     def _answers(self, lab: Lab) -> str:
         """What became of what was asked for last; "" where nothing was."""
-        if not self._asked:
+        asked = self._app.branch.asked
+        if not asked:
             return ""
-        number, label = list(self._asked.items())[-1]
+        number, label = list(asked.items())[-1]
         if number > lab.position or getattr(lab.actions[number - 1], "request_id", None) != number:
-            return ""  # it was asked of another run
+            return ""  # it was asked after what this run went back to
         try:
             path = lab.answer(number)
         except JobFailedError as error:
@@ -170,8 +170,9 @@ class Controls:
         branch = self._app.branch
         reason = why_none_can_act(branch)
         for each in self._acts:
-            each.disabled = bool(reason)
-            each.tooltip = reason or self._hints[each]
+            why_not = reason or (_why_not_ask(branch) if each in self._asks else "")
+            each.disabled = bool(why_not)
+            each.tooltip = why_not or self._hints[each]
         branch.stepper.goes_on = branch.lab is not None and can_go_on(branch.lab)
         if self.missed:
             reason = f"Not before the job ends: {self.missed}. {reason or 'It stands where it stood.'}"
@@ -200,6 +201,14 @@ def why_none_can_act(branch: Branch) -> str:
     return ""
 
 
+def _why_not_ask(branch: Branch) -> str:
+    """Why nothing can be asked of the job, though something may happen still: it has ended."""
+    lab = branch.lab
+    if lab is None or not branch.is_present or not lab.finished:
+        return ""
+    return f"The job is {lab.status.lower()}: it can be asked for nothing. Go back in the slider, or begin another run."
+
+
 def can_go_on(lab: Lab) -> bool:
     """Whether anything can happen in a lab any more."""
     return bool(lab.enabled()) or lab.wait is not None
@@ -214,6 +223,7 @@ def targets(lab: Lab) -> dict[str, tuple[Callable[[Lab], object], str]]:
             f"lab.run_until(checkpoint={newest + 1})",
         ),
         "a checkpoint begins": _record("CheckpointTriggered"),
+        "an acknowledgement is under way": _acknowledgement(lab),
         "a checkpoint ends badly": _record("CheckpointAborted"),
         "something fails": (
             lambda lab: lab.run_until(lambda lab: lab.error != ""),
@@ -229,6 +239,19 @@ def targets(lab: Lab) -> dict[str, tuple[Callable[[Lab], object], str]]:
 
 def _record(kind: str) -> tuple[Callable[[Lab], object], str]:
     return (lambda lab: lab.run_until(record=kind)), f"lab.run_until(record={kind!r})"
+
+
+def _acknowledgement(lab: Lab) -> tuple[Callable[[Lab], object], str]:
+    """Until a task has sent one that is not under way yet."""
+    before = _acknowledgements(lab)
+    told = "each for each, mail in lab.moment().messages.items() if mail.mail == 'ack'"
+    code = f"lab.run_until(lambda lab: bool({{{told}}} - {before or 'set()'}))"
+    return (lambda lab: lab.run_until(lambda lab: bool(_acknowledgements(lab) - before))), code
+
+
+def _acknowledgements(lab: Lab) -> set[str]:
+    """Those that are under way to the JobMaster."""
+    return {each for each, message in lab.moment().messages.items() if message.mail == "ack"}
 
 
 def _barrier(task: str, lab: Lab) -> tuple[Callable[[Lab], object], str]:

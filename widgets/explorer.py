@@ -231,6 +231,8 @@ class Explorer(StaysInNotebook, ipywidgets.VBox):
         assert branch.lab is not None
         assert branch.deeds is not None
         before = branch.lab.position
+        if code.startswith(RUN):  # the kernel hears nothing till it is done
+            self._line.value = '<p role="status" class="kit-quiet">Running …</p>'
         try:
             act(branch.lab)
             if code:
@@ -242,6 +244,7 @@ class Explorer(StaysInNotebook, ipywidgets.VBox):
             if branch.lab.status == JobStatus.FINISHED.name:  # and nothing is used up by asking
                 branch.lab.goto(before)
         finally:
+            self._say(self.told)
             branch.stepper.refresh()
             self._update()
 
@@ -345,6 +348,7 @@ class Explorer(StaysInNotebook, ipywidgets.VBox):
     def _show(self, branch: Branch) -> None:
         """Show another run."""
         self._say("")
+        self.controls.missed = ""
         self._branch = branch
         if is_on_spark(branch.thing):
             branch.stepper.refresh()

@@ -48,7 +48,8 @@ class CheckpointTriggerRequest:
     @property
     def label(self) -> str:
         """What to call it: `Savepoint (request 4)` or `Checkpoint (periodic)`."""
-        origin = "periodic" if self.periodic else f"request {self.request_id}"
+        own = self.request_id is not None and self.request_id < 0
+        origin = "periodic" if self.periodic else "the JobMaster's own" if own else f"request {self.request_id}"
         return f"{self.properties.snapshot_type.name} ({origin})"
 
 
@@ -127,7 +128,7 @@ class CheckpointRequestDecider:
         Returns False when there was no room even for a look at this one: then none is to be chosen either.
         """
         too_many = CheckpointException(
-            CheckpointFailureReason.TOO_MANY_CHECKPOINT_REQUESTS, f"At most {self.max_queued} may be."
+            CheckpointFailureReason.TOO_MANY_CHECKPOINT_REQUESTS, f"({self.max_queued:,} at most)"
         )
         if len(self.queue) >= self.max_queued and not self.queue[-1].periodic:
             self.refuse(request, too_many)

@@ -31,7 +31,7 @@ from kit.draw.checkpoint_log import (
 )
 from kit.draw.durations import duration
 from kit.draw.graphviz_objects import Dot
-from kit.draw.job_state import ABORTED, ACKNOWLEDGED, ALIGNING, DECLINED, WRITING, TaskMoment
+from kit.draw.job_state import ABORTED, ACKNOWLEDGED, ALIGNING, DECLINED, UNHEARD, WRITING, TaskMoment
 from kit.draw.picture import Svg
 from kit.draw.snapshot_source import operator_names
 from kit.draw.stage import Stage
@@ -157,6 +157,8 @@ class LifeOfCheckpoint:
             return f"{task} is {known.state}" + (f": {known.error}" if known.error else "")
         if phase == ACKNOWLEDGED:
             return self._since("the acknowledgement of {} has been under way", task, "AcknowledgeCheckpoint")
+        if phase == UNHEARD:
+            return f"the acknowledgement of {task} was lost on its way"
         if phase == WRITING:
             return self._since("{} has been writing its snapshot", task, "WriteSnapshot")
         if phase == DECLINED:

@@ -20,6 +20,7 @@ from typing import Any
 import pandas as pd
 
 from kit.draw.durations import duration
+from kit.draw.graphs import text_width
 from kit.draw.job_state import ABORTED, COMPLETED, CheckpointMoment, Moment, only_last, task_of
 from kit.draw.journeys import Crossing, journeys
 from kit.draw.moment import advance
@@ -155,10 +156,13 @@ class Comparison:
     @property
     def caption(self) -> str:
         """What there is to see, in a line."""
+        ended = {run.name: run.status for run in self.runs}
         blocked = {run.name: run.blocked_ms for run in self.runs}
         repeated = {run.name: run.repeated for run in self.runs if run.repeated}
         parts = []
-        if len(set(blocked.values())) > 1:
+        if len(set(ended.values())) > 1:  # what became of them tells more than what they cost
+            parts = [f"{run.name} is {run.status.lower()}, {_many(len(run.completed))}" for run in self.runs]
+        elif len(set(blocked.values())) > 1:
             most = max(blocked, key=lambda name: blocked[name])
             parts.append(f"{most}: channels blocked longest ({duration(blocked[most])})")
         parts += [f"{name}: {rows:,} records repeated" for name, rows in repeated.items()]
@@ -331,7 +335,9 @@ def _band(run: Compared, top: float, scale: float) -> Iterator[str]:
     )
     yield f'<text class="fact" x="24" y="{top + 40:g}">{took}</text>'
     yield f'<text class="fact" x="24" y="{top + 56:g}">channels blocked {duration(run.blocked_ms)}</text>'
-    repeated = "" if run.repeated is None else f"{run.repeated:,} records repeated" if run.failures else ""
+    repeated = ""
+    if run.repeated is not None and run.failures:
+        repeated = f"{run.repeated:,} records repeated" if run.repeated else "none counted twice"
     bad = " bad" if run.repeated else ""
     yield f'<text class="fact{bad}" x="24" y="{top + 72:g}">{repeated}</text>'
     end = LEFT + run.took_ms * scale
@@ -348,7 +354,14 @@ def _band(run: Compared, top: float, scale: float) -> Iterator[str]:
         x = LEFT + at_ms * scale
         told = f"restored from checkpoint {number}, {duration(at_ms)}"
         yield f'<path class="restore" d="M{x:.1f} {top - 4:g}V{base:g}"><title>{told}</title></path>'
-        yield f'<text class="restore-sign" x="{x + 3:.1f}" y="{base + 13:g}">from {number}</text>'
+        sign = f"from {number}"
+        last = x + 3 + text_width(sign, 11) > WIDTH  # it would be cut: it stands left of its line
+        place = f'x="{x - 3:.1f}" text-anchor="end"' if last else f'x="{x + 3:.1f}"'
+        yield f'<text class="restore-sign" {place} y="{base + 13:g}">{sign}</text>'
+
+
+def _many(completed: int) -> str:
+    return f"{completed} checkpoint{'' if completed == 1 else 's'} complete"
 
 
 def _checkpoint(run: Compared, each: CheckpointMoment, top: float, scale: float) -> str:

@@ -99,7 +99,7 @@ def _checkpoint(checkpoint: CheckpointMoment, moment: Moment) -> Facts:
         "reason": checkpoint.reason.replace("_", " ").lower(),
         "savepoint": checkpoint.savepoint,
     }
-    return {name: value for name, value in known.items() if value not in (None, "", [], False)}
+    return {name: value for name, value in known.items() if value is not False and value not in (None, "", [])}
 
 
 MOST_MISSING = 6

@@ -55,11 +55,11 @@ class JobPanel {
   }
 
   history(ended) {
-    const chips = ended.slice(-MOST_CHIPS).map(([id, { status, triggered, finished, size, reason = "" }]) => {
+    const chips = ended.slice(-MOST_CHIPS).map(([id, { status, triggered, finished, size, savepoint, reason = "" }]) => {
       const good = status === "completed";
       const took = finished === undefined ? "" : duration(finished - triggered);
       const what = good ? [took, size === undefined ? "" : bytes(size)].filter(Boolean).join(", ") : reason.replace(/^checkpoint /, "");
-      const text = `${good ? "✓" : "✗"} ${id}: ${what}`;
+      const text = `${good ? "✓" : "✗"} ${savepoint ? "savepoint " : ""}${id}: ${what}`;
       return make("button", { type: "button", class: `kit-chip ${good ? "completed" : "lost"}`, "data-pick": `checkpoint:${id}`, title: text }, text);
     });
     const before = ended.length - chips.length;

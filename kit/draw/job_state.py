@@ -20,15 +20,18 @@ from kit.protocol.trace import TraceRecord
 K = TypeVar("K")
 V = TypeVar("V")
 
-WAITING, ALIGNING, WRITING, ACKNOWLEDGED, DECLINED, ABORTED = (
+WAITING, ALIGNING, WRITING, ACKNOWLEDGED, UNHEARD, DECLINED, ABORTED = (
     "waiting",
     "aligning",
     "writing",
     "acknowledged",
+    "unheard",
     "declined",
     "aborted",
 )
-"""A subtask's phase in one checkpoint, from its own point of view; `waiting` has not seen a barrier yet."""
+"""A subtask's phase in one checkpoint, from its own point of view; `waiting` has not seen a barrier yet. `unheard` is
+what its acknowledgement is once that is lost: the subtask does not know.
+"""
 
 PENDING, COMPLETED = "pending", "completed"
 """A checkpoint's status, with `ABORTED`."""

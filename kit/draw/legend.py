@@ -90,6 +90,7 @@ LEGEND = (
     Entry("badge aligning", _badge("aligning", "…"), 27, "barriers come in"),
     Entry("badge writing", _badge("writing", "✎"), 27, "writes its snapshot"),
     Entry("badge acknowledged", _badge("acknowledged", "✓"), 27, "acknowledged"),
+    Entry("badge unheard", _badge("unheard", "?"), 27, "its acknowledgement was lost"),
     Entry("badge declined", _badge("declined", "✗"), 27, "declined"),
     Entry(
         "cell-task aligning",

@@ -15,6 +15,7 @@ from kit.draw.job_state import (
     ALIGNING,
     COMPLETED,
     PENDING,
+    UNHEARD,
     WRITING,
     Moment,
     RestoreMoment,
@@ -117,7 +118,11 @@ def _lost(moment: Moment, name: str, error: str) -> Moment:
 
 def message_lost(moment: Moment, record: TraceRecord) -> Moment:
     """A message, whose command is the record's cause, will not arrive."""
-    return changed(moment, messages=drop(moment.messages, record.cause)) if record.cause in moment.messages else moment
+    lost = moment.messages.get(record.cause)
+    if lost is None:
+        return moment
+    moment = changed(moment, messages=drop(moment.messages, record.cause))
+    return with_phase(moment, lost.task, lost.checkpoint_id, UNHEARD) if lost.mail == "ack" else moment
 
 
 def task_gone(moment: Moment, record: TraceRecord) -> Moment:

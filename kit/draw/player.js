@@ -283,7 +283,7 @@ class Player {
     this.note.textContent = note;
     this.note.hidden = !note;
     const last = this.visible.length - 1;
-    const kept = this.every.checked && this.total > last ? ` kept (${this.total.toLocaleString("en")} in all)` : "";
+    const kept = (this.every.checked || this.alive) && this.total > last ? `${this.every.checked ? " kept" : ""} (${this.total.toLocaleString("en")} in all)` : "";
     const left = this.every.checked && !this.alive && frame.skipped ? `; ${frame.skipped} before it left out` : "";
     this.count.textContent = `step ${this.position} of ${last}${kept}, ${duration(frame.at)}${left}`;
     this.count.title = this.every.checked ? "" : `the story: ${this.total.toLocaleString("en")} steps in all, “every step” shows those between`;

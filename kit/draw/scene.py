@@ -24,6 +24,7 @@ from kit.draw.job_state import (
     ALIGNING,
     COMPLETED,
     DECLINED,
+    UNHEARD,
     WRITING,
     ChannelMoment,
     Item,
@@ -53,7 +54,7 @@ _TASK_CLASSES = {
     "CANCELED": "gone",
     "FAILED": "failed",
 }
-_PHASE_SIGNS = {ALIGNING: "…", WRITING: "✎", ACKNOWLEDGED: "✓", DECLINED: "✗", ABORTED: "✗"}
+_PHASE_SIGNS = {ALIGNING: "…", WRITING: "✎", ACKNOWLEDGED: "✓", UNHEARD: "?", DECLINED: "✗", ABORTED: "✗"}
 
 
 def fit(words: str, width: float, size: float, *, bold: bool = False) -> str:
@@ -229,6 +230,7 @@ def _task_lines(layout: Layout, name: str, task: TaskMoment, sight: Sight) -> tu
         return (came, awaited) if phase == ALIGNING else (f"writing its part of {number}", awaited or detail)
     lines = {
         ACKNOWLEDGED: f"has acknowledged {number}",
+        UNHEARD: f"its word of {number} was lost",
         DECLINED: f"has declined {number}",
         ABORTED: f"has dropped its part of {number}",
     }

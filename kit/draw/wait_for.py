@@ -16,7 +16,7 @@ from functools import cached_property
 from kit.draw.barrier_log import BarrierLog
 from kit.draw.captions import caption_of, lower_first
 from kit.draw.durations import duration
-from kit.draw.job_state import ACKNOWLEDGED, ALIGNING, DECLINED, WRITING, ChannelMoment, Item, TaskMoment
+from kit.draw.job_state import ACKNOWLEDGED, ALIGNING, DECLINED, UNHEARD, WRITING, ChannelMoment, Item, TaskMoment
 from kit.draw.stage import Stage
 from kit.protocol.trace import TraceRecord
 
@@ -128,7 +128,7 @@ class WaitFor:
     def _waits_of(self, task: str) -> Iterator[Wait]:
         known = self.moment.tasks.get(task, TaskMoment())
         phase = known.phases.get(self.checkpoint_id)
-        if known.state != "RUNNING" or phase in (ACKNOWLEDGED, DECLINED):
+        if known.state != "RUNNING" or phase in (ACKNOWLEDGED, UNHEARD, DECLINED):
             return
         begun = phase in (ALIGNING, WRITING)
         for number, source in self.inputs[task]:

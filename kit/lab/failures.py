@@ -125,7 +125,7 @@ def job_failed(world: World, position: int) -> LabError:
     text = said(
         f"job {job.name!r} FAILED at step {position}, {world.at_ms} ms: {world.master.error}",
         "" if failure is None else failure.place,
-        _attempts(world),
+        why_not_restarted(world),
         way_out,
     )
     return _caused(LabJobFailedError(text), world, failure)
@@ -143,7 +143,8 @@ def job_repeats(world: World, failure: Failure) -> LabError:
     return _caused(LabError(text), world, failure)
 
 
-def _attempts(world: World) -> str:
+def why_not_restarted(world: World) -> str:
+    """Why the job's failure was its last, where that is not its strategy's own count; "" elsewhere."""
     settings = world.job.settings
     if isinstance(settings.restart, NoRestart) and world.master.epoch == 1:
         why = "the job takes no periodic checkpoints" if settings.restart_is_default else "restart=NoRestart()"

@@ -43,7 +43,7 @@ from kit.lab.choices import Choices
 from kit.lab.conditions import Condition, condition_of
 from kit.lab.edge import LabEdge
 from kit.lab.errors import LabError, LabJobFailedError, LabWarning, enumerated, said
-from kit.lab.failures import for_the_lab, is_left_to_count, job_failed, job_repeats, repeated
+from kit.lab.failures import for_the_lab, is_left_to_count, job_failed, job_repeats, repeated, why_not_restarted
 from kit.lab.fault_doors import FaultDoors
 from kit.lab.following import LEAVE, Follow, FollowingWorld, LeaveRecording, follow, world_of_recording
 from kit.lab.garbage import garbage_among_new_objects_only
@@ -369,7 +369,9 @@ class Lab(FaultDoors, RescaleDoors, PlayDoors, StateDoors, LabAsking):
         enabled = Enabled(agenda)
         if not enabled:
             what = f"nothing can happen: the job is {self.master.status.name}"
-            raise LabError(said(what, *stands_still(self._world)))
+            failed = self.master.status is JobStatus.FAILED
+            why = (self.master.error, why_not_restarted(self._world)) if failed else ()
+            raise LabError(said(what, *why, *stands_still(self._world)))
         choice = self.scheduler(enabled, self)
         if isinstance(choice, int):
             if -len(enabled) <= choice < len(enabled):

@@ -38,6 +38,8 @@ _TRIGGERS = frozenset({"TriggerTaskCheckpoint", "CheckpointPending", "AllocateCh
 """What begins a checkpoint or a task is no reason for its end."""
 _OF_TASKS = frozenset({"StartEpoch", "DeployTask", "TaskStateChanged", "SlotLost"})
 """What says which tasks there were."""
+LEAST_SHARE = 0.1
+"""A phase that took no more of a checkpoint's time than this is no reason for its length."""
 _PHASE_WORDS = {
     "start_delay": "waited {ms} ms for its first barrier (start delay)",
     "alignment": "waited {ms} ms for its other barriers (alignment)",
@@ -150,11 +152,21 @@ def completed(inquiry: Inquiry, known: CheckpointMoment) -> Fact:
     longest = gaps.index(max(gaps)) if gaps else 0
     says = f"checkpoint {checkpoint_id} is complete, {duration(record.data['duration_ms'])} after its trigger"
     if gaps and gaps[longest]:
-        step, task = lower_first(evidence.caption(path[longest])), path[longest].machine.partition("@")[0]
+        later, earlier = path[longest], path[longest + 1]
+        task = later.machine.partition("@")[0]
         who = "the JobMaster" if task == JOB else task
-        says += f"; {who} was waited for longest: {duration(gaps[longest])} went by before {step}"
+        says += f"; {who} was waited for longest: {_wait(evidence, earlier, later, gaps[longest])}"
     way = _timed(evidence, path[1:], gaps)
-    return fact(says, way, *_slowest(evidence, checkpoint_id), record=record)
+    return fact(says, way, *_slowest(evidence, checkpoint_id, record.data["duration_ms"]), record=record)
+
+
+def _wait(evidence: Evidence, earlier: TraceRecord, later: TraceRecord, gap_ms: int) -> str:
+    """What the time between two steps was spent on. What begins with the later one had no part in it."""
+    if later.kind != "WriteSnapshot":
+        return f"{duration(gap_ms)} went by before {lower_first(evidence.caption(later))}"
+    if earlier.kind == "ElementReceived":
+        return f"a barrier that had come lay in its queue for {duration(gap_ms)}, until it was taken"
+    return f"{duration(gap_ms)} went by before it began to copy its state"
 
 
 def _critical_path(evidence: Evidence, record: TraceRecord, triggered_ms: int) -> list[TraceRecord]:
@@ -179,14 +191,14 @@ def _timed(evidence: Evidence, path: Sequence[TraceRecord], gaps: Sequence[int])
     return told
 
 
-def _slowest(evidence: Evidence, checkpoint_id: int) -> list[Fact]:
-    """For each phase that took any time the subtask that spent the most on it."""
+def _slowest(evidence: Evidence, checkpoint_id: int, took_ms: int) -> list[Fact]:
+    """For each phase that is a part of the time worth naming, the subtask that spent the most on it."""
     about = [each for each in evidence.records if each.checkpoint_id == checkpoint_id or each.kind in _OF_TASKS]
     table = phases(about, checkpoint_id)
     found = []
     for phase in PHASES:
         spent = table[f"{phase}_ms"].dropna()
-        if not spent.empty and spent.max() > 0:
+        if not spent.empty and spent.max() > took_ms * LEAST_SHARE:
             slowest, ms = table.loc[spent.astype(int).idxmax(), "task"], int(spent.max())
             found.append(Fact(f"{slowest} {_PHASE_WORDS[phase].format(ms=ms)}, longer than any other subtask"))
     return found

@@ -7,7 +7,7 @@ from kit.coordinator.ledger import timeout_timer
 from kit.coordinator.periodic import PERIODIC_TIMER
 from kit.draw.captions import listed
 from kit.draw.durations import duration
-from kit.draw.job_state import ABORTED, ACKNOWLEDGED, ALIGNING, COMPLETED, DECLINED, WRITING, CheckpointMoment
+from kit.draw.job_state import ABORTED, ACKNOWLEDGED, ALIGNING, COMPLETED, DECLINED, UNHEARD, WRITING, CheckpointMoment
 from kit.protocol.tasks import split_task_name
 from kit.why.evidence import JOB, Evidence
 from kit.why.fact import Fact, fact, named, some, untold
@@ -106,8 +106,8 @@ def acknowledgement(inquiry: Inquiry, task: str, checkpoint_id: int) -> Fact:
     if known is None or known.lost or known.state != "RUNNING":
         return fact(f"{task} cannot acknowledge checkpoint {checkpoint_id}", inquiry.ask(Topic.STATE, task))
     phase = known.phases.get(checkpoint_id)
-    if phase in (ACKNOWLEDGED, DECLINED):
-        kind = "AcknowledgeCheckpoint" if phase == ACKNOWLEDGED else "DeclineCheckpoint"
+    if phase in (ACKNOWLEDGED, UNHEARD, DECLINED):
+        kind = "DeclineCheckpoint" if phase == DECLINED else "AcknowledgeCheckpoint"
         return _on_its_way(inquiry, task, checkpoint_id, kind)
     if phase == WRITING:
         return _writing(inquiry, task, checkpoint_id)
@@ -169,7 +169,7 @@ def _in_flight(inquiry: Inquiry, task: str, checkpoint_id: int) -> list[Fact]:
 def _gives_in_flight_data(evidence: Evidence, task: str, checkpoint_id: int) -> bool:
     """Whether in-flight data of a task for the checkpoint is still to come."""
     known = evidence.moment.tasks[task]
-    if known.state != "RUNNING" or known.phases.get(checkpoint_id) == ACKNOWLEDGED:
+    if known.state != "RUNNING" or known.phases.get(checkpoint_id) in (ACKNOWLEDGED, UNHEARD):
         return False
     waits = (evidence.channel(number).awaited == checkpoint_id for number in evidence.inputs.get(task, []))
     queued = (item for number in evidence.outputs.get(task, []) for item in evidence.channel(number).queued)

@@ -17,7 +17,9 @@ def asked(evidence: Evidence, record: TraceRecord) -> Fact:
 
 def sent(evidence: Evidence, record: TraceRecord, what: str, receiver: str = JOB) -> Fact:
     """A message that has not arrived; `what` is the subject of the sentence."""
-    says = f"{what} has been under way for {duration(evidence.at_ms - record.at_ms)}"
+    lost = any(each.kind == "DropMessage" for each in evidence.faults(record))
+    under_way = f"has been under way for {duration(evidence.at_ms - record.at_ms)}"
+    says = f"{what} {'was lost, and is not sent again' if lost else under_way}"
     return fact(says, *befell(evidence, record), standing_still(evidence, receiver), record=record)
 
 

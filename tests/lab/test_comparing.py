@@ -90,3 +90,18 @@ def test_union_state_is_multiplied_by_the_parallelism_with_each_failover(paralle
     assert len(set(entries["split"])) == 1
     assert len(set(entries["broadcast"])) == 1
     assert f"from {first} to {first * parallelism**3} entries over 3 restores" in growth.svg().caption
+
+
+def test_runs_that_ended_differently_are_told_by_their_ends() -> None:
+    lab = Lab(ready_job("keyed-sum"))
+    lab.run_until(record="AllTasksRunning")
+    lab.trigger_checkpoint(wait=True)
+    other = lab.fork()
+    other.kill(0)
+    other.run_until(lambda lab: lab.finished)
+    with pytest.raises(LabError, match="it was not restarted: the job takes no periodic checkpoints"):
+        for _ in range(100):
+            other.step()
+    lab.run()
+    shown = compare({"one": lab, "other": other})
+    assert shown.caption == "one is finished, 2 checkpoints complete; other is failed, 1 checkpoint complete"

@@ -96,6 +96,18 @@ def test_the_time_of_a_complete_checkpoint_goes_to_its_longest_step() -> None:
     assert path[-1].kind in ("CheckpointIdAllocated", "CheckpointPending")
 
 
+def test_what_waits_in_a_queue_is_not_told_as_a_slow_copy() -> None:
+    lab = running()
+    lab.trigger_checkpoint()
+    settle_without(lab, beginning("turn:out/1"))
+    lab.wait_until(lab.at_ms + 500)
+    settle_without(lab, lambda action: False, lambda lab: lab.master.checkpoints.store.latest_id == 1)
+    why = lab.why(checkpoint=1)
+    waited = why.answer.says.rpartition("out/1 was waited for longest: ")[2]
+    assert waited.startswith("a barrier that had come lay in its queue for 5")
+    assert not any("(async)" in told for told in says(why))
+
+
 def test_a_barrier_that_waited_for_credits_is_part_of_the_way() -> None:
     lab = running()
     slow = beginning("turn:totals/0")

@@ -13,6 +13,7 @@ from kit.lab.faults import KillWorker
 from kit.protocol.trace import Trace
 from tests.draw.labs import lab_of, letters
 from widgets import Explorer
+from widgets.action_list import ActionList, Item
 
 NEXT, FAIL, CLOSER, CODE = "Next", "Faults", "Look closer", "Save"
 
@@ -256,3 +257,75 @@ def test_a_picture_stays_where_no_app_can_be_shown() -> None:
     data = bundle[0] if isinstance(bundle, tuple) else bundle
     assert data["image/svg+xml"].startswith("<svg")
     assert data["text/plain"] == repr(explorer) == "Explorer(keyed-sum: 0 ms, created)"
+
+
+def test_a_search_finds_the_beginnings_of_words_and_says_when_there_are_none() -> None:
+    listed = ActionList(lambda key: None)
+    listed.offer([Item("a", "Hold it back"), Item("b", "Lose AcknowledgeCheckpoint of chk-12")])
+    found = {}
+    for query in ("ack", "check", "12", "2", "hold", "back acknow"):
+        listed.query = query
+        found[query] = "".join(each["key"] for group in listed.groups for each in group["items"])
+    assert found == {"ack": "b", "check": "b", "12": "b", "2": "", "hold": "a", "back acknow": ""}
+    assert listed.more == "None of 2 has words that begin so at this moment: back acknow."
+    listed.offer([])
+    assert listed.more == "There is nothing at this moment."
+
+
+def test_what_was_asked_of_a_run_is_told_of_that_run_alone() -> None:
+    explorer = kit.show("keyed-sum")
+    explorer.controls.checkpoint.click()
+    until(explorer, "all tasks are running")
+    explorer.controls.savepoint.click()
+    assert "Savepoint: asked for" in explorer.controls.why_not.value
+    other = Lab(explorer.lab.job)
+    while other.position < explorer.lab.position - 1:
+        other.step()
+    other.savepoint()  # it has the same number in its run
+    explorer.begin("another", other, "")
+    assert explorer.controls.why_not.value == ""
+    explorer.runs.value = "the run"
+    assert "Savepoint: asked for" in explorer.controls.why_not.value
+    explorer.fork()
+    assert "Savepoint: asked for" in explorer.controls.why_not.value
+
+
+def test_a_file_that_was_written_is_not_said_of_another_run(tmp_path: Path) -> None:
+    explorer = kit.show("keyed-sum")
+    panel = explorer.turn_to("Save")
+    panel.path.value = str(tmp_path / "run.play")
+    panel.save.click()
+    assert panel.said.value.startswith("Written: ")
+    panel.update()
+    assert panel.said.value.startswith("Written: ")
+    explorer.fork()
+    panel.update()
+    assert panel.said.value == ""
+
+
+def test_an_acknowledgement_can_be_waited_for_and_is_marked_when_it_is_lost() -> None:
+    explorer = kit.show("keyed-sum")
+    until(explorer, "all tasks are running")
+    explorer.controls.checkpoint.click()
+    until(explorer, "an acknowledgement is under way")
+    (name, sent), *_ = [each for each in explorer.lab.moment().messages.items() if each[1].mail == "ack"]
+    assert run(explorer.code).actions == explorer.lab.actions
+    explorer.lab.lose(name)
+    explorer.stepper.refresh()
+    moment = explorer.lab.moment()
+    assert moment.tasks[sent.task].phases[1] == "unheard"
+    assert "its word of 1 was lost" in str(explorer.svg())
+    assert moment.checkpoints[1].acked == ()
+    told = explorer.lab.why(checkpoint=1)
+    assert f"the acknowledgement of {sent.task} to the JobMaster was lost" in str(told)
+
+
+def test_of_a_job_that_has_ended_nothing_is_asked() -> None:
+    explorer = kit.show("keyed-sum")
+    until(explorer, "all tasks are running")
+    explorer.lab.cancel()
+    explorer.lab.run_until(finished=True)
+    explorer.stepper.refresh()
+    explorer.controls.update()
+    assert explorer.controls.stop.disabled
+    assert explorer.controls.savepoint.tooltip.startswith("The job is canceled")
