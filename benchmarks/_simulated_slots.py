@@ -30,11 +30,12 @@ from kit.protocol.messages import (
 )
 from kit.protocol.tasks import ExecutionState, split_task_name
 from kit.protocol.words import Envelope
+from kit.spark.addresses import CONNECT
 from kit.spark.auth import DRIVER, Party, Purpose
 from kit.spark.codec import pack_words, unpack_words
 from kit.spark.control import LEAVE, SlotHello
 from kit.spark.endpoint import WireSettings, dial
-from kit.spark.slot import CONNECT, CONNECTED, DELIVER, SlotTicket
+from kit.spark.slot import CONNECTED, DELIVER, SlotTicket
 from kit.spark.stream import Endpoint, Stream
 from kit.spark.wire import HEADER, Buffers, ControlMessage, FrameKind, pack_frame, parse_header
 from kit.spark.working_slot import SAID
@@ -100,6 +101,10 @@ class SimulatedGang:
     def cancel(self) -> None:
         """As a gang's."""
         self._process.terminate()
+
+    def give_up(self, slot: int) -> bool:
+        """There is no place that could be of no use."""
+        return False
 
 
 @dataclass

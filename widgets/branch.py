@@ -107,13 +107,11 @@ class Branch:
     @property
     def headline(self) -> tuple[str, str]:
         """The job's name, and where it stands, in words."""
-        lab = self.lab
-        if lab is not None:
-            there = self.at if self.is_present else f"{self.at} of {self.end}"
-            return lab.job.name, f"{there}, {lab.status.lower()}"
-        job = getattr(self.thing, "job", None)
+        alive = self.lab or self.thing
+        job = getattr(alive, "job", None)
         if job is not None:
-            return job.name, f"{len(self.thing.trace):,} records, {self.thing.status}"
+            there = self.at if self.is_present else f"{self.at} of {self.end}"
+            return job.name, f"{there}, {alive.status.lower()}"
         return "A recorded run", f"{len(run_of(self.thing).trace):,} records"
 
     def close(self) -> None:

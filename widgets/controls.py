@@ -20,6 +20,9 @@ BEGUN = (ALIGNING, WRITING, ACKNOWLEDGED)
 """A task in one of these phases of a checkpoint has its barrier."""
 
 
+NEXT_CHECKPOINT = "the next checkpoint is complete"
+
+
 class App(Protocol):
     """What the parts of the explorer know of it."""
 
@@ -37,8 +40,21 @@ class App(Protocol):
     def begin(self, name: str, lab: Lab, made: str) -> None:
         """Show another run, which has just begun; `made` is the code that makes its lab."""
 
+    @property
+    def told(self) -> str:
+        """What went wrong with what was done last; "" when all went well."""
+
+    def show_job(self, job: Any) -> None:
+        """Show this job on Spark, as a run of its own."""
+
     def rescale(self) -> None:
-        """Show what a run of the same job with another parallelism would be, ready to be started."""
+        """Show what this run can be rescaled to."""
+
+    def another_run(self, parallelism: int) -> None:
+        """Show what a run of the same job with so many subtasks would be, ready to be started."""
+
+    def note_request(self, number: int, label: str) -> None:
+        """Tell what becomes of something that was asked of the job."""
 
     def show_redistribution(self) -> None:
         """Let the tasks of the run that is shown begin, and show who was given which piece of state."""
@@ -93,7 +109,7 @@ class Controls:
             "Drain", "stop with a savepoint after all timers and windows have fired", "lab.stop(drain=True)"
         )
         self.cancel = self._ask("Cancel", "cancel the job, without a savepoint", "lab.cancel()")
-        self.rescale = button("Rescale…", "go on with another parallelism from a snapshot, in another run", app.rescale)
+        self.rescale = button("Rescale…", "let this run go on at another parallelism", app.rescale)
         asks = [self.checkpoint, self.savepoint, self.stop, self.drain, self.cancel]
         self._acts = [self.go, *asks]
         self._hints = {each: each.tooltip for each in self._acts}
@@ -126,22 +142,26 @@ class Controls:
         def ask(lab: Lab) -> None:
             number = acts[code](lab)
             if isinstance(number, int):
-                self._asked[number] = label
+                self.note_request(number, label)
 
         return button(label, hint, lambda: self._app.do(ask, code))
+
+    def note_request(self, number: int, label: str) -> None:
+        """Tell what becomes of this request from now on."""
+        self._asked[number] = label
 
     def _answers(self, lab: Lab) -> str:
         """What became of what was asked for last; "" where nothing was."""
         if not self._asked:
             return ""
         number, label = list(self._asked.items())[-1]
-        if number > lab.position:
-            return ""
+        if number > lab.position or getattr(lab.actions[number - 1], "request_id", None) != number:
+            return ""  # it was asked of another run
         try:
             path = lab.answer(number)
         except JobFailedError as error:
             return f"{label}: {error}"
-        return f"{label}: asked for, not done yet" if path is None else f"{label}: {path}"
+        return f"{label}: asked for, not done yet" if path is None else f"{label}: {path or 'done'}"
 
     # --- what is shown --------------------------------------------------------------------------------------------
 
@@ -153,8 +173,8 @@ class Controls:
             each.disabled = bool(reason)
             each.tooltip = reason or self._hints[each]
         branch.stepper.goes_on = branch.lab is not None and can_go_on(branch.lab)
-        if reason and self.missed:
-            reason = f"Not before the job ended: {self.missed}. {reason}"
+        if self.missed:
+            reason = f"Not before the job ends: {self.missed}. {reason or 'It stands where it stood.'}"
         said = reason or ("" if branch.lab is None else self._answers(branch.lab))
         self.why_not.value = f'<span class="kit-quiet">{escape(said)}</span>' if said else ""
         if branch.lab is not None:
@@ -189,7 +209,7 @@ def targets(lab: Lab) -> dict[str, tuple[Callable[[Lab], object], str]]:
     """What a lab can be run until: for each what to do, and the code for it."""
     newest = lab.master.checkpoints.store.latest_id
     found: dict[str, tuple[Callable[[Lab], object], str]] = {
-        "the next checkpoint is complete": (
+        NEXT_CHECKPOINT: (
             lambda lab: lab.run_until(checkpoint=newest + 1),
             f"lab.run_until(checkpoint={newest + 1})",
         ),

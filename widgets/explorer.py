@@ -28,16 +28,18 @@ from kit.draw.view import Subject
 from kit.draw.views import VIEWS
 from kit.graph.job_graph import JobGraph
 from kit.host.job_failed import JobFailedError
+from kit.job.status import JobStatus
 from kit.lab import Lab, LabError
 from kit.lab.ready_jobs import READY_JOBS, ready_job
 from widgets.branch import Branch
 from widgets.compare_panel import ComparePanel
-from widgets.controls import ROW, Controls, button, can_go_on, why_none_can_act
+from widgets.controls import NEXT_CHECKPOINT, ROW, Controls, button, can_go_on, why_none_can_act
+from widgets.deeds import RUN
 from widgets.deferred import Deferred, Ticker
 from widgets.details import Details
 from widgets.key_finder import KeyFinder
-from widgets.panels import ActionPanel, CodePanel, MonitorPanel, Panel, ViewPanel
-from widgets.planner_panel import PlannerPanel
+from widgets.panels import ActionPanel, CodePanel, MonitorPanel, Panel, ViewPanel, is_on_spark
+from widgets.rescale_panel import RescalePanel
 from widgets.run_settings import RunSettings
 from widgets.space_time_panel import SpaceTimePanel
 from widgets.static_form import StaysInNotebook
@@ -95,7 +97,7 @@ class Explorer(StaysInNotebook, ipywidgets.VBox):
         if self.lab is None:
             self.controls.widget.layout.display = "none"
         self._live = Ticker(self._look_again, LOOK_EVERY_S)
-        if _is_on_spark(thing) and not thing.ended:
+        if is_on_spark(thing) and not thing.ended:
             self._live.start()
         self.guarded(self._update)
 
@@ -104,14 +106,14 @@ class Explorer(StaysInNotebook, ipywidgets.VBox):
         if self._branch.lab is not None:
             panels.append(ActionPanel(self, "Next", "what may happen next"))
             panels.append(ActionPanel(self, "Faults", "what may be made to fail", faults=True))
-        if _is_on_spark(self._branch.thing):
-            panels.append(MonitorPanel(self._branch.thing))
+        if is_on_spark(self._branch.thing):
+            panels.append(MonitorPanel(self, self._branch.thing))
         return [
             *panels,
             SpaceTimePanel(self),
             ViewPanel(self, VIEWS),
             ComparePanel(self),
-            PlannerPanel(self),
+            RescalePanel(self),
             KeyFinder(self),
             RunSettings(self),
             CodePanel(self),
@@ -176,6 +178,7 @@ class Explorer(StaysInNotebook, ipywidgets.VBox):
         branch.stepper.observe(self._moved, "n")
         branch.stepper.observe(self._picked, "picked")
         branch.stepper.on_step(self.step)
+        branch.stepper.on_mark(self.go_to_next)
         self._details[branch.name] = Details(branch, self.do, self.guarded)
 
     def _picked(self, _: Any) -> None:
@@ -197,8 +200,10 @@ class Explorer(StaysInNotebook, ipywidgets.VBox):
 
     def _look_again(self) -> bool:
         """Take in what a job on Spark has done; whether there may be more."""
-        more = not self._branches[0].thing.ended
-        self.guarded(self._branches[0].stepper.refresh)
+        more = any(not each.thing.ended for each in self._branches if is_on_spark(each.thing))
+        if is_on_spark(self._branch.thing):
+            self.guarded(self._branch.stepper.refresh)
+            self.guarded(self._update)
         return more
 
     def _update_panel(self) -> None:
@@ -231,9 +236,11 @@ class Explorer(StaysInNotebook, ipywidgets.VBox):
             if code:
                 branch.deeds.add(code, before)
         except LabError:
-            if not branch.lab.finished or can_go_on(branch.lab):
+            if not branch.lab.finished or can_go_on(branch.lab) or not code.startswith(RUN):
                 raise
             self.controls.missed = self.controls.until.value  # it is no error: the bar says so
+            if branch.lab.status == JobStatus.FINISHED.name:  # and nothing is used up by asking
+                branch.lab.goto(before)
         finally:
             branch.stepper.refresh()
             self._update()
@@ -241,6 +248,14 @@ class Explorer(StaysInNotebook, ipywidgets.VBox):
     def step(self) -> None:
         """Let one thing happen, chosen by the scheduler: what a step on from the end of the run does on the stage."""
         self.do(lambda lab: lab.step(), "lab.step()")
+
+    def go_to_next(self, mark: str) -> None:
+        """At the end of what has happened the next one was asked for: a checkpoint is let come, a failure does not."""
+        if mark == "checkpoint":
+            self.controls.until.value = NEXT_CHECKPOINT
+            self.controls.go.click()
+        else:
+            self._say(f"No {mark} follows. Make something fail under Faults, or by a click on the thing itself.")
 
     def guarded(self, act: Callable[[], object]) -> None:
         """Do something; what goes wrong is said in one line of the app, for nobody reads the kernel's log."""
@@ -282,21 +297,40 @@ class Explorer(StaysInNotebook, ipywidgets.VBox):
 
     def begin(self, name: str, lab: Lab, made: str) -> None:
         """Show another run, which has just begun, beside those there are."""
+        self._show(self._add(Branch(self._unlike(name), lab, made)))
+
+    def show_job(self, job: Any) -> None:
+        """Show a job on Spark beside the runs that there are, or again."""
+        known = next((each for each in self._branches if each.thing is job), None)
+        self.guarded(lambda: self._show(known or self._add(Branch(self._unlike(job.job.name), job))))
+        if not job.ended:
+            self._live.start()
+
+    def _unlike(self, name: str) -> str:
         names = [each.name for each in self._branches]
-        self._show(self._add(Branch(name if name not in names else f"{name} ({len(names)})", lab, made)))
+        return name if name not in names else f"{name} ({len(names)})"
 
     def rescale(self) -> None:
-        """Show the settings of another run, with one subtask more, ready to go on from the newest snapshot."""
-        self.guarded(self._rescale)
-
-    def _rescale(self) -> None:
+        """Show what this run can be rescaled to."""
         self._say("")
-        self.turn_to(RunSettings.title).rescale()
+        self.guarded(lambda: self.turn_to(RescalePanel.title).update())
+
+    def another_run(self, parallelism: int) -> None:
+        """Show the settings of another run with so many subtasks, ready to go on from the newest snapshot."""
+        self.guarded(lambda: self._another_run(parallelism))
+
+    def _another_run(self, parallelism: int) -> None:
+        self._say("")
+        self.turn_to(RunSettings.title).rescale(parallelism)
+
+    def note_request(self, number: int, label: str) -> None:
+        """Tell what becomes of something that was asked of the job."""
+        self.controls.note_request(number, label)
 
     def show_redistribution(self) -> None:
         """Let the tasks of the run that is shown begin, and show who was given which piece of state."""
-        until = "all tasks are running"
-        self._do(*self.controls.targets[until])
+        if self.lab is not None and self.lab.status != "RUNNING":
+            self._do(*self.controls.targets["all tasks are running"])
         self.turn_to(ViewPanel.title).choice.value = RESCALING.title
         self._update_panel()
 
@@ -312,6 +346,8 @@ class Explorer(StaysInNotebook, ipywidgets.VBox):
         """Show another run."""
         self._say("")
         self._branch = branch
+        if is_on_spark(branch.thing):
+            branch.stepper.refresh()
         self._stage.children = (branch.stepper,)
         names = [each.name for each in self._branches]
         self.runs.unobserve(self._run_chosen, "value")
@@ -365,7 +401,7 @@ class Explorer(StaysInNotebook, ipywidgets.VBox):
         super().close()
 
     def _still(self) -> dict[str, str]:
-        return {"image/svg+xml": str(self.svg())}
+        return self.svg().forms()
 
     def __repr__(self) -> str:
         job, where = self._branch.headline
@@ -386,11 +422,6 @@ def show(thing: Any = None, *, tab: bool = False) -> Explorer:
     if tab:
         in_a_tab(explorer)
     return explorer
-
-
-def _is_on_spark(thing: Any) -> bool:
-    """Whether it is a SparkJob: asked by its name, so that nobody needs Spark who has none."""
-    return type(thing).__name__ == "SparkJob"
 
 
 def in_a_tab(explorer: Explorer) -> None:

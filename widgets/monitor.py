@@ -7,33 +7,41 @@ request is shown when the answer is there, and a request that is refused says wh
 
 from __future__ import annotations
 
+import logging
+from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from html import escape
 from typing import Any, ClassVar
+from weakref import WeakKeyDictionary
 
 import ipywidgets as ui
 
-from kit.draw.live import Live, look, page_part
+from kit.draw.live import Live, Story, look, page_part
 from widgets.deferred import Ticker
 from widgets.static_form import StaysInNotebook
 
 EVERY_S = 1.0
+MOST_LINES = 12
 NEWEST = "the newest"
 
 
 class Monitor(StaysInNotebook, ui.VBox):
-    """Watches one of several SparkJobs: of `jobs`, by default of those that run in this process, each time anew.
+    """Watches one of several SparkJobs: of `jobs`, by default of those that run in this process, each time anew;
+    with `others` of both.
 
-    `refresh()` takes a look now; `close()` ends the watching, not the job.
+    `refresh()` takes a look now, `watch(job)` at another job; `close()` ends the watching, not the job.
     """
 
-    def __init__(self, *jobs: Any, every_s: float = EVERY_S) -> None:
-        self._given = list(jobs)
+    def __init__(self, *jobs: Any, others: bool = False, every_s: float = EVERY_S) -> None:
+        self._given, self._others = list(jobs), others or not jobs
+        self._heed: Callable[[Any], None] = lambda job: None
         self._asked: list[tuple[str, Callable[[], str | None]]] = []
         """What was asked for, and what says where it is: None as long as it is not there."""
         self._threads = ThreadPoolExecutor(1, thread_name_prefix="kit-monitor")
         self._live: Live | None = None
+        self._stories: WeakKeyDictionary[Any, Story] = WeakKeyDictionary()
+        self._log = LogTail()
         self._looked_at: tuple[Any, ...] = ()
         """What was looked at when the picture that stays was last brought up to date."""
         self._ticker = Ticker(self._watch, every_s)
@@ -41,7 +49,7 @@ class Monitor(StaysInNotebook, ui.VBox):
         self._which = ui.Dropdown(description="Checkpoint", options=[(NEWEST, NEWEST)], value=NEWEST)
         self._worker = ui.Dropdown(description="Worker", options=[])
         self._parallelism = ui.BoundedIntText(description="Parallelism", value=1, min=1, max=10_000)
-        self._drain = ui.Checkbox(description="drain first", value=False, indent=False)
+        self._drain = ui.Checkbox(description="drain first", value=False, indent=False, layout=_NARROW)
         self._said = ui.HTML()
         self._shown = ui.HTML()
         self._buttons = {name: self._button(label, act) for name, (label, _, act) in self._ACTS.items()}
@@ -72,7 +80,7 @@ class Monitor(StaysInNotebook, ui.VBox):
         """Take a look at the job now."""
         self._hear()
         jobs = self._jobs()
-        chosen = self.job if self.job in jobs else jobs[-1] if jobs else None
+        chosen = self.job if self.job in jobs else self._first(jobs)
         self._fill(self._job, [(f"{job.job.name}, {job.status.lower()}", job) for job in jobs], chosen)
         if self.job is None:
             self._shown.value = page_part('<p class="quiet">no job runs: SparkJob(env).start() begins one</p>')
@@ -88,11 +96,27 @@ class Monitor(StaysInNotebook, ui.VBox):
         return self
 
     def _jobs(self) -> list[Any]:
-        if self._given:
+        if not self._others:
             return self._given
         from kit.spark import running
 
-        return list(running())
+        return [*self._given, *(job for job in running() if job not in self._given)]
+
+    def watch(self, job: Any) -> None:
+        """Look at this job from now on."""
+        if job is not self.job:
+            if job not in self._jobs():
+                self._given.append(job)
+            self.refresh()
+            self._job.value = job
+
+    def on_job(self, heed: Callable[[Any], None]) -> None:
+        """Have somebody told which job is chosen in the menu."""
+        self._heed = heed
+
+    def _first(self, jobs: list[Any]) -> Any:
+        """What is looked at when nothing was chosen: what was given first, or what began last."""
+        return self._given[0] if self._given else jobs[-1] if jobs else None
 
     def _fill(self, menu: ui.Dropdown, options: list[tuple[str, Any]], value: Any) -> None:
         """Give a menu its choices, if they are others; nobody is told of what it has chosen in between."""
@@ -102,13 +126,16 @@ class Monitor(StaysInNotebook, ui.VBox):
             menu.value = value
             self._is_filling = False
 
-    def _chosen(self, _: Any) -> None:
+    def _chosen(self, change: Any) -> None:
         if not self._is_filling:
             self.refresh()
+            if change["owner"] is self._job:
+                self._said.value = ""
+                self._heed(self.job)
 
     def _look(self, job: Any) -> None:
         wanted = None if self._which.value == NEWEST else self._which.value
-        self._live = look(job, wanted)
+        self._live = look(job, wanted, self._stories.setdefault(job, Story()), self._log.lines)
         known = self._live.history["id"].tolist()
         options = [(NEWEST, NEWEST), *((f"checkpoint {number}", number) for number in known)]
         self._fill(self._which, options, wanted if wanted in known else NEWEST)
@@ -138,6 +165,7 @@ class Monitor(StaysInNotebook, ui.VBox):
         """Take the monitor out of the page and look no more; the job goes on."""
         self._ticker.stop()
         self._threads.shutdown(wait=False)
+        self._log.close()
         self._forget_kept()
         super().close()
 
@@ -227,4 +255,29 @@ def _not_yet(done: Future[Any]) -> None:
         done.result()
 
 
+class LogTail(logging.Handler):
+    """The last lines that the kit has logged: a restart with its reason, a stranger that was cut off."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.INFO)
+        self._lines: deque[str] = deque(maxlen=MOST_LINES)
+        self.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s", "%H:%M:%S"))
+        logging.getLogger("kit").addHandler(self)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Keep its first line."""
+        self._lines.append(self.format(record).partition("\n")[0])
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """Oldest first."""
+        return tuple(self._lines)
+
+    def close(self) -> None:
+        """Listen no more."""
+        logging.getLogger("kit").removeHandler(self)
+        super().close()
+
+
+_NARROW = ui.Layout(width="auto")
 _ROW = ui.Layout(flex_flow="row wrap", align_items="center", grid_gap="4px 10px")

@@ -113,21 +113,30 @@ class ViewPanel:
 
 
 class MonitorPanel:
-    """A job on Spark, live, with what its user may ask of it."""
+    """Jobs on Spark, live, with what may be asked of them: the one that is chosen is the one that the app shows."""
 
     title = "The job on Spark"
 
-    def __init__(self, job: Any) -> None:
-        self._monitor = Monitor(job)
+    def __init__(self, app: App, job: Any) -> None:
+        self._app = app
+        self._monitor = Monitor(job, others=True)
+        self._monitor.on_job(app.show_job)
         self.widget = self._monitor
 
     def update(self) -> None:
         """Look at the job now; while it is seen the monitor does so by itself."""
+        if is_on_spark(self._app.branch.thing):
+            self._monitor.watch(self._app.branch.thing)
         self._monitor.refresh()
 
     def close(self) -> None:
         """Look no more."""
         self._monitor.close()
+
+
+def is_on_spark(thing: Any) -> bool:
+    """Whether it is a SparkJob: asked by its name, so that nobody needs Spark who has none."""
+    return type(thing).__name__ == "SparkJob"
 
 
 class CodePanel:

@@ -1,4 +1,4 @@
-"""The explorer's panel that plans: what another parallelism, or maximum parallelism, would do with the keys of the lab.
+"""The part of the explorer that plans: what another parallelism, or maximum, would do with the keys of the lab.
 
 The keys are those in the lab's state at the cursor, so there are none before the first record has come.
 """
@@ -15,8 +15,6 @@ from widgets.rescale_planner import RescalePlanner
 
 class PlannerPanel:
     """The rescale planner over the keys at the cursor; `planner` is it, None before it was made."""
-
-    title = "Plan"
 
     def __init__(self, app: App) -> None:
         self._app = app

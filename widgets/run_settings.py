@@ -16,7 +16,15 @@ import ipywidgets
 from kit.api.environment import StreamEnvironment
 from kit.graph.job_graph import JobGraph
 from kit.graph.parallelism import at_parallelism
-from kit.graph.settings import CheckpointConfig, ExponentialDelay, FailureRate, FixedDelay, JobSettings, NoRestart
+from kit.graph.settings import (
+    CheckpointConfig,
+    ExponentialDelay,
+    FailureRate,
+    FixedDelay,
+    JobSettings,
+    NoRestart,
+    RescaleConfig,
+)
 from kit.host.job_failed import JobFailedError
 from kit.lab import Adversarial, Fair, First, Lab, ready_job
 from kit.lab.errors import LabError
@@ -41,6 +49,7 @@ SCHEDULERS: Mapping[str, Any] = {
     "sinks and last tasks come last": "last",
 }
 OF_CHECKPOINTS = {each.name for each in fields(CheckpointConfig)}
+OF_RESCALING = {each.name for each in fields(RescaleConfig)}
 OF_JOB = {each.name for each in fields(JobSettings)}
 
 
@@ -72,6 +81,15 @@ SETTINGS: Mapping[str, tuple[Setting, ...]] = {
         Setting("min_pause_ms", "minimum pause", "between the end of one and the start of the next", "ms"),
         Setting("timeout_ms", "timeout", "a pending checkpoint expires after this", "ms"),
         Setting("tolerable_failures", "tolerable failures", "checkpoints that may fail in a row before the job does"),
+    ),
+    "Rescaling": (
+        Setting("reactive", "reactive", "go on with the slots that there are, when some are lost or come back", "flag"),
+        Setting("minimum_parallelism", "minimum", "with fewer slots the job waits; it may not be rescaled to fewer"),
+        Setting("cooldown_ms", "cooldown", "after a deployment nothing is rescaled for so long", "ms"),
+        Setting("stabilization_ms", "stabilization", "so long it waits for more slots, unless all are there", "ms"),
+        Setting("max_trigger_delay_ms", "longest wait", "after a change it goes on without a new checkpoint", "ms"),
+        Setting("max_checkpoint_failures", "failed checkpoints", "after so many it goes on from the last one"),
+        Setting("slot_wait_ms", "wait for slots", "a job without enough slots fails after this; empty: never", "ms"),
     ),
     "Channels": (
         Setting("channel_credits", "credits", "buffers that may be under way on a channel before one was taken"),
@@ -136,13 +154,13 @@ class RunSettings:
         if self._given != self._defaults_of_job():
             self._defaults()
 
-    def rescale(self) -> None:
-        """Set all for the same job with one subtask more, from its newest snapshot, or else from one taken now."""
+    def rescale(self, parallelism: int) -> None:
+        """Set all for the same job with so many subtasks, from its newest snapshot, or else from one taken now."""
         self.update()
         if self._app.branch.lab is not None:
             self.job.value = OWN
         self._defaults()
-        self.fields["parallelism"].value = str(self._given["parallelism"] + 1)
+        self.fields["parallelism"].value = str(parallelism)
         if len(self.begin.options) == 1:
             raise LabError("the job has ended and left no snapshot: go back in the slider, and take a savepoint there")
         self.begin.value = self.begin.options[1][1]
@@ -251,6 +269,7 @@ def settings_of_graph(graph: JobGraph) -> dict[str, Any]:
     """The settings that a job has which can be set anew."""
     settings, checkpoint = graph.settings, graph.settings.checkpoint
     found = {name: getattr(checkpoint, name) for name in PLAIN if name in OF_CHECKPOINTS}
+    found |= {name: getattr(settings.rescaling, name) for name in PLAIN if name in OF_RESCALING}
     found["mode"] = checkpoint.mode.value
     found |= {name: getattr(settings, name) for name in PLAIN if name in OF_JOB}
     widest = max(vertex.parallelism for vertex in graph.vertices)
@@ -261,10 +280,16 @@ def changed_job(graph: JobGraph, changed: Mapping[str, Any]) -> JobGraph:
     """The same job with other settings. Vertices as parallel as the widest one get another parallelism."""
     settings = graph.settings
     checkpoint = {name: value for name, value in changed.items() if name in OF_CHECKPOINTS}
+    rescaling = {name: value for name, value in changed.items() if name in OF_RESCALING}
     others = {name: value for name, value in changed.items() if name in OF_JOB}
     if "restart" in others:
         others["restart_is_default"] = False
-    settings = replace(settings, checkpoint=replace(settings.checkpoint, **checkpoint), **others)
+    settings = replace(
+        settings,
+        checkpoint=replace(settings.checkpoint, **checkpoint),
+        rescaling=replace(settings.rescaling, **rescaling),
+        **others,
+    )
     job = at_parallelism(graph, changed["parallelism"]) if "parallelism" in changed else graph
     return replace(job, settings=settings)
 

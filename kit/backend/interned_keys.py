@@ -37,6 +37,8 @@ _DENSE = pc.RankOptions(sort_keys="ascending", tiebreaker="dense")
 class FrozenKeys:
     """The keys by code at one moment."""
 
+    interned = True
+
     def __init__(self, arrow_type: pa.DataType, store: KeyStore, rows: Rows) -> None:
         self._type = arrow_type
         self._store = store
@@ -67,8 +69,6 @@ class FrozenKeys:
 
 class InternedCodec(FrozenKeys):
     """Numbers the distinct keys it meets."""
-
-    interned = True
 
     def __init__(self, arrow_type: pa.DataType, what: str) -> None:
         super().__init__(arrow_type, key_store(arrow_type), np.zeros(16, np.int64))

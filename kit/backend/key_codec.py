@@ -38,6 +38,9 @@ __all__ = ["UNKNOWN", "Codes", "Column", "Decoder", "KeyCodec", "codec_for"]
 class Decoder(Protocol):
     """Turns codes back into keys; unaffected by what its codec learns or forgets later."""
 
+    interned: bool
+    """Whether codes are numbers given to keys. Else a key is its own code, and the order of codes that of keys."""
+
     def decode(self, codes: Codes) -> pa.Array:
         """The keys, in their Arrow type."""
 
@@ -52,7 +55,6 @@ class KeyCodec(Decoder, Protocol):
     """Turns keys or namespaces of one Arrow type into codes and back."""
 
     type: pa.DataType
-    interned: bool
 
     def encode(self, keys: Column, create: bool) -> Codes:
         """The code of each key. Without `create` an interned key never seen gets `UNKNOWN`.

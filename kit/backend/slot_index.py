@@ -62,15 +62,38 @@ class Known(dict[Any, int]):
         return Known()
 
 
-class FrozenIndex:
-    """What an index held at one moment. Which slots were in use is worked out when somebody asks, not before."""
+class Remembered:
+    """What the reader of a frozen index leaves for the readers of the next ones, in whatever thread they are."""
 
-    def __init__(self, columns: tuple[Codes, ...], unused: Slots) -> None:
+    def __init__(self) -> None:
+        self.order: Any = None
+
+    def __deepcopy__(self, memo: dict[int, object]) -> Remembered:
+        """Empty: a copy of a world works it out anew."""
+        return Remembered()
+
+
+class FrozenIndex:
+    """What an index held at one moment. Which slots were in use is worked out when somebody asks, not before.
+
+    `removals` counts how often slots were freed until then: as long as it stays, a slot keeps its codes.
+    """
+
+    def __init__(
+        self, columns: tuple[Codes, ...], unused: Slots, removals: int = 0, remembered: Remembered | None = None
+    ) -> None:
         self.columns = columns
+        self.removals = removals
+        self.remembered = remembered or Remembered()
         self._unused = unused
 
     def __len__(self) -> int:
-        return len(self.columns[0]) - len(self._unused)
+        return self.size - len(self._unused)
+
+    @property
+    def size(self) -> int:
+        """All slots are below."""
+        return len(self.columns[0])
 
     @cached_property
     def slots(self) -> Slots:
@@ -80,14 +103,6 @@ class FrozenIndex:
         in_use = np.ones(len(self.columns[0]), np.bool_)
         in_use[self._unused] = False
         return np.flatnonzero(in_use)
-
-    def slots_of(self, rows: Slots) -> Slots:
-        """The slots in use at these positions among them."""
-        return self.slots.take(rows) if len(self._unused) else rows
-
-    def codes(self, column: int) -> Codes:
-        """The codes of one column for all slots in use."""
-        return self.columns[column].take(self.slots) if len(self._unused) else self.columns[column]
 
 
 class SlotIndex:
@@ -101,6 +116,8 @@ class SlotIndex:
         self._free: Slots
         self._frozen_size: int  # a reader may still look at slots below
         self._known = Known()  # the slots of rows that came in small batches, all in use
+        self._removals = 0
+        self._remembered = Remembered()
         self._places: _DirectPlaces | _HashedPlaces
         self._restart()
 
@@ -160,6 +177,7 @@ class SlotIndex:
 
     def remove(self, slots: Slots) -> None:
         """Free distinct slots in use."""
+        self._removals += 1
         if len(slots) == len(self):
             self._restart()
             return
@@ -172,7 +190,8 @@ class SlotIndex:
         """The slots in use, except for those in `unset`, and their codes, safe from later changes."""
         self._frozen_size = self.size
         unused = self._free if unset is None else np.concatenate((self._free, unset))
-        return FrozenIndex(tuple(column[: self.size] for column in self.columns), unused)
+        columns = tuple(column[: self.size] for column in self.columns)
+        return FrozenIndex(columns, unused, self._removals, self._remembered)
 
     def validate(self) -> None:
         """Check that live slots, free slots and places agree; raise AssertionError otherwise."""

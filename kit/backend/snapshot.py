@@ -22,19 +22,20 @@ first), maps by key. So two hosts that hold the same state write the same file.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from itertools import pairwise
+from heapq import merge
+from itertools import groupby, pairwise
+from operator import itemgetter
 
 import numpy as np
 import pyarrow as pa
 
-from kit.backend import rows_by_key_group
-from kit.backend.framing import PREFIX_BYTES, FramedFile, Piece, header, joined, section, size_of
+from kit.backend import row_order
+from kit.backend.framing import FramedFile, Piece, header, joined, section, size_of
 from kit.backend.key_codec import Decoder
 from kit.backend.key_hashing import key_groups
 from kit.backend.picking import picked
-from kit.backend.rows_by_key_group import RowsByKeyGroup
 from kit.backend.slot_index import FrozenIndex
 from kit.backend.sorting import order_of_rows
 from kit.backend.value_columns import FrozenColumn
@@ -70,9 +71,15 @@ class FrozenState:
         """For each key group that has rows, in order, a record batch message with these: by key and namespace, timers
         by timestamp before these.
         """
-        if len(self.index) <= rows_by_key_group.SPAN_ROWS:
+        if not self.is_large:
+            self.index.remembered.order = None
             return self._messages_at_once(schema, max_parallelism)
         return self._messages_span_by_span(schema, max_parallelism)
+
+    @property
+    def is_large(self) -> bool:
+        """Whether its rows are brought into order and encoded span by span."""
+        return len(self.index) > row_order.SPAN_ROWS
 
     def _messages_at_once(self, schema: pa.Schema, max_parallelism: int) -> Iterator[tuple[int, pa.Buffer]]:
         """Of few rows: all are decoded once and brought into order together."""
@@ -92,19 +99,15 @@ class FrozenState:
             yield groups.item(begin), batch.slice(begin, end - begin).serialize()
 
     def _messages_span_by_span(self, schema: pa.Schema, max_parallelism: int) -> Iterator[tuple[int, pa.Buffer]]:
-        by_group = RowsByKeyGroup(self.index, self.key_column, self.decoders[self.key_column], max_parallelism)
-        codes = [by_group.gathered(column) for column in self.index.columns]
-        values = None if self.values is None else self.values.gathered(by_group)
-        for first, behind, begin, end in by_group.spans():
-            counts = by_group.counts[first:behind]
-            span = [column[begin:end] for column in codes]
-            order = order_of_rows([decoder.ranks(column) for decoder, column in zip(self.decoders, span, strict=True)])
-            if behind > first + 1:
-                order = order.take(np.argsort(by_group.groups(first, behind).take(order), kind="stable"))
-            columns = [d.decode(column.take(order)) for d, column in zip(self.decoders, span, strict=True)]
-            if values is not None:
-                columns.append(values.get(order + begin))
+        remembered = self.index.remembered
+        order = row_order.row_order(self.index, self.decoders, self.key_column, max_parallelism, remembered.order)
+        remembered.order = order
+        for first, behind, begin, end in order.spans():
+            columns = [d.decode(column[begin:end]) for d, column in zip(self.decoders, order.columns, strict=True)]
+            if self.values is not None:
+                columns.append(self.values.get(order.slots[begin:end]))
             batch = pa.RecordBatch.from_arrays(columns, schema=schema)
+            counts = order.counts[first:behind]
             ends = counts.cumsum()
             for number in np.flatnonzero(counts).tolist():
                 rows = int(counts[number])
@@ -123,27 +126,53 @@ class KeyedSnapshot:
         rows = ", ".join(f"{state.name} {len(state.index)} rows" for state in self.states)
         return f"KeyedSnapshot(key groups {self.key_group_range.start}-{self.key_group_range.end}: {rows})"
 
+    @property
+    def is_large(self) -> bool:
+        """Whether it is better written piece by piece."""
+        return any(state.is_large for state in self.states)
+
     def encode(self) -> tuple[pa.Buffer, tuple[int, ...]]:
         """The file, and the offset of each key group of the range (`NO_OFFSET_SET` where it has no rows).
 
         A pure function of the snapshot: may run in any thread while the backend goes on.
         """
+        pieces: list[Piece] = []
+        offsets = self.write(pieces.append)
+        return joined(pieces), offsets
+
+    def write(self, out: Callable[[Piece], object]) -> tuple[int, ...]:
+        """The same, with the file handed to `out` in pieces, a key group at a time: they are still in the processor's
+        cache then, and never all of them in memory.
+        """
         for state in self.states:
             if state.values is not None:
                 state.values.settle()
-        frames: dict[int, list[Piece]] = {}
         schemas = [state.schema(self.max_parallelism) for state in self.states]
-        for number, (state, schema) in enumerate(zip(self.states, schemas, strict=True)):
-            for key_group, message in state.messages(schema, self.max_parallelism):
-                frames.setdefault(key_group, []).extend((_FRAME.pack(number, 0), message))
-        pieces = header(MAGIC, schemas)
-        position = size_of(pieces)
+        position = _written(header(MAGIC, schemas), out)
         offsets = [NO_OFFSET_SET] * len(self.key_group_range)
-        for key_group, body in sorted(frames.items()):
+        for key_group, frames in groupby(self._frames(schemas), itemgetter(0)):
+            body: list[Piece] = []
+            for _, number, message in frames:
+                body += (_FRAME.pack(number, 0), message)
             offsets[key_group - self.key_group_range.start] = position
-            pieces += section((key_group, len(body) // 2, 0), body)
-            position += PREFIX_BYTES + size_of(body)
-        return joined(pieces), tuple(offsets)
+            position += _written(section((key_group, len(body) // 2, 0), body), out)
+        return tuple(offsets)
+
+    def _frames(self, schemas: list[pa.Schema]) -> Iterator[tuple[int, int, pa.Buffer]]:
+        """Key group, number of the state and message, by key group and state."""
+
+        def of_state(number: int, state: FrozenState) -> Iterator[tuple[int, int, pa.Buffer]]:
+            for key_group, message in state.messages(schemas[number], self.max_parallelism):
+                yield key_group, number, message
+
+        return merge(*(of_state(*each) for each in enumerate(self.states)), key=itemgetter(0, 1))
+
+
+def _written(pieces: list[Piece], out: Callable[[Piece], object]) -> int:
+    """How many bytes they are."""
+    for piece in pieces:
+        out(piece)
+    return size_of(pieces)
 
 
 class KeyedStateFile(FramedFile):

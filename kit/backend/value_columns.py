@@ -22,10 +22,11 @@ from kit.backend.decimals import from_limbs, limb_count, limb_type, limbs
 from kit.backend.frozen_array import FrozenArray, Readers
 from kit.backend.key_columns import is_direct, storage_dtype
 from kit.backend.key_hashing import as_numbers
-from kit.backend.rows_by_key_group import RowsByKeyGroup
+from kit.backend.picking import column_of, picked
 from kit.state.errors import StateTypeError
 
 Slots = npt.NDArray[np.int64]
+SomeSlots = npt.NDArray[np.int64] | npt.NDArray[np.int32]
 Mask = npt.NDArray[np.bool_]
 Fold = Callable[[Any, Any], Any]
 
@@ -33,7 +34,7 @@ Fold = Callable[[Any, Any], Any]
 class Entries(Protocol):
     """Entries that can be read."""
 
-    def get(self, slots: Slots) -> pa.Array:
+    def get(self, slots: SomeSlots) -> pa.Array:
         """The entries of slots, in order."""
 
 
@@ -42,9 +43,6 @@ class FrozenColumn(Entries, Protocol):
 
     def settle(self) -> None:
         """Copy what the living column would otherwise have to keep; `get` does when nobody did before."""
-
-    def gathered(self, rows: RowsByKeyGroup) -> Entries:
-        """The entries of all rows, by their position in `rows` instead of their slot."""
 
 
 class ValueColumn(Entries, Protocol):
@@ -98,7 +96,7 @@ class NumberColumn:
                 self.nulls = _extended(self.nulls, capacity, False)
                 self._null_readers.clear()
 
-    def get(self, slots: Slots) -> pa.Array:
+    def get(self, slots: SomeSlots) -> pa.Array:
         """The entries of slots, as Arrow."""
         return _as_arrow(self.type, self.values.take(slots), None if self.nulls is None else self.nulls.take(slots))
 
@@ -229,23 +227,19 @@ class FrozenNumbers:
         self._values = values
         self._nulls = nulls
 
-    def get(self, slots: Slots) -> pa.Array:
+    def get(self, slots: SomeSlots) -> pa.Array:
         """The entries of slots, as Arrow."""
+        values = self._values.array()
+        if self._nulls is None and values.dtype != np.bool_:
+            return picked(column_of(values, self.type), slots)
         nulls = None if self._nulls is None else self._nulls.array().take(slots)
-        return _as_arrow(self.type, self._values.array().take(slots), nulls)
+        return _as_arrow(self.type, values.take(slots), nulls)
 
     def settle(self) -> None:
         """Copy what may still change."""
         self._values.array()
         if self._nulls is not None:
             self._nulls.array()
-
-    def gathered(self, rows: RowsByKeyGroup) -> NumberColumn:
-        """The entries of all rows."""
-        column = NumberColumn(self.type)
-        column.values = rows.gathered(self._values.array())
-        column.nulls = None if self._nulls is None else rows.gathered(self._nulls.array())
-        return column
 
 
 class DecimalColumn:
@@ -259,7 +253,7 @@ class DecimalColumn:
         for limb in self.limbs:
             limb.ensure(capacity)
 
-    def get(self, slots: Slots) -> pa.Array:
+    def get(self, slots: SomeSlots) -> pa.Array:
         return _as_decimals(self.type, [limb.get(slots) for limb in self.limbs])
 
     def put(self, slots: Slots, values: pa.Array) -> None:
@@ -289,17 +283,12 @@ class FrozenDecimals:
         self.type = arrow_type
         self._limbs = frozen
 
-    def get(self, slots: Slots) -> pa.Array:
+    def get(self, slots: SomeSlots) -> pa.Array:
         return _as_decimals(self.type, [limb.get(slots) for limb in self._limbs])
 
     def settle(self) -> None:
         for limb in self._limbs:
             limb.settle()
-
-    def gathered(self, rows: RowsByKeyGroup) -> DecimalColumn:
-        column = DecimalColumn(self.type)
-        column.limbs = [limb.gathered(rows) for limb in self._limbs]
-        return column
 
 
 class StructColumn:
@@ -313,7 +302,7 @@ class StructColumn:
         for column in self.fields.values():
             column.ensure(capacity)
 
-    def get(self, slots: Slots) -> pa.Array:
+    def get(self, slots: SomeSlots) -> pa.Array:
         return _as_struct(self.type, [column.get(slots) for column in self.fields.values()])
 
     def put(self, slots: Slots, values: pa.StructArray) -> None:
@@ -342,18 +331,12 @@ class FrozenStructs:
         self.type = arrow_type
         self._fields = fields
 
-    def get(self, slots: Slots) -> pa.Array:
+    def get(self, slots: SomeSlots) -> pa.Array:
         return _as_struct(self.type, [column.get(slots) for column in self._fields])
 
     def settle(self) -> None:
         for column in self._fields:
             column.settle()
-
-    def gathered(self, rows: RowsByKeyGroup) -> StructColumn:
-        column = StructColumn(self.type)
-        names = [field.name for field in self.type]
-        column.fields = {name: field.gathered(rows) for name, field in zip(names, self._fields, strict=True)}
-        return column
 
 
 class ObjectColumn:
@@ -366,7 +349,7 @@ class ObjectColumn:
     def ensure(self, capacity: int) -> None:
         self._values.extend([None] * (capacity - len(self._values)))
 
-    def get(self, slots: Slots) -> pa.Array:
+    def get(self, slots: SomeSlots) -> pa.Array:
         return pa.array([self._values[slot] for slot in slots.tolist()], self.type)
 
     def put(self, slots: Slots, values: pa.Array) -> None:
@@ -392,12 +375,6 @@ class ObjectColumn:
     def settle(self) -> None:
         """Nothing to copy: `freeze` did."""
 
-    def gathered(self, rows: RowsByKeyGroup) -> ObjectColumn:
-        column = self._like()
-        slots = rows.gathered(np.arange(len(self._values)))
-        column._values = [self._values[slot] for slot in slots.tolist()]
-        return column
-
     def _like(self) -> ObjectColumn:
         return ObjectColumn(self.type)
 
@@ -422,7 +399,7 @@ class ContainerColumn(ObjectColumn):
         if self._owned is not None:
             self._owned.extend(bytes(len(self._values) - len(self._owned)))
 
-    def get(self, slots: Slots) -> pa.Array:
+    def get(self, slots: SomeSlots) -> pa.Array:
         """The entries of slots, as Arrow."""
         if self._stored is None:
             return super().get(slots)
@@ -488,7 +465,7 @@ def _as_arrow(arrow_type: pa.DataType, values: npt.NDArray[Any], nulls: Mask | N
     if nulls is not None:
         values[nulls] = 0  # equal state makes equal bytes, also where nobody looks
     elif values.dtype != np.bool_:  # what numpy holds is what Arrow holds
-        return pa.Array.from_buffers(arrow_type, len(values), [None, pa.py_buffer(values)])
+        return column_of(values, arrow_type)
     if pa.types.is_temporal(arrow_type):
         return pa.array(values, mask=nulls).view(arrow_type)
     return pa.array(values, arrow_type, mask=nulls)

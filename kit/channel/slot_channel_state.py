@@ -39,8 +39,8 @@ class SlotChannelState(Machine):
         """
         settings = graph.job_graph.settings.checkpoint
         machine = cls(slot, attempt, settings.max_subtasks_per_channel_state_file)
-        for task in graph.tasks:
-            if settings.unaligned and task.subtask_index == slot:
+        for task in graph.tasks_with_index(slot):
+            if settings.unaligned:
                 machine.register(task.task, slot, task.vertex.operators[0].operator_id)
         return machine
 

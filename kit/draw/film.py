@@ -20,6 +20,7 @@ no frame get one when somebody asks (`insert`).
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, islice
@@ -38,10 +39,10 @@ from kit.draw.moment import fold
 from kit.draw.pen import Looks, Pen
 from kit.draw.run import Run, run_of
 from kit.draw.stage import Stage, stage_for
-from kit.draw.steps import Step, event_of, in_order, steps
+from kit.draw.steps import Ordering, Step, event_of, in_order
 from kit.draw.svg import backdrop
 from kit.draw.uncollected import uncollected
-from kit.protocol.trace import TraceRecord, led_by
+from kit.protocol.trace import Trace, TraceRecord, led_by
 
 MOST_FRAMES = 1500
 """A film has at most about this many frames: of a longer run only those that matter more."""
@@ -86,6 +87,7 @@ class Reel:
     def __init__(self, turned: Sequence[str] = (), *, defer_from: int | None = None) -> None:
         self.turned = tuple(turned)
         self.defer_from = defer_from
+        self._ordering = Ordering()
         self.film: Film = {}
         self._begin()
 
@@ -170,18 +172,23 @@ class Reel:
             goes_on = known == len(records) or known == 0 or event_of(records[known]) != event_of(records[known - 1])
             if goes_on and records[:known] == self._records:
                 return in_order(records[known:])
-        ordered = steps(trace)
-        common = _common(self._records, list(chain.from_iterable(ordered)))
+        common = self._take_in_any_order(trace)
         if common < known:
             self._back_to(common)
-        reached, left = 0, 0
-        while left < len(ordered) and reached + len(ordered[left]) <= self._running.n:
-            reached += len(ordered[left])
-            left += 1
-        if reached != self._running.n:  # a step that was shown has become longer
-            self._back_to(reached)
+        ordered, starts = self._ordering.steps, self._ordering.starts
+        left = bisect_left(starts, self._running.n)
+        if starts[left] != self._running.n:  # a step that was shown has become longer
+            self._back_to(starts[left - 1])
             return self._new_steps(run)
         return ordered[left:]
+
+    def _take_in_any_order(self, trace: Trace) -> int:
+        """Order the records of a trace, causes first; how many begin the film as well as the run."""
+        ordering, known = self._ordering, len(self._ordering.taken)
+        if not trace.detailed and known <= len(trace) and (not known or trace[known - 1] == ordering.taken[-1]):
+            return min(len(self._records), ordering.starts[ordering.take(trace.since(known))])
+        self._ordering = Ordering.of(trace)
+        return _common(self._records, list(chain.from_iterable(self._ordering.steps)))
 
     def _back_to(self, n: int) -> None:
         """Forget what came after the last mark within the first `n` records."""

@@ -7,9 +7,10 @@ does: busy, back-pressured, idle. A subtask that does much more or less than its
 
 from __future__ import annotations
 
+from collections import deque
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
-from itertools import islice
 from typing import Any
 
 import pandas as pd
@@ -24,14 +25,35 @@ from kit.draw.scene import colour
 from kit.draw.svg import asset
 from kit.protocol.tasks import split_task_name
 
-STORY, HISTORY, RECENT = 12, 8, 4_000
-"""So many milestones are told, and checkpoints listed; milestones are looked for among so many of the last records."""
+STORY, HISTORY = 12, 8
+"""So many milestones are told, and checkpoints listed."""
+LISTED = ("CheckpointTriggered", "CheckpointCompleted")
+"""Milestones that the list of checkpoints tells already: every second one more of them would hide all others."""
 PARTS = ("busy", "backpressured", "idle")
 MOST_SUBTASKS = 64
 
 
-def look(job: Any, checkpoint: int | None = None) -> Live:
-    """How a SparkJob is now. `checkpoint` is the one shown by subtask, by default the last that began.
+class Story:
+    """What happened last in a job, beside its checkpoints: `take` looks at what is new only."""
+
+    def __init__(self) -> None:
+        self._taken = 0
+        self._told: deque[tuple[int, str]] = deque(maxlen=STORY)
+
+    def take(self, job: Any) -> tuple[tuple[int, str], ...]:
+        """When, and what happened, newest first."""
+        news = job.trace.since(self._taken)
+        self._taken += len(news)
+        ends = job.stages[-1].ends() if job.stages else {}
+        for record in news:
+            if level_of(record) >= MILESTONE and record.kind not in LISTED:
+                self._told.appendleft((record.at_ms, caption_of(record, ends)))
+        return tuple(self._told)
+
+
+def look(job: Any, checkpoint: int | None = None, story: Story | None = None, log: Sequence[str] = ()) -> Live:
+    """How a SparkJob is now. `checkpoint` is the one shown by subtask, by default the last that began; `story` is that
+    of an earlier look, if there was one, and `log` what has been logged.
 
     Raises TypeError for what is no SparkJob.
     """
@@ -43,12 +65,6 @@ def look(job: Any, checkpoint: int | None = None) -> Live:
     if checkpoint not in ids:
         checkpoint = max(ids, default=None)
     trace = job.trace
-    ends = job.stages[-1].ends() if job.stages else {}
-    told = (
-        (record.at_ms, caption_of(record, ends))
-        for record in reversed(trace.since(max(0, len(trace) - RECENT)))
-        if level_of(record) >= MILESTONE
-    )
     return Live(
         job.summary(),
         job.error,
@@ -56,8 +72,10 @@ def look(job: Any, checkpoint: int | None = None) -> Live:
         history.head(HISTORY),
         checkpoint,
         None if checkpoint is None else statistics.subtasks(checkpoint),
-        tuple(islice(told, STORY)),
+        (story or Story()).take(job),
         trace[0].at_ms if len(trace) else 0,
+        {vertex.name: vertex.input_vertices for vertex in job.job.vertices},
+        tuple(log),
     )
 
 
@@ -77,6 +95,10 @@ class Live:
     story: tuple[tuple[int, str], ...]
     """When, and what happened, newest first."""
     began_ms: int
+    after: Mapping[str, tuple[str, ...]]
+    """By vertex those that send to it, each after these."""
+    log: tuple[str, ...] = ()
+    """Lines that were logged, oldest first."""
 
     def to_pandas(self) -> pd.DataFrame:
         """One row per vertex: vertex, subtasks, records_in_per_s and records_out_per_s (of all together), busy,
@@ -93,7 +115,7 @@ class Live:
 
     def _repr_html_(self) -> str:
         parts = (self.head_html(), self.tasks_html(), self.checkpoints_html(), self.subtasks_html(), self.story_html())
-        return page_part("".join(parts))
+        return page_part("".join((*parts, self.log_html())))
 
     def __repr__(self) -> str:
         return f"Live({self.summary['name']}, {self.summary['status']}, epoch {self.summary['epoch']})"
@@ -122,10 +144,18 @@ class Live:
         """A box per vertex, from the sources on."""
         if not len(self.meters):
             return '<p class="quiet">no task has said yet what it does</p>'
-        boxes = [_vertex(row, self._of(row["vertex"])) for row in self.to_pandas().to_dict("records")]
+        columns: dict[int, list[str]] = {}
+        for row in self.to_pandas().to_dict("records"):
+            box = _vertex(row, self._of(row["vertex"]), self.after.get(row["vertex"], ()))
+            columns.setdefault(self._depth(row["vertex"]), []).append(box)
         arrow = '<span class="arrow" aria-hidden="true">→</span>'
+        drawn = arrow.join(f'<div class="column">{"".join(columns[depth])}</div>' for depth in sorted(columns))
         legend = "".join(f'<span><i class="{part}"></i>{WORDS[part]}</span>' for part in PARTS)
-        return f'<div class="vertices">{arrow.join(boxes)}</div><p class="legend">time of a task: {legend}</p>'
+        return f'<div class="vertices">{drawn}</div><p class="legend">time of a task: {legend}</p>'
+
+    def _depth(self, vertex: str) -> int:
+        """How many vertices records have come through before it, on the longest way."""
+        return max((1 + self._depth(each) for each in self.after.get(vertex, ())), default=0)
 
     def _of(self, vertex: str) -> pd.DataFrame:
         return self.meters[[split_task_name(task)[0] == vertex for task in self.meters["task"]]]
@@ -164,7 +194,11 @@ class Live:
         lines = "".join(
             f"<li><span>{duration(at_ms - self.began_ms)}</span> {escape(text)}</li>" for at_ms, text in self.story
         )
-        return f'<h4>What happened last</h4><ol class="story">{lines}</ol>'
+        return f'<h4>What happened last, beside checkpoints</h4><ol class="story">{lines}</ol>'
+
+    def log_html(self) -> str:
+        """What was logged."""
+        return f"<h4>Log</h4><pre>{escape(chr(10).join(self.log))}</pre>" if self.log else ""
 
 
 WORDS = {"busy": "busy", "backpressured": "back-pressured", "idle": "idle"}
@@ -176,7 +210,7 @@ def page_part(html: str) -> str:
     return f"<style>{rules}</style><div class='kit-picture kit-live'>{html}</div>"
 
 
-def _vertex(row: dict[str, Any], subtasks: pd.DataFrame) -> str:
+def _vertex(row: dict[str, Any], subtasks: pd.DataFrame, after: Sequence[str]) -> str:
     rate = "" if pd.isna(row["records_in_per_s"]) else f"{row['records_in_per_s']:,.0f} in/s"
     out = "" if pd.isna(row["records_out_per_s"]) else f"{row['records_out_per_s']:,.0f} out/s"
     rows = subtasks.to_dict("records")
@@ -184,6 +218,7 @@ def _vertex(row: dict[str, Any], subtasks: pd.DataFrame) -> str:
     sample = next((each["sample"] for each in rows if each["sample"]), "")
     drawn = f'<code title="{escape(sample)}">{escape(sample)}</code>' if sample else ""
     many = "1 subtask" if row["subtasks"] == 1 else f"{row['subtasks']} subtasks"
+    many += f", from {escape(', '.join(after))}" if after else ""
     name = escape(row["vertex"])
     return (
         f'<section aria-label="{name}"><h5 title="{name}">{name}</h5>'

@@ -6,7 +6,8 @@ be recorded before its cause; here it waits. Otherwise the order of the trace is
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Sequence
+from itertools import accumulate
 
 from kit.protocol.trace import Trace, TraceRecord, led_by
 
@@ -21,27 +22,95 @@ def event_of(record: TraceRecord) -> str:
 
 def steps(trace: Iterable[TraceRecord]) -> list[Step]:
     """The steps of a run: none before what caused it, none before an earlier step of its machine."""
-    if isinstance(trace, Trace) and trace.detailed:
-        return in_order(trace)
-    by_event: dict[str, Step] = {}
-    event_with: dict[str, str] = {}
-    for record in trace:
-        event = event_of(record)
-        by_event.setdefault(event, []).append(record)
-        event_with[record.id] = event
-    needs = _needs(by_event, event_with)
-    ordered: dict[str, Step] = {}
-    for event in by_event:
-        waiting = [event]
-        while waiting:
-            now = waiting[-1]
-            missing = [need for need in needs[now] if need not in ordered and need not in waiting]
-            if missing:
-                waiting.append(missing[0])
-            else:
-                ordered.setdefault(now, by_event[now])
+    return Ordering.of(trace).steps
+
+
+class Ordering:
+    """The steps of a run that goes on, ordered as those of `steps`; what has come costs what it is, not what was.
+
+    `steps` are all of them, `starts` how many records come before each, and at the end how many there are; `taken` are
+    the records as they came.
+    """
+
+    def __init__(self) -> None:
+        self.steps: list[Step] = []
+        self.starts: list[int] = [0]
+        self.taken: list[TraceRecord] = []
+        self._by_event: dict[str, Step] = {}
+        self._came: dict[str, int] = {}
+        """When an event was met first: before how many others."""
+        self._event_with: dict[str, str] = {}
+        self._before: dict[str, str | None] = {}
+        """The last event of the same machine."""
+        self._last: dict[str, str] = {}
+        self._ordered: list[str] = []
+        self._place: dict[str, int] = {}
+        self._causeless: dict[str, list[str]] = {}
+        """By the id of a record that has not come: the events of which it is the cause."""
+
+    @classmethod
+    def of(cls, trace: Iterable[TraceRecord]) -> Ordering:
+        """That of a run as far as it is known. A lab's is in order as it was told, and is not asked for more."""
+        ordering = cls()
+        if isinstance(trace, Trace) and trace.detailed:
+            ordering.steps = in_order(trace)
+            ordering.starts = [0, *accumulate(map(len, ordering.steps))]
+        else:
+            ordering.take([*trace])
+        return ordering
+
+    def take(self, records: Sequence[TraceRecord]) -> int:
+        """Take in what came; returns how many steps at the beginning are as they were."""
+        keep, new = len(self._ordered), []
+        for record in records:
+            event = event_of(record)
+            if event not in self._by_event:
+                new.append(event)
+                self._meet(event, record)
+            self._by_event[event].append(record)
+            self._event_with[record.id] = event
+            for changed in (event, *self._causeless.pop(record.id, ())):
+                keep = min(keep, self._place.get(changed, keep))
+        self.taken += records
+        again = self._ordered[keep:]
+        del self._ordered[keep:], self.steps[keep:], self.starts[keep + 1 :]
+        for event in again:
+            del self._place[event]
+        self._order(sorted(again, key=self._came.__getitem__) + new)
+        return keep
+
+    def _meet(self, event: str, first: TraceRecord) -> None:
+        """Another event: what it needs before it, as far as that is known."""
+        machine = event.rpartition("#")[0]
+        self._came[event] = len(self._came)
+        self._by_event[event] = []
+        self._before[event] = self._last.get(machine)
+        self._last[machine] = event
+        if first.cause and led_by(first.cause, self._event_with.get) is None:
+            for cause in {first.cause, first.cause.rpartition(".")[0]} - {""}:
+                self._causeless.setdefault(cause, []).append(event)
+
+    def _order(self, events: Sequence[str]) -> None:
+        """Place these, which come in the order in which they were met."""
+        for event in events:
+            waiting = [event]
+            while waiting:
+                now = waiting[-1]
+                missing = [need for need in self._needs(now) if need not in self._place and need not in waiting]
+                if missing:
+                    waiting.append(missing[0])
+                    continue
                 waiting.pop()
-    return list(ordered.values())
+                if now not in self._place:
+                    self._place[now] = len(self._ordered)
+                    self._ordered.append(now)
+                    self.steps.append(self._by_event[now])
+                    self.starts.append(self.starts[-1] + len(self._by_event[now]))
+
+    def _needs(self, event: str) -> list[str]:
+        """The events that come before it: its machine's last one, and the one with its cause."""
+        before = (self._before[event], led_by(self._by_event[event][0].cause, self._event_with.get))
+        return [need for need in before if need is not None and need != event]
 
 
 def in_order(records: Iterable[TraceRecord]) -> list[Step]:
@@ -58,15 +127,3 @@ def in_order(records: Iterable[TraceRecord]) -> list[Step]:
                 last, its_commands = event, f"{event}."
         group.append(record)
     return grouped
-
-
-def _needs(by_event: Mapping[str, Step], event_with: Mapping[str, str]) -> dict[str, list[str]]:
-    """For each step the steps that come before it: its machine's last one, and the one with its cause."""
-    needs: dict[str, list[str]] = {}
-    last: dict[str, str] = {}
-    for event, step in by_event.items():
-        machine = event.rpartition("#")[0]
-        before = (last.get(machine), led_by(step[0].cause, event_with.get))
-        needs[event] = [need for need in before if need is not None and need != event]
-        last[machine] = event
-    return needs

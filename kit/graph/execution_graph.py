@@ -131,6 +131,24 @@ class Wiring:
             return self._range(self._first_sender(receiver), self._first_sender(receiver + 1))
         return self._range(receiver, receiver + 1)
 
+    def receivers_of(self, sender: int) -> range:
+        """The subtasks that a sending subtask has channels to."""
+        if not self.edge.is_pointwise:
+            return range(self.receivers)
+        if self.senders >= self.receivers:
+            receiver = ((sender + 1) * self.receivers - 1) // self.senders
+            return range(receiver, receiver + 1)
+        return range(self._first_receiver(sender), self._first_receiver(sender + 1))
+
+    def senders_of(self, receiver: int) -> range:
+        """The subtasks that have channels to a receiving subtask."""
+        if not self.edge.is_pointwise:
+            return range(self.senders)
+        if self.senders >= self.receivers:
+            return range(self._first_sender(receiver), self._first_sender(receiver + 1))
+        sender = receiver * self.senders // self.receivers
+        return range(sender, sender + 1)
+
     def channel(self, number: int) -> Channel:
         """The channel with this number."""
         offset = number - self.first
@@ -138,10 +156,10 @@ class Wiring:
             sender, receiver = divmod(offset, self.receivers)
             subpartition, index = receiver, sender
         elif self.senders >= self.receivers:
-            sender, receiver = offset, ((offset + 1) * self.receivers - 1) // self.senders
+            sender, (receiver,) = offset, self.receivers_of(offset)
             subpartition, index = 0, sender - self._first_sender(receiver)
         else:
-            sender, receiver = offset * self.senders // self.receivers, offset
+            (sender,), receiver = self.senders_of(offset), offset
             subpartition, index = receiver - self._first_receiver(sender), 0
         return Channel(
             number=number,
@@ -230,7 +248,22 @@ class ExecutionGraph:
         """All subtasks; those of a vertex stand after those of the vertices that send to it."""
         return tuple(task for vertex in self.job_graph.vertices for task in self.vertex_tasks(vertex.name))
 
+    def tasks_with_index(self, subtask: int) -> tuple[ExecutionVertex, ...]:
+        """The subtasks of all vertices that have this index, in the order of `tasks`."""
+        wide = (vertex.name for vertex in self.job_graph.vertices if subtask < self.parallelism[vertex.name])
+        return tuple(self.task(task_name(name, subtask)) for name in wide)
+
     # ---- channels
+
+    def opposite(self, subtask: int) -> tuple[range, ...]:
+        """The indices that the subtasks with this index have channels to or from, edge by edge."""
+        found: dict[range, None] = {}
+        for wiring in self._wirings:
+            if subtask < wiring.senders:
+                found[wiring.receivers_of(subtask)] = None
+            if subtask < wiring.receivers:
+                found[wiring.senders_of(subtask)] = None
+        return tuple(found)
 
     def channel(self, number: int) -> Channel:
         """The channel of this number; IndexError when there is none."""

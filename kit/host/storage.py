@@ -21,6 +21,7 @@ import os
 import posixpath
 import re
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -278,6 +279,14 @@ class CheckpointStorage(StateFiles):
         self.write(path, data)
         return RelativeFileStateHandle(name, len(data), path)
 
+    def takes_pieces(self, location: CheckpointLocation) -> bool:
+        """Whether a file can be written piece by piece there, and nobody sees it when that ends early."""
+        return isinstance(self._open(location.directory)[0], fs.LocalFileSystem)
+
+    def create_stream(self, location: CheckpointLocation, name: str) -> CheckpointStateOutputStream:
+        """Keep state as `to_handle` does, handed over piece by piece, where `takes_pieces` says yes."""
+        return CheckpointStateOutputStream(self, location, name)
+
     def write(self, path: str, data: bytes | pa.Buffer) -> None:
         """Write a file at once: nobody sees a part of it. StorageError names the path when that fails."""
         file_system, inner = self._open(path)
@@ -371,6 +380,67 @@ class CheckpointStorage(StateFiles):
             return
         except (OSError, pa.ArrowException) as error:
             raise _failed("remove", location.directory, error) from error
+
+
+class CheckpointStateOutputStream:
+    """State on its way to a file, a piece at a time; what is small ends in the handle instead of a file.
+
+    A context: what was written is gone again unless it ends with the handle (`close_and_get_handle`).
+
+    Flink: `FsCheckpointStateOutputStream`.
+    """
+
+    def __init__(self, storage: CheckpointStorage, location: CheckpointLocation, name: str) -> None:
+        self._storage = storage
+        self._location = location
+        self._name = name
+        self._path = f"{location.directory}/{name}"
+        self._file_system, self._inner = storage._open(self._path)
+        self._first: list[bytes | pa.Buffer] = []
+        self._size = 0
+        self._file: pa.NativeFile | None = None
+        self._kept = False
+
+    def __repr__(self) -> str:
+        return f"CheckpointStateOutputStream({self._path!r}, {self._size} B)"
+
+    def write(self, piece: bytes | pa.Buffer) -> None:
+        """The next piece. StorageError names the path when it cannot be written."""
+        self._size += len(piece)
+        if self._file is None:
+            self._first.append(piece)
+            if self._size <= self._storage.memory_threshold_bytes:
+                return
+            self._storage._make(self._location.directory)
+        try:
+            if self._file is None:
+                self._file = self._file_system.open_output_stream(_temporary(self._inner))
+                piece = b"".join(self._first)
+            self._file.write(piece)
+        except (OSError, pa.ArrowException) as error:
+            raise _failed("write", self._path, error) from error
+
+    def close_and_get_handle(self) -> StreamStateHandle:
+        """All was written: where it is."""
+        if self._file is None:
+            return ByteStreamStateHandle(self._name, b"".join(self._first))
+        try:
+            self._file.close()
+            self._file_system.move(_temporary(self._inner), self._inner)
+        except (OSError, pa.ArrowException) as error:
+            raise _failed("write", self._path, error) from error
+        self._kept = True
+        return RelativeFileStateHandle(self._name, self._size, self._path)
+
+    def __enter__(self) -> CheckpointStateOutputStream:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self._file is not None and not self._kept:
+            with suppress(OSError, pa.ArrowException):
+                self._file.close()
+            with suppress(OSError, pa.ArrowException):
+                self._file_system.delete_file(_temporary(self._inner))
 
 
 # ---- paths ------------------------------------------------------------------------------------------------------

@@ -171,13 +171,17 @@ class TaskFiles:
         self._output.drop(command.effects)
 
     def _write_part(self, command: WriteSnapshot, part: SnapshotPart) -> Any:
-        data, where = part.encode()
-        location = CheckpointLocation(command.location)
-        stream = self._storage.to_handle(data, location, part.file_name)
-        checkpoint_id = command.checkpoint_id
-        is_file = not isinstance(stream, ByteStreamStateHandle)
-        if self._local is not None and is_file and location == self._storage.location_for_checkpoint(checkpoint_id):
-            self._local.store(command.subtask, checkpoint_id, part.file_name, data)
+        location, checkpoint_id = CheckpointLocation(command.location), command.checkpoint_id
+        local = self._local if location == self._storage.location_for_checkpoint(checkpoint_id) else None
+        if part.write is not None and local is None and self._storage.takes_pieces(location):
+            with self._storage.create_stream(location, part.file_name) as out:
+                where = part.write(out.write)
+                stream = out.close_and_get_handle()
+        else:
+            data, where = part.encode()
+            stream = self._storage.to_handle(data, location, part.file_name)
+            if local is not None and not isinstance(stream, ByteStreamStateHandle):
+                local.store(command.subtask, checkpoint_id, part.file_name, data)
         if part.kind in {MANAGED_KEYED, RAW_KEYED}:
             assert part.key_group_range is not None
             return KeyGroupsStateHandle(part.key_group_range, tuple(where), stream, part.file_name)

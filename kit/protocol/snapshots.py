@@ -21,7 +21,8 @@ class SnapshotPart:
     """One part of a task's snapshot, taken synchronously and now immutable; the host encodes and writes it.
 
     `kind` is "managed_keyed", "managed_operator", "raw_keyed" or "raw_operator"; `encode()` gives the bytes of the
-    state file and what its handle needs to know (offsets per key group, or the meta info per state name).
+    state file and what its handle needs to know (offsets per key group, or the meta info per state name). Large state
+    has `write` too, which hands these bytes over piece by piece instead, and returns the other.
     """
 
     operator_id: str
@@ -29,6 +30,7 @@ class SnapshotPart:
     file_name: str
     encode: Callable[[], tuple[Any, Any]]
     key_group_range: KeyGroupRange | None = None
+    write: Callable[[Callable[[Any], object]], Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)

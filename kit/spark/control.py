@@ -15,6 +15,7 @@ import os
 import queue
 import socket
 import threading
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -213,10 +214,10 @@ class ControlServer:
             connection = self._slots.get(slot)
         return connection is not None and connection.connection.send(packed)
 
-    def broadcast(self, message: ControlMessage) -> list[int]:
-        """Sends to every joined slot; returns those it was queued for. The message is packed once for all."""
+    def broadcast(self, message: ControlMessage, slots: Iterable[int] | None = None) -> list[int]:
+        """Sends to these slots, or to every joined one; returns those it was queued for. It is packed once for all."""
         packed = message.pack()
-        return [slot for slot in self.slots() if self._send(slot, packed)]
+        return [slot for slot in (self.slots() if slots is None else slots) if self._send(slot, packed)]
 
     def fence(self, epoch: int, *, for_good: bool = False) -> None:
         """Begins another epoch: connected slots are told to leave, `for_good` if none will follow; late ones are

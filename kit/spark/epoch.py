@@ -10,9 +10,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from kit.graph.execution_graph import ExecutionGraph
 from kit.protocol.words import Envelope
+from kit.spark.connection import is_silence
 from kit.spark.control import SlotHello
 from kit.spark.slot import SlotTicket
+from kit.spark.stream import Endpoint
 
 
 class Gang(Protocol):
@@ -20,6 +23,12 @@ class Gang(Protocol):
 
     def cancel(self) -> None:
         """End all slots that still run; may be called again."""
+
+    def give_up(self, slot: int) -> bool:
+        """A slot was silent for too long: see that the place where it runs is not used again if that is no good.
+
+        True: the function given to `Launch` is called when that is done, again if it was called before.
+        """
 
 
 Launch = Callable[[SlotTicket, Callable[[str], None]], Gang]
@@ -42,6 +51,7 @@ class Epoch:
 
     number: int
     slots: int
+    graph: ExecutionGraph
     gang: Gang | None = None
     joined: dict[int, SlotHello] = field(default_factory=dict)
     connected: set[int] = field(default_factory=set)
@@ -68,10 +78,22 @@ class Epoch:
         """The process of each slot that is there."""
         return {slot: hello.pid for slot, hello in sorted(self.joined.items()) if slot not in self.left}
 
+    def endpoints(self) -> dict[int, list[Endpoint]]:
+        """Where each slot that has joined is reached by others."""
+        return {slot: hello.endpoints for slot, hello in self.joined.items()}
+
     def cancel(self) -> None:
         """End the slots through whoever started them."""
         if self.gang is not None and not self.gang_ended:
             self.gang.cancel()
+
+    def end(self, slot: int, reason: str) -> None:
+        """A slot was lost for this reason. A frozen one might wake and write: it is killed, where that can be done; and
+        the epoch is not over before it is known whether its place is of any use.
+        """
+        self.kill(slot)
+        if is_silence(reason) and self.gang is not None and self.gang.give_up(slot):
+            self.gang_ended = False
 
     def kill_stragglers(self) -> None:
         """Kill the processes that have not left, where they run on this machine."""

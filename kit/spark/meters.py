@@ -3,7 +3,7 @@
 Time is split as Flink splits it (`TaskIOMetricGroup`). A task is *busy* while it handles something, *back-pressured*
 while it has no turn because an output has no credit left, and *idle* the rest. Busy time is measured at each event; the
 rest of an interval counts as what the task is doing at its end, so an interval is short. A row of what a task sent last
-goes along, for whoever wants to see what flows.
+goes along (where it sends none: of what came), for whoever wants to see what flows.
 """
 
 from __future__ import annotations
@@ -48,8 +48,15 @@ class TaskMeter:
     idle_s: float = 0.0
     sent: pa.RecordBatch | None = None
     """The last batch that it sent."""
+    came: pa.RecordBatch | None = None
+    """The last batch that came to it."""
     accounted_s: float = 0.0
     """Of `busy_s` what belongs to intervals that have ended."""
+
+    def take(self, batch: pa.RecordBatch) -> None:
+        """A buffer has come."""
+        self.records_in += batch.num_rows
+        self.came = batch
 
     def reading(self) -> dict[str, Any]:
         """The meter as JSON-like data."""
@@ -59,7 +66,7 @@ class TaskMeter:
             "busy_s": round(self.busy_s, 4),
             "backpressured_s": round(self.backpressured_s, 4),
             "idle_s": round(self.idle_s, 4),
-            "sample": _last_row(self.sent),
+            "sample": _last_row(self.came if self.sent is None else self.sent),
         }
 
 

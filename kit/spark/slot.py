@@ -18,7 +18,7 @@ import os
 import queue
 import threading
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -26,6 +26,7 @@ from kit.graph.execution_graph import ExecutionGraph
 from kit.graph.job_graph import JobGraph
 from kit.host.task_files import TaskFiles
 from kit.protocol.words import Envelope, ProtocolError
+from kit.spark.addresses import CONNECT, addresses_of
 from kit.spark.background import Background, HostClock
 from kit.spark.channels import DataPlane, PeerEnded, PeerLost
 from kit.spark.control import LEAVE, ControlClient, DriverLeft, DriverMessage
@@ -37,7 +38,6 @@ from kit.spark.task_host import TaskHost
 from kit.spark.wire import ControlMessage
 from kit.spark.working_slot import WorkingSlot
 
-CONNECT = "connect"
 CONNECTED = "connected"
 DELIVER = "deliver"
 TROUBLE = "trouble"
@@ -246,17 +246,10 @@ class Slot:
             self._now,
             self._recording,
         )
-        endpoints = {
-            int(slot): [Endpoint.parse(text) for text in texts] for slot, texts in message.fields["endpoints"].items()
-        }
+        endpoints = addresses_of(message)
         self._plane.connect(endpoints, host.routes)
         self._driver.send(ControlMessage(CONNECTED))
         return WorkingSlot(host, said, self._driver, self._now)
-
-
-def connect_message(endpoints: Mapping[int, Sequence[Endpoint]]) -> ControlMessage:
-    """The message that tells a slot where all slots' data planes are."""
-    return ControlMessage(CONNECT, {"endpoints": {str(slot): [str(e) for e in of] for slot, of in endpoints.items()}})
 
 
 class LastWord(queue.SimpleQueue):

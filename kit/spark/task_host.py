@@ -98,15 +98,17 @@ class TaskHost:
         self.records: list[TraceRecord] = []
         self.rows_read = 0
         """By the sources, in this epoch."""
-        mine = [vertex.task for vertex in graph.tasks if vertex.subtask_index == slot]
-        self.tasks = {name: StreamTask(graph, name, epoch) for name in mine}
+        mine = graph.tasks_with_index(slot)
+        self.tasks = {vertex.task: StreamTask(graph, vertex.task, epoch) for vertex in mine}
         self.meters = Meters(self.tasks)
-        self.routes = [
-            Route(channel.number, _slot_of(channel.source_task), _slot_of(channel.target_task))
-            for channel in graph.channels
-        ]
-        self._receivers = {c.number: self.tasks[c.target_task] for c in graph.channels if c.target_task in self.tasks}
-        self._senders = {c.number: self.tasks[c.source_task] for c in graph.channels if c.source_task in self.tasks}
+        ends = [end.channels for vertex in mine for end in vertex.gates]
+        ends += [end.channels for vertex in mine for end in vertex.partitions]
+        numbers = {number for channels in ends for number in channels}
+        channels = [graph.channel(number) for number in sorted(numbers)]
+        self.routes = [Route(c.number, _slot_of(c.source_task), _slot_of(c.target_task)) for c in channels]
+        """Of the channels that begin or end here."""
+        self._receivers = {c.number: self.tasks[c.target_task] for c in channels if c.target_task in self.tasks}
+        self._senders = {c.number: self.tasks[c.source_task] for c in channels if c.source_task in self.tasks}
         self._turns = deque(reversed(self.tasks.values()))
         """The task whose turn is next comes first."""
         self._epoch = epoch
@@ -143,7 +145,7 @@ class TaskHost:
         """From a task of another slot."""
         receiver = self._receivers[channel]
         if isinstance(element, Buffer):
-            self.meters.by_task[receiver.name].records_in += element.batch.num_rows
+            self.meters.by_task[receiver.name].take(element.batch)
         self._ready.append((receiver, ElementReceived(channel=channel, element=element), cause))
 
     def credit(self, channel: int, credits: int) -> None:
@@ -237,7 +239,7 @@ class TaskHost:
             sender.records_out += element.batch.num_rows
             sender.sent = element.batch
             if receiver is not None:
-                self.meters.by_task[receiver.name].records_in += element.batch.num_rows
+                self.meters.by_task[receiver.name].take(element.batch)
         if receiver is not None:
             self._ready.append((receiver, ElementReceived(channel=channel, element=element), cause))
         elif isinstance(element, Buffer):

@@ -253,7 +253,8 @@ class ChainLink:
             parts.append(self._part(MANAGED_OPERATOR, checkpoint_id, operator_snapshot.encode))
         keyed_snapshot = None if self._keyed is None else self._keyed.snapshot()
         if keyed_snapshot is not None:
-            parts.append(self._part(MANAGED_KEYED, checkpoint_id, keyed_snapshot.encode))
+            write = keyed_snapshot.write if keyed_snapshot.is_large else None
+            parts.append(self._part(MANAGED_KEYED, checkpoint_id, keyed_snapshot.encode, write))
         for kind, raw in zip((RAW_KEYED, RAW_OPERATOR), self.raw_outputs.take(), strict=True):
             if raw is not None:
                 parts.append(self._part(kind, checkpoint_id, raw.encode))
@@ -276,9 +277,11 @@ class ChainLink:
             if self._keyed is not None:
                 self._keyed.close()
 
-    def _part(self, kind: str, checkpoint_id: int, encode: Callable[[], tuple[Any, Any]]) -> SnapshotPart:
+    def _part(
+        self, kind: str, checkpoint_id: int, encode: Callable[[], tuple[Any, Any]], write: Any = None
+    ) -> SnapshotPart:
         name = state_file_name(self.operator_id, self.subtask, checkpoint_id, kind)
-        return SnapshotPart(self.operator_id, kind, name, encode, self.key_group_range)
+        return SnapshotPart(self.operator_id, kind, name, encode, self.key_group_range, write)
 
     def __repr__(self) -> str:
         return f"ChainLink({self.name})"

@@ -69,6 +69,28 @@ def test_small_state_goes_into_the_handle(storage: CheckpointStorage, tmp_path: 
     assert isinstance(everything.to_handle(b"", location, "empty"), ByteStreamStateHandle)
 
 
+def test_state_in_pieces_is_kept_as_state_at_once_is(storage: CheckpointStorage, tmp_path: Path) -> None:
+    location = storage.location_for_checkpoint(1)
+    for last in (b"", b"z"):
+        pieces = [b"x" * 10_000, pa.py_buffer(b"y" * (20 * 1024 - 10_000)), last]
+        with storage.create_stream(location, "pieces") as out:
+            for piece in pieces:
+                out.write(piece)
+            handle = out.close_and_get_handle()
+        data = b"".join(pieces)
+        assert handle == storage.to_handle(data, location, "pieces")
+        assert read(handle).to_pybytes() == data
+        assert tree(tmp_path) == [] or tree(Path(location.directory)) == ["pieces"]
+
+
+def test_state_in_pieces_that_ends_early_leaves_nothing(storage: CheckpointStorage) -> None:
+    location = storage.location_for_checkpoint(1)
+    with storage.create_stream(location, "pieces") as out:
+        out.write(b"x" * 30_000)
+        assert tree(Path(location.directory)) == [".pieces.part"]
+    assert tree(Path(location.directory)) == []
+
+
 def test_every_kind_of_handle_is_read(storage: CheckpointStorage) -> None:
     location = storage.location_for_checkpoint(1)
     path = f"{location.directory}/file"

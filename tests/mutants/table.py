@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 from tests.mutants.finders import ByExplore, BySwarm, ByTest, Finder
 from tests.mutants.planting import Mutant
+from tests.mutants.surroundings import SURROUNDINGS
 
 SWARM = BySwarm()
 EXPLORE = ByExplore()
@@ -621,6 +622,7 @@ AREAS: dict[str, tuple[Row, ...]] = {
     "metadata": METADATA,
     "lab host": LAB,
     "Spark host": SPARK,
+    "surroundings": SURROUNDINGS,
 }
 
 

@@ -2,94 +2,52 @@
 
     python -m tests.spark.soak MINUTES DIRECTORY [SEED]
 
-A process of its own drives the jobs (`drive`); this one kills and freezes: Python workers, executors, Spark's worker
-daemons and master, and in the first third of the time the driver, after which another process goes on with its job.
-Each job's output is compared with the batch result. Prints a line of JSON for each job, with what the driver's process
-and its JVM hold by then, and raises when the output is wrong or what they hold has grown.
+A process of its own drives the jobs (`tests.spark.soaked`); this one kills and freezes: Python workers, executors,
+Spark's worker daemons and master, fills disks, and kills the driver in the midst of a job, so that another one takes
+the job over. Each job's output is compared with the batch result. In the last part of the time the driver and the
+first machine are spared, and what goes wrong goes wrong around them: what they hold then must not grow.
+
+Prints a line of JSON for each job and each driver that is killed, and one with the sum of all. Raises when an output
+is wrong, a job was not gone on with from its newest checkpoint, a process grows, or too little went wrong to tell.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import random
+import resource
 import signal
 import subprocess
 import sys
 import threading
 import time
+from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from kit import FixedDelay
-from kit.spark import SparkJob, create_session
+from kit.host.storage import CheckpointStorage
+from kit.host.stores import open_store
 from tests.house.files import ROOT
-from tests.spark.cluster import StandaloneCluster, descendants, parent, send, session_settings
-from tests.spark.jobs import check_output, generator, totals_job
+from tests.spark.cluster import QUICK_JVM, StandaloneCluster, descendants, parent, send
+from tests.spark.held import Held, all_held, check_flat, command
+from tests.spark.jobs import staged
+from tests.spark.soaked import GO_ON, STOP, STORE, soaked_job
 
-ROWS, ROWS_PER_SECOND = 100_000, 8_000
 FREEZE_S = 6.0
 """Longer than the heartbeat timeout."""
-PAUSE_S = (1.0, 6.0)
-MORE = {"threads": 8, "files": 24, "memory_mb": 96}
-"""So much more than in the first half may be held in the second."""
-MORE_THREADS_OF_JAVA = 40
-"""Its pools fill up as they are used, each to its limit."""
-GROWS = [("python", "threads"), ("python", "files"), ("python", "memory_mb"), ("java", "threads"), ("java", "files")]
-"""What is looked at: a JVM takes what memory it may have."""
-WARM_UP_JOBS, FEWEST_JOBS = 2, 6
-"""The first ones of a process fill caches and pools; of fewer than that nothing can be said."""
-
-
-# --- the driver's process ---------------------------------------------------------------------------------------------
-
-
-def drive(master: str, directory: Path, end_s: float) -> None:
-    """Run job after job until the time has come; a job that another driver began is gone on with."""
-    spark = create_session("soak", master=master, config=session_settings())
-    number = len(list(directory.glob("job-*/done")))
-    while time.time() < end_s:
-        place = directory / f"job-{number}"
-        began = place / "began"
-        recover = began.exists()
-        place.mkdir(exist_ok=True)
-        began.touch()
-        env = totals_job(
-            place,
-            generator(ROWS, ROWS_PER_SECOND),
-            interval_ms=300,
-            store="filesystem",
-            tolerable_failures=1_000,
-            restart=FixedDelay(attempts=1_000_000, delay_ms=100),
-        )
-        with SparkJob(env, spark, recover=recover) as job:
-            job.start()
-            status = job.wait()
-        assert status == "FINISHED"
-        check_output(place, ROWS)
-        (place / "done").touch()
-        told = {"job": number, "epochs": len(job.stages), "recovered": recover, **held()}
-        sys.stdout.write(json.dumps(told) + "\n")
-        sys.stdout.flush()
-        number += 1
-    spark.stop()
-
-
-def held() -> dict[str, Any]:
-    """What this process and its JVM hold."""
-    (jvm,) = [pid for pid in descendants(os.getpid()) if "SparkSubmit" in command(pid)]
-    mine, javas = _held(os.getpid()), _held(jvm)
-    return {"python": mine, "java": javas, "pid": os.getpid()}
-
-
-def _held(pid: int) -> dict[str, int]:
-    status = Path(f"/proc/{pid}/status").read_text()
-    values = {line.split(":")[0]: line.split(":")[1].split() for line in status.splitlines()}
-    files = len(list(Path(f"/proc/{pid}/fd").iterdir()))
-    return {"threads": int(values["Threads"][0]), "memory_mb": int(values["VmRSS"][0]) >> 10, "files": files}
-
-
-# --- who kills --------------------------------------------------------------------------------------------------------
+FULL_S = 1.0
+PAUSE_S, PAUSE_WHEN_SPARED_S = (0.2, 3.0), (3.0, 8.0)
+AT_ONCE = 0.25
+"""So many faults come before the job is over the last one."""
+SPARED_FROM = 0.5
+"""From this part of the time on the driver and the first machine are left alone."""
+SETTLE_S = 0.3
+"""What has ended with a job may take so long to be gone."""
+MINUTES_A_TAKEOVER = 1.5
+"""So often a job must at least have been taken over while drivers were killed."""
 
 
 class Soak:
@@ -98,20 +56,39 @@ class Soak:
     def __init__(self, minutes: float, directory: Path, seed: int) -> None:
         self.chance = random.Random(seed)
         self.directory = directory
-        self.began_s = time.time()
-        self.end_s = self.began_s + 60 * minutes
-        self.done: dict[str, int] = {}
+        self.minutes = minutes
+        self.began_s = self.end_s = 0.0
+        self.done: Counter[str] = Counter()
         """How often each fault was brought about."""
         self.told: list[dict[str, Any]] = []
+        """By the drivers, of each job."""
+        self.taken_over: list[dict[str, Any]] = []
+        """Of the jobs that a driver went on with, with what its predecessor had left."""
+        self.left: dict[str, Any] | None = None
+        """By the driver that was killed last, of its job."""
+        self.held: list[list[Held]] = []
+        """After each job."""
+        self.temporary = directory / "tmp"
+        self.temporary.mkdir()
+        os.environ["TMPDIR"] = str(self.temporary)
         self.cluster = StandaloneCluster(directory / "cluster")
+        self.ready: set[int] = set()
+        """The drivers that have their session."""
         self.driver = self.start_driver()
+        self.standby: subprocess.Popen[str] | None = None
 
     def start_driver(self) -> subprocess.Popen[str]:
-        """Start the process that drives the jobs; its lines are collected."""
-        arguments = [sys.executable, "-m", "tests.spark.soak", "drive", self.cluster.url, str(self.directory)]
+        """Start a process that is to drive the jobs once it is told to; its lines are collected."""
+        arguments = [sys.executable, "-m", "tests.spark.soaked", self.cluster.url, str(self.directory)]
         with open(self.directory / "driver.log", "a") as log:
             driver = subprocess.Popen(
-                [*arguments, str(self.end_s)], cwd=ROOT, stdout=subprocess.PIPE, stderr=log, text=True
+                arguments,
+                cwd=ROOT,
+                env=os.environ | {"SPARK_SUBMIT_OPTS": QUICK_JVM},
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                text=True,
             )
         threading.Thread(target=self._listen, args=(driver,), daemon=True).start()
         return driver
@@ -119,30 +96,91 @@ class Soak:
     def _listen(self, driver: subprocess.Popen[str]) -> None:
         assert driver.stdout is not None
         for line in driver.stdout:
-            self.told.append(json.loads(line))
-            sys.stdout.write(line)
-            sys.stdout.flush()
+            what = json.loads(line)
+            if "ready" in what:
+                self.ready.add(driver.pid)
+                continue
+            say(at_s=round(time.time() - self.began_s), **what)
+            if "taken_over" in what:
+                assert self.left is not None
+                self.taken_over.append(what | self.left)
+                continue
+            self.told.append(what)
+            time.sleep(SETTLE_S)
+            self.held.append(all_held(driver.pid, [worker.pid for worker in self.cluster.workers]))
+            tell(driver, GO_ON if time.time() < self.end_s else STOP)
+
+    # --- its course -----------------------------------------------------------------------------------------------
 
     def run(self) -> None:
         """Until the time has come, and the last job is done."""
+        while self.driver.pid not in self.ready:
+            assert self.driver.poll() is None, (self.directory / "driver.log").read_text()[-4_000:]
+            time.sleep(0.1)
+        self.began_s = time.time()
+        self.end_s = self.began_s + 60 * self.minutes
+        tell(self.driver, GO_ON)
         while self.driver.poll() is None:
-            time.sleep(self.chance.uniform(*PAUSE_S))
+            self._pause()
+            self._keep_standby()
             if time.time() < self.end_s and self.driver.poll() is None:
                 fault = self.chance.choice(self.possible())
                 if fault(self):
-                    self.done[fault.__name__] = self.done.get(fault.__name__, 0) + 1
+                    self.done[fault.__name__] += 1
         assert self.driver.returncode == 0, (self.directory / "driver.log").read_text()[-4_000:]
-        assert self.told, "no job was done in time"
-        sys.stdout.write(json.dumps({"faults": self.done}) + "\n")
-        check_flat(self.told)
 
-    def possible(self) -> list[Any]:
-        """The faults that there may be now."""
-        early = time.time() < self.began_s + (self.end_s - self.began_s) / 3
-        return [*FAULTS, *([Soak.kill_driver] if early else [])]
+    def _pause(self) -> None:
+        """As a rule until the job is well again: what befalls a job that waits for Spark's processes shows little."""
+        time.sleep(self.chance.uniform(*(PAUSE_WHEN_SPARED_S if self.spares else PAUSE_S)))
+        if self.chance.random() > AT_ONCE:
+            self._await_checkpoints(1)
+
+    def possible(self) -> list[Callable[[Soak], bool]]:
+        """The faults that there may be now. A driver is killed when another is ready: starting one takes long."""
+        ready = self.standby is not None and self.standby.pid in self.ready
+        return [*FAULTS, *[Soak.kill_driver] * (3 * len(FAULTS) if ready else 0)]
+
+    def _keep_standby(self) -> None:
+        if self.standby is None and not self.spares and self.driver.pid in self.ready:
+            self.standby = self.start_driver()
+        if self.standby is not None and self.spares:
+            end(self.standby)
+            self.standby = None
+
+    @property
+    def spares(self) -> bool:
+        """Whether the driver and the first machine are left alone by now."""
+        return time.time() > self.began_s + SPARED_FROM * (self.end_s - self.began_s)
+
+    def check(self) -> None:
+        """AssertionError when something grew, a job was gone on with from elsewhere, or too little happened."""
+        judged = check_flat(self.held)
+        say(
+            jobs=len(self.told),
+            epochs=sum(each["epochs"] for each in self.told),
+            faults=self.done,
+            checkpoints=sum((Counter(each["checkpoints"]) for each in self.told), Counter()),
+            late=sum((Counter(each["late"]) for each in self.told), Counter()),
+            taken_over=[each["checkpoint"] for each in self.taken_over],
+            in_flight_bytes=[each["in_flight"] for each in self.taken_over],
+            staged_files=[each["staged"] for each in self.taken_over],
+        )
+        for process, (first, last) in judged.items():
+            say(process=process, first=first[2:], last=last[2:])
+        for each in self.taken_over:  # from the newest checkpoint that the dead one had stored
+            assert each["checkpoint"] == each["stored"] or (each["ended"] and not each["checkpoint"]), each
+        wanted = SPARED_FROM * (self.end_s - self.began_s) / 60 / MINUTES_A_TAKEOVER
+        assert sum(each["checkpoint"] > 0 for each in self.taken_over) >= wanted, "too few drivers died in time"
+        assert any(each["in_flight"] for each in self.taken_over), "no job was taken over that had rows in flight"
+        assert any(each["late"] for each in self.told), "no message came late"
+        roles = {process.rpartition(" ")[0] for process in judged}
+        assert roles >= {"driver", "driver's Java", "executor (Java)", "Python daemon and workers"}, roles
+
+    # --- faults ---------------------------------------------------------------------------------------------------
 
     def executors(self) -> list[int]:
-        below = [pid for worker in self.cluster.workers for pid in descendants(worker.pid)]
+        """Those on machines that are not spared."""
+        below = [pid for worker in self.cluster.workers[self.spares :] for pid in descendants(worker.pid)]
         return [pid for pid in below if "CoarseGrainedExecutorBackend" in command(pid)]
 
     def python_workers(self) -> list[int]:
@@ -151,12 +189,23 @@ class Soak:
         return [pid for pid in below if parent_or_0(pid) in below]
 
     def kill_worker(self) -> bool:
+        """SIGKILL of a Python worker."""
         return self._signal(self.python_workers(), signal.SIGKILL)
 
     def freeze_worker(self) -> bool:
+        """SIGSTOP of one, for ever."""
         return self._signal(self.python_workers(), signal.SIGSTOP)
 
+    def fill_disk(self) -> bool:
+        """No Python worker of a machine can write to a file for a while."""
+        before = {pid: limits for pid in self.python_workers() if (limits := limit_files(pid, 0)) is not None}
+        time.sleep(FULL_S)
+        for pid, limit in before.items():
+            limit_files(pid, limit)
+        return bool(before)
+
     def kill_executor(self) -> bool:
+        """SIGKILL of an executor."""
         return self._signal(self.executors(), signal.SIGKILL)
 
     def freeze_executor(self) -> bool:
@@ -174,27 +223,63 @@ class Soak:
         return True
 
     def kill_spark_worker(self) -> bool:
-        number = self.chance.randrange(len(self.cluster.workers))
+        """SIGKILL of Spark's own daemon on a machine; another one is started."""
+        number = self.chance.randrange(int(self.spares), len(self.cluster.workers))
         self.cluster.workers[number].kill()
         self.cluster.workers[number].wait()
         self.cluster.workers[number] = self.cluster.start_worker(number)
         return True
 
     def restart_master(self) -> bool:
+        """SIGKILL of Spark's master; another one is started."""
         self.cluster.master.kill()
         self.cluster.master.wait()
         self.cluster.start_master()
         return True
 
     def kill_driver(self) -> bool:
-        """And its JVM, as when its machine goes; another one goes on."""
-        below = descendants(self.driver.pid)
-        self.driver.kill()
-        self.driver.wait()
-        for pid in below:
-            send(pid, signal.SIGKILL)
-        self.driver = self.start_driver()
+        """SIGKILL of the driver in the midst of a job, alone or with its JVM, as when its machine goes."""
+        if not self._await_checkpoints(self.chance.randint(1, 3)):
+            return False
+        time.sleep(self.chance.uniform(0, 0.5))
+        assert self.standby is not None
+        with_java = self.chance.random() < 0.5
+        end(self.driver, with_all=with_java)
+        number = self._number()
+        place = self.directory / f"job-{number}"
+        ended = any(place.glob("totals/part-*"))
+        stored = max(self._stored(number), default=0)
+        self.left = {"job": number, "stored": stored, "staged": len(staged(place)), "ended": ended}
+        say(killed_driver=self.left | {"with_java": with_java})
+        self.driver, self.standby = self.standby, None
+        tell(self.driver, GO_ON)
         return True
+
+    def _await_checkpoints(self, count: int) -> bool:
+        """Wait until this driver has stored so many checkpoints of its job; False when the job has ended first."""
+        number = self._number()
+        first = max(self._stored(number), default=0)
+        end_s = time.time() + 30
+        while self._number() == number and time.time() < end_s and self.driver.poll() is None:
+            if max(self._stored(number), default=0) >= first + count:
+                return True
+            time.sleep(0.02)
+        return False
+
+    def _number(self) -> int:
+        """Of the job that runs."""
+        return len(list(self.directory.glob("job-*/done")))
+
+    def _stored(self, number: int) -> list[int]:
+        place = self.directory / f"job-{number}"
+        job_id = soaked_job(place, number).job_graph().job_id
+        store = open_store(STORE, CheckpointStorage(place / "checkpoints", job_id))
+        try:
+            return [entry.checkpoint_id for entry in store.checkpoints()]
+        except (OSError, ValueError):  # nothing yet, or being replaced
+            return []
+        finally:
+            store.close()
 
     def _signal(self, pids: list[int], what: signal.Signals) -> bool:
         if pids:
@@ -202,16 +287,17 @@ class Soak:
         return bool(pids)
 
     def close(self) -> None:
-        for pid in descendants(self.driver.pid):
-            send(pid, signal.SIGKILL)
-        self.driver.kill()
-        self.driver.wait()
+        """End all of it."""
+        for driver in (self.driver, self.standby):
+            if driver is not None:
+                end(driver)
         self.cluster.close()
 
 
-FAULTS = [
+FAULTS: list[Callable[[Soak], bool]] = [
     Soak.kill_worker,
     Soak.freeze_worker,
+    Soak.fill_disk,
     Soak.kill_executor,
     Soak.freeze_executor,
     Soak.kill_spark_worker,
@@ -219,47 +305,57 @@ FAULTS = [
 ]
 
 
-def check_flat(told: list[dict[str, Any]]) -> None:
-    """AssertionError when the last driver held more in the second half of its life than in the first."""
-    last = [each for each in told if each["pid"] == told[-1]["pid"]]
-    if len(last) < FEWEST_JOBS:
-        sys.stdout.write(f"only {len(last)} jobs of the last driver: whether it grows cannot be told\n")
-        return
-    last = last[WARM_UP_JOBS:]
-    middle = (len(last) + 1) // 2
-    for process, name in GROWS:
-        values = [each[process][name] for each in last]
-        first, second = max(values[:middle]), max(values[middle:])
-        more = MORE_THREADS_OF_JAVA if (process, name) == ("java", "threads") else MORE[name]
-        assert second <= first + more, f"{process}: {name} grew from {first} to {second}: {last}"
-
-
-def command(pid: int) -> str:
-    """What it was started with; "" when it is gone."""
+def limit_files(pid: int, limit: int) -> int | None:
+    """No file that a process writes may be longer; returns the limit there was, None when the process is gone."""
     try:
-        return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
-    except OSError:
-        return ""
+        before, most = resource.prlimit(pid, resource.RLIMIT_FSIZE)
+        resource.prlimit(pid, resource.RLIMIT_FSIZE, (limit, most))
+    except ProcessLookupError:
+        return None
+    return before
 
 
 def parent_or_0(pid: int) -> int:
+    """The process that started another; 0 when that is gone."""
     try:
         return parent(pid)
     except OSError:
         return 0
 
 
+def tell(driver: subprocess.Popen[str], what: str) -> None:
+    """Say something to a driver that waits for a word."""
+    assert driver.stdin is not None
+    with contextlib.suppress(OSError):  # killed meanwhile
+        driver.stdin.write(what)
+        driver.stdin.flush()
+
+
+def end(driver: subprocess.Popen[str], *, with_all: bool = True) -> None:
+    """SIGKILL of a driver, with all that it has started or alone."""
+    below = descendants(driver.pid)
+    driver.kill()
+    driver.wait()
+    for pid in below if with_all else ():
+        send(pid, signal.SIGKILL)
+
+
+def say(**what: Any) -> None:
+    """A line of JSON."""
+    sys.stdout.write(json.dumps(what) + "\n")
+    sys.stdout.flush()
+
+
 def main() -> int:
-    if sys.argv[1] == "drive":
-        drive(sys.argv[2], Path(sys.argv[3]), float(sys.argv[4]))
-        return 0
-    directory = Path(sys.argv[2])
+    """As the arguments say."""
+    directory = Path(sys.argv[2]).absolute()
     directory.mkdir(parents=True, exist_ok=True)
     soak = Soak(float(sys.argv[1]), directory, int(sys.argv[3]) if len(sys.argv) > 3 else 0)
     try:
         soak.run()
     finally:
         soak.close()
+    soak.check()
     return 0
 
 

@@ -13,7 +13,7 @@ from moto.server import ThreadedMotoServer
 from pyarrow import fs
 
 from kit import CheckpointConfig, FixedDelay, ParquetSink, SparkJob, StreamEnvironment, count, sum_
-from kit.connectors.files import commit, stage
+from kit.connectors.files import CommitError, commit, stage
 from kit.host.object_stores import put_new
 from kit.host.storage import CheckpointStorage, resolve
 from kit.protocol.snapshots import Effect
@@ -94,6 +94,24 @@ def test_output_that_was_copied_and_not_yet_deleted_is_published_once(bucket: st
     commit([effect])
     found = system.get_file_info(fs.FileSelector(inner, recursive=True))
     assert [info.path for info in found if info.is_file] == [f"{inner}/out/part-1.parquet"]
+
+
+def test_output_that_somebody_else_has_published_is_left_alone(bucket: str) -> None:
+    """A file of as many bytes is there, and they are others: neither of the two is deleted."""
+    staged, final = f"{bucket}/out/.staging/job/part-1.parquet", f"{bucket}/out/part-1.parquet"
+    effect = Effect("out", staged=staged, final=final, table=pa.table({"n": [1, 2]}))
+    stage(effect)
+    system, inner = fs.FileSystem.from_uri(bucket)
+    with system.open_input_file(f"{inner}/out/.staging/job/part-1.parquet") as ours:
+        content = ours.readall()
+    theirs = content[:-1] + bytes([content[-1] ^ 1])
+    with system.open_output_stream(f"{inner}/out/part-1.parquet") as stream:
+        stream.write(theirs)
+    with pytest.raises(CommitError, match=r"part-1\.parquet"):
+        commit([effect])
+    for path, found in ((".staging/job/part-1.parquet", content), ("part-1.parquet", theirs)):
+        with system.open_input_file(f"{inner}/out/{path}") as file:
+            assert file.readall() == found
 
 
 @pytest.mark.usefixtures("no_thread_left")

@@ -9,7 +9,7 @@ from widgets import Explorer
 def test_the_keys_are_those_at_the_cursor() -> None:
     lab = Lab(ready_job("keyed-sum", rows=12))
     explorer = Explorer(lab)
-    panel = explorer.turn_to("Plan")
+    panel = explorer.turn_to("Rescale").plan
     assert panel.planner is None
     assert panel.note.value
     lab.run_until(lambda lab: len(lab.output()) == 0 and lab.at_ms > 60)
@@ -27,6 +27,6 @@ def test_a_recorded_run_says_that_it_has_no_keys() -> None:
     lab = Lab(ready_job("keyed-sum", rows=4))
     lab.run()
     explorer = Explorer(lab.trace)
-    panel = explorer.turn_to("Plan")
+    panel = explorer.turn_to("Rescale").plan
     assert "takes keys" in panel.note.value
     explorer.close()

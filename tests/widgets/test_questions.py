@@ -61,14 +61,21 @@ def lab_of(app: Explorer) -> Lab:
     return app.lab
 
 
+def widths(app: Explorer) -> set[int]:
+    """How many subtasks the vertices of the run have now."""
+    return {vertex.parallelism for vertex in lab_of(app).stages[-1].vertices}
+
+
 def test_where_a_key_went_is_three_clicks_away() -> None:
-    """Rescale, start, the key: the view says who held it before and who holds it now."""
+    """Rescale…, Rescale, the key: the view says who held it before and who holds it now. It is the same run."""
     app = kit.show("flights")
     app.controls.rescale.click()
-    assert app.tabs.get_title(app.tabs.selected_index) == "Another run"
-    app.panel("Another run").start.click()
+    assert app.tabs.get_title(app.tabs.selected_index) == "Rescale"
+    app.panel("Rescale").rescale.click()
     assert app.told == ""
-    assert {vertex.parallelism for vertex in lab_of(app).job.vertices} == {3}
+    assert len(app.branches) == 1
+    assert lab_of(app).master.epoch == 2
+    assert widths(app) == {3}
     panel = app.panel("Look closer")
     assert app.panels[app.tabs.selected_index] is panel
     keys = {each.description: each for each in panel.field.buttons}
@@ -79,9 +86,38 @@ def test_where_a_key_went_is_three_clicks_away() -> None:
     finder = app.turn_to("Find a key")
     finder.update()
     assert "UA" in finder.key.options
+    known: dict[str, Any] = {}
+    exec(app.code, known)
+    assert known["lab"].actions == lab_of(app).actions
 
 
-def test_a_rescale_begins_with_a_snapshot_that_there_is() -> None:
+def test_a_rescale_that_is_only_asked_for_is_stepped_through_by_vertex() -> None:
+    env = ready_job("keyed-sum", rows=30)
+    app = Explorer(Lab(env, seed=1))
+    lab_of(app).run_until(record="AllTasksRunning")
+    app.stepper.refresh()
+    app.controls.rescale.click()
+    panel = app.panel("Rescale")
+    first, *others = panel.fields
+    panel.fields[first].value = lab_of(app).job.vertex(first).parallelism
+    panel.ask.click()
+    assert app.told == ""
+    assert lab_of(app).master.epoch == 1
+    assert "Rescale: asked for, not done yet" in app.controls.why_not.value
+    app.controls.until.value = "all tasks are running"
+    app.controls.go.click()
+    assert [each.parallelism for each in lab_of(app).stages[-1].vertices] == [2, *(3 for _ in others)]
+    known: dict[str, Any] = {"env": env}
+    exec(app.code, known)
+    assert known["lab"].actions == lab_of(app).actions
+    panel.update()
+    for name, field in panel.fields.items():
+        field.value = {first: 2}.get(name, 3)
+    panel.rescale.click()
+    assert "that is the parallelism that the run has" in app.told
+
+
+def test_another_run_begins_with_a_snapshot_that_there_is() -> None:
     """Also when the job has ended: with the newest, as if the run had ended when that was complete."""
     env = ready_job("keyed-sum", interval_ms=30, rows=60)
     app = Explorer(Lab(env, seed=1))
@@ -90,10 +126,14 @@ def test_a_rescale_begins_with_a_snapshot_that_there_is() -> None:
     lab_of(app).run()
     app.stepper.refresh()
     app.controls.rescale.click()
+    assert app.panel("Rescale").rescale.disabled
+    assert "finished" in app.panel("Rescale").said.value
+    app.panel("Rescale").another.click()
     begin = app.panel("Another run").begin
     assert [label.partition(",")[0] for label, _ in begin.options] == ["from scratch", "from savepoint 3"]
     app.panel("Another run").start.click()
     assert app.told == ""
+    assert widths(app) == {3}
     assert "Checkpoint 3 was given to the tasks" in app.panel("Look closer").shown.value
     known: dict[str, Any] = {"env": env}
     exec(app.code, known)
@@ -107,4 +147,5 @@ def test_a_job_that_left_nothing_has_nothing_to_rescale() -> None:
     lab_of(app).run()
     app.stepper.refresh()
     app.controls.rescale.click()
+    app.panel("Rescale").another.click()
     assert "left no snapshot" in app.told

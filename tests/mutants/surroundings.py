@@ -1,0 +1,258 @@
+"""Mutants that take out, one at a time, what sees to a fault of a job's surroundings on Spark.
+
+Each row of `tests.house.spark_faults` names those that belong to it, so that `docs/FAULTS.md` says what was taken out
+and which test fails then.
+"""
+
+from __future__ import annotations
+
+from tests.mutants.finders import ByTest, Finder
+
+PATIENCE_S = 90
+"""What nobody sees to is often waited for without end."""
+DRIVERS_END = "test_faults.py::test_a_lost_link_costs_no_row_and_repeats_none"
+USERS = "test_faults_on_spark.py::test_a_function_of_the_users_that"
+FULL = "test_faults_on_spark.py::test_a_full_disk_costs_checkpoints_and_nothing_else"
+SLOW = "test_faults.py::test_a_disk_that_is_slow_costs_checkpoints_and_nothing_else"
+TWO_DRIVERS = "test_two_drivers.py::test_on_the_file_system"
+STRANGER = "test_strangers.py::test_a_stranger_is_cut_off_and_one_line_says_whence_and_why"
+
+_TAKEN_OUT = (
+    (
+        "lost-connection-not-told",
+        "a connection that breaks is a slot lost",
+        "kit.spark.driver:JobDriver._slot_left",
+        "if epoch.stop is None:",
+        "if False:",
+        "test_spark_job.py::test_a_killed_worker_costs_no_row_and_repeats_none",
+    ),
+    (
+        "silence-not-noticed",
+        "the driver loses who is silent",
+        "kit.spark.switchboard:Line.look",
+        "now_s - self._heard_s >= self._timeout_s:",
+        "now_s - self._heard_s >= 1e9:",
+        "test_control.py::test_a_silent_slot_is_lost",
+    ),
+    (
+        "frozen-worker-not-killed",
+        "a frozen worker is killed",
+        "kit.spark.driver:JobDriver._slot_left",
+        "if not item.clean:",
+        "if False:",
+        "test_spark_job.py::test_a_frozen_worker_is_noticed_and_replaced",
+    ),
+    (
+        "silent-executor-counted",
+        "an executor that does not answer is given up",
+        "kit.spark.executors:replace_silent",
+        "_replace(spark, executor)",
+        "pass",
+        "test_gang.py::test_an_executor_whose_task_does_not_end_is_replaced",
+    ),
+    (
+        "end-of-gang-not-told",
+        "a stage that ends too early is a slot lost",
+        "kit.spark.driver:JobDriver._gang_ended",
+        "if epoch.stop is None:",
+        "if False:",
+        "test_driver.py::test_a_stage_that_ends_before_its_slots_have_come_is_run_again",
+    ),
+    (
+        "start-not-limited",
+        "slots that do not come in time are lost",
+        "kit.spark.driver:JobDriver._start_epoch",
+        "int(self.settings.start_timeout_s * 1000)",
+        "10**9",
+        "test_driver.py::test_slots_that_do_not_come_are_counted",
+    ),
+    (
+        "slots-not-waited-for",
+        "a job that has lost slots waits for them",
+        "kit.job.rescaling:Rescaling.has_slots",
+        "if available is None:",
+        "if False:",
+        "test_rescaling.py::test_a_job_that_is_not_reactive_waits_until_all_its_slots_are_there",
+    ),
+    (
+        "lost-peer-not-told",
+        "a slot tells the driver whom it cannot reach",
+        "kit.spark.slot:Slot._peer_lost",
+        "self._driver.send(",
+        "print if self._driver else (",
+        f"{DRIVERS_END}[between two slots]",
+    ),
+    (
+        "lost-peer-not-heard",
+        "the driver loses whom another slot cannot reach",
+        "kit.spark.driver:JobDriver._peer_lost",
+        "self._lose(epoch, lost,",
+        "print(epoch, lost,",
+        f"{DRIVERS_END}[between two slots]",
+    ),
+    (
+        "slot-stays-without-driver",
+        "a slot leaves that no longer reaches the driver",
+        "kit.spark.slot:Slot._driver_left",
+        "self._over = True",
+        "self._over = False",
+        f"{DRIVERS_END}[to the driver]",
+    ),
+    (
+        "failed-write-not-answered",
+        "what cannot be written declines its checkpoint",
+        "kit.host.answers:carry_out",
+        "answer = command.failed(error)",
+        "raise",
+        FULL,
+    ),
+    (
+        "half-a-snapshot-stays",
+        "what of a snapshot was written goes when the rest cannot be",
+        "kit.host.task_files:TaskFiles._write_snapshot",
+        "self._output.drop(command.effects)",
+        "pass",
+        "test_slot.py::test_what_of_a_snapshot_was_written_goes_when_the_rest_cannot_be",
+    ),
+    (
+        "checkpoint-never-expires",
+        "a checkpoint that takes too long expires",
+        "kit.coordinator.coordinator:CheckpointCoordinator._on_timer",
+        "if event.timer == timeout_timer(checkpoint.checkpoint_id):",
+        "if False:",
+        SLOW,
+    ),
+    (
+        "no-failure-is-tolerated",
+        "so many checkpoints may fail in a row",
+        "kit.coordinator.failure_manager:CheckpointFailureManager._count",
+        "if self.counter > self.tolerable:",
+        "if self.counter > 0:",
+        SLOW,
+    ),
+    (
+        "store-not-read",
+        "the next driver begins with what is stored",
+        "kit.host.job_files:JobFiles._recover",
+        "self._store.checkpoints() if command.recover else []",
+        "[]",
+        f"{TWO_DRIVERS}[in the middle of a checkpoint]",
+    ),
+    (
+        "dead-drivers-files-stay",
+        "the next driver removes what no checkpoint needs",
+        "kit.host.job_files:JobFiles._remove_orphans",
+        "set(self._store.ids()).difference(command.keep)",
+        "set()",
+        f"{TWO_DRIVERS}[in the middle of a checkpoint]",
+    ),
+    (
+        "slot-stays-for-good",
+        "a slot that does not leave in time ends its process",
+        "kit.spark.slot:LastWord._start",
+        "self._timer.start()",
+        "pass",
+        "test_slot.py::test_a_slot_that_does_not_leave_is_ended",
+    ),
+    (
+        "straggler-not-killed",
+        "the driver kills a worker that does not leave",
+        "kit.spark.epoch:Epoch.kill_stragglers",
+        "self.kill(slot)",
+        "pass",
+        "test_driver.py::test_a_worker_of_this_machine_that_does_not_leave_is_killed",
+    ),
+    (
+        "error-of-a-function-gets-out",
+        "an error in a function fails its task",
+        "kit.task.stream_task:StreamTask.handle",
+        "self._fail(error)",
+        "raise",
+        f"{USERS}[leaks memory]",
+    ),
+    (
+        "exit-not-told",
+        "a function that asks the process to end is trouble that the slot tells",
+        "kit.spark.slot:Slot.run",
+        "(Exception, SystemExit)",
+        "Exception",
+        f"{USERS}[asks the process to end]",
+    ),
+    (
+        "any-proof-will-do",
+        "who does not prove that he has the secret is cut off",
+        "kit.spark.auth:admit",
+        'not hmac.compare_digest(proof, _tag(secret, b"dials", hello, challenge))',
+        "False",
+        "test_strangers.py::test_a_handshake_that_was_overheard_opens_nothing",
+    ),
+    (
+        "same-nonce-each-time",
+        "each handshake has a nonce of its own",
+        "kit.spark.auth:admit",
+        "secrets.token_bytes(_NONCE_BYTES)",
+        "bytes(_NONCE_BYTES)",
+        "test_strangers.py::test_a_handshake_that_was_overheard_opens_nothing",
+    ),
+    (
+        "stranger-not-written-down",
+        "who is cut off is told in the log",
+        "kit.spark.strangers:CutOffs.say",
+        "logger.log(",
+        "str.format(",
+        STRANGER,
+    ),
+    (
+        "handshake-without-end",
+        "a handshake has so long, however many bytes come",
+        "kit.spark.endpoint:Listener._shake_hands",
+        "self._settings.handshake_timeout_ms / 1000",
+        "1e6",
+        STRANGER,
+    ),
+    (
+        "nobody-gives-way",
+        "the oldest handshake of who has most gives way",
+        "kit.spark.endpoint:Listener._make_place",
+        "oldest.end()",
+        "pass",
+        "test_strangers.py::test_many_connections_held_open_shut_nobody_out",
+    ),
+    (
+        "any-length-of-frame",
+        "a frame has a greatest length",
+        "kit.spark.wire:parse_header",
+        "if length > max_frame_bytes:",
+        "if False:",
+        "test_channels.py::test_a_frame_longer_than_allowed_drops_the_peer",
+    ),
+    (
+        "frame-without-end",
+        "a frame has so long to come",
+        "kit.spark.connection:lateness",
+        "if taken_s <= limit_s:",
+        "if True:",
+        "test_strangers.py::test_a_frame_that_comes_a_byte_at_a_time_is_cut_off",
+    ),
+    (
+        "last-put-wins",
+        "an object is only put where there is none",
+        "kit.host.object_stores:put_new",
+        'mode="create"',
+        'mode="overwrite"',
+        "test_object_store.py::test_of_two_that_write_the_same_metadata_one_is_told",
+    ),
+    (
+        "copy-not-compared",
+        "what is published already is compared with what is staged",
+        "kit.connectors.files:_commit",
+        "_check_same(system, effect, staged, final)",
+        "pass",
+        "test_object_store.py::test_output_that_somebody_else_has_published_is_left_alone",
+    ),
+)
+Row = tuple[str, str, str, str, str, Finder]
+SURROUNDINGS: tuple[Row, ...] = tuple(
+    (name, handling, where, old, new, ByTest(f"spark/{test}", PATIENCE_S))
+    for name, handling, where, old, new, test in _TAKEN_OUT
+)

@@ -1,0 +1,130 @@
+"""The panel that rescales: the run that is shown goes on at another parallelism, from a checkpoint taken for it.
+
+Numbers of subtasks by vertex; what comes of them is either asked for, to be stepped through, or done at once, and then
+who was given what is shown. Below it the planner: what another parallelism would do with the keys that there are.
+"""
+
+from __future__ import annotations
+
+from html import escape
+
+import ipywidgets
+
+from kit.lab import Lab
+from widgets.controls import ROW, App, button, why_none_can_act
+from widgets.planner_panel import PlannerPanel
+
+RUNNING = "AllTasksRunning"
+
+
+class RescalePanel:
+    """`fields` are the numbers of subtasks by vertex, `rescale` and `ask` what is pressed, `plan` the planner."""
+
+    title = "Rescale"
+
+    def __init__(self, app: App) -> None:
+        self._app = app
+        self.fields: dict[str, ipywidgets.BoundedIntText] = {}
+        self._at: dict[str, int] = {}
+        """The numbers of subtasks that the fields were made from."""
+        self._fields = ipywidgets.HBox(layout=ROW | {"grid_gap": "2px 14px"})
+        self.later = ipywidgets.Checkbox(
+            description="wait for the next checkpoint",
+            tooltip="and for the cooldown and the stabilization time before it; otherwise one is taken now",
+            indent=False,
+            layout={"width": "auto"},
+        )
+        self.rescale = button(
+            "Rescale", "let it happen, and show who was given which piece of state", self._rescale, "play", "primary"
+        )
+        self.ask = button("Only ask", "ask for it, and step through what comes of it on the stage", self._ask)
+        self.another = button(
+            "As another run…", "leave this run as it is: another one begins from its newest snapshot", self._another
+        )
+        self.said = ipywidgets.HTML()
+        buttons = ipywidgets.HBox([self.rescale, self.ask, self.later, self.another], layout=ROW)
+        self._asking = ipywidgets.VBox([self._fields, buttons, self.said])
+        self.plan = PlannerPanel(app)
+        heading = ipywidgets.HTML("<b>What would another parallelism do with the keys?</b>")
+        self.widget = ipywidgets.VBox([self._asking, heading, self.plan.widget])
+
+    # --- what is shown --------------------------------------------------------------------------------------------
+
+    def update(self) -> None:
+        """Show what the run has at the cursor; numbers that were set stay as long as it has the same."""
+        lab = self._app.branch.there
+        self._asking.layout.display = "none" if lab is None else ""
+        if lab is not None:
+            self._show_of(lab)
+        self.plan.update()
+
+    def _show_of(self, lab: Lab) -> None:
+        vertices = lab.stages[-1].vertices
+        at = {vertex.name: vertex.parallelism for vertex in vertices}
+        if at != self._at:
+            self._at, widest = at, max(at.values())
+            self.fields = {
+                each.name: _field(each.name, at[each.name] + (at[each.name] == widest), each.max_parallelism)
+                for each in vertices
+            }
+            self._fields.children = tuple(self.fields.values())
+        ended = why_none_can_act(self._app.branch)
+        self.rescale.disabled = self.ask.disabled = bool(ended)
+        now = ", ".join(f"{name} {number}" for name, number in at.items())
+        self.said.value = f'<span class="kit-quiet">{escape(ended or f"Subtasks now: {now}.")}</span>'
+
+    @property
+    def wanted(self) -> dict[str, int]:
+        """The numbers of subtasks that are not as they are now."""
+        return {name: field.value for name, field in self.fields.items() if field.value != self._at[name]}
+
+    # --- what is done ---------------------------------------------------------------------------------------------
+
+    def _call(self) -> tuple[int | dict[str, int], bool, str]:
+        """What is asked for, whether at once, and the arguments as Python."""
+        wanted, at_once = self.wanted, not self.later.value
+        if not wanted:
+            raise ValueError("that is the parallelism that the run has: set another number of subtasks")
+        widest = max(self._at.values())
+        numbers = set(wanted.values())
+        all_alike = len(numbers) == 1 and set(wanted) == {name for name, at in self._at.items() if at == widest}
+        told: int | dict[str, int] = numbers.pop() if all_alike else wanted
+        return told, at_once, f"{told!r}{'' if at_once else ', at_once=False'}"
+
+    def _ask(self) -> None:
+        self._app.guarded(self._asked)
+
+    def _asked(self) -> None:
+        wanted, at_once, arguments = self._call()
+        self._app.do(
+            lambda lab: self._app.note_request(lab.rescale(wanted, at_once=at_once), "Rescale"),
+            f"lab.rescale({arguments})",
+        )
+
+    def _rescale(self) -> None:
+        self._app.guarded(self._rescaled)
+
+    def _rescaled(self) -> None:
+        wanted, at_once, arguments = self._call()
+        if self._app.branch.there is not None and self._app.branch.there.status == "CREATED":
+            self._app.do(lambda lab: lab.run_until(record=RUNNING), f"lab.run_until(record={RUNNING!r})")
+        self._app.do(
+            lambda lab: lab.rescale(wanted, at_once=at_once, wait=True), f"lab.rescale({arguments}, wait=True)"
+        )
+        if not self._app.told:
+            self._app.show_redistribution()
+
+    def _another(self) -> None:
+        self._app.another_run(max(field.value for field in self.fields.values()))
+
+
+def _field(vertex: str, value: int, most: int) -> ipywidgets.BoundedIntText:
+    return ipywidgets.BoundedIntText(
+        value,
+        1,
+        most,
+        description=vertex,
+        tooltip=f"subtasks of {vertex}, at most {most}: its max parallelism",
+        style={"description_width": "initial"},
+        layout={"width": "auto", "max_width": "22em"},
+    )
