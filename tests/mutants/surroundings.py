@@ -168,7 +168,7 @@ _TAKEN_OUT = (
         "kit.task.stream_task:StreamTask.handle",
         "self._fail(error)",
         "raise",
-        "test_driver.py::test_an_error_of_a_users_function_names_it",
+        f"{USERS}[leaks memory]",
     ),
     (
         "exit-not-told",

@@ -1,8 +1,8 @@
 """The process that drives the soak's jobs, one after another: `python -m tests.spark.soaked MASTER DIRECTORY`.
 
 It makes its session, says that it is ready, and waits for a line: so one can stand by while another drives. It may be
-killed at any time; the next one goes on with the job that it finds begun. Every third job needs slots of both machines,
-and every other pair of jobs is back-pressured and takes unaligned checkpoints, so that rows are in flight. For each job
+killed at any time; the next one goes on with the job that it finds begun. One job of four needs slots of both machines,
+and three of four are back-pressured and take unaligned checkpoints, so that rows are in flight. For each job
 a line of JSON is printed, and a word is waited for then: whoever listens looks meanwhile at what all processes hold.
 """
 
@@ -38,14 +38,14 @@ def soaked_job(place: Path, number: int) -> StreamEnvironment:
     return totals_job(
         place,
         generator(ROWS, ROWS_PER_SECOND),
-        parallelism=3 if number % 3 == 1 else 2,
+        parallelism=3 if number % 4 == 3 else 2,
         interval_ms=300,
-        timeout_ms=1_000,
+        timeout_ms=600,
         store=STORE,
         tolerable_failures=1_000,
         memory_threshold_bytes=0,
         restart=FixedDelay(attempts=1_000_000, delay_ms=100),
-        **modes[number // 2 % 2],
+        **modes[number % 4 > 0],
     )
 
 
