@@ -102,6 +102,10 @@ class SimulatedGang:
         """As a gang's."""
         self._process.terminate()
 
+    def give_up(self, slot: int) -> bool:
+        """There is no place that could be of no use."""
+        return False
+
 
 @dataclass
 class _Slot:

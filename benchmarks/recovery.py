@@ -10,10 +10,13 @@ the driver's clock. In between lie, from the trace,
     running     all tasks have their state again
     rows        all sources have read rows
 
-`executor` kills an executor of a `local-cluster` of three with one slot each: the job, which is reactive, goes on with
-the slots that are left, and is wide again before the next one is killed.
+Executors are three, with one slot each, and are killed or frozen (the JVM with all that it has started), below a
+`local-cluster` or a standalone cluster of a master and three workers. Two of the slots are the job's and one is spare;
+`executor-left` is of a job that is reactive and goes on with the two of three that are left. The next one is not
+disturbed before another has taken its place and is warm. `frozen-waits` has no spare slot: what is measured is mostly
+how long Spark takes to end the frozen executor (ten seconds) and to start another.
 
-`python -m benchmarks.recovery kill freeze rescale executor` does only these; `KIT_RECOVERY_N` says how often.
+`python -m benchmarks.recovery -- kill freeze` does only these; `KIT_RECOVERY_N` says how often.
 """
 
 from __future__ import annotations
@@ -21,11 +24,15 @@ from __future__ import annotations
 import os
 import signal
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from pyspark.sql import SparkSession
 
 from kit import (
     CheckpointConfig,
@@ -39,6 +46,8 @@ from kit import (
 )
 from kit.connectors import CollectSink
 from kit.spark.driver import JobDriver
+from kit.spark.warm_slots import WarmSlots
+from tests.spark.cluster import StandaloneCluster, descendants, executor_of, send, session_settings
 
 PARALLELISM = 2
 EXECUTORS = 3
@@ -48,7 +57,7 @@ PHASES = ("noticed", "left", "joined", "running", "rows")
 Row = dict[str, float]
 
 
-def environment(directory: str, parallelism: int = PARALLELISM) -> StreamEnvironment:
+def environment(directory: str, parallelism: int = PARALLELISM, reactive: bool = False) -> StreamEnvironment:
     """A keyed sum without end."""
     env = StreamEnvironment(
         "recovery",
@@ -56,7 +65,7 @@ def environment(directory: str, parallelism: int = PARALLELISM) -> StreamEnviron
         max_parallelism=16,
         checkpoint=CheckpointConfig(interval_ms=1_000, directory=directory, tolerable_failures=1_000),
         restart=FixedDelay(1_000_000, 0),
-        rescaling=RescaleConfig(reactive=True, cooldown_ms=0) if parallelism == EXECUTORS else None,
+        rescaling=RescaleConfig(reactive=True, cooldown_ms=0) if reactive else None,
     )
     source = GeneratorSource(10**12, key_count=KEYS, splits=8, rows_per_second=1_000_000)
     sums = env.from_source(source, uid="rows").key_by("key").aggregate(total=sum_("value"), emit="final").uid("sums")
@@ -132,34 +141,90 @@ def rescale(job: SparkJob) -> Callable[[], None]:
 
 
 def executor(job: SparkJob) -> Callable[[], None]:
-    """SIGKILL of an executor, once all are there."""
-    until(lambda: len(job.workers()) == EXECUTORS and reads(job, driver_of(job).master.epoch), "all executors work")
-    return lambda: os.kill(own_executors()[-1], signal.SIGKILL)
+    """SIGKILL of the executor of a slot, once all are there and warm."""
+    await_executors(job)
+    found = executor_of(job.workers()[1])
+    return lambda: os.kill(found, signal.SIGKILL)
 
 
-def own_executors() -> list[int]:
-    """The processes of this process's executors."""
-    told = subprocess.run(["ps", "-eo", "pid,ppid,args"], capture_output=True, text=True, check=True).stdout
-    rows = [line.split(None, 2) for line in told.splitlines()[1:]]
-    parents = {int(pid): int(parent) for pid, parent, _ in rows}
+def executor_frozen(job: SparkJob) -> Callable[[], None]:
+    """SIGSTOP of the executor of a slot and of all that it has started."""
+    end_frozen()
+    await_executors(job)
+    found = executor_of(job.workers()[1])
+    FROZEN.extend((found, *descendants(found)))
+    return lambda: signal_all(FROZEN, signal.SIGSTOP)
 
-    def is_own(pid: int) -> bool:
-        return pid == os.getpid() or (pid in parents and is_own(parents[pid]))
 
-    return [int(pid) for pid, _, what in rows if "CoarseGrainedExecutorBackend" in what and is_own(int(pid))]
+def executor_frozen_alone(job: SparkJob) -> Callable[[], None]:
+    """The same, of one that nobody else will end: Spark does."""
+    FROZEN.clear()
+    return executor_frozen(job)
+
+
+FROZEN: list[int] = []
+"""Processes that were frozen and have been replaced."""
+
+
+def end_frozen() -> None:
+    """End what was frozen, so that another executor takes its place."""
+    signal_all(FROZEN, signal.SIGKILL)
+    FROZEN.clear()
+
+
+def signal_all(processes: Sequence[int], what: signal.Signals) -> None:
+    """A signal to each."""
+    for process in processes:
+        send(process, what)
+
+
+def await_executors(job: SparkJob) -> None:
+    """Wait until all executors are there and warm, and the job runs as wide as it wants."""
+    driver = driver_of(job)
+    slots, wide = driver.slot_watch.count, max(vertex.parallelism for vertex in driver.job.vertices)
+    assert isinstance(slots, WarmSlots)
+    wanted = int(job.spark.conf.get("spark.cores.max", str(EXECUTORS)))  # type: ignore[union-attr]
+    until(lambda: slots() == slots.warm == wanted, f"{wanted} executors are there")
+    until(lambda: len(job.workers()) == wide and reads(job, driver.master.epoch), "the job runs")
 
 
 def void(_: object) -> None:
     """Nothing more."""
 
 
-CASES: dict[str, tuple[Callable[[SparkJob], Callable[[], None]], str, int]] = {
-    "kill": (kill, "", 20),
-    "freeze": (freeze, "", 5),
-    "rescale": (rescale, "JobRescaled", 20),
-    "executor": (executor, "", 3),
+Disturb = Callable[[SparkJob], Callable[[], None]]
+
+
+@dataclass(frozen=True)
+class Case:
+    """What is done on which cluster, and by default how often; `begins` is the record from which is counted, "" for the
+    deed itself.
+    """
+
+    disturb: Disturb
+    count: int
+    cluster: str = "local"
+    executors: int = EXECUTORS
+    reactive: bool = False
+    begins: str = ""
+
+    @property
+    def parallelism(self) -> int:
+        """How wide the job is."""
+        return EXECUTORS if self.reactive else PARALLELISM
+
+
+CASES: dict[str, Case] = {
+    "kill": Case(kill, 20),
+    "freeze": Case(freeze, 10),
+    "rescale": Case(rescale, 20, begins="JobRescaled"),
+    "executor-left": Case(executor, 20, "local-cluster", reactive=True),
+    "executor-spare": Case(executor, 20, "local-cluster"),
+    "executor-standalone": Case(executor, 20, "standalone"),
+    "frozen-local-cluster": Case(executor_frozen, 5, "local-cluster"),
+    "frozen-standalone": Case(executor_frozen, 5, "standalone"),
+    "frozen-waits": Case(executor_frozen_alone, 3, "standalone", executors=PARALLELISM),
 }
-"""By name: what is done, the record from which is counted ("" for the deed itself), how often by default."""
 
 
 def report(name: str, rows: Sequence[Row]) -> None:
@@ -169,33 +234,54 @@ def report(name: str, rows: Sequence[Row]) -> None:
     high = totals[min(len(totals) - 1, int(len(totals) * 0.9))]
     median = statistics.median(totals)
     spread = f"min {totals[0]:.0f}  median {median:.0f}  p90 {high:.0f}  max {totals[-1]:.0f}"
-    print(f"{name:8} n={len(rows):3}  {spread}   | medians: {medians}", flush=True)
+    print(f"{name:20} n={len(rows):3}  {spread}   | medians: {medians}", flush=True)
 
 
 def main() -> int:
     """Print the table, in ms."""
     wanted = [each for each in sys.argv[1:] if each in CASES] or [*CASES]
-    run([each for each in wanted if each != "executor"], PARALLELISM, None)
-    run([each for each in wanted if each == "executor"], EXECUTORS, f"local-cluster[{EXECUTORS},1,1024]")
+    for cluster, executors in dict.fromkeys((CASES[name].cluster, CASES[name].executors) for name in wanted):
+        with session(cluster, executors) as spark:
+            for name in wanted:
+                if (CASES[name].cluster, CASES[name].executors) == (cluster, executors):
+                    run(name, spark)
     return 0
 
 
-def run(names: Sequence[str], parallelism: int, master: str | None) -> None:
-    """Measure these cases in a session of their own."""
-    if not names:
-        return
-    spark = create_session("recovery", slots=PARALLELISM + 1, master=master)
-    print(f"{spark.sparkContext.master}, parallelism {parallelism}, {KEYS:,} keys; ms", flush=True)
-    for name in names:
-        disturb, begins, count = CASES[name]
-        count = int(os.environ.get("KIT_RECOVERY_N", count))
-        with tempfile.TemporaryDirectory() as directory, SparkJob(environment(directory, parallelism), spark) as job:
+@contextmanager
+def session(cluster: str, executors: int) -> Iterator[SparkSession]:
+    """A session on this machine, or on a cluster of so many executors with a slot each."""
+    settings = session_settings() | {"spark.executor.cores": "1", "spark.cores.max": str(executors)}
+    with tempfile.TemporaryDirectory() as directory:
+        if cluster == "standalone":
+            with StandaloneCluster(Path(directory), executors) as started:
+                spark = create_session("recovery", master=started.url, config=settings)
+                yield spark
+                spark.stop()
+        else:
+            master = f"local-cluster[{executors},1,1024]" if cluster == "local-cluster" else None
+            spark = create_session("recovery", slots=EXECUTORS, master=master)
+            yield spark
+            spark.stop()
+    end_frozen()
+
+
+def run(name: str, spark: SparkSession) -> None:
+    """Measure a case."""
+    case = CASES[name]
+    count = int(os.environ.get("KIT_RECOVERY_N", case.count))
+    print(f"{name}: {spark.sparkContext.master}, parallelism {case.parallelism}, {KEYS:,} keys; ms", flush=True)
+    with tempfile.TemporaryDirectory() as directory:
+        env = environment(directory, case.parallelism, case.reactive)
+        with SparkJob(env, spark) as job:
             job.start()
             job.wait_until_running()
-            until(lambda job=job: reads(job, 1), "the first epoch reads")  # type: ignore[misc]
-            measure(job, disturb(job), begins)  # the first one warms up
-            report(name, [measure(job, disturb(job), begins) for _ in range(count)])
-    spark.stop()
+            until(lambda: reads(job, driver_of(job).master.epoch), "the first epoch reads")
+            rows = []
+            for number in range(count + 1):
+                row = measure(job, case.disturb(job), case.begins)
+                rows += [row] if number else []  # the first one warms up
+            report(name, rows)
 
 
 if __name__ == "__main__":

@@ -82,6 +82,7 @@ from kit.protocol.trace import explain_with as _explain_with
 if TYPE_CHECKING:
     from kit.checkup import doctor
     from kit.coordinator import MasterHook
+    from kit.draw import Svg
     from kit.glossary import where
     from kit.host.job_failed import JobFailedError
     from kit.lab import Lab
@@ -102,7 +103,7 @@ _LAZY = {
 }
 
 
-def _draw(env: StreamEnvironment) -> str:
+def _draw(env: StreamEnvironment) -> Svg:
     """The picture of a job in the making."""
     from kit.draw.chains import chains_svg
 

@@ -20,6 +20,9 @@ BEGUN = (ALIGNING, WRITING, ACKNOWLEDGED)
 """A task in one of these phases of a checkpoint has its barrier."""
 
 
+NEXT_CHECKPOINT = "the next checkpoint is complete"
+
+
 class App(Protocol):
     """What the parts of the explorer know of it."""
 
@@ -152,8 +155,8 @@ class Controls:
         if not self._asked:
             return ""
         number, label = list(self._asked.items())[-1]
-        if number > lab.position:
-            return ""
+        if number > lab.position or getattr(lab.actions[number - 1], "request_id", None) != number:
+            return ""  # it was asked of another run
         try:
             path = lab.answer(number)
         except JobFailedError as error:
@@ -170,8 +173,8 @@ class Controls:
             each.disabled = bool(reason)
             each.tooltip = reason or self._hints[each]
         branch.stepper.goes_on = branch.lab is not None and can_go_on(branch.lab)
-        if reason and self.missed:
-            reason = f"Not before the job ended: {self.missed}. {reason}"
+        if self.missed:
+            reason = f"Not before the job ends: {self.missed}. {reason or 'It stands where it stood.'}"
         said = reason or ("" if branch.lab is None else self._answers(branch.lab))
         self.why_not.value = f'<span class="kit-quiet">{escape(said)}</span>' if said else ""
         if branch.lab is not None:
@@ -206,7 +209,7 @@ def targets(lab: Lab) -> dict[str, tuple[Callable[[Lab], object], str]]:
     """What a lab can be run until: for each what to do, and the code for it."""
     newest = lab.master.checkpoints.store.latest_id
     found: dict[str, tuple[Callable[[Lab], object], str]] = {
-        "the next checkpoint is complete": (
+        NEXT_CHECKPOINT: (
             lambda lab: lab.run_until(checkpoint=newest + 1),
             f"lab.run_until(checkpoint={newest + 1})",
         ),

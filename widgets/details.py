@@ -1,8 +1,8 @@
 """What the kernel tells of the thing that was clicked on the stage, and what it offers to do with it.
 
-Of a task, a channel, a checkpoint or a message: why it stands as it stands, what is in its state or its queue record by
-record, and its last events, all at the cursor. Of a recorded run there is only what its trace tells. What may be made
-to fail is offered on the thing that it befalls.
+Of a task, a channel, a checkpoint or a message: why it stands as it stands, and what is in its state or its queue
+record by record, at the cursor. Of a recorded run there is only what its trace tells. What may be made to fail is
+offered on the thing that it befalls.
 """
 
 from __future__ import annotations
@@ -15,18 +15,17 @@ from typing import Any
 from kit.draw.captions import lower_first
 from kit.draw.durations import duration
 from kit.draw.panel import frame_html
-from kit.draw.shown import shown
 from kit.draw.state_tables import SOURCE, STAGED
+from kit.graph.settings import NoRestart
+from kit.job.status import JobStatus
 from kit.lab import Lab, LabError
 from kit.lab.actions import Action
 from kit.lab.faults import TurnClock
 from kit.lab.schedulers import Adversarial, Scheduler
-from kit.protocol.trace import Trace
 from kit.why import Why, WhyError, why
 from widgets.branch import Branch
 from widgets.next_actions import JOB, action_of, faults_on, next_on
 
-MOST_EVENTS, MOST_LOOKED_AT = 6, 4_000
 MOST_ROWS, FIRST_FACTS = 30, 5
 MOST_OFFERS = 14
 HOLD, RELEASE, WHAT_IF = "hold", "release", "what-if"
@@ -92,8 +91,6 @@ def details_html(branch: Branch, picked: str) -> str:
         parts.append(_queue_html(lab, int(name)))
     if kind == "checkpoint":
         parts.append(_checkpoint_html(branch, int(name)))
-    if kind in ("task", JOB):
-        parts.append(_events_html(branch, name if kind == "task" else JOB))
     return f'<div class="kit-picture kit-told-of">{"".join(parts)}</div>'
 
 
@@ -136,7 +133,7 @@ def _answer_html(answer: Why) -> str:
 
 def _state_html(lab: Lab, name: str) -> str:
     try:
-        return f"<h4>What it holds</h4>{lab.state(name).html(MOST_ROWS)}"
+        return f"<h4>What it holds</h4>{lab.state(name).html(MOST_ROWS, name if '/' in name else '')}"
     except LabError as error:
         return f'<p class="kit-quiet">{escape(str(error))}</p>'
 
@@ -164,24 +161,6 @@ def _checkpoint_html(branch: Branch, checkpoint_id: int) -> str:
     return f"{head}</p>{frame_html(table[wanted], MOST_ROWS)}"
 
 
-def _events_html(branch: Branch, machine: str) -> str:
-    events = last_events(branch.subject.trace, machine)
-    lines = [f'<li><span class="kit-quiet">{duration(at_ms)}</span> {escape(text)}</li>' for at_ms, text in events]
-    return f"<h4>Its last events</h4><ul>{''.join(lines)}</ul>" if lines else ""
-
-
-def last_events(trace: Trace, machine: str) -> list[tuple[int, str]]:
-    """What a machine has done last, newest first: when, and a line of text."""
-    found: list[tuple[int, str]] = []
-    for place in range(len(trace) - 1, max(-1, len(trace) - 1 - MOST_LOOKED_AT), -1):
-        record = trace[place]
-        if record.machine.partition("@")[0] == machine:
-            found.append((record.at_ms, shown(record)))
-            if len(found) == MOST_EVENTS:
-                break
-    return found
-
-
 # --- what would be ----------------------------------------------------------------------------------------------------
 
 
@@ -200,7 +179,7 @@ def what_if(lab: Lab, worker: int) -> Iterator[str]:
     try:
         other.run_until(record="AllTasksRunning")
     except LabError as error:
-        yield f"the job would not come back: {str(error).splitlines()[0]}"
+        yield from _for_good(lab, other, str(error).splitlines()[0])
         return
     restored = other.moment().restores[-1:]
     back = f"checkpoint {restored[0].checkpoint_id}" if restored else "its beginning, for no checkpoint is complete"
@@ -217,6 +196,20 @@ def what_if(lab: Lab, worker: int) -> Iterator[str]:
         "nothing that is published would be lost or come twice"
         if lab.job.settings.checkpoint.is_exactly_once
         else ("records since that checkpoint would count twice: the mode is at-least-once")
+    )
+
+
+def _for_good(lab: Lab, other: Lab, error: str) -> Iterator[str]:
+    """What would come of it where the job does not come back."""
+    if isinstance(lab.job.settings.restart, NoRestart) and other.status == JobStatus.FAILED.name:
+        yield "the job would fail, and not be started again: its restart strategy is none (another one: Another run)"
+    else:
+        yield f"the job would not come back: {error}"
+    newest = lab.master.checkpoints.store.latest_id
+    yield (
+        f"what is left is checkpoint {newest}, for another run to begin with"
+        if newest
+        else "no checkpoint is complete, so all that it has counted and collected would be lost"
     )
 
 
@@ -267,7 +260,7 @@ def offers(branch: Branch, picked: str) -> Iterator[dict[str, str]]:
             yield _offer(
                 picked, f"{HOLD}|{words}", "Hold it back", "nothing arrives here while anything else can happen"
             )
-    elif kind == "message":
+    elif kind == "message" and name in branch.stepper.moment.messages:
         for fault, label in MESSAGE_FAULTS.items():
             yield _offer(picked, f"{fault}|{name}", label, "a fault of the network")
     elif kind == JOB:

@@ -28,11 +28,13 @@ from kit.draw.view import Subject
 from kit.draw.views import VIEWS
 from kit.graph.job_graph import JobGraph
 from kit.host.job_failed import JobFailedError
+from kit.job.status import JobStatus
 from kit.lab import Lab, LabError
 from kit.lab.ready_jobs import READY_JOBS, ready_job
 from widgets.branch import Branch
 from widgets.compare_panel import ComparePanel
-from widgets.controls import ROW, Controls, button, can_go_on, why_none_can_act
+from widgets.controls import NEXT_CHECKPOINT, ROW, Controls, button, can_go_on, why_none_can_act
+from widgets.deeds import RUN
 from widgets.deferred import Deferred, Ticker
 from widgets.details import Details
 from widgets.key_finder import KeyFinder
@@ -176,6 +178,7 @@ class Explorer(StaysInNotebook, ipywidgets.VBox):
         branch.stepper.observe(self._moved, "n")
         branch.stepper.observe(self._picked, "picked")
         branch.stepper.on_step(self.step)
+        branch.stepper.on_mark(self.go_to_next)
         self._details[branch.name] = Details(branch, self.do, self.guarded)
 
     def _picked(self, _: Any) -> None:
@@ -233,9 +236,11 @@ class Explorer(StaysInNotebook, ipywidgets.VBox):
             if code:
                 branch.deeds.add(code, before)
         except LabError:
-            if not branch.lab.finished or can_go_on(branch.lab):
+            if not branch.lab.finished or can_go_on(branch.lab) or not code.startswith(RUN):
                 raise
             self.controls.missed = self.controls.until.value  # it is no error: the bar says so
+            if branch.lab.status == JobStatus.FINISHED.name:  # and nothing is used up by asking
+                branch.lab.goto(before)
         finally:
             branch.stepper.refresh()
             self._update()
@@ -243,6 +248,14 @@ class Explorer(StaysInNotebook, ipywidgets.VBox):
     def step(self) -> None:
         """Let one thing happen, chosen by the scheduler: what a step on from the end of the run does on the stage."""
         self.do(lambda lab: lab.step(), "lab.step()")
+
+    def go_to_next(self, mark: str) -> None:
+        """At the end of what has happened the next one was asked for: a checkpoint is let come, a failure does not."""
+        if mark == "checkpoint":
+            self.controls.until.value = NEXT_CHECKPOINT
+            self.controls.go.click()
+        else:
+            self._say(f"No {mark} follows. Make something fail under Faults, or by a click on the thing itself.")
 
     def guarded(self, act: Callable[[], object]) -> None:
         """Do something; what goes wrong is said in one line of the app, for nobody reads the kernel's log."""
@@ -333,6 +346,8 @@ class Explorer(StaysInNotebook, ipywidgets.VBox):
         """Show another run."""
         self._say("")
         self._branch = branch
+        if is_on_spark(branch.thing):
+            branch.stepper.refresh()
         self._stage.children = (branch.stepper,)
         names = [each.name for each in self._branches]
         self.runs.unobserve(self._run_chosen, "value")
@@ -386,7 +401,7 @@ class Explorer(StaysInNotebook, ipywidgets.VBox):
         super().close()
 
     def _still(self) -> dict[str, str]:
-        return {"image/svg+xml": str(self.svg())}
+        return self.svg().forms()
 
     def __repr__(self) -> str:
         job, where = self._branch.headline

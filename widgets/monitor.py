@@ -130,6 +130,7 @@ class Monitor(StaysInNotebook, ui.VBox):
         if not self._is_filling:
             self.refresh()
             if change["owner"] is self._job:
+                self._said.value = ""
                 self._heed(self.job)
 
     def _look(self, job: Any) -> None:

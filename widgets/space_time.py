@@ -105,7 +105,7 @@ class SpaceTimeWidget(StaysInNotebook, ListeningWidget):
         self._keep()
 
     def _still(self) -> dict[str, str]:
-        return {"image/svg+xml": str(self.svg())}
+        return self.svg().forms()
 
     def __repr__(self) -> str:
         return f"SpaceTimeWidget({self._records} records, at {self.n})"

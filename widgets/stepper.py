@@ -72,6 +72,7 @@ class Stepper(StaysInNotebook, ListeningWidget):
         self._reel.take(self._shown)
         self._acts: list[Callable[[str], object]] = []
         self._steps: list[Callable[[], object]] = []
+        self._marks: list[Callable[[str], object]] = []
         last = len(self._reel.film["frames"]) - 1
         super().__init__(film=self._reel.film | {"edition": 0}, **{"value": last, **traits})
         self.n = self._records_at(self.value)
@@ -87,6 +88,10 @@ class Stepper(StaysInNotebook, ListeningWidget):
     def on_step(self, act: Callable[[], object]) -> None:
         """Have `act` called whenever somebody steps on from the end of a run that `goes_on`."""
         self._steps.append(act)
+
+    def on_mark(self, act: Callable[[str], object]) -> None:
+        """Have somebody called when the next checkpoint, failure or restore is asked for, and none is there yet."""
+        self._marks.append(act)
 
     def _records_at(self, value: int) -> int:
         return int(self.film["frames"][value]["n"])
@@ -248,6 +253,9 @@ class Stepper(StaysInNotebook, ListeningWidget):
         elif content["wanted"] == "step":
             for step in self._steps:
                 step()
+        elif content["wanted"] == "mark":
+            for go_to in self._marks:
+                go_to(content["mark"])
         elif content["wanted"] == "film":
             self.send_state("film")
         elif content["wanted"] == "pictures":
@@ -285,7 +293,7 @@ class Stepper(StaysInNotebook, ListeningWidget):
         return self.frame.svg()
 
     def _still(self) -> dict[str, str]:
-        return {"image/svg+xml": str(self.svg())}
+        return self.svg().forms()
 
     def __repr__(self) -> str:
         return f"Stepper({len(self.film['frames'])} frames, at {self.value})"

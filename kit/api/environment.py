@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from typing import Protocol
 
 import pandas as pd
 
@@ -141,15 +142,14 @@ class StreamEnvironment:
 
     def _repr_svg_(self) -> str | None:
         """The job as a picture; None where it cannot be drawn, or is no job yet."""
-        try:
-            return str(_draw[0](self)) if _draw and len(self.drafts) else None
-        except (ImportError, GraphError):
-            return None
+        picture = self._picture()
+        return None if picture is None else picture._repr_svg_()
 
-    def _repr_html_(self) -> str | None:
-        """Where there is no picture: the operators as a table, and why they are no job yet."""
-        if self._repr_svg_() is not None:
-            return None
+    def _repr_html_(self) -> str:
+        """The picture in the page's colours. Where there is none: the operators as a table, and why they are no job."""
+        picture = self._picture()
+        if picture is not None:
+            return picture._repr_html_()
         frame, problem = self.to_pandas(), ""
         try:
             self.stream_graph()
@@ -157,16 +157,30 @@ class StreamEnvironment:
             problem = f"<div>{table_html(('this is no job yet',), [(str(error),)])}</div>"
         return f"<div><b>{shorten(repr(self))}</b></div>{table_html(list(frame.columns), frame.to_numpy())}{problem}"
 
+    def _picture(self) -> Picture | None:
+        try:
+            return _draw[0](self) if _draw and len(self.drafts) else None
+        except (ImportError, GraphError):
+            return None
+
     def __repr__(self) -> str:
         return f"StreamEnvironment({self.name!r}, {len(self.operators)} operators)"
 
 
-_draw: list[Callable[[StreamEnvironment], str]] = []
+class Picture(Protocol):
+    """What a notebook shows as an image, or as a part of its page."""
+
+    def _repr_svg_(self) -> str: ...
+
+    def _repr_html_(self) -> str: ...
 
 
-def draw_with(draw: Callable[[StreamEnvironment], str]) -> None:
+_draw: list[Callable[[StreamEnvironment], Picture]] = []
+
+
+def draw_with(draw: Callable[[StreamEnvironment], Picture]) -> None:
     """Let `draw` make the pictures of environments, which is done further up in the house (`kit.draw`).
 
-    It gives SVG, or raises ImportError where it cannot.
+    It raises ImportError where it cannot.
     """
     _draw[:] = [draw]

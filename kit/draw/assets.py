@@ -6,6 +6,7 @@ together in this order.
 
 from __future__ import annotations
 
+import re
 from functools import cache
 from pathlib import Path
 
@@ -41,7 +42,19 @@ def stage_css() -> str:
 
 
 @cache
-def light_theme() -> str:
-    """The light colours of `theme.css` for the class `kit-still`: a picture on a card, whatever the page's theme is."""
+def light_block() -> str:
+    """The theme's first block: the light colours, for what cannot know the page."""
     text = asset("theme.css")
-    return ".kit-still" + text[text.index(" {") : text.index("}") + 1]
+    return text[text.index(".kit-picture") : text.index("}") + 1]
+
+
+@cache
+def light_theme() -> str:
+    """The light colours for the class `kit-still`: a picture on a card, whatever the page's theme is."""
+    return light_block().replace(".kit-picture", ".kit-still", 1)
+
+
+@cache
+def light_colours() -> dict[str, str]:
+    """The light colours by name, for what knows no CSS: `light_colours()["accent"]`."""
+    return dict(re.findall(r"--kit-([\w-]+): (#[0-9a-f]{6})", light_block()))

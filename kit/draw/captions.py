@@ -137,14 +137,22 @@ def _sentence(name: str) -> str:
     return name.replace("_", " ").lower() if name.isupper() else name
 
 
+MOST_TASKS, MOST_VERTICES, FIRST_VERTICES = 8, 6, 3
+"""So many tasks are named one by one, so many vertices one by one, and so many of more vertices."""
+
+
 def listed(tasks: Sequence[str]) -> str:
-    """Tasks in few words: `totals/0, 2, sink/0`; of many, how many of each vertex."""
+    """Tasks in few words: `totals/0, 2, sink/0`; of many, how many of each vertex; of many vertices, the first ones."""
     by_vertex: dict[str, list[str]] = {}
     for task in tasks:
         vertex, _, subtask = task.rpartition("/")
         by_vertex.setdefault(vertex, []).append(subtask)
-    if len(tasks) > 8:
-        return ", ".join(f"{len(subtasks)} of {vertex}" for vertex, subtasks in by_vertex.items())
+    if len(tasks) > MOST_TASKS:
+        counts = [f"{len(subtasks)} of {vertex}" for vertex, subtasks in by_vertex.items()]
+        if len(counts) <= MOST_VERTICES:
+            return ", ".join(counts)
+        others = list(by_vertex.values())[FIRST_VERTICES:]
+        return f"{', '.join(counts[:FIRST_VERTICES])} and {sum(map(len, others))} of {len(others)} other vertices"
     return ", ".join(f"{vertex}/{', '.join(subtasks)}" for vertex, subtasks in by_vertex.items())
 
 

@@ -2,6 +2,7 @@
 
 const MOST_ROWS = 40;
 const MOST_EVENTS = 8;
+const FIRST_OFFERS = 5;
 const PHASES = {
   waiting: "waits for the barrier",
   aligning: "barriers come in",
@@ -189,9 +190,9 @@ class Details {
     const close = make("button", { type: "button", class: "kit-close", "aria-label": "close the details", title: "close (Escape)", click: () => this.hands.pick("") }, "×");
     this.root.replaceChildren(
       make("div", { class: "kit-details-head" }, make("b", {}, this.title(kind, name)), close),
+      this.offered(picked, offers ?? []),
       said,
       ...body,
-      this.offered(picked, offers ?? []),
       ...this.last(picked),
     );
     this.root.scrollTop = top;
@@ -211,11 +212,18 @@ class Details {
     return kind === "job" ? "JobMaster" : kind === "checkpoint" ? `Checkpoint ${name}` : name;
   }
 
-  // What may be done with it, and what may not with the reason.
+  // What may be done with it, and what may not with the reason: the first few at once. The answer stands at the top.
   offered(picked, offers) {
+    const act = (key) => () => {
+      this.root.scrollTop = 0;
+      this.hands.act(key);
+    };
     const acts = offers.filter(({ on }) => on === picked).map(({ key, label, hint, why_not: not }) =>
-      make("button", { type: "button", title: not || hint, "aria-disabled": Boolean(not) || undefined, disabled: Boolean(not), click: () => this.hands.act(key) }, label));
-    return make("div", { class: "kit-offers" }, ...acts);
+      make("button", { type: "button", title: not || hint, "aria-disabled": Boolean(not) || undefined, disabled: Boolean(not), click: act(key) }, label));
+    const more = acts.splice(split(picked)[0] === "checkpoint" ? 0 : FIRST_OFFERS);
+    const label = acts.length ? `${more.length} more` : `${more.length} things that may fail`;
+    return make("div", { class: "kit-offers" }, ...acts,
+      more.length ? make("details", {}, make("summary", {}, label), make("div", { class: "kit-offers" }, ...more)) : "");
   }
 
   link(picked, label = split(picked)[1]) {

@@ -83,6 +83,9 @@ class Frame:
     def _repr_svg_(self) -> str:
         return self.svg()
 
+    def _repr_html_(self) -> str:
+        return self.svg()._repr_html_()
+
     def __repr__(self) -> str:
         return f"Frame({self.moment.n} records, {duration(self.moment.elapsed_ms)}: {self.words.what})"
 

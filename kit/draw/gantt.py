@@ -12,6 +12,7 @@ from typing import Any
 
 import pandas as pd
 
+from kit.draw.assets import light_colours
 from kit.draw.checkpoint_path import PHASE_WORDS, PHASES, Path, Span
 from kit.draw.checkpoint_words import slow_phases, spans_of_task
 from kit.draw.durations import duration
@@ -20,7 +21,6 @@ from kit.draw.journeys import Journeys, journeys
 from kit.draw.picture import Chart
 from kit.draw.run import Run, run_of
 from kit.draw.stage import stage_for
-from kit.draw.themed import light_colours
 from kit.draw.waiting import Waiting
 
 PHASE_INKS = {
@@ -119,7 +119,7 @@ def gantt(run: Any, checkpoint: int | None = None) -> Chart:
     table = phases_of(shown, found, number).set_index("task")
     slow = _slow(found, known)
     figure = Figure(
-        figsize=(12.0, 1.5 + 0.32 * max(1, len(known.expected))), layout=ConstrainedLayoutEngine(w_pad=0.12, h_pad=0.12)
+        figsize=(9.4, 1.5 + 0.32 * max(1, len(known.expected))), layout=ConstrainedLayoutEngine(w_pad=0.12, h_pad=0.12)
     )
     axes = figure.subplots()
     for row, task in enumerate(known.expected):
@@ -139,8 +139,10 @@ def gantt(run: Any, checkpoint: int | None = None) -> Chart:
     handles = [
         Patch(facecolor=light_colours()[PHASE_INKS[phase]], label=f"{phase}: {PHASE_WORDS[phase]}") for phase in PHASES
     ]
-    handles.append(Patch(facecolor="white", edgecolor="#54606f", hatch="////", label="hatched: not finished"))
-    figure.legend(handles=handles, loc="outside lower center", ncols=3, fontsize=8, frameon=False)
+    handles.append(
+        Patch(facecolor="white", edgecolor=light_colours()["quiet"], hatch="////", label="hatched: not finished")
+    )
+    figure.legend(handles=handles, loc="outside lower center", ncols=3, fontsize=8.5, frameon=False)
     return Chart(figure, _title(known))
 
 

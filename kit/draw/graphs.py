@@ -19,10 +19,11 @@ import numpy as np
 import numpy.typing as npt
 import pygraphviz
 
+from kit.draw.assets import light_colours
 from kit.draw.graphviz_objects import Dot
 from kit.draw.layout import Box, Point
 from kit.draw.picture import Svg
-from kit.draw.themed import light_colours, light_svg
+from kit.draw.themed import light_svg
 
 STYLE = "graphs.css"
 TITLE_SIZE, LINE_SIZE, GROUP_SIZE = 12.5, 11.0, 11.5

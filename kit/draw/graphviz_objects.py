@@ -2,7 +2,8 @@
 
 A `Dot` is a `graphviz.Digraph`: a notebook shows it, `.source` is its text, `.render()` and `.pipe()` make files of it.
 Where the program `dot` is installed it is run, as the package does; where not, the same library, which the wheel of
-`pygraphviz` brings, draws in this process. What a notebook shows is an image of its own, so it keeps light colours.
+`pygraphviz` brings, draws in this process. In a notebook's page the drawing has the colours of the theme; a file, and
+what is shown as an image of its own, keeps the light ones.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ from typing import Any
 
 import graphviz
 import pygraphviz
+
+from kit.draw.picture import page_html, recoloured
 
 NOISE = b"Fontconfig"
 """How the lines begin that the library's own font finder writes about the machine's settings."""
@@ -71,6 +74,14 @@ class Dot(graphviz.Digraph):
         if cleanup:
             source.unlink()
         return str(target)
+
+    def _repr_mimebundle_(self, *which: Any, **named: Any) -> dict[str, str]:
+        forms: dict[str, str] = super()._repr_mimebundle_(*which, **named)
+        _, start, drawn = forms.get("image/svg+xml", "").partition("<svg")
+        if drawn:
+            inked = recoloured(f'{start} fill="var(--kit-ink)"{drawn}')
+            forms["text/html"] = page_html(inked, self.caption)
+        return forms
 
     def __repr__(self) -> str:
         return f"Dot({self.caption!r})"

@@ -80,8 +80,10 @@ def panel_sprites(layout: Layout, moment: Moment) -> Named:
     parts = [status, f"epoch {moment.epoch}"]
     if restored is not None:
         parts.append(f"restored from checkpoint {restored.checkpoint_id}")
-    yield "jm:status", text("panel", right - 96, PANEL_TOP + 20, classes, ", ".join(parts), "end")
-    yield "jm:clock", text("panel", right - 14, PANEL_TOP + 20, "jm-status", duration(moment.elapsed_ms), "end")
+    clock = duration(moment.elapsed_ms)
+    beside = right - max(96, 28 + 7 * len(clock))
+    yield "jm:status", text("panel", beside, PANEL_TOP + 20, classes, ", ".join(parts), "end")
+    yield "jm:clock", text("panel", right - 14, PANEL_TOP + 20, "jm-status", clock, "end")
     pending = sorted(moment.pending, key=lambda checkpoint: checkpoint.checkpoint_id)
     if moment.error:
         error = fit_line(moment.error, right - 38 - 14, 12, bold=True)

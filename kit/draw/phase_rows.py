@@ -39,7 +39,7 @@ def row_html(
         if span.end_ms > span.start_ms or span.open
     )
     return (
-        f'<div class="ph-row"><span class="ph-name" title="{escape(task)}">{escape(task)}</span>'
+        f'<div class="ph-row"><span class="ph-name" title="{escape(task)}"><bdi dir="ltr">{escape(task)}</bdi></span>'
         f'<div class="ph-track">{bars}</div><span class="ph-told {told[1]}">{escape(told[0])}</span></div>'
     )
 

@@ -216,6 +216,7 @@ class Player {
     for (let i = this.now + by; i >= 0 && i < this.film.frames.length; i += by) {
       if (this.film.frames[i].mark === mark) return this.go(i);
     }
+    if (by > 0 && this.canGoOn) this.model.send({ wanted: "mark", mark });
     return undefined;
   }
 

@@ -244,6 +244,8 @@ class _Bar:
 
 
 def _map_html(snapshot: Snapshot, title: str) -> str:
+    if not _bars(snapshot):
+        return '<p class="kit-note">No file has been begun yet.</p>'
     height, drawn = _byte_map(snapshot)
     note = (
         '<h4>Which bytes are where</h4><p class="kit-note">A bar is one file from its first byte to its last, however '
@@ -256,7 +258,7 @@ def _byte_map(snapshot: Snapshot | None) -> tuple[float, str]:
     """Height and drawing."""
     if snapshot is None:
         return 60.0, _text(16, 34, "sn-label", "no checkpoint has begun yet")
-    bars = _folded([*_metadata_bar(snapshot), *_file_bars(snapshot), *_unwritten(snapshot)])
+    bars = _bars(snapshot)
     parts = [
         _text(16, 20, "sn-head", "whose state, in which file"),
         _text(LEFT, 20, "sn-head", "its bytes, from first to last"),
@@ -268,6 +270,10 @@ def _byte_map(snapshot: Snapshot | None) -> tuple[float, str]:
         y += ROW
     parts += _legend({look for bar in bars for _, _, look, _, _ in bar.ranges}, y + 14)
     return y + 40, "".join(parts)
+
+
+def _bars(snapshot: Snapshot) -> list[_Bar]:
+    return _folded([*_metadata_bar(snapshot), *_file_bars(snapshot), *_unwritten(snapshot)])
 
 
 def _metadata_bar(snapshot: Snapshot) -> Iterator[_Bar]:
@@ -385,7 +391,7 @@ def _rest(count: int, size: str) -> str:
 
 def _bar(bar: _Bar, y: float) -> Iterator[str]:
     yield f"<g><title>{escape(bar.label)} in {escape(bar.file)}</title>"
-    yield _text(16, y + 11, "sn-label", _fitted(bar.label, LEFT - 30, 11.5))
+    yield _text(16, y + 11, "sn-label", _fitted_name(bar.label, LEFT - 30, 11.5))
     yield _text(16, y + 25, "sn-small", _fitted(bar.file, LEFT - 30, 10.5))
     yield "</g>"
     if not bar.written:
@@ -404,7 +410,7 @@ def _bar(bar: _Bar, y: float) -> Iterator[str]:
     size = f"{size_text(bar.size)}" if bar.written else "not written yet"
     yield f'<path class="sn-arrow" d="M{RIGHT - 6:g} {y + 11:g}H{LEFT + BAR + 3:g}m5 -3.5l-5 3.5l5 3.5"/>'
     yield f"<g><title>{escape(bar.handle)}</title>"
-    yield _text(RIGHT, y + 11, "sn-label", _fitted(bar.handle, WIDTH - RIGHT - 8, 11.5))
+    yield _text(RIGHT, y + 11, "sn-label", _fitted_name(bar.handle, WIDTH - RIGHT - 8, 11.5))
     yield _text(RIGHT, y + 25, "sn-small", size)
     yield "</g>"
 
@@ -436,6 +442,17 @@ def _legend(looks: Iterable[str], y: float) -> Iterator[str]:
             yield f'<rect class="sn-range sn-{look}" x="{x:g}" y="{y - 9:g}" width="13" height="11" rx="2"/>'
             yield _text(x + 18, y, "sn-small", text)
             x += 18 + text_width(text, 10.5) + 18
+
+
+def _fitted_name(text: str, width: float, size: float) -> str:
+    """A name and what is said of it; where that is too long the name loses its middle, not the subtask at its end."""
+    owner, colon, said = text.partition(": ")
+    name, slash, subtask = owner.rpartition("/") if "/" in owner else (owner, "", "")
+    for kept in range(len(name), 5, -1):
+        shown = name if kept == len(name) else f"{name[: kept - kept // 2]}…{name[-(kept // 2) :]}"
+        if text_width(f"{shown}{slash}{subtask}{colon}{said}", size) <= width:
+            return f"{shown}{slash}{subtask}{colon}{said}"
+    return _fitted(text, width, size)
 
 
 def _fitted(text: str, width: float, size: float) -> str:

@@ -96,13 +96,35 @@ def snapshot_of(subject: Subject) -> Snapshot | None:
     if known.status == PENDING and not path:
         return snapshot
     files = files_of(subject.thing)
-    try:
-        data = files.read(path).to_pybytes() if path else None
-    except (OSError, StateError):
-        data = None
+    data = _metadata_in(files, path)
+    then = None if data is not None or not path else _files_then(subject, number)
+    if then is not None:
+        files, data, snapshot = (
+            then,
+            _metadata_in(then, path),
+            replace(snapshot, note=_gone(subject, number, path, then=True)),
+        )
     if data is None:
         return replace(snapshot, note=_gone(subject, number, path))
     return _with_metadata(replace(snapshot, files=files), data, names)
+
+
+def _metadata_in(files: StateFiles, path: str) -> bytes | None:
+    try:
+        return files.read(path).to_pybytes() if path else None
+    except (OSError, StateError):
+        return None
+
+
+def _files_then(subject: Subject, number: int) -> StateFiles | None:
+    """A lab's disk as it was when the checkpoint was complete; None where the run cannot go back to that."""
+    lab = subject.thing
+    if not callable(getattr(lab, "position_of", None)):
+        return None
+    for place, record in enumerate(subject.trace):
+        if record.kind == "CheckpointCompleted" and record.checkpoint_id == number:
+            return files_of(lab.fork().goto(lab.position_of(place + 1)))
+    return None
 
 
 def looking_at(subject: Subject, checkpoint: int) -> Subject:
@@ -127,15 +149,15 @@ def operator_names(subject: Subject) -> dict[str, str]:
     return names
 
 
-def _gone(subject: Subject, number: int, path: str) -> str:
+def _gone(subject: Subject, number: int, path: str, *, then: bool = False) -> str:
     later = [each.checkpoint_id for each in subject.moment.checkpoints.values() if each.status == COMPLETED]
     newer = [each for each in later if each > number]
     if not path:
         return "Its _metadata was never written."
-    if newer:
-        return (
-            f"Its files are not there any more: checkpoint {min(newer)} took its place. The trace tells what they held."
-        )
+    if newer or then:
+        why = f": checkpoint {min(newer)} took its place" if newer else ""
+        told = "They are shown as they were when it was complete." if then else "The trace tells what they held."
+        return f"Its files are not there any more{why}. {told}"
     return (
         "Its files are gone, or cannot be read from here: what is told is what the trace kept, so values are missing."
     )

@@ -227,7 +227,7 @@ export class SpaceTimePane {
 
   // Puts the lines where they belong: that changes with what is open, and in a closed band with the cut.
   layOut() {
-    this.lanes = new Lanes(this.run, this.opened, this.cut);
+    this.lanes = new Lanes(this.run, this.opened, this.cut, MOST_HEIGHT - RULER);
     this.stale = true;
   }
 
@@ -352,20 +352,23 @@ export class SpaceTimePane {
 
   label() {
     this.jobName.style.top = `${RULER + this.lanes.job - 8}px`;
-    this.names.replaceChildren(...this.lanes.labels.map(({ y, text, task, group, fold, count }) => {
+    this.names.replaceChildren(...this.lanes.labels.map(({ y, text, task, group, fold, count, isTall }) => {
       const name = document.createElement("button");
       name.type = "button";
-      name.className = `kit-st-name${fold ? " kit-st-fold" : ""}`;
+      name.className = `kit-st-name${isTall ? " kit-st-tall" : ""}`;
       name.style.top = `${y - this.lanes.job}px`;
       name.title = fold ? `${group.title}: ${count} subtasks; ${fold === "closed" ? "open" : "close"}` : text;
       const shown = document.createElement("span"); // cut where there is no room, but not its end: by that neighbours differ
-      const [, head, subtask] = /^(.*?)(.{0,6}\/\d+|.{6})?$/.exec(text);
+      const [, head, tail] = (fold && !isTall ? /^(.*?)(.{3})?$/ : /^(.*?)(.{0,6}\/\d+|.{6})?$/).exec(text);
       shown.textContent = head;
-      name.append(shown, subtask ?? "");
+      const both = document.createElement("i");
+      both.append(shown, tail ?? "");
+      name.append(both);
       if (fold) {
         name.setAttribute("aria-expanded", fold === "open");
         const many = document.createElement("b");
-        many.textContent = ` ×${count} ${fold === "open" ? "▾" : "▸"}`;
+        name.setAttribute("aria-label", `${text} ×${count}`);
+        many.textContent = `×${count} ${fold === "open" ? "▾" : "▸"}`;
         name.append(many);
         name.addEventListener("click", () => this.fold(group.name));
       } else {
@@ -459,13 +462,16 @@ export class SpaceTimePane {
     const rough = (b - a) / Math.max(2, width / 110);
     const size = 10 ** Math.floor(Math.log10(rough));
     const step = Math.max(1, [1, 2, 5, 10].map((f) => f * size).find((s) => s >= rough));
+    const cursor = (this.u(this.n) - a) * scale;
     const found = [];
     for (let at = Math.ceil(a / step) * step; at <= b; at += step) {
       if (at < this.whole[0] || at > this.whole[1]) continue;
       const x = (at - a) * scale;
       at += 0; // of -0 no sign is shown
       const told = this.order ? `${NUMBERS.format(at)} · ${this.ms(at)}` : duration(at);
-      if (x > 3.2 * told.length && x < width - 3.2 * told.length) found.push({ x, label: told });
+      const half = 3.2 * told.length;
+      const isUnderCursor = Math.abs(x - cursor) < half + 8;
+      if (x > half && x < width - half) found.push({ x, label: isUnderCursor ? "" : told });
     }
     return found;
   }

@@ -103,7 +103,10 @@ class SpaceTime:
         return Svg.of(shown(self), self.caption)
 
     def _repr_svg_(self) -> str:
-        return shown(self)
+        return self.svg()
+
+    def _repr_html_(self) -> str:
+        return self.svg()._repr_html_()
 
     def __repr__(self) -> str:
         return f"SpaceTime({self.caption})"

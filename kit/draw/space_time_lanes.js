@@ -1,31 +1,43 @@
 // Where the lines of a space-time diagram lie: one per task, vertex by vertex. The subtasks of a vertex with many of them
 // share a band until somebody opens it; in it each still has a height of its own, the first to copy its state at the top,
-// so the cut is a curve that shows how far apart they were.
+// so the cut is a curve that shows how far apart they were. So do those of every vertex of a job with many vertices: it
+// is seen whole first. Bands are as high as there is room for all of them.
 
 const NEVER = -1;
-const MOST_LINES = 8;
+const MOST_LINES = 8; // of a vertex
+const MOST_OPEN = 24; // of all vertices that nobody has closed
 const HEADER = 20;
-const GAP = 12;
-const HEIGHTS = [[7, 46], [14, 36], [Infinity, 28]];
+const GAP = 12, NARROW_GAP = 3;
+const HEIGHTS = [[7, 46], [14, 36], [24, 28], [Infinity, 20]];
+const LEAST_BAND = 15; // the name beside it has a line
 const BAND = 46;
 const IN_BAND = 2.8; // each subtask of a band has so much, as long as that is not more than
 const MOST_BAND = 150;
 const JOB = 26;
 
 export class Lanes {
-  constructor(run, opened, cut) {
-    const open = (group) => group.tasks.length <= MOST_LINES || opened.has(group.name);
+  // `room` is the height that is to be enough for all, where it can be.
+  constructor(run, opened, cut, room = Infinity) {
+    const few = run.groups.filter((group) => group.tasks.length <= MOST_LINES);
+    const crowded = few.reduce((sum, group) => sum + group.tasks.length, 0) > MOST_OPEN;
+    const foldable = (group) => group.tasks.length > (crowded ? 1 : MOST_LINES);
+    const open = (group) => !foldable(group) || opened.has(group.name);
     const lines = run.groups.filter(open).reduce((sum, group) => sum + group.tasks.length, 0);
     const height = HEIGHTS.find(([most]) => lines <= most)[1];
+    const gap = crowded ? NARROW_GAP : GAP;
     this.y = new Array(run.tasks.length).fill(0);
     this.room = new Array(run.tasks.length).fill(height);
     this.labels = [];
     this.bands = [];
     let y = JOB + 8;
+    const bands = run.groups.filter((group) => !open(group));
+    const wished = (group) => Math.max(BAND, Math.min(MOST_BAND, IN_BAND * group.tasks.length));
+    const headers = run.groups.filter((group) => foldable(group) && open(group)).length;
+    const left = room - y - lines * height - headers * HEADER - run.groups.length * gap;
+    const share = left / bands.reduce((sum, group) => sum + wished(group), 0);
     for (const group of run.groups) {
       const size = group.tasks.length;
-      const foldable = size > MOST_LINES;
-      if (foldable && open(group)) {
+      if (foldable(group) && open(group)) {
         this.labels.push({ y: y + HEADER / 2, text: group.name, count: size, group, fold: "open" });
         y += HEADER;
       }
@@ -36,7 +48,7 @@ export class Lanes {
           y += height;
         }
       } else {
-        const band = Math.max(BAND, Math.min(MOST_BAND, IN_BAND * size));
+        const band = Math.max(LEAST_BAND, Math.floor(wished(group) * Math.min(1, share)));
         const when = (task) => (cut[task] === NEVER ? Infinity : cut[task]);
         const sorted = [...group.tasks].sort((one, two) => (when(one) < when(two) ? -1 : when(one) > when(two) ? 1 : one - two));
         sorted.forEach((task, i) => {
@@ -44,10 +56,10 @@ export class Lanes {
           this.room[task] = band / size;
         });
         this.bands.push({ y, height: band, group, sorted });
-        this.labels.push({ y: y + band / 2, text: group.name, count: size, group, fold: "closed" });
+        this.labels.push({ y: y + band / 2, text: group.name, count: size, group, fold: "closed", isTall: band >= 2 * LEAST_BAND });
         y += band;
       }
-      y += GAP;
+      y += gap;
     }
     this.job = JOB;
     this.height = y;

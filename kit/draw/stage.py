@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import fields
 from functools import lru_cache
 
+from kit.draw.picture import Svg
 from kit.draw.shown import shown
 from kit.protocol.shape import EpochShape, ShapeVertex
 
@@ -29,6 +30,10 @@ class Stage(EpochShape):
 
     def _repr_svg_(self) -> str | None:
         return shown(self) if self.operators else None
+
+    def _repr_html_(self) -> str | None:
+        picture = shown(self) if self.operators else None
+        return picture._repr_html_() if isinstance(picture, Svg) else None
 
     def vertex_of(self, task: str) -> ShapeVertex:
         """The vertex that a task is a subtask of."""

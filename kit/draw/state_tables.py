@@ -52,10 +52,12 @@ class StateTable:
         of = "" if self.operator in ("", self.name) else f" of {self.operator}"
         return f"{self.kind.capitalize()} {self.name}{of}: {many:,} {'row' if many == 1 else 'rows'}"
 
-    def html(self, most: int = ROWS) -> str:
-        """The heading and the table."""
+    def html(self, most: int = ROWS, task: str = "") -> str:
+        """The heading and the table; of one task's without what is the same in all rows."""
         note = f'<p class="kit-note">{escape(self.note)}</p>' if self.note else ""
-        return f"<h4>{escape(self.title)}</h4>{note}{frame_html(self.to_pandas(), most)}"
+        known = ["task", "source", "channel"] if task else []
+        rows = self.to_pandas().drop(columns=known, errors="ignore").dropna(axis="columns", how="all")
+        return f"<h4>{escape(self.title)}</h4>{note}{frame_html(rows if task else self.to_pandas(), most)}"
 
     def _repr_html_(self) -> str:
         return panel(self.title, frame_html(self.to_pandas()), under=self.note)
@@ -103,15 +105,17 @@ class StateTables:
         rows = [row for table in self.tables for row in _long(table)]
         return pd.DataFrame(rows, columns=list(LONG)).astype({"key_group": "Int64"})
 
-    def html(self, most: int = ROWS) -> str:
-        """The tables one below the other, each cut after `most` rows; not yet in a panel."""
+    def html(self, most: int = ROWS, task: str = "") -> str:
+        """The tables one below the other, each cut after `most` rows; not yet in a panel. Of one `task` they say what
+        is its own only.
+        """
         full = [table for table in self.tables if table.rows.num_rows]
         channels = [table for table in full if table.kind == IN_FLIGHT]
         if len(channels) > MOST_CHANNELS:
             full = [*(table for table in full if table.kind != IN_FLIGHT), _channels_together(channels)]
         empty = ", ".join(f"{table.name} of {table.operator}" for table in self.tables if not table.rows.num_rows)
         rest = f'<p class="kit-note">empty: {escape(empty)}</p>' if empty else ""
-        return "".join(table.html(most) for table in full) + rest or "<p>There is nothing in state.</p>"
+        return "".join(table.html(most, task) for table in full) + rest or "<p>There is nothing in state.</p>"
 
     def _repr_html_(self) -> str:
         return panel(self.title, self.html(), under=self.note)

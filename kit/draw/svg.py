@@ -14,11 +14,11 @@ from kit.draw.job_master_panel import GRAPH_TOP, Words, words_of
 from kit.draw.job_state import Moment
 from kit.draw.layout import Layout, lay_out
 from kit.draw.legend import legend_svg
-from kit.draw.picture import CARD, LEAST_WIDTH, Svg
+from kit.draw.picture import CARD, LEAST_WIDTH, MOST_GROWTH, Svg
 from kit.draw.scene import LAYERS, Scene, Sprite, fit
 from kit.draw.stage import Stage
 
-__all__ = ["asset", "backdrop", "document", "element", "in_theme", "picture_layout", "still"]
+__all__ = ["asset", "backdrop", "document", "element", "picture_layout", "still"]
 
 
 def picture_layout(stage: Stage) -> Layout:
@@ -42,17 +42,11 @@ def document(width: float, height: float, drawn: str, title: str) -> Svg:
     width = max(width, LEAST_WIDTH)
     return Svg.of(
         f'<svg xmlns="http://www.w3.org/2000/svg" class="kit-stage kit-still" viewBox="0 0 {width:g} {height:g}" '
-        f'width="100%" style="max-width:{width:g}px" role="img" '
+        f'width="100%" style="max-width:{width * MOST_GROWTH:g}px" role="img" '
         f'aria-label="{escape(title)}">'
         f"<style>{light_theme()}{asset('stage.css')}</style>{CARD}{drawn}</svg>",
         title,
     )
-
-
-def in_theme(picture: Svg) -> str:
-    """The same picture as a part of a page: it follows the theme of the element around it, as that does the page."""
-    card = CARD.replace("#ffffff", "var(--kit-paper)")
-    return picture.replace(" kit-still", "", 1).replace(light_theme(), "", 1).replace(CARD, card, 1)
 
 
 def backdrop(layout: Layout, sprites: Scene | None = None) -> str:

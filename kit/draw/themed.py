@@ -5,12 +5,10 @@ What stands in a page follows the page's theme. What is shown as an image (a sta
 
 from __future__ import annotations
 
-import re
-from functools import cache
 from html import escape
 
-from kit.draw.picture import CARD, Svg
-from kit.draw.svg import asset
+from kit.draw.assets import asset, light_block
+from kit.draw.picture import CARD, LEAST_WIDTH, MOST_GROWTH, Svg
 
 THEME = "theme.css"
 
@@ -25,22 +23,10 @@ def themed(body: str, *styles: str, label: str = "") -> str:
 def light_svg(width: float, height: float, drawn: str, title: str, *styles: str) -> Svg:
     """A document that stands alone, on a light card."""
     rules = light_block() + "".join(asset(name) for name in styles)
+    most = width if width < LEAST_WIDTH else width * MOST_GROWTH
     return Svg.of(
         f'<svg xmlns="http://www.w3.org/2000/svg" class="kit-picture" viewBox="0 0 {width:g} {height:g}" '
-        f'width="100%" style="max-width:{width:g}px" role="img" aria-label="{escape(title)}">'
+        f'width="100%" style="max-width:{most:g}px" role="img" aria-label="{escape(title)}">'
         f"<style>{rules}</style>{CARD}{drawn}</svg>",
         title,
     )
-
-
-@cache
-def light_block() -> str:
-    """The theme's first block: the light colours, for what cannot know the page."""
-    text = asset(THEME)
-    return text[text.index(".kit-picture") : text.index("}") + 1]
-
-
-@cache
-def light_colours() -> dict[str, str]:
-    """The light colours by name, for what knows no CSS: `light_colours()["accent"]`."""
-    return dict(re.findall(r"--kit-([\w-]+): (#[0-9a-f]{6})", light_block()))

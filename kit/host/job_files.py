@@ -34,6 +34,7 @@ from kit.protocol.commands import (
     SetCheckpointIdCounter,
     StoreCheckpoint,
     StoreJobResult,
+    StoreParallelism,
     TriggerMasterHook,
     WriteMetadata,
 )
@@ -47,6 +48,7 @@ from kit.protocol.events import (
     LocationInitialized,
     MetadataWritten,
     OrphansRemoved,
+    ParallelismStored,
     SnapshotResolved,
     SplitsEnumerated,
     StartFailed,
@@ -100,11 +102,12 @@ class JobFiles:
             self._store.raise_counter(max(self._storage.checkpoint_locations(), default=0) + 1)
             stored = self._store.checkpoints() if command.recover else []
             found = tuple(RecoveredCheckpoint(each, self._metadata_of(each)) for each in stored)
+            wanted = self._store.wanted()
         except (OSError, ValueError) as error:
             return StartFailed(error=f"the checkpoints of job {self._job.name} cannot be recovered: {error}")
         if not (found or status or command.restores):
             begin_new_output(self._job, self._output)
-        return CheckpointsRecovered(checkpoints=found, status=status)
+        return CheckpointsRecovered(checkpoints=found, status=status, parallelism=wanted)
 
     def _metadata_of(self, stored: StoredCheckpoint) -> bytes | None:
         if not self._storage.exists(stored.metadata_path):
@@ -176,6 +179,10 @@ class JobFiles:
         self._store.end(command.status)
         return JobResultStored()
 
+    def _store_parallelism(self, command: StoreParallelism) -> Word:
+        self._store.want(command.parallelism)
+        return ParallelismStored(request_id=command.request_id)
+
     def _discard(self, command: DiscardState) -> Word | None:
         """Files first, then the entry in the store: whoever finds the entry knows that something may be left."""
         self._storage.discard(command.paths)
@@ -226,6 +233,7 @@ class JobFiles:
         StoreCheckpoint: _add_to_store,
         RemoveStored: _remove_stored,
         StoreJobResult: _store_result,
+        StoreParallelism: _store_parallelism,
         DiscardState: _discard,
         ScheduleCoordinatorCheckpoint: _coordinator_turn,
         TriggerMasterHook: _trigger_hook,

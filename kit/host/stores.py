@@ -10,6 +10,7 @@ The records of a job:
     checkpoints/0000000000000000012    a completed checkpoint: where its `_metadata` is, and whose it is
     checkpointID                       the next id; no id is given out twice, whatever driver asks
     run                                the first id of this run of the job, and the status it ended in, if it has
+    parallelism                        what the user has wanted of this run since it began
 
 A *run* is one life of a job, whichever number of drivers it takes. What an earlier run left (checkpoints that its user
 retained) has ids below the first of this one, and is never touched.
@@ -18,13 +19,14 @@ A write whose outcome is unknown (the connection broke before the answer came) i
 the checkpoint may or may not be complete, and nobody may delete it: `InconsistentStoreError`.
 
 One driver at a time is the caller's business. Follows Flink's `DefaultCompletedCheckpointStore`,
-`ZooKeeperCheckpointStoreUtil`, `ZooKeeperCheckpointIDCounter` and `JobResultStore`.
+`ZooKeeperCheckpointStoreUtil`, `ZooKeeperCheckpointIDCounter` and `JobResultStore`; what parallelism is wanted, Flink
+keeps beside the job's graph (`ExecutionPlanStore.putJobResourceRequirements`).
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Protocol
@@ -36,7 +38,7 @@ from kit.protocol.properties import RecoveryClaimMode
 from kit.protocol.stored import StoredCheckpoint
 
 FIRST_CHECKPOINT_ID = 1
-CHECKPOINTS, COUNTER, RUN = "checkpoints", "checkpointID", "run"
+CHECKPOINTS, COUNTER, RUN, PARALLELISM = "checkpoints", "checkpointID", "run", "parallelism"
 ID_DIGITS = 19
 """Ids are padded to this many digits, as Flink pads them: names sort as numbers do."""
 
@@ -71,6 +73,12 @@ class CheckpointStore(Protocol):
 
     def remove(self, checkpoint_id: int) -> None:
         """Remove an entry, if it is there."""
+
+    def want(self, parallelism: Mapping[str, int]) -> None:
+        """Note at which parallelism the run goes on."""
+
+    def wanted(self) -> dict[str, int]:
+        """What was noted of that; empty when nothing was."""
 
     def end(self, status: str) -> None:
         """Note that the run has ended."""
@@ -117,6 +125,13 @@ class MemoryStore:
 
     def remove(self, checkpoint_id: int) -> None:
         """Nothing to do."""
+
+    def want(self, parallelism: Mapping[str, int]) -> None:
+        """Nobody will ask."""
+
+    def wanted(self) -> dict[str, int]:
+        """Nothing outlives the driver."""
+        return {}
 
     def end(self, status: str) -> None:
         """Nobody will ask."""
@@ -192,6 +207,7 @@ class DurableStore:
         if run is None or run.status:
             first_id = int(self._records.update(COUNTER, lambda data: str(self._id_or_first(run, data)).encode()))
             self._write_run(Run(first_id))
+        self._records.remove(PARALLELISM)
         return ""
 
     def next_id(self) -> int:
@@ -227,8 +243,19 @@ class DurableStore:
     def remove(self, checkpoint_id: int) -> None:
         self._records.remove(_entry(checkpoint_id))
 
+    def want(self, parallelism: Mapping[str, int]) -> None:
+        self._records.write(PARALLELISM, json.dumps(dict(parallelism)).encode())
+
+    def wanted(self) -> dict[str, int]:
+        data = self._records.read(PARALLELISM)
+        try:
+            return {str(name): int(number) for name, number in json.loads(data or b"{}").items()}
+        except (ValueError, AttributeError, TypeError) as error:
+            raise StoreError(f"{self._where(PARALLELISM)} cannot be read ({error}): {data!r}; remove it") from error
+
     def end(self, status: str) -> None:
         self._write_run(Run(self.ids().start, status))
+        self._records.remove(PARALLELISM)
 
     def close(self) -> None:
         self._records.close()

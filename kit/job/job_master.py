@@ -156,6 +156,7 @@ class JobMaster(RescalingMaster):
 
     @handles(events.CheckpointsRecovered)
     def _recovered(self, event: events.CheckpointsRecovered) -> None:
+        self.rescaling.recovered(event.parallelism, self.graph)
         self._learn(event)
         if event.status and self.phase is Phase.STARTING:
             self._end_in(Phase[event.status], f"it was {event.status} before its driver died")

@@ -17,6 +17,7 @@ many subtasks as are wanted, and subtasks share slots (`SlotSharingSlotAllocator
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping
 from typing import Protocol
 
@@ -25,12 +26,14 @@ from kit.graph.job_graph import JobGraph
 from kit.graph.parallelism import parallelism_of
 from kit.graph.settings import RescaleConfig
 from kit.job.state_transition_manager import RescalePhase, StateTransitionManager
-from kit.protocol.commands import CancelTimer, CompleteRequest, Note, ScheduleTimer
-from kit.protocol.events import RequestRescale
+from kit.protocol.commands import CancelTimer, CompleteRequest, Note, ScheduleTimer, StoreParallelism
+from kit.protocol.events import ParallelismStored, RequestRescale
 from kit.protocol.words import Word
 
 SLOT_WAIT_TIMER = "slot-wait"
 SLOT_STABILIZATION_TIMER = "slot-stabilization"
+NO_REQUEST = -3
+"""The number of no request of the user's."""
 OWN_CHECKPOINT = -2
 """The number of the request for the checkpoint that a rescale goes on from; its answer is awaited here."""
 
@@ -65,6 +68,8 @@ class Rescaling:
         """The user's last one, as long as nobody has answered it."""
         self._before: dict[str, int] = {}
         """What was wanted before it."""
+        self._noting: dict[int, RequestRescale] = {}
+        """Those that are being noted in the durable store."""
         self._is_deployed = False
         """Whether the epoch that was deployed last runs as it asked."""
         self._failures_left: int | None = None
@@ -127,12 +132,52 @@ class Rescaling:
 
     def request(self, event: RequestRescale, graph: ExecutionGraph) -> None:
         """The user wants other numbers of subtasks. Raises ValueError for what cannot be, and nothing has changed then.
+        With a durable store what he wants is noted first, and is not acted on before `noted`.
 
-        Flink: `AdaptiveScheduler.updateJobResourceRequirements`, `onNewResourceRequirements`.
+        Flink: `Dispatcher.updateJobResourceRequirements`, `AdaptiveScheduler.updateJobResourceRequirements`.
         """
         wanted = parallelism_of(self._job, event.parallelism)
         graph.with_parallelism(wanted)
         self._refuse_below_minimum(wanted)
+        if self._is_durable:
+            self._noting[event.request_id] = event
+            self._note_wanted(event.request_id, *self._noting.values())
+        else:
+            self._take(event)
+
+    def noted(self, word: ParallelismStored, why_not: str) -> bool:
+        """What the user wants is noted, and counts from now on; False if not, for this reason or the word's own."""
+        event = self._noting.pop(word.request_id, None)
+        if event is None:
+            return False
+        error = f"what is wanted cannot be noted: {word.error}" if word.error else why_not
+        if not error:
+            self._take(event)
+            return True
+        if not word.error:
+            self._note_wanted(NO_REQUEST, *self._noting.values())
+        self.emit(CompleteRequest(request_id=event.request_id, error=f"the job was not rescaled: {error}"))
+        return False
+
+    def recovered(self, parallelism: Mapping[str, int], graph: ExecutionGraph) -> None:
+        """An earlier driver noted this. What the job has no vertex for any more, or cannot be, is left."""
+        known = {name: number for name, number in parallelism.items() if name in self.wanted}
+        with contextlib.suppress(ValueError):
+            graph.with_parallelism(known)
+            self.wanted |= known
+
+    def _note_wanted(self, request_id: int, *events: RequestRescale) -> None:
+        wanted = dict(self.wanted)
+        for each in events:
+            wanted |= parallelism_of(self._job, each.parallelism)
+        self.emit(StoreParallelism(request_id=request_id, parallelism=wanted))
+
+    @property
+    def _is_durable(self) -> bool:
+        return self._job.settings.checkpoint.is_durable
+
+    def _take(self, event: RequestRescale) -> None:
+        wanted = parallelism_of(self._job, event.parallelism)
         if self._request is not None:
             self._answer(error=f"another rescale was asked for, to {_said(wanted)}")
         self._before, self.wanted = self.wanted, self.wanted | wanted
@@ -178,6 +223,8 @@ class Rescaling:
     def refuse(self, error: str) -> None:
         """What is wanted cannot be after all: what was wanted before is, or what runs."""
         self.wanted = self._before if self._request is not None else dict(self._runs)
+        if self._is_durable:
+            self._note_wanted(NO_REQUEST, *self._noting.values())
         self._new_manager()
         self.emit(Note(kind="RescaleRefused", data={"error": error}))
         if self._request is not None:
@@ -330,6 +377,9 @@ class Rescaling:
         self._stop_waiting()
         if self._request is not None:
             self._answer(error=f"the job was not rescaled: it is {status}")
+        for number in self._noting:
+            self.emit(CompleteRequest(request_id=number, error=f"the job was not rescaled: it is {status}"))
+        self._noting.clear()
 
     def __repr__(self) -> str:
         slots = "" if self.slots is None else f", {self.slots} slots"

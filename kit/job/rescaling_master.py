@@ -75,15 +75,29 @@ class RescalingMaster(Machine):
     @handles(events.RequestRescale)
     def _rescale_requested(self, event: events.RequestRescale) -> None:
         """Whatever the job does, the next epoch is as wished; one that runs is ended for it at a good moment."""
-        if self._is_over or self.stopping.is_under_way or self.checkpoints.ledger.took_last_checkpoint:
-            what = "is being stopped" if self.stopping.is_under_way else "ends"
-            self._refuse(event.request_id, f"the job cannot be rescaled: it {what}")
+        why_not = self._why_not_rescaled
+        if why_not:
+            self._refuse(event.request_id, f"the job cannot be rescaled: {why_not}")
             return
         try:
             self.rescaling.request(event, self.graph)
         except ValueError as error:
             self._refuse(event.request_id, f"the job cannot be rescaled: {error}")
             return
+        self._act_on_rescale_request_if_running()
+
+    @property
+    def _why_not_rescaled(self) -> str:
+        if not (self._is_over or self.stopping.is_under_way or self.checkpoints.ledger.took_last_checkpoint):
+            return ""
+        return "it is being stopped" if self.stopping.is_under_way else "it ends"
+
+    @handles(events.ParallelismStored)
+    def _rescale_noted(self, event: events.ParallelismStored) -> None:
+        if self.rescaling.noted(event, self._why_not_rescaled):
+            self._act_on_rescale_request_if_running()
+
+    def _act_on_rescale_request_if_running(self) -> None:
         if self.phase is not Phase.RUNNING or self.tasks.all_running:
             self._act_on_rescale_request()
 

@@ -26,6 +26,7 @@ from kit.api.environment import StreamEnvironment
 from kit.coordinator.master_hooks import MasterHook
 from kit.draw.job_state import Moment
 from kit.draw.latest import Latest
+from kit.draw.picture import Svg
 from kit.draw.redistribution import restores_table
 from kit.draw.run import run_of
 from kit.draw.stage import Stage
@@ -556,7 +557,7 @@ class Lab(FaultDoors, RescaleDoors, PlayDoors, StateDoors, LabAsking):
         """The present moment as pictures see it. The first look takes in the whole run, others what came since."""
         return self._latest.moment(self.trace)
 
-    def svg(self) -> str:
+    def svg(self) -> Svg:
         """The present moment as a picture, with the last step in words."""
         return self._latest.frame(run_of(self)).svg()
 
@@ -564,8 +565,10 @@ class Lab(FaultDoors, RescaleDoors, PlayDoors, StateDoors, LabAsking):
         """The picture, unless that would take long: then there is a table instead, until `svg` was asked for once."""
         return None if self._is_much_to_draw else self.svg()
 
-    def _repr_html_(self) -> str | None:
-        return summary_html(self._world, repr(self)) if self._is_much_to_draw else None
+    def _repr_html_(self) -> str:
+        if self._is_much_to_draw:
+            return summary_html(self._world, repr(self))
+        return self.svg()._repr_html_()
 
     @property
     def _is_much_to_draw(self) -> bool:

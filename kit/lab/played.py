@@ -14,8 +14,8 @@ from itertools import groupby
 from operator import itemgetter
 
 from kit.draw.frames import moment_svg
+from kit.draw.picture import in_theme
 from kit.draw.run import Run
-from kit.draw.svg import in_theme
 from kit.draw.view_html import fold, view_html
 from kit.lab.play_text import Block
 

@@ -293,6 +293,21 @@ class StoreJobResult(Command):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class StoreParallelism(Command):
+    """Note in the durable store at which parallelism the user wants the job from now on, before anything is done for
+    that: a later driver goes on with it. `request_id` is the user's request; negative: what was noted is taken back.
+    """
+
+    request_id: int
+    parallelism: dict[str, int]
+
+    duty: ClassVar = Duty.WORK
+    answers: ClassVar = (events.ParallelismStored,)
+    fails_with: ClassVar = events.ParallelismStored
+    failures: ClassVar = (Failure("store", "the store cannot be reached"),)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DiscardState(Command):
     """Delete these files, and the directory `location` when it is given: if nothing is left in it, or with
     `everything` that is, and what was staged for the checkpoint as well. When they are gone, so is the checkpoint's

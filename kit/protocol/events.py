@@ -7,7 +7,7 @@ text, for it may come from another process. Requests of the user (`RequestSavepo
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 import pyarrow as pa
@@ -69,12 +69,13 @@ class SnapshotResolved(Word):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointsRecovered(Word):
-    """Answer to `RecoverCheckpoints`: what the store holds, oldest first, and the status in which the job ended under
-    an earlier driver ("" when it has not).
+    """Answer to `RecoverCheckpoints`: what the store holds, oldest first, the status in which the job ended under an
+    earlier driver ("" when it has not), and the parallelism that the user wanted of that one (empty: the job's own).
     """
 
     checkpoints: tuple[RecoveredCheckpoint, ...] = ()
     status: str = ""
+    parallelism: dict[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -251,6 +252,14 @@ class StateDiscarded(Word):
 class JobResultStored(Word):
     """Answer to `StoreJobResult`; with `error` a later driver will not know that the job has ended."""
 
+    error: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ParallelismStored(Word):
+    """Answer to `StoreParallelism`; with `error` it is not noted."""
+
+    request_id: int
     error: str = ""
 
 

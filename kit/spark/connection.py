@@ -42,12 +42,20 @@ _HEARTBEAT = pack_frame(FrameKind.HEARTBEAT)
 _END = pack_frame(FrameKind.END)
 
 
+NO_HEARTBEAT, TAKES_NOTHING = "no heartbeat for", "takes nothing in time"
+
+
 def silence(silent_s: float, limit_s: float) -> str:
     """Why a connection was lost on which nothing came."""
     return (
-        f"no heartbeat for {silent_s * 1000:.0f} ms (limit {limit_s * 1000:.0f} ms): "
+        f"{NO_HEARTBEAT} {silent_s * 1000:.0f} ms (limit {limit_s * 1000:.0f} ms): "
         "the process is frozen or the network is cut"
     )
+
+
+def is_silence(reason: str) -> bool:
+    """Whether a connection was lost for this reason because nothing came or went, whatever is at its other end."""
+    return reason.startswith(NO_HEARTBEAT) or reason.endswith(TAKES_NOTHING)
 
 
 def lateness(frame_bytes: int, taken_s: float, limit_s: float) -> str:

@@ -103,9 +103,7 @@ class JobDriver:
         self.secret = new_secret()
         self._hooks = master_hooks
         self.launch = launch
-        self.slots_there: Callable[[], int | None] = lambda: None
-        """How many slots there are for the job; None when nobody knows."""
-        self._slot_watch = SlotWatch(reactive=job.settings.rescaling.reactive)
+        self.slot_watch = SlotWatch(reactive=job.settings.rescaling.reactive)
         self._checkpoints = checkpoints
         self._recording = recording
         self._output = output
@@ -139,7 +137,7 @@ class JobDriver:
         self._server = self.settings.control_server(self.secret, self._inbox)
         self._background = Background("kit-files-driver", self._inbox.put, Failed)
         self._cleaner = Background("kit-cleaner-driver", self._inbox.put, Failed)
-        if self.job.settings.rescaling.reactive:
+        if self.slot_watch.reactive:
             self._inbox.put(Look())
         self._thread.start()
 
@@ -154,11 +152,6 @@ class JobDriver:
         if self.ended.is_set() and not answer.done():
             answer.set_exception(self._is_over())
         return answer
-
-    @property
-    def is_between_epochs(self) -> bool:
-        """Whether the job holds no slot, and will again."""
-        return self._epoch is None and self.master.status is JobStatus.RESTARTING
 
     def workers(self) -> dict[int, int]:
         """The process id of each slot that is connected."""
@@ -262,10 +255,13 @@ class JobDriver:
 
     def _look_for_slots(self, item: Look | None = None) -> None:
         """Tell the JobMaster when there are other slots than it knows of, and look again in a while."""
-        news = self._slot_watch.news(self.slots_there(), self.master.rescaling.least)
+        news = self.slot_watch.news(self.master.rescaling.least, deployed=self._epoch is not None)
         if news is not None:
             self._handle(news)
-        again_ms = self._slot_watch.again_ms(deployed=self._epoch is not None)
+        self._look_again()
+
+    def _look_again(self) -> None:
+        again_ms = self.slot_watch.again_ms(deployed=self._epoch is not None)
         if again_ms is not None:
             self._in(_SLOTS_TIMER, again_ms, self._look_for_slots)
 
@@ -337,6 +333,7 @@ class JobDriver:
         if len(epoch.connected) == epoch.slots:
             self._timers.pop(_START_TIMER, None)
             epoch.connected_ms = self._now()
+            self._look_again()
             for receiver, words in epoch.take_waiting():
                 self._send(receiver, words)
 
@@ -360,7 +357,7 @@ class JobDriver:
         with self.lock:
             epoch.left.add(item.slot)
         if not item.clean:
-            epoch.kill(item.slot)  # a frozen one might wake, and write
+            epoch.end(item.slot, item.reason)
         if epoch.stop is None:
             self._lose(epoch, item.slot, f"process {epoch.joined[item.slot].pid}: {item.reason}")
         self._end_epoch_when_over(epoch)
@@ -481,7 +478,7 @@ class JobDriver:
             self.meters = MeterReadings()
             self.trace.stages.append(epoch_shape(graph, command.epoch))
         self._worker_traceback = ""
-        self._slot_watch.deployed()
+        self.slot_watch.deployed()
         self._in(_START_TIMER, int(self.settings.start_timeout_s * 1000), lambda: self._start_timed_out(epoch))
         epoch.gang = self.launch(ticket, lambda error: self._inbox.put(GangEnded(epoch.number, error)))
 

@@ -25,7 +25,7 @@ class DriverSettings:
     own machine; "0.0.0.0" is all there are, and the others are told that one.
     """
     start_timeout_s: float = 60.0
-    """All slots of an epoch must have connected in this time."""
+    """All slots of an epoch must have connected in this time; before the first, Spark's executors must have come."""
     leave_ms: int = 300
     """Slots that were told to leave are cancelled through Spark after this time,"""
     kill_ms: int = 3_000

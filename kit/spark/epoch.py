@@ -12,6 +12,7 @@ from typing import Protocol
 
 from kit.graph.execution_graph import ExecutionGraph
 from kit.protocol.words import Envelope
+from kit.spark.connection import is_silence
 from kit.spark.control import SlotHello
 from kit.spark.slot import SlotTicket
 from kit.spark.stream import Endpoint
@@ -22,6 +23,12 @@ class Gang(Protocol):
 
     def cancel(self) -> None:
         """End all slots that still run; may be called again."""
+
+    def give_up(self, slot: int) -> bool:
+        """A slot was silent for too long: see that the place where it runs is not used again if that is no good.
+
+        True: the function given to `Launch` is called when that is done, again if it was called before.
+        """
 
 
 Launch = Callable[[SlotTicket, Callable[[str], None]], Gang]
@@ -79,6 +86,14 @@ class Epoch:
         """End the slots through whoever started them."""
         if self.gang is not None and not self.gang_ended:
             self.gang.cancel()
+
+    def end(self, slot: int, reason: str) -> None:
+        """A slot was lost for this reason. A frozen one might wake and write: it is killed, where that can be done; and
+        the epoch is not over before it is known whether its place is of any use.
+        """
+        self.kill(slot)
+        if is_silence(reason) and self.gang is not None and self.gang.give_up(slot):
+            self.gang_ended = False
 
     def kill_stragglers(self) -> None:
         """Kill the processes that have not left, where they run on this machine."""

@@ -18,10 +18,13 @@ from typing import Any
 from pyspark import InheritableThread, TaskContext
 from pyspark.sql import SparkSession
 
+from kit.spark.executors import replace_silent
 from kit.spark.slot import LastWord, Slot, SlotTicket
 
 GRACE_S = 2.0
 """A slot that was told to leave and is busy ends its process after this time."""
+OTHERS_LEAVE_S = 0.05
+"""Slots that are not silent leave in this time, before Spark ends them."""
 CANCEL_EVERY_S = 0.2
 """Spark forgets a cancellation that comes before the job has begun, so it is repeated."""
 _OBJECTS_BETWEEN_COLLECTIONS = 500_000
@@ -38,6 +41,11 @@ class SparkGang:
         self._ended = ended
         self.group = f"kit-{ticket.job.job_id}-{ticket.epoch}-{id(self):x}"
         self._over = threading.Event()
+        self._error = ""
+        self._lock = threading.Lock()
+        self._silent: set[int] = set()
+        """Slots of which it is not yet known whether their executors are of any use."""
+        self._settled = False
         self._canceller: threading.Thread | None = None
         InheritableThread(target=self._submit, name=f"kit-spark-{ticket.epoch}", daemon=True).start()
 
@@ -47,6 +55,30 @@ class SparkGang:
             self._canceller = threading.Thread(target=self._cancel, name="kit-cancel", daemon=True)
             self._canceller.start()
 
+    def give_up(self, slot: int) -> bool:
+        """A slot was silent: its place is not to be used again if its task does not end with the others. `ended` is
+        called when that is decided, again if it was called before.
+        """
+        with self._lock:
+            self._silent.add(slot)
+            again, self._settled = self._settled, False
+        if again:
+            threading.Thread(target=self._settle, name="kit-silent", daemon=True).start()
+        else:
+            threading.Timer(OTHERS_LEAVE_S, self.cancel).start()
+        return True
+
+    def _settle(self) -> None:
+        """Tell that the gang is over, as soon as nothing is to be decided any more."""
+        while True:
+            with self._lock:
+                slots, self._silent = self._silent, set()
+                self._settled = not slots
+            if not slots:
+                self._ended(self._error)
+                return
+            replace_silent(self._spark, self.group, slots)
+
     def _cancel(self) -> None:
         with contextlib.suppress(Exception):  # the session was stopped: the job is over anyway
             while not self._over.is_set():
@@ -55,20 +87,18 @@ class SparkGang:
 
     def _submit(self) -> None:
         ticket = self._ticket
-        error = ""
         try:
-            missing = missing_slots(self._spark, ticket.slots)
-            if missing:
-                error = missing
+            self._error = missing_slots(self._spark, ticket.slots)
+            if self._error:
                 return
             context = self._spark.sparkContext
             context.setJobGroup(self.group, f"{ticket.job.name}, epoch {ticket.epoch}", interruptOnCancel=False)
             context.parallelize(range(ticket.slots), ticket.slots).barrier().mapPartitions(_SlotTask(ticket)).collect()
         except Exception as failure:
-            error = explain(failure)
+            self._error = explain(failure)
         finally:
             self._over.set()
-            self._ended(error)
+            self._settle()
 
     def __repr__(self) -> str:
         return f"SparkGang({self._ticket!r}, {'over' if self._over.is_set() else 'running'})"

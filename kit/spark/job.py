@@ -93,10 +93,10 @@ class SparkJob(Asking):
     that no operator wants; `claim_mode` says whose the snapshot is from now on: NO_CLAIM (the user's; the first
     checkpoint is a full one), CLAIM (the job's, which deletes it when newer ones are complete) or LEGACY.
 
-    With `recover` the job goes on where a driver that died left it: its settings must name a durable store
-    (`CheckpointConfig(store=...)`), and nobody else may run it at the same time. Without a checkpoint directory in its
-    settings the job keeps its checkpoints in a temporary one, which goes with it. Raises OSError when the checkpoint
-    directory cannot be written.
+    With `recover` the job goes on where a driver that died left it, at the parallelism that was last asked for there:
+    its settings must name a durable store (`CheckpointConfig(store=...)`), and nobody else may run it at the same time.
+    Without a checkpoint directory in its settings the job keeps its checkpoints in a temporary one, which goes with it.
+    Raises OSError when the checkpoint directory cannot be written.
 
     A job ends by itself, or with `stop`, `cancel` or `close`; whichever way, no process, thread or socket is left. Used
     as a context manager it is closed at the end; so it is when the process ends, also by SIGTERM. As long as it runs
@@ -225,14 +225,15 @@ class SparkJob(Asking):
             raise JobFailedError(problem)
         end_in_order()
         if self._uses_spark:
-            from kit.spark.preflight import check_session, least_slots, slot_count
+            from kit.spark.preflight import check_session, least_slots, watch_slots
 
             if self.spark is None:
                 from kit.spark.session import create_session
 
                 self.spark = create_session(slots=self._widest)
-            check_session(self.spark, self.job.name, least_slots(self.job))
-            self._driver.slots_there = slot_count(self.spark, self)
+            wait_s = self._driver.settings.start_timeout_s
+            check_session(self.spark, self.job.name, least_slots(self.job), wait_s)
+            watch_slots(self._driver.slot_watch, self.spark, self)
             keep_jobs_on_interrupt(self.spark)
 
     def _waits_for(self, others: Sequence[StartedJob]) -> str:

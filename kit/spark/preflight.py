@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 
 from pyspark.sql import SparkSession
@@ -12,16 +12,19 @@ from kit.graph.job_graph import JobGraph
 from kit.host.job_failed import JobFailedError
 from kit.spark.console import waiting
 from kit.spark.gang import concurrent_tasks, missing_slots
+from kit.spark.session import is_local
+from kit.spark.slot_watch import SlotWatch
 from kit.spark.started_jobs import StartedJob, started
 from kit.spark.warm_slots import WarmSlots
 
-EXECUTORS_S = 15.0
-"""A cluster's executors may still be on their way; on this machine they are there from the start."""
 ASK_EVERY_S = 0.2
 
 
-def check_session(spark: SparkSession, job: str, slots: int) -> None:
-    """Raise JobFailedError when the session is of the wrong kind, was stopped, or has fewer than `slots` slots."""
+def check_session(spark: SparkSession, job: str, slots: int, wait_s: float = 0.0) -> None:
+    """Raise JobFailedError when the session is of the wrong kind, was stopped, or has fewer than `slots` slots.
+
+    A cluster's executors may still be on their way, above all when a driver takes over: they are waited for `wait_s`.
+    """
     if type(spark).__module__.startswith("pyspark.sql.connect"):
         raise JobFailedError(
             f"job {job} cannot run on a Spark Connect session, which cannot start barrier tasks: give SparkJob a "
@@ -33,7 +36,7 @@ def check_session(spark: SparkSession, job: str, slots: int) -> None:
             "or give SparkJob none"
         )
     if not str(spark.sparkContext.master).startswith("local"):
-        _wait_for_executors(spark, job, slots)
+        _wait_for_executors(spark, job, slots, wait_s)
     if missing := missing_slots(spark, slots):
         raise JobFailedError(f"job {job} cannot run: {missing}")
 
@@ -51,10 +54,14 @@ def check_rescale(spark: SparkSession | None, job: JobGraph, wanted: Mapping[str
         raise ValueError(f"job {job.name} cannot be rescaled: {missing}")
 
 
-def slot_count(spark: SparkSession, job: StartedJob) -> Callable[[], int | None]:
-    """What counts the slots for a job. A job that is at work on some is not to stand still until others are warm."""
-    there = partial(slots_for, spark, job)
-    return WarmSlots(spark, there) if job.job.settings.rescaling.reactive else there
+def watch_slots(watch: SlotWatch, spark: SparkSession, job: StartedJob) -> None:
+    """Have slots counted for a job. One that is at work on some does not stand still until others are warm."""
+    watch.count, reactive = partial(slots_for, spark, job), job.job.settings.rescaling.reactive
+    on_cluster = not is_local(spark.sparkContext.master)
+    if reactive or on_cluster:
+        widest = max(vertex.parallelism for vertex in job.job.vertices)
+        watch.count = WarmSlots(spark, watch.count, known=None if reactive else widest)
+    watch.always = reactive or on_cluster
 
 
 def slots_for(spark: SparkSession | None, job: StartedJob) -> int | None:
@@ -71,8 +78,8 @@ def _is_stopped(spark: SparkSession) -> bool:
         return True
 
 
-def _wait_for_executors(spark: SparkSession, job: str, slots: int) -> None:
-    end_s = time.monotonic() + EXECUTORS_S
+def _wait_for_executors(spark: SparkSession, job: str, slots: int, wait_s: float) -> None:
+    end_s = time.monotonic() + wait_s
     with waiting(lambda: (f"job {job}: waiting for {slots} slots", f"{concurrent_tasks(spark)} there")):
         while missing_slots(spark, slots) and time.monotonic() < end_s:
             time.sleep(ASK_EVERY_S)

@@ -56,7 +56,7 @@ class Progress:
                 name=driver.job.name,
                 status=master.status,
                 epoch=master.epoch,
-                slots=_slots(driver),
+                slots=_slots(driver) if joined or master.status is not JobStatus.RESTARTING else 0,
                 joined=joined,
                 splits_done=total if master.status is JobStatus.FINISHED else sum(done for done, _ in counts),
                 splits=total,
@@ -117,8 +117,6 @@ class Progress:
 
 
 def _slots(driver: JobDriver) -> int:
-    if driver.is_between_epochs:
-        return 0
     if driver.trace.stages:
         return max(vertex.parallelism for vertex in driver.trace.stages[-1].vertices)
     return max(vertex.parallelism for vertex in driver.job.vertices)

@@ -46,6 +46,13 @@ FAILING_FAST = {
     "spark.scheduler.barrier.maxConcurrentTasksCheck.interval": "1s",
     "spark.scheduler.barrier.maxConcurrentTasksCheck.maxFailures": "3",
 }
+# An executor of which Spark has heard nothing for so long is replaced, as one that a job has found silent is at once.
+# Spark's own two minutes are long for a job that may be given slots there meanwhile.
+HEARTBEATS = {
+    "spark.executor.heartbeatInterval": "2s",
+    "spark.storage.blockManagerHeartbeatTimeoutMs": "15s",
+    "spark.network.timeoutInterval": "2s",
+}
 
 
 def create_session(
@@ -65,7 +72,7 @@ def create_session(
         return running
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
-    settings = QUIET | FAILING_FAST
+    settings = QUIET | FAILING_FAST | ({} if is_local(master) else HEARTBEATS)
     settings |= {f"spark.executorEnv.{name}": value for name, value in WORKER_ENVIRONMENT.items()}
     if master is None or master.startswith("local"):
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
@@ -77,6 +84,11 @@ def create_session(
         session = builder.getOrCreate()
     keep_jobs_on_interrupt(session)
     return session
+
+
+def is_local(master: str | None) -> bool:
+    """Whether a master's executor is the driver's own process."""
+    return master is None or master == "local" or master.startswith("local[")
 
 
 def _what_starts() -> tuple[str, str]:

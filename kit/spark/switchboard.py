@@ -20,7 +20,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator
 
-from kit.spark.connection import RESET, WITHOUT_END, WriteState, lateness, silence
+from kit.spark.connection import RESET, TAKES_NOTHING, WITHOUT_END, WriteState, lateness, silence
 from kit.spark.endpoint import WireSettings
 from kit.spark.stream import PARTS_A_WRITE, Stream
 from kit.spark.wire import HEADER, Buffers, Frame, FrameKind, WireError, pack_frame, parse_header
@@ -231,7 +231,7 @@ class Line:
                 self._put([_HEARTBEAT])
             stuck = bool(self._out) and now_s - self._sent_s >= self._timeout_s
         if stuck:
-            self._lose(f"{self.stream.endpoint} takes nothing in time")
+            self._lose(f"{self.stream.endpoint} {TAKES_NOTHING}")
         elif not self._read_over and now_s - self._heard_s >= self._timeout_s:
             self._lose(silence(now_s - self._heard_s, self._timeout_s))
         elif (begun := self._frames.begun_bytes) and (late := lateness(begun, now_s - self._whole_s, self._timeout_s)):

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import pairwise
 
+from kit.draw.captions import lower_first
 from kit.draw.checkpoint_path import PHASES
 from kit.draw.durations import duration
 from kit.draw.gantt import phases
@@ -149,8 +150,9 @@ def completed(inquiry: Inquiry, known: CheckpointMoment) -> Fact:
     longest = gaps.index(max(gaps)) if gaps else 0
     says = f"checkpoint {checkpoint_id} is complete, {duration(record.data['duration_ms'])} after its trigger"
     if gaps and gaps[longest]:
-        step = evidence.caption(path[longest])
-        says += f"; the longest step of the way that was waited for took {duration(gaps[longest])}: {step}"
+        step, task = lower_first(evidence.caption(path[longest])), path[longest].machine.partition("@")[0]
+        who = "the JobMaster" if task == JOB else task
+        says += f"; {who} was waited for longest: {duration(gaps[longest])} went by before {step}"
     way = _timed(evidence, path[1:], gaps)
     return fact(says, way, *_slowest(evidence, checkpoint_id), record=record)
 

@@ -9,13 +9,16 @@ from textwrap import wrap
 from kit.draw.durations import duration
 from kit.draw.graphs import Edge, Graph, Node
 from kit.draw.picture import LEAST_WIDTH, Svg
+from kit.draw.scene import fit_line
 from kit.draw.svg import document
 from kit.why.fact import Told
 
 LEFT, TOP, INDENT, GAP, PAD, LINE = 28.0, 56.0, 34.0, 16.0, 8.0, 15.0
 CHARACTER = 6.4
 """Width of a letter, about, in px."""
-FILL, ROOT_FILL, ROOT_STROKE, STROKE = "#ffffff", "#fff6e0", "#c98a00", "#98a4b3"
+FILL, ROOT_FILL = "var(--kit-paper)", "var(--kit-align-fill)"
+STROKE, ROOT_STROKE, ARROW = "var(--kit-line)", "var(--kit-align)", "var(--kit-quiet)"
+HEAD_PX = 16.0
 _DOT_WIDTH = 48
 
 
@@ -37,20 +40,21 @@ def facts_svg(question: str, told: Sequence[Told]) -> Svg:
         drawn.append(_box(each, x, y, width, height, lines))
         boxes[each.number] = (x, y + height)
         y += height + GAP
-    title = f'<text x="{LEFT:g}" y="34" class="what">{escape(question)}</text>'
+    head = fit_line(question, LEAST_WIDTH - 2 * LEFT, HEAD_PX, bold=True)
+    title = f'<text x="{LEFT:g}" y="34" class="what">{escape(head)}<title>{escape(question)}</title></text>'
     return document(LEAST_WIDTH, y + PAD, _HEAD + title + "".join(drawn), question)
 
 
 _HEAD = (
     '<defs><marker id="kit-because" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" '
-    'orient="auto"><path d="M0 0L8 4L0 8z" fill="#54606f"/></marker></defs>'
+    'orient="auto"><path d="M0 0L8 4L0 8z" fill="var(--kit-quiet)"/></marker></defs>'
 )
 
 
 def _arrow(parent_x: float, parent_y: float, x: float, y: float) -> str:
     down = parent_x + INDENT / 2
     way = f"M{down:g} {y:g}V{parent_y:g}" if x == parent_x else f"M{x:g} {y + 14:g}H{down:g}V{parent_y:g}"
-    return f'<path d="{way}" fill="none" stroke="#54606f" stroke-width="1.3" marker-end="url(#kit-because)"/>'
+    return f'<path d="{way}" fill="none" stroke="{ARROW}" stroke-width="1.3" marker-end="url(#kit-because)"/>'
 
 
 def _box(each: Told, x: float, y: float, width: float, height: float, lines: list[str]) -> str:

@@ -69,7 +69,7 @@ def test_an_environment_is_drawn() -> None:
     totals = stream.key_by("letter").aggregate(n=count()).uid("totals")
     totals.sink_to(CollectSink("out"), uid="out")
     data = shown(env)
-    assert set(data) == {"text/plain", "image/svg+xml"}
+    assert set(data) == {"text/plain", "text/html", "image/svg+xml"}
     assert data["text/plain"] == "StreamEnvironment('letters', 4 operators)"
     for name in ("letters", "times", "totals", "out"):
         assert f">{name}<" in data["image/svg+xml"]

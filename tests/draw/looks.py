@@ -90,7 +90,7 @@ WRONG = """
   const named = (node) => said(node) || node.ariaLabel || node.outerHTML.slice(0, 60);
   // what is seen of a box where its ancestors cut it, and whether one of them hides the rest for good
   const seen = (node, box) => {
-    let { left, right, top, bottom } = box, cut = false;
+    let { left, right, top, bottom } = box, cut = false, told = false, mute = false;
     for (let at = node; at && at !== root.parentElement; at = at.parentElement) {
       const { overflowX, overflowY } = getComputedStyle(at);
       const outer = at instanceof SVGElement && at.tagName !== "svg";
@@ -100,10 +100,12 @@ WRONG = """
       const lost = overflowX === "hidden" ? Math.max(clip.left - left, right - clip.right) : 0;
       const under = overflowY === "hidden" ? Math.max(clip.top - top, bottom - clip.bottom) : 0;
       if (hides && (lost > 2 || under > 4)) cut = true;
+      if (hides && lost > 2 && getComputedStyle(at).textOverflow === "ellipsis") told = true;
+      if (hides && lost > 2 && !told) mute = true;
       [left, right] = [Math.max(left, clip.left), Math.min(right, clip.right)];
       [top, bottom] = [Math.max(top, clip.top), Math.min(bottom, clip.bottom)];
     }
-    return { left, right, top, bottom, cut };
+    return { left, right, top, bottom, cut, mute };
   };
   const texts = [];
   const walk = document.createTreeWalker(root, NodeFilter.SHOW_TEXT);
@@ -119,14 +121,29 @@ WRONG = """
     if (inSvg) px *= parent.getScreenCTM().a;
     const range = document.createRange();
     range.selectNodeContents(node);
+    const lines = inSvg ? 1 : range.getClientRects().length;
+    if (lines > 2 && node.data.trim().length < 2.5 * lines) wrong.add(`a letter in a line: ${said(parent)}`);
     for (const box of inSvg ? [parent.getBoundingClientRect()] : range.getClientRects()) {
       const at = seen(parent, box);
       const whole = at.right - at.left > 1 && at.bottom - at.top > 1;
       if (at.cut && !stage && !parent.closest("[title], .kit-map")) wrong.add(`cut off: ${said(parent)}`);
+      if (at.mute && !inSvg && !stage) wrong.add(`cut off without a sign of it: ${said(parent)}`);
       if (!whole) continue;
       if (px < 9.95) wrong.add(`${px.toFixed(1)} px: ${said(parent)}`);
       if (at.right > room.right + 2 || at.left < room.left - 2) wrong.add(`out of its room: ${said(parent)}`);
       texts.push({ node, parent, ...at });
+    }
+  }
+  for (const canvas of root.querySelectorAll("canvas")) {
+    const frame = canvas.getBoundingClientRect();
+    if (!canvas.checkVisibility() || frame.width < 2) continue;
+    for (const { text, x, y, width, px } of canvas.kitTexts ?? []) {
+      const [left, top] = [frame.left + x, frame.top + y - px / 2];
+      if (!/\\p{L}{2}/u.test(text) || top > frame.bottom - px || top < frame.top) continue;
+      if (px < 9.95) wrong.add(`${px.toFixed(1)} px: ${text}`);
+      if (left < frame.left - 1 || left + width > frame.right + 1) wrong.add(`cut off: ${text}`);
+      const parent = { tagName: "canvas", textContent: text };
+      texts.push({ node: {}, parent, left, right: left + width, top, bottom: top + px });
     }
   }
   texts.sort((a, b) => a.top - b.top);
@@ -167,8 +184,32 @@ WRONG = """
 }
 """
 """What is wrong in an element: texts below 10 px, over each other, cut off and not told otherwise, or out of its room;
-controls on each other. What moves on the stage is left out, and so is what is panned to.
+controls on each other. What moves on the stage is left out, and so is what is panned to. What is written on a canvas
+is measured where `KEEP_TEXTS` ran before the page did.
 """
+
+KEEP_TEXTS = """
+(() => {
+  const drawn = CanvasRenderingContext2D.prototype;
+  const { fillText, fillRect } = drawn;
+  drawn.fillText = function (text, x, y, ...rest) {
+    const at = this.getTransform(), width = this.measureText(text).width;
+    const before = { center: width / 2, right: width, end: width }[this.textAlign] ?? 0;
+    const size = parseFloat(/([\\d.]+)px/.exec(this.font)[1]);
+    const box = { width: at.a * width, px: at.d * size, x: at.a * (x - before) + at.e, y: at.d * y + at.f };
+    for (const name in box) box[name] /= window.devicePixelRatio || 1;
+    (this.canvas.kitTexts ??= []).push({ text: String(text), ...box });
+    return fillText.call(this, text, x, y, ...rest);
+  };
+  drawn.fillRect = function (x, y, width, height) {
+    const at = this.getTransform();
+    const isAll = x <= 0 && y <= 0 && at.a * width >= this.canvas.width - 2 && at.d * height >= this.canvas.height - 2;
+    if (isAll && this.globalAlpha === 1) this.canvas.kitTexts = [];
+    return fillRect.call(this, x, y, width, height);
+  };
+})();
+"""
+"""Notes what is written on each canvas (`kitTexts`, in its own px) until it is painted over."""
 
 SETTLED = """
 async () => {

@@ -42,6 +42,7 @@ from kit.draw import (
     space_time_data,
     state_machines,
 )
+from kit.draw.picture import CARD
 from kit.draw.views import VIEWS
 from kit.lab import Lab
 from kit.protocol.trace import Trace
@@ -164,7 +165,9 @@ def test_records_without_the_shape_say_what_is_missing(lab: Lab) -> None:
 def test_a_picture_shows_itself_once_and_saves_itself(door: str, lab: Lab, tmp_path: Path) -> None:
     made = DOORS[door](lab)
     data, _ = DisplayFormatter().format(made)
-    assert set(data) == {"image/svg+xml", "text/plain"}
+    assert set(data) == {"text/html", "image/svg+xml", "text/plain"}
+    assert "var(--kit-" in data["text/html"]
+    assert CARD not in data["text/html"]
     assert ElementTree.fromstring(data["image/svg+xml"]).tag.endswith("svg")
     assert len(data["text/plain"]) < 140
     assert "0x" not in data["text/plain"]

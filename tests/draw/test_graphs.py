@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from xml.etree import ElementTree
 
 import graphviz
 import pytest
 
+from kit.draw.assets import light_colours
 from kit.draw.graphs import Edge, Graph, Group, Node, text_width
 from kit.draw.graphviz_objects import Dot, drawn_in_process
-from kit.draw.themed import light_colours, themed
+from kit.draw.themed import themed
 from tests.draw.geometry import crossings
 
 GRAPH = Graph(
@@ -76,8 +78,11 @@ def test_a_dot_is_drawn_where_no_program_is_installed(
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     dot = GRAPH.dot()
-    shown = dot._repr_mimebundle_()["image/svg+xml"]
-    assert {"waits", "not chained", "<b> & co"} <= set(texts(shown))
+    forms = dot._repr_mimebundle_()
+    assert {"waits", "not chained", "<b> & co"} <= set(texts(forms["image/svg+xml"]))
+    assert light_colours()["line"] in forms["image/svg+xml"]
+    assert "var(--kit-line)" in forms["text/html"]
+    assert not re.search("#[0-9a-f]{6}", forms["text/html"].partition("<svg")[2])
     assert dot.pipe("png").startswith(b"\x89PNG")
     drawn = Path(dot.render(tmp_path / "waits", format="svg", cleanup=True))
     assert drawn.name == "waits.svg"

@@ -19,7 +19,7 @@ def test_it_is_the_table_of_phases_as_bars() -> None:
     html = drawn._repr_html_()
     assert "Checkpoint 1 is complete after 59 ms" in html
     for task in drawn.to_pandas()["task"]:
-        assert f">{task}</span>" in html
+        assert f">{task}</bdi>" in html
     lengths = sum(map(float, re.findall(r'<i class="alignment" style="left:[\d.]+%;width:([\d.]+)%', html)))
     table = drawn.to_pandas()
     assert abs(lengths - 100 * table["alignment_ms"].sum() / table["total_ms"].max()) < 0.1
@@ -42,7 +42,7 @@ def test_of_many_subtasks_some_are_shown_and_the_others_folded() -> None:
     html = phase_bars(Subject(lab))._repr_html_()
     shown = re.sub(r"<details.*?</details>", "", html, flags=re.DOTALL)
     assert shown.count(">totals/") <= MOST_SHOWN
-    assert all(f">totals/{subtask}</span>" in html for subtask in range(14))
+    assert all(f">totals/{subtask}</bdi>" in html for subtask in range(14))
 
 
 def test_slow_is_what_lasted_much_longer_and_mattered() -> None:

@@ -186,8 +186,13 @@ def test_a_trace_alone_tells_the_layout_and_what_is_missing(tmp_path: Path) -> N
 
 def test_a_subsumed_checkpoint_says_which_took_its_place() -> None:
     lab = _lab(3)
-    assert "checkpoint 2 took its place" in snapshot_contents(lab, 1).under
-    assert len(snapshot_contents(lab, 1).to_pandas()) > 0
+    position = lab.position
+    assert "checkpoint 2 took its place. They are shown as they were" in snapshot_contents(lab, 1).under
+    assert "Which records are in it" in snapshot_contents(lab, 1)._repr_html_()
+    assert lab.position == position
+    alone = snapshot_contents(lab.trace, 1)
+    assert "checkpoint 2 took its place. The trace tells what they held." in alone.under
+    assert len(alone.to_pandas()) > 0
 
 
 def test_union_state_is_in_it_once_for_each_subtask_that_had_it() -> None:

@@ -189,6 +189,30 @@ def test_many_subtasks_share_a_band_until_it_is_opened(page: Page, tmp_path: Pat
     assert page.evaluate(BOXES) == []
 
 
+LANES = """
+([sizes, opened]) => {
+  const groups = [], tasks = [];
+  sizes.forEach((size, k) => {
+    groups.push({ name: `v${k}`, tasks: [...Array(size).keys()].map((i) => tasks.length + i) });
+    for (let i = 0; i < size; i++) tasks.push(`v${k}/${i}`);
+  });
+  const cut = tasks.map(() => -1);
+  const { labels, height } = new pane.lanes.constructor({ groups, tasks }, new Set(opened), cut, 586);
+  return { height, labels: labels.length, apart: Math.min(...labels.slice(1).map(({ y }, k) => y - labels[k].y)) };
+}
+"""
+
+
+def test_a_job_of_many_vertices_or_subtasks_is_seen_whole(page: Page, exported: Path) -> None:
+    opened(page, exported)
+    for sizes, lines in ([2] * 30, 30), ([50] * 4, 4), ([2] * 3, 6), ([40, 40, 1], 3):
+        found = page.evaluate(LANES, [sizes, []])
+        assert found["labels"] == lines
+        assert found["height"] <= 586
+        assert found["apart"] >= 16
+    assert page.evaluate(LANES, [[2] * 30, ["v7"]])["labels"] == 32
+
+
 def test_a_run_that_goes_on_is_followed(page: Page, tmp_path: Path) -> None:
     from kit.draw.space_time_data import SpaceTimeFeed
 

@@ -12,7 +12,7 @@ from playwright.sync_api import Page, expect
 
 from kit.draw.page import export_html
 from tests.draw.labs import lab_of
-from tests.draw.looks import JOBS, SETTLED, THEMES, WIDTHS, WRONG, picture_file, run_of_job
+from tests.draw.looks import JOBS, KEEP_TEXTS, SETTLED, THEMES, WIDTHS, WRONG, picture_file, run_of_job
 from tests.draw.script import story
 
 HARDEST = ("30 stages, 60 subtasks", "200 subtasks")
@@ -76,10 +76,16 @@ def at(page: Page, part: float) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "width", "theme"),
-    [pytest.param(*cell, marks=[] if cell in CHEAP else [pytest.mark.soak]) for cell in CELLS],
+    ("name", "width", "theme", "views"),
+    [
+        *(pytest.param(*cell, slice(1), id=f"first view of {cell[0]}") for cell in CHEAP),
+        *(pytest.param(*cell, slice(None), marks=pytest.mark.soak) for cell in CELLS),
+    ],
 )
-def test_everything_can_be_read(pages: Pages, page: Page, name: str, width: int, theme: str, tmp_path: Path) -> None:
+def test_everything_can_be_read(
+    pages: Pages, page: Page, name: str, width: int, theme: str, views: slice, tmp_path: Path
+) -> None:
+    page.add_init_script(KEEP_TEXTS)
     page.set_viewport_size({"width": width, "height": 900})
     page.goto(pages(name).as_uri())
     page.evaluate("(theme) => { document.documentElement.dataset.theme = theme; }", theme)
@@ -92,7 +98,7 @@ def test_everything_can_be_read(pages: Pages, page: Page, name: str, width: int,
         found += [f"at {part}: {each}" for each in page.evaluate(WRONG_HERE)]
     page.locator('.kit-viewport [data-name^="t:"]').first.dispatch_event("click")
     tabs = page.locator(".kit-tabs [role=tab]")
-    for tab in tabs.all() if (name, width, theme) not in CHEAP else tabs.all()[:1]:
+    for tab in tabs.all()[views]:
         tab.click()
         page.evaluate(SETTLED)
         title = tab.inner_text()
@@ -101,6 +107,27 @@ def test_everything_can_be_read(pages: Pages, page: Page, name: str, width: int,
     assert found == []
     assert page.evaluate(CONTRASTS) == []
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+@pytest.mark.parametrize(
+    ("html", "what"),
+    [
+        ('<p style="width: 4px; overflow-wrap: anywhere">148</p>', "a letter in a line: 148"),
+        ('<p title="payments" style="width: 20px; overflow: hidden">payments</p>', "cut off without a sign of it"),
+        ('<p style="width: 20px; overflow: hidden; text-overflow: ellipsis">payments</p>', "cut off: payments"),
+        ("<canvas></canvas><script>draw(-10, '12px serif')</script>", "cut off: payments"),
+        ("<canvas></canvas><script>draw(10, '7px serif')</script>", "7.0 px: payments"),
+        ("<canvas></canvas><script>draw(10, '12px serif'); draw(20, '12px serif')</script>", "payments | payments"),
+    ],
+)
+def test_the_measure_finds_what_is_wrong(page: Page, tmp_path: Path, html: str, what: str) -> None:
+    page.add_init_script(KEEP_TEXTS)
+    pen = "const canvas = document.querySelector('canvas').getContext('2d'); canvas.font = font;"
+    draw = f"<script>function draw(x, font) {{ {pen} canvas.fillText('payments', x, 30); }}</script>"
+    (tmp_path / "page.html").write_text(f"<!doctype html><body>{draw}{html}</body>", encoding="utf-8")
+    page.goto((tmp_path / "page.html").as_uri())
+    (found,) = page.evaluate(WRONG_HERE)
+    assert found.startswith(what)
 
 
 @pytest.fixture

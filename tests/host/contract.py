@@ -82,6 +82,24 @@ class StoreContract:
         assert DurableStore(records).begin(recover=False) == ""
         assert (store.ids(), store.next_id()) == (range(2, 2), 2)
 
+    def test_what_parallelism_is_wanted_is_kept_for_the_run(self, records: Records) -> None:
+        store = DurableStore(records)
+        store.begin(recover=False)
+        assert store.wanted() == {}
+        store.want({"rows": 2, "sums": 3})
+        store.want({"rows": 4, "sums": 3})
+        later = DurableStore(records)
+        later.begin(recover=True)
+        assert later.wanted() == {"rows": 4, "sums": 3}
+        later.begin(recover=False)
+        assert later.wanted() == {}, "another run"
+        later.want({"rows": 2})
+        later.end("CANCELED")
+        assert records.read("parallelism") is None
+        records.write("parallelism", b"nonsense")
+        with pytest.raises(StoreError, match=r"parallelism in .* cannot be read .*nonsense"):
+            store.wanted()
+
     @pytest.mark.parametrize(("ended", "said"), [("", "has not ended"), ("FINISHED", "ended as FINISHED, but was not")])
     def test_a_run_that_left_checkpoints_is_not_begun_anew(self, records: Records, ended: str, said: str) -> None:
         store = DurableStore(records)

@@ -15,6 +15,7 @@ from kit.lab.message_rules import MESSAGE_RULES
 from kit.protocol.vocabulary import COMMANDS
 from tests.house.files import ROOT
 from tests.house.spark_faults import FAULTS
+from tests.mutants.surroundings import SURROUNDINGS
 
 PAGE = ROOT / "docs" / "FAULTS.md"
 DOORS: Mapping[type[Fault], str] = {
@@ -91,10 +92,19 @@ def _messages() -> Iterator[str]:
 def _on_spark() -> Iterator[str]:
     yield "\n## On Spark, for real\n"
     yield "What may befall a job's surroundings. Each has a test, below `tests/spark`, that brings it about and"
-    yield "compares the output with the batch result.\n"
-    yield "| fault | what comes of it | shown by |\n|---|---|---|"
+    yield "compares the output with the batch result. `python -m examples.faults` brings most of them about from"
+    yield "outside, as a stranger would.\n"
+    yield "| fault | what comes of it | shown by | seen to by |\n|---|---|---|---|"
     for fault in FAULTS:
-        yield f"| {fault.what} | {fault.comes} | {', '.join(f'`{test}`' for test in fault.tests)} |"
+        told = (", ".join(f"`{each}`" for each in names) for names in (fault.tests, fault.mutants))
+        yield f"| {fault.what} | {fault.comes} | {' | '.join(told)} |"
+    yield "\n### What sees to them, taken out\n"
+    yield "Each line is one handling, named after the mutant that takes it out: `make mutants ARGS=silence-not-noticed`"
+    yield "runs the kit without it, and the test on its line fails. A worker that hangs on the driver's machine is"
+    yield "ended by itself and by the driver, whoever is first; elsewhere by itself.\n"
+    yield "| taken out by | what is taken out | fails then |\n|---|---|---|"
+    for name, handling, *_, finder in SURROUNDINGS:
+        yield f"| `{name}` | {handling} | `{str(finder).removeprefix('spark/')}` |"
 
 
 def _in_one_line(text: str | None) -> str:

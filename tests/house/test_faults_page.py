@@ -8,6 +8,7 @@ from kit.lab.breakable import Breakable
 from tests.house.faults_page import DOORS, PAGE, page
 from tests.house.files import ROOT
 from tests.house.spark_faults import FAULTS
+from tests.mutants.surroundings import SURROUNDINGS
 
 
 def test_the_page_is_what_the_tables_give() -> None:
@@ -26,3 +27,7 @@ def test_every_test_that_it_names_is_there() -> None:
         for name in re.findall(r"^def (test_\w+)", path.read_text(), re.MULTILINE)
     }
     assert sorted(named - there) == []
+
+
+def test_each_handling_that_is_taken_out_belongs_to_a_fault() -> None:
+    assert {mutant for fault in FAULTS for mutant in fault.mutants} == {name for name, *_ in SURROUNDINGS}

@@ -229,6 +229,8 @@ class JobHarness:
                 self.give(events.OrphansRemoved())
             case commands.StoreJobResult():
                 self.give(events.JobResultStored())
+            case commands.StoreParallelism(request_id=request_id):
+                self.give(events.ParallelismStored(request_id=request_id))
 
     def answer_all(self, *, but: Iterable[type[Word]] = ()) -> None:
         """Answer whatever is asked, and what that leads to."""
@@ -380,4 +382,5 @@ ANSWERED: tuple[type[Word], ...] = (
     commands.RecoverCheckpoints,
     commands.RemoveOrphans,
     commands.StoreJobResult,
+    commands.StoreParallelism,
 )

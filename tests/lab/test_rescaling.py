@@ -198,6 +198,50 @@ def test_a_rescale_can_be_undone_done_again_and_followed(tmp_path: Any) -> None:
     assert widths(again) == widths(lab)
 
 
+# --- a driver that dies ---------------------------------------------------------------------------------------------
+
+
+def durable(**options: Any) -> Lab:
+    return Lab(ready_job("keyed-sum", rows=MANY, interval_ms=50, store="filesystem", directory="/there"), **options)
+
+
+def test_what_is_wanted_survives_the_driver() -> None:
+    lab = durable()
+    lab.run_until(checkpoint=1)
+    lab.rescale(4, wait=True)
+    assert [each["parallelism"] for each in kinds(lab, "StoreParallelism")] == [{"letters": 4, "sums": 4}]
+    lab.kill_driver()
+    after = durable(after=lab, recover=True)
+    assert exactly_once(after, MANY)
+    assert set(widths(after).values()) == {4}
+    assert len(after.trace.stages) == 1, "from its first epoch on"
+
+
+def test_a_wish_that_cannot_be_noted_is_refused() -> None:
+    lab = durable()
+    lab.run_until(checkpoint=1)
+    request = lab.rescale(4)
+    lab.fail("StoreParallelism")
+    with pytest.raises(JobFailedError, match="was not rescaled: what is wanted cannot be noted: the store cannot be"):
+        lab.answer(request)
+    lab.kill_driver()
+    after = durable(after=lab, recover=True)
+    assert exactly_once(after, MANY)
+    assert set(widths(after).values()) == {2}
+
+
+def test_a_wish_that_is_refused_after_it_was_noted_is_taken_back() -> None:
+    lab = durable()
+    lab.run_until(checkpoint=1)
+    request = lab.rescale(4)
+    lab.stop(wait=False)
+    lab.run_until(lambda lab: len(kinds(lab, "StoreParallelism")) == 2)
+    with pytest.raises(JobFailedError, match="was not rescaled: it is being stopped"):
+        lab.answer(request)
+    noted = [each["parallelism"]["sums"] for each in kinds(lab, "StoreParallelism")]
+    assert noted == [4, 2]
+
+
 # --- slots that come and go -------------------------------------------------------------------------------------------
 
 REACTIVE = {

@@ -67,32 +67,39 @@ class ByExplore:
 
 @dataclass(frozen=True)
 class ByTest:
-    """One test, by its node id below `tests/`."""
+    """One test, by its node id below `tests/`. One that waits for what never comes fails after `patience_s`."""
 
     node: str
+    patience_s: int = PATIENCE_S
 
     def __str__(self) -> str:
         return self.node
 
     def look(self, environment: Mapping[str, str]) -> Found:
         """Look for the mutant that the environment names."""
-        failed = all_pass([self.node], environment)
+        try:
+            failed = all_pass([self.node], environment, self.patience_s)
+        except subprocess.TimeoutExpired:
+            failed = f"not done after {self.patience_s} s"
         return Found(bool(failed), failed)
 
 
-def all_pass(nodes: Sequence[str], environment: Mapping[str, str]) -> str:
+def all_pass(nodes: Sequence[str], environment: Mapping[str, str], patience_s: int = PATIENCE_S) -> str:
     """Run tests; "" when they all pass, else which does not, and why."""
     command = [sys.executable, "-m", "pytest", "-x", "-q", "--no-header", "-p", "no:cacheprovider"]
-    done = _run([*command, *(f"tests/{node}" for node in nodes)], {**environment, "HYPOTHESIS_PROFILE": "ci"})
+    command += [f"tests/{node}" for node in nodes]
+    done = _run(command, {**environment, "HYPOTHESIS_PROFILE": "ci"}, patience_s)
     if done.returncode > 1:
         raise RuntimeError(f"{nodes} could not be run: {done.stdout[-2000:]}{done.stderr[-2000:]}")
     errors = [line for line in done.stdout.splitlines() if line.startswith(("FAILED", "ERROR"))]
     return " ".join(errors[:1]) if done.returncode else ""
 
 
-def _run(command: list[str], environment: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
+def _run(
+    command: list[str], environment: Mapping[str, str], patience_s: int = PATIENCE_S
+) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        command, cwd=ROOT, env=dict(environment), capture_output=True, text=True, timeout=PATIENCE_S, check=False
+        command, cwd=ROOT, env=dict(environment), capture_output=True, text=True, timeout=patience_s, check=False
     )
 
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from tests.mutants.finders import ByTest, Finder
 
+PATIENCE_S = 90
+"""What nobody sees to is often waited for without end."""
 DRIVERS_END = "test_faults.py::test_a_lost_link_costs_no_row_and_repeats_none"
 USERS = "test_faults_on_spark.py::test_a_function_of_the_users_that"
 FULL = "test_faults_on_spark.py::test_a_full_disk_costs_checkpoints_and_nothing_else"
@@ -41,6 +43,14 @@ _TAKEN_OUT = (
         "test_spark_job.py::test_a_frozen_worker_is_noticed_and_replaced",
     ),
     (
+        "silent-executor-counted",
+        "an executor that does not answer is given up",
+        "kit.spark.executors:replace_silent",
+        "_replace(spark, executor)",
+        "pass",
+        "test_gang.py::test_an_executor_whose_task_does_not_end_is_replaced",
+    ),
+    (
         "end-of-gang-not-told",
         "a stage that ends too early is a slot lost",
         "kit.spark.driver:JobDriver._gang_ended",
@@ -55,6 +65,14 @@ _TAKEN_OUT = (
         "int(self.settings.start_timeout_s * 1000)",
         "10**9",
         "test_driver.py::test_slots_that_do_not_come_are_counted",
+    ),
+    (
+        "slots-not-waited-for",
+        "a job that has lost slots waits for them",
+        "kit.job.rescaling:Rescaling.has_slots",
+        "if available is None:",
+        "if False:",
+        "test_rescaling.py::test_a_job_that_is_not_reactive_waits_until_all_its_slots_are_there",
     ),
     (
         "lost-peer-not-told",
@@ -94,7 +112,7 @@ _TAKEN_OUT = (
         "kit.host.task_files:TaskFiles._write_snapshot",
         "self._output.drop(command.effects)",
         "pass",
-        "host/test_storage.py",
+        "test_slot.py::test_what_of_a_snapshot_was_written_goes_when_the_rest_cannot_be",
     ),
     (
         "checkpoint-never-expires",
@@ -142,7 +160,7 @@ _TAKEN_OUT = (
         "kit.spark.epoch:Epoch.kill_stragglers",
         "self.kill(slot)",
         "pass",
-        "test_spark_job.py::test_a_worker_stuck_in_a_users_function_is_ended",
+        "test_driver.py::test_a_worker_of_this_machine_that_does_not_leave_is_killed",
     ),
     (
         "error-of-a-function-gets-out",
@@ -235,6 +253,6 @@ _TAKEN_OUT = (
 )
 Row = tuple[str, str, str, str, str, Finder]
 SURROUNDINGS: tuple[Row, ...] = tuple(
-    (name, handling, where, old, new, ByTest(test if test.startswith("host/") else f"spark/{test}"))
+    (name, handling, where, old, new, ByTest(f"spark/{test}", PATIENCE_S))
     for name, handling, where, old, new, test in _TAKEN_OUT
 )

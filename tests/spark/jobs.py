@@ -164,6 +164,9 @@ class ThreadGang:
     def cancel(self) -> None:
         self.cancelled = True
 
+    def give_up(self, slot: int) -> bool:
+        return False
+
     def kill(self, number: int) -> None:
         slot = self.slots[number]
         slot._driver._connection._break("killed by the test")

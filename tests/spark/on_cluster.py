@@ -105,14 +105,12 @@ FAULTS: dict[str, Fault] = {
 HARMLESS = {"none"}
 """After which the job is still in its first epoch."""
 WIRE = WireSettings(heartbeat_interval_ms=200, heartbeat_timeout_ms=3_000)
-START_TIMEOUT_S = {"executor_frozen": 8.0}
-"""Spark may give the next epoch the slots of an executor that is frozen; this is how long that is waited for."""
 
 
 def suffer(directory: Path, fault: str, cluster: StandaloneCluster, spark: SparkSession) -> dict[str, object]:
     """Run a job, have the fault befall it, compare its output."""
     env = totals_job(directory, generator(rows_per_second=30_000))
-    settings = DriverSettings(start_timeout_s=START_TIMEOUT_S.get(fault, 60.0), wire=WIRE)
+    settings = DriverSettings(wire=WIRE)
     with SparkJob(env, spark, settings=settings) as job:
         job.start()
         await_checkpoint(job, 2)

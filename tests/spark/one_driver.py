@@ -71,13 +71,17 @@ def main() -> None:
     record = directory if options.get("record") else False
     with SparkJob(env, recover=options["recover"], record=record, **launch) as job:
         job.start()
+        if options.get("rescale"):
+            job.rescale(options["rescale"])
+            os.kill(os.getpid(), signal.SIGKILL)
         if stop:
             job._driver.running.wait()
             time.sleep(0.3)  # rows for the savepoint to cover
             job.stop(directory / "savepoints")
         status = job.wait()
         restored = sorted(map(int, set(job.restores()["checkpoint_id"])))
-    print(json.dumps({"status": status, "restored": restored}))
+        widths = [{each.parallelism for each in stage.vertices} for stage in job.stages]
+    print(json.dumps({"status": status, "restored": restored, "widths": [max(each) for each in widths]}))
 
 
 if __name__ == "__main__":

@@ -34,13 +34,15 @@ from tests.house.files import ROOT
 from tests.spark.cluster import QUICK_JVM, StandaloneCluster, descendants, parent, send
 from tests.spark.held import Held, all_held, check_flat, command
 from tests.spark.jobs import staged
-from tests.spark.soaked import STORE, soaked_job
+from tests.spark.soaked import GO_ON, STOP, STORE, soaked_job
 
 FREEZE_S = 6.0
 """Longer than the heartbeat timeout."""
 FULL_S = 1.0
-PAUSE_S = (1.0, 8.0)
-SPARED_FROM = 0.55
+PAUSE_S, PAUSE_WHEN_SPARED_S = (0.2, 3.0), (3.0, 8.0)
+AT_ONCE = 0.25
+"""So many faults come before the job is over the last one."""
+SPARED_FROM = 0.5
 """From this part of the time on the driver and the first machine are left alone."""
 SETTLE_S = 0.3
 """What has ended with a job may take so long to be gone."""
@@ -54,8 +56,8 @@ class Soak:
     def __init__(self, minutes: float, directory: Path, seed: int) -> None:
         self.chance = random.Random(seed)
         self.directory = directory
-        self.began_s = time.time()
-        self.end_s = self.began_s + 60 * minutes
+        self.minutes = minutes
+        self.began_s = self.end_s = 0.0
         self.done: Counter[str] = Counter()
         """How often each fault was brought about."""
         self.told: list[dict[str, Any]] = []
@@ -74,11 +76,10 @@ class Soak:
         """The drivers that have their session."""
         self.driver = self.start_driver()
         self.standby: subprocess.Popen[str] | None = None
-        go_on(self.driver)
 
     def start_driver(self) -> subprocess.Popen[str]:
         """Start a process that is to drive the jobs once it is told to; its lines are collected."""
-        arguments = [sys.executable, "-m", "tests.spark.soaked", self.cluster.url, str(self.directory), str(self.end_s)]
+        arguments = [sys.executable, "-m", "tests.spark.soaked", self.cluster.url, str(self.directory)]
         with open(self.directory / "driver.log", "a") as log:
             driver = subprocess.Popen(
                 arguments,
@@ -107,14 +108,20 @@ class Soak:
             self.told.append(what)
             time.sleep(SETTLE_S)
             self.held.append(all_held(driver.pid, [worker.pid for worker in self.cluster.workers]))
-            go_on(driver)
+            tell(driver, GO_ON if time.time() < self.end_s else STOP)
 
     # --- its course -----------------------------------------------------------------------------------------------
 
     def run(self) -> None:
         """Until the time has come, and the last job is done."""
+        while self.driver.pid not in self.ready:
+            assert self.driver.poll() is None, (self.directory / "driver.log").read_text()[-4_000:]
+            time.sleep(0.1)
+        self.began_s = time.time()
+        self.end_s = self.began_s + 60 * self.minutes
+        tell(self.driver, GO_ON)
         while self.driver.poll() is None:
-            time.sleep(self.chance.uniform(*PAUSE_S))
+            self._pause()
             self._keep_standby()
             if time.time() < self.end_s and self.driver.poll() is None:
                 fault = self.chance.choice(self.possible())
@@ -122,10 +129,16 @@ class Soak:
                     self.done[fault.__name__] += 1
         assert self.driver.returncode == 0, (self.directory / "driver.log").read_text()[-4_000:]
 
+    def _pause(self) -> None:
+        """As a rule until the job is well again: what befalls a job that waits for Spark's processes shows little."""
+        time.sleep(self.chance.uniform(*(PAUSE_WHEN_SPARED_S if self.spares else PAUSE_S)))
+        if self.chance.random() > AT_ONCE:
+            self._await_checkpoints(1)
+
     def possible(self) -> list[Callable[[Soak], bool]]:
         """The faults that there may be now. A driver is killed when another is ready: starting one takes long."""
         ready = self.standby is not None and self.standby.pid in self.ready
-        return [*FAULTS, *[Soak.kill_driver] * (3 if ready else 0)]
+        return [*FAULTS, *[Soak.kill_driver] * (3 * len(FAULTS) if ready else 0)]
 
     def _keep_standby(self) -> None:
         if self.standby is None and not self.spares and self.driver.pid in self.ready:
@@ -226,7 +239,7 @@ class Soak:
 
     def kill_driver(self) -> bool:
         """SIGKILL of the driver in the midst of a job, alone or with its JVM, as when its machine goes."""
-        if not self._await_checkpoints(self.chance.randint(1, 5)):
+        if not self._await_checkpoints(self.chance.randint(1, 3)):
             return False
         time.sleep(self.chance.uniform(0, 0.5))
         assert self.standby is not None
@@ -239,14 +252,14 @@ class Soak:
         self.left = {"job": number, "stored": stored, "staged": len(staged(place)), "ended": ended}
         say(killed_driver=self.left | {"with_java": with_java})
         self.driver, self.standby = self.standby, None
-        go_on(self.driver)
+        tell(self.driver, GO_ON)
         return True
 
     def _await_checkpoints(self, count: int) -> bool:
         """Wait until this driver has stored so many checkpoints of its job; False when the job has ended first."""
         number = self._number()
         first = max(self._stored(number), default=0)
-        end_s = time.time() + 60
+        end_s = time.time() + 30
         while self._number() == number and time.time() < end_s and self.driver.poll() is None:
             if max(self._stored(number), default=0) >= first + count:
                 return True
@@ -310,11 +323,11 @@ def parent_or_0(pid: int) -> int:
         return 0
 
 
-def go_on(driver: subprocess.Popen[str]) -> None:
-    """Tell a driver that waits to go on."""
+def tell(driver: subprocess.Popen[str], what: str) -> None:
+    """Say something to a driver that waits for a word."""
     assert driver.stdin is not None
     with contextlib.suppress(OSError):  # killed meanwhile
-        driver.stdin.write("go on\n")
+        driver.stdin.write(what)
         driver.stdin.flush()
 
 

@@ -1,9 +1,9 @@
-"""The process that drives the soak's jobs, one after another: `python -m tests.spark.soaked MASTER DIRECTORY END_S`.
+"""The process that drives the soak's jobs, one after another: `python -m tests.spark.soaked MASTER DIRECTORY`.
 
 It makes its session, says that it is ready, and waits for a line: so one can stand by while another drives. It may be
-killed at any time; the next one goes on with the job that it finds begun. Every other job needs slots of both machines,
-and every other pair of jobs is back-pressured and takes unaligned checkpoints, so that rows are in flight. For each job
-a line of JSON is printed, and a line is waited for then: whoever listens looks meanwhile at what all processes hold.
+killed at any time; the next one goes on with the job that it finds begun. One job of four needs slots of both machines,
+and three of four are back-pressured and take unaligned checkpoints, so that rows are in flight. For each job
+a line of JSON is printed, and a word is waited for then: whoever listens looks meanwhile at what all processes hold.
 """
 
 from __future__ import annotations
@@ -19,11 +19,14 @@ from pathlib import Path
 from typing import Any
 
 from kit import FixedDelay, StreamEnvironment
-from kit.spark import SparkJob, create_session
+from kit.spark import DriverSettings, SparkJob, create_session
 from tests.spark.cluster import session_settings
 from tests.spark.jobs import check_output, generator, staged, totals_job
 
 ROWS, ROWS_PER_SECOND = 60_000, 10_000
+GO_ON, STOP = "go on\n", "stop\n"
+SETTINGS = DriverSettings(start_timeout_s=180.0)
+"""A machine that is busy takes long to start executors, and one of them may be killed meanwhile."""
 STORE = "filesystem"
 IGNORED = ("AcknowledgeIgnored", "DeclineIgnored", "MetricsIgnored")
 """What tasks said of a checkpoint that had ended: late messages, of which nothing must come."""
@@ -35,14 +38,14 @@ def soaked_job(place: Path, number: int) -> StreamEnvironment:
     return totals_job(
         place,
         generator(ROWS, ROWS_PER_SECOND),
-        parallelism=2 + number % 2,
+        parallelism=3 if number % 4 == 3 else 2,
         interval_ms=300,
-        timeout_ms=1_000,
+        timeout_ms=600,
         store=STORE,
         tolerable_failures=1_000,
         memory_threshold_bytes=0,
         restart=FixedDelay(attempts=1_000_000, delay_ms=100),
-        **modes[number // 2 % 2],
+        **modes[number % 4 > 0],
     )
 
 
@@ -74,18 +77,17 @@ def say(**what: Any) -> None:
 
 
 def main() -> None:
-    """Run job after job until the time has come; a job that another driver began is gone on with."""
-    master, directory, end_s = sys.argv[1], Path(sys.argv[2]), float(sys.argv[3])
+    """Run a job each time that a line says so; one that another driver began is gone on with."""
+    master, directory = sys.argv[1], Path(sys.argv[2])
     spark = create_session("soak", master=master, config=session_settings())
     say(ready=os.getpid())
-    sys.stdin.readline()
-    while time.time() < end_s:
+    while sys.stdin.readline() == GO_ON:
         number = len(list(directory.glob("job-*/done")))
         place = directory / f"job-{number}"
         taken_over = (place / "began").exists()
         place.mkdir(exist_ok=True)
         (place / "began").touch()
-        with SparkJob(soaked_job(place, number), spark, recover=taken_over) as job:
+        with SparkJob(soaked_job(place, number), spark, recover=taken_over, settings=SETTINGS) as job:
             job.start()
             if taken_over:
                 say(taken_over=number, **begun(job))
@@ -99,7 +101,6 @@ def main() -> None:
         del job
         gc.collect()
         say(done=number, **line)
-        sys.stdin.readline()
     spark.stop()
 
 

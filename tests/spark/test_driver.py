@@ -4,20 +4,26 @@ from __future__ import annotations
 
 import io
 import re
+import signal
 import socket
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
+from subprocess import PIPE
 
 import pandas as pd
 import pytest
 
 from kit import CheckpointConfig, CollectSink, GeneratorSource, NoRestart, StreamEnvironment, count
+from kit.graph.execution_graph import ExecutionGraph
 from kit.operators import ReadResult, Split
 from kit.spark.auth import AuthenticationError, FencedError, new_secret
-from kit.spark.control import ControlClient
+from kit.spark.control import ControlClient, SlotHello
 from kit.spark.driver import JobFailedError
 from kit.spark.driver_settings import DriverSettings
 from kit.spark.endpoint import WireSettings
+from kit.spark.epoch import Epoch
 from kit.spark.job import SparkJob
 from kit.spark.slot import SlotTicket
 from tests.spark.jobs import ROWS, ThreadGang, await_checkpoint, check_output, generator, staged, totals_job
@@ -244,6 +250,21 @@ def test_a_stage_that_ends_before_its_slots_have_come_is_run_again(tmp_path: Pat
     assert "Stage 7 was cancelled" in lost.data["error"]
     check_output(tmp_path)
     assert epochs == [1, 2]
+
+
+def test_a_worker_of_this_machine_that_does_not_leave_is_killed(tmp_path: Path) -> None:
+    """One of the same number on another machine is another process, and one that has left is let be."""
+    here, elsewhere, gone = (subprocess.Popen([sys.executable, "-c", "input()"], stdin=PIPE) for _ in range(3))
+    epoch = Epoch(1, 3, ExecutionGraph(totals_job(tmp_path).job_graph()))
+    hosts = {here: socket.gethostname(), elsewhere: "another", gone: socket.gethostname()}
+    for slot, (process, host) in enumerate(hosts.items()):
+        epoch.joined[slot] = SlotHello(slot, 1, process.pid, host)
+    epoch.left.add(2)
+    epoch.kill_stragglers()
+    for process in (elsewhere, gone):
+        process.communicate(b"\n")
+    here.communicate(b"\n")
+    assert [process.returncode for process in hosts] == [-signal.SIGKILL, 0, 0]
 
 
 @pytest.mark.usefixtures("nothing_left")

@@ -120,6 +120,8 @@ def test_a_function_of_the_users_that(
         job.start()
         assert job.wait(120) == "FINISHED"
         told = [str(record.data) for record in job.trace]
+        lost = [record.data["slot"] for record in job.trace if record.kind == "SlotLost"]
     check_output(tmp_path)
     assert len(job.stages) == 2
     assert any(said in each for each in told)
+    assert len(lost) == (misdeed in (exit_at_once, exit_by_exception)), "only who ends the process loses the slot"

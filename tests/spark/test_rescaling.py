@@ -87,7 +87,7 @@ def test_a_job_goes_on_with_the_slots_that_are_left_and_with_more_when_they_come
     rescaling = RescaleConfig(reactive=True, cooldown_ms=300)
     env = totals_job(tmp_path, SLOW, parallelism=3, rescaling=rescaling)
     with SparkJob(env, launch=ThreadGang) as job:
-        job._driver.slots_there = lambda: there[0]
+        job._driver.slot_watch.count = lambda: there[0]
         job.start()
         await_checkpoint(job, 1)
         there[0] = 2
@@ -111,7 +111,7 @@ def test_a_job_that_is_not_reactive_waits_until_all_its_slots_are_there(
     monkeypatch.setattr("kit.spark.slot_watch.WAITING_EVERY_MS", 10)
     there, looked = [2], []
     with SparkJob(totals_job(tmp_path, SLOW), launch=ThreadGang) as job:
-        job._driver.slots_there = lambda: looked.append(there[0]) or there[0]
+        job._driver.slot_watch.count = lambda: looked.append(there[0]) or there[0]
         job.start()
         await_checkpoint(job, 1)
         assert looked == [], "as long as it runs it does not matter"
@@ -148,3 +148,19 @@ def test_slots_that_are_new_count_once_they_are_warm() -> None:
     assert touched == [3], "the new ones, once"
     there[0] = 1
     assert slots() == 1, "what is lost is lost at once"
+
+
+def test_spare_slots_are_warmed_up_and_those_that_are_wanted_count_cold() -> None:
+    touched: list[int] = []
+
+    def parallelize(numbers: range, slices: int) -> SimpleNamespace:
+        return SimpleNamespace(foreachPartition=lambda touch: touched.append(slices))
+
+    session = SimpleNamespace(sparkContext=SimpleNamespace(parallelize=parallelize))
+    there = [3]
+    slots = WarmSlots(session, lambda: there[0], known=2)  # type: ignore[arg-type]
+    for there[0], warmed in ((3, [1]), (1, [1]), (3, [1, 2])):
+        assert slots() == there[0]
+        assert slots._thread is not None
+        slots._thread.join()
+        assert touched == warmed

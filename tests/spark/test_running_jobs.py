@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import kit
-from kit.spark import SparkJob
+from kit.spark import SparkJob, preflight
 from kit.spark.driver import JobFailedError
 from kit.spark.preflight import check_session, waits_for
 from tests.spark.jobs import ThreadGang, await_checkpoint, generator, totals_job
@@ -104,3 +104,15 @@ def test_a_spark_connect_session_is_refused() -> None:
     connect: Any = type("SparkSession", (), {"__module__": "pyspark.sql.connect.session"})()
     with pytest.raises(JobFailedError, match="job sums cannot run on a Spark Connect session"):
         check_session(connect, "sums", 2)
+
+
+def test_executors_on_their_way_are_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    left = ["there are none", "there is one", ""]
+    monkeypatch.setattr(preflight, "missing_slots", lambda spark, slots: left.pop(0) if len(left) > 1 else left[0])
+    monkeypatch.setattr(preflight, "_is_stopped", lambda spark: False)
+    monkeypatch.setattr(preflight, "ASK_EVERY_S", 0.0)
+    cluster: Any = SimpleNamespace(sparkContext=SimpleNamespace(master="spark://head:7077"))
+    check_session(cluster, "sums", 2, wait_s=60)
+    left[:] = ["there are none"]
+    with pytest.raises(JobFailedError, match="there are none"):
+        check_session(cluster, "sums", 2)

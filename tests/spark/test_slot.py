@@ -8,13 +8,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from kit.graph.execution_graph import ExecutionGraph
 from kit.host.task_files import TaskFiles
 from kit.protocol.commands import CancelSnapshot, ScheduleTimer, WriteSnapshot
 from kit.protocol.elements import CheckpointBarrier, EndOfData
-from kit.protocol.events import SnapshotWritten
+from kit.protocol.events import SnapshotFailed, SnapshotWritten
 from kit.protocol.messages import (
     AcknowledgeCheckpoint,
     CancelTask,
@@ -25,7 +26,7 @@ from kit.protocol.messages import (
     TriggerTaskCheckpoint,
 )
 from kit.protocol.options import CheckpointOptions
-from kit.protocol.snapshots import SnapshotPart
+from kit.protocol.snapshots import Effect, SnapshotPart
 from kit.protocol.tasks import ExecutionState
 from kit.protocol.words import Envelope, Word
 from kit.spark import slot as slot_module
@@ -171,6 +172,21 @@ def test_large_state_is_written_piece_by_piece(bench: Bench, tmp_path: Path) -> 
     (written,) = bench.background.work(bench.host)
     assert isinstance(written, SnapshotWritten)
     assert (tmp_path / "chk" / "state").read_bytes() == b"x" * 100_000 + b"y"
+
+
+def test_what_of_a_snapshot_was_written_goes_when_the_rest_cannot_be(bench: Bench, tmp_path: Path) -> None:
+    """Of two files that it stages the second has no place to go to."""
+    (tmp_path / "a file").touch()
+    table = pa.table({"n": [1, 2]})
+    effects = tuple(
+        Effect("out", staged=f"{place}/.staging/part.parquet", final=f"{place}/part.parquet", table=table)
+        for place in (tmp_path / "out", tmp_path / "a file")
+    )
+    command = WriteSnapshot(checkpoint_id=1, location=str(tmp_path / "chk"), subtask=0, parts=(), effects=effects)
+    bench.host._begin(bench.host.tasks["totals/0"], command, "")
+    (answer,) = bench.background.work(bench.host)
+    assert isinstance(answer, SnapshotFailed)
+    assert [path.name for path in tmp_path.rglob("*") if path.is_file()] == ["a file"]
 
 
 def test_timers_fire_when_they_are_due(bench: Bench) -> None:

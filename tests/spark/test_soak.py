@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import threading
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
 from tests.house.files import ROOT
-from tests.spark.held import FEWEST_JOBS, WARM_UP_JOBS, Held, check_flat
+from tests.spark.held import FEWEST_JOBS, WARM_UP_JOBS, Held, check_flat, held
 
 MINUTES = float(os.environ.get("KIT_SOAK_MINUTES", "60"))
 JOBS = WARM_UP_JOBS + FEWEST_JOBS
@@ -32,6 +34,21 @@ def test_what_grows_is_told(leaks: dict[str, int]) -> None:
     assert list(check_flat(life())) == ["driver 1"]
     with pytest.raises(AssertionError, match=rf"driver 1: {next(iter(leaks))} grow by"):
         check_flat(life(**leaks))
+
+
+def test_what_a_process_holds_is_seen(tmp_path: Path) -> None:
+    before = held("driver", os.getpid())
+    with ExitStack() as stack:
+        for number in range(3):
+            stack.enter_context(open(tmp_path / str(number), "w"))
+        over = threading.Event()
+        threading.Thread(target=over.wait).start()
+        stack.callback(over.set)
+        after = held("driver", os.getpid())
+    assert before is not None
+    assert after is not None
+    assert (after.files - before.files, after.threads - before.threads) == (3, 1)
+    assert after.memory_mb > 0
 
 
 def test_a_jvm_has_limits() -> None:

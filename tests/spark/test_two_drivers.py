@@ -42,6 +42,7 @@ def drive(
     spark: bool = False,
     stop: bool = False,
     record: bool = False,
+    rescale: int = 0,
 ) -> dict[str, Any] | None:
     """Let a driver live; returns what it said at its end, None when it was killed."""
     options = {
@@ -52,6 +53,7 @@ def drive(
         "spark": spark,
         "stop": stop,
         "record": record,
+        "rescale": rescale,
     }
     ended = subprocess.run(
         [sys.executable, "-m", "tests.spark.one_driver", json.dumps(options)],
@@ -125,6 +127,16 @@ def test_on_zookeeper(tmp_path: Path, zookeeper: ZooKeeper, die: tuple[str, str,
 
 def test_on_sqlite(tmp_path: Path) -> None:
     check_takeover(tmp_path, f"sqlite://{tmp_path}/kit.db", ("StoreCheckpoint", "after", 2))
+
+
+def test_the_next_driver_goes_on_at_the_parallelism_that_was_wanted(tmp_path: Path) -> None:
+    assert drive(tmp_path, "filesystem", recover=False, rescale=3) is None
+    second = drive(tmp_path, "filesystem", recover=True)
+    assert second is not None
+    assert second["status"] == "FINISHED"
+    assert second["widths"] == [3]
+    assert second["restored"] != []
+    check_output(tmp_path)
 
 
 ALWAYS_AT_A_STOP = 2

@@ -62,12 +62,29 @@ def test_buttons_lead_the_lab_on_and_the_stage_follows() -> None:
     until(explorer, "the next checkpoint is complete")
     assert explorer.told == ""
     assert list(explorer.lab.checkpoints()["status"]) == ["COMPLETED"]
-    until(explorer, "the next checkpoint is complete")  # the job ends before, which is no error
+    position, code = explorer.lab.position, explorer.code
+    until(explorer, "the next checkpoint is complete")  # the job ends before: no error, and nothing is used up
     assert explorer.told == ""
     said = explorer.controls.why_not.value
-    assert "Not before the job ended: the next checkpoint is complete. The job is finished" in said
+    assert "Not before the job ends: the next checkpoint is complete. It stands where it stood." in said
+    assert (explorer.lab.position, explorer.code) == (position, code)
+    explorer.lab.run()
+    explorer.stepper.refresh()
+    assert "The job is finished" in explorer.controls.why_not.value
     explorer.controls.savepoint.click()
     assert explorer.told != ""
+
+
+def test_the_next_checkpoint_is_let_come_and_a_failure_is_not() -> None:
+    """At the end of what has happened the stage asks for what is not there yet."""
+    explorer = kit.show("keyed-sum")
+    explorer.stepper._heard(None, {"wanted": "mark", "mark": "failure"}, None)
+    assert "No failure follows" in explorer.told
+    assert explorer.lab.position == 1
+    explorer.controls.checkpoint.click()
+    explorer.stepper._heard(None, {"wanted": "mark", "mark": "checkpoint"}, None)
+    assert explorer.told == ""
+    assert list(explorer.lab.checkpoints()["status"]) == ["COMPLETED"]
 
 
 def test_what_became_of_a_request_is_said() -> None:

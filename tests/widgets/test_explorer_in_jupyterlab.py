@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Locator, Page, expect
 
-from tests.draw.looks import JOBS, SETTLED, THEMES, WIDTHS, WRONG, picture_file
+from tests.draw.looks import JOBS, KEEP_TEXTS, SETTLED, THEMES, WIDTHS, WRONG, picture_file
 from tests.widgets.jupyter import Notebook, jupyter_lab, write_notebook
 
 CELL = 'import kit\nexplorer = kit.show("flights")\nexplorer'
@@ -21,9 +21,10 @@ wide = kit.show(letters(parallelism=12))
 wide.lab.run_until(record="SnapshotWritten")
 wide
 """
+STILL = ".kit-still .kit-picture svg"
 OTHERS = {
-    "Stepper(wide.lab)": "img",
-    "SpaceTimeWidget(wide.lab)": "img",
+    "Stepper(wide.lab)": STILL,
+    "SpaceTimeWidget(wide.lab)": STILL,
     "RescalePlanner(['a', 'b', 'c'], 3)": ".kit-still .kit-picture",
 }
 """Other widgets, and where their pictures are in a notebook that is opened again."""
@@ -45,7 +46,7 @@ from kit.spark import SparkJob
 from tests.spark.jobs import generator, totals_job
 from pyspark.sql import SparkSession
 quiet = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false"}
-spark = SparkSession.builder.master("local[4]").config(map=quiet).getOrCreate()
+spark = SparkSession.builder.master("local[6]").config(map=quiet).getOrCreate()
 folder = tempfile.TemporaryDirectory()
 here = Path(folder.name)
 rows = generator(rows=2_000_000, rows_per_second=4_000)
@@ -84,6 +85,7 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 def new_page(browser: Browser, wrong: list[str]) -> Page:
     page = browser.new_page(viewport={"width": 1440, "height": 1300})
+    page.add_init_script(KEEP_TEXTS)
     page.on("pageerror", lambda error: wrong.append(str(error)))
     page.on("request", lambda request: wrong.extend(LEAVES.findall(request.url)))
     page.on("websocket", lambda socket: wrong.extend(LEAVES.findall(socket.url)))
@@ -188,7 +190,7 @@ def test_from_the_first_look_to_a_notebook_without_a_kernel(address: str, browse
     # opened again, with a kernel that knows none of its widgets, it has its pictures and nothing else in their place
     page = new_page(browser, wrong)
     notebook = Notebook(page, address, "n.ipynb")
-    for cell, place in enumerate(("img", "img", *OTHERS.values())):
+    for cell, place in enumerate((STILL, STILL, *OTHERS.values())):
         shown = notebook.shown(cell)
         expect(shown.locator(place).first).to_be_visible()
         shown.first.scroll_into_view_if_needed()
@@ -297,10 +299,16 @@ def test_a_job_on_spark_is_followed_loses_a_worker_and_is_stopped(
         expect(now).to_contain_text("epoch 2 · 1 restart ·")
         expect(now).to_contain_text(re.compile("last complete checkpoint: [3-9]"))
         seen("2 restarted")
+        app.get_by_role("spinbutton", name="Parallelism").fill("3")
+        app.get_by_role("button", name="Rescale", exact=True).click()
+        expect(app.locator(".kit-live").first).to_have_text(re.compile("parallelism 3: done"))
+        expect(app.locator('[data-name="t:totals/2:name"]')).to_be_visible()
+        expect(now).to_contain_text("3 subtasks, from rows")
+        seen("3 rescaled")
         app.get_by_role("button", name="Stop", exact=True).click()
         expect(now).to_contain_text("totals finished")
-        expect(app.locator(".kit-words")).to_contain_text("FINISHED")
-        seen("3 stopped")
+        expect(app.locator(".kit-head")).to_contain_text("finished")
+        seen("4 stopped")
     page.close()
     assert wrong == []
 

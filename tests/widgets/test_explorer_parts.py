@@ -58,7 +58,6 @@ def midway() -> Explorer:
 def test_a_task_tells_why_it_waits_what_it_holds_and_what_it_did(midway: Explorer) -> None:
     told = pick(midway, "task:totals/0")
     assert "Why does totals/0" in told
-    assert "Its last events" in told
     keys = {key for table in midway.lab.state("totals/0").of(KEYED) for key in table.to_pandas()["key"]}
     assert keys
     assert all(key in told for key in keys)
@@ -151,9 +150,6 @@ def test_what_would_be_read_again_is_counted() -> None:
     told = list(what_if(lab, 1))
     assert told[0] == "all tasks would begin again, from its beginning, for no checkpoint is complete"
     assert f"letters/0 would read {read['letters/0']} rows of rows-0 again, from row 0 on" in told
-    never = Lab(ready_job("keyed-sum"))
-    never.run_until(record="AllTasksRunning")
-    assert next(what_if(never, 1)).startswith("the job would not come back: job 'keyed-sum' FAILED")
 
 
 # --- another run ------------------------------------------------------------------------------------------------------
@@ -304,3 +300,25 @@ def test_a_key_is_found_before_and_after_a_rescale() -> None:
         assert f"{key} {moved} {before.loc[key, 'task']}" in finder.found.value
     finder.key.value = "XX"
     assert "no task holds the key XX" in finder.found.value
+
+
+def test_what_was_asked_of_a_run_is_not_said_of_a_fork_that_came_before() -> None:
+    explorer = Explorer(Lab(ready_job("flights"), seed=1))
+    until(explorer, "all tasks are running")
+    explorer.controls.checkpoint.click()
+    assert "asked for" in explorer.controls.why_not.value
+    explorer.stepper.value = 2
+    explorer.fork()
+    until(explorer, "all tasks are running")
+    assert explorer.controls.why_not.value == ""
+
+
+def test_a_death_without_a_restart_says_what_is_left() -> None:
+    lab = Lab(ready_job("flights"), seed=1)
+    lab.run_until(record="AllTasksRunning")
+    assert "no checkpoint is complete" in list(what_if(lab, 1))[1]
+    lab.trigger_checkpoint(wait=True)
+    fails, left = what_if(lab, 1)
+    assert "would fail" in fails
+    assert "restart strategy is none" in fails
+    assert left.startswith("what is left is checkpoint 1")

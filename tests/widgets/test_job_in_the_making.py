@@ -18,7 +18,7 @@ TOTALS = """
 totals = stream.key_by("letter").aggregate(total=sum_("n"))
 totals.sink_to(CollectSink("out"))
 """
-SHOWN = {"env": "img", "stream": "table", "stream.key_by('letter')": "table", "CollectSink('x')": "b"}
+SHOWN = {"env": ".kit-picture svg", "stream": "table", "stream.key_by('letter')": "table", "CollectSink('x')": "b"}
 AGAIN = """
 async ([number, source]) => {
   const { content } = window.panel;

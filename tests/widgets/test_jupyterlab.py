@@ -45,6 +45,7 @@ TABLES = (
     "phases(lab)",
     "redistribution(lab)",
 )
+CARDS = {"Light": "rgb(255, 255, 255)", "Dark": "rgb(20, 24, 31)"}
 AFTERWARDS = ("lab.run()", "lab.position")
 INLINE = "%matplotlib inline\ngantt(lab)"
 
@@ -98,11 +99,14 @@ def opened(address: str, browser: Browser, path: str, script: str = "") -> Itera
 @pytest.mark.parametrize("number", range(len(PICTURES)), ids=list(PICTURES))
 def test_a_picture_is_seen_as_a_picture(shown: Notebook, number: int) -> None:
     (output,) = shown.outputs()[1 + number]
-    assert set(output["data"]) == {"image/svg+xml", "text/plain"}
+    assert set(output["data"]) == {"text/html", "image/svg+xml", "text/plain"}
     assert "".join(output["data"]["text/plain"]).startswith(list(PICTURES.values())[number])
-    picture = shown.shown(1 + number).locator("img")
+    picture = shown.shown(1 + number).locator(".kit-picture > div > svg")
     expect(picture).to_be_visible()
-    assert picture.evaluate("(img) => img.complete && img.naturalWidth > 0 && img.width > 900 && img.height > 150")
+    box = picture.bounding_box()
+    assert box is not None
+    assert (box["width"], box["height"]) > (500, 100)
+    expect(shown.shown(1 + number).locator(".kit-untrusted")).to_be_hidden()
 
 
 @pytest.mark.parametrize("number", range(len(TABLES)), ids=TABLES)
@@ -115,7 +119,7 @@ def test_a_table_is_seen_as_a_table(shown: Notebook, number: int) -> None:
 def test_a_chart_is_shown_once_when_matplotlib_is_inline(shown: Notebook) -> None:
     cell = 1 + len(PICTURES) + len(TABLES)
     assert len(shown.outputs()[cell]) == 1
-    assert shown.shown(cell).locator("img").count() == 1
+    assert shown.shown(cell).locator(".kit-chart").count() == 1
 
 
 def test_a_stepper_follows_cells_that_run_at_once(shown: Notebook) -> None:
@@ -140,10 +144,14 @@ CONTRAST = """
 """
 
 
-TOO_WIDE = """
+TOO_WIDE_OR_SMALL = """
 (areas) => areas.filter((area) => area.checkVisibility()) // not the picture that stays when its widget is gone
-  .flatMap((area) => [...area.querySelectorAll("img")].map((img) => [img.width, area.clientWidth]))
-  .filter(([width, room]) => !width || width > room)
+  .flatMap((area) => [...area.querySelectorAll(".kit-picture[hidden] svg")].flatMap((svg) => {
+    const box = svg.parentElement, texts = [...svg.querySelectorAll("text")];
+    const px = (text) => parseFloat(getComputedStyle(text).fontSize) * text.getScreenCTM().a;
+    const least = Math.min(99, ...texts.map(px));
+    return box.clientWidth <= area.clientWidth && least > 9.95 ? [] : [[box.clientWidth, area.clientWidth, least]];
+  }))
 """
 
 
@@ -159,8 +167,10 @@ def test_both_themes_can_be_read(shown: Notebook, theme: str, width: int) -> Non
     contrasts = {each.inner_text()[:12]: each.evaluate(CONTRAST) for each in texts.all()}
     assert min(contrasts.values()) >= 4.5, contrasts
     areas = shown.page.locator(".jp-Notebook .jp-OutputArea-output")
-    assert areas.locator("img").count() > len(PICTURES)
-    assert areas.evaluate_all(TOO_WIDE) == []
+    pictures = areas.locator(".kit-picture[hidden] svg")
+    assert pictures.count() > len(PICTURES)
+    assert areas.evaluate_all(TOO_WIDE_OR_SMALL) == []
+    assert pictures.first.evaluate("(svg) => getComputedStyle(svg.querySelector('rect')).fill") == CARDS[theme]
     boxes = [each.bounding_box() for each in player.locator("button:visible, select, label, .kit-count").all()]
     room = player.bounding_box()
     assert room is not None
@@ -293,6 +303,6 @@ def test_tab_and_combinations_go_on(touched: Notebook) -> None:
 def test_the_picture_outside_the_stepper_leaves_the_notebook_its_keys(touched: Notebook) -> None:
     page = touched.page
     before = touched.sources()
-    touched.shown(0).locator("img").click()
+    touched.shown(0).locator(".kit-picture svg").click()
     page.keyboard.press("b")
     page.wait_for_function("(n) => window.panel.content.model.sharedModel.cells.length === n", arg=len(before) + 1)

@@ -1,0 +1,110 @@
+"""What a gang of slots does about those that have gone silent, on a Spark that is played."""
+
+from __future__ import annotations
+
+import queue
+import threading
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from kit.spark import executors, gang
+from kit.spark.gang import SparkGang
+
+
+class Tasks(dict[int, str]):
+    """Those that run, by task; as a map of Scala's, and as its list of all there were."""
+
+    contains = dict.__contains__
+
+
+class PlayedSpark:
+    """One job of two tasks, on two executors. It ends when it is cancelled, and with it its tasks, unless frozen."""
+
+    def __init__(self, *frozen: str) -> None:
+        self.frozen = set(frozen)
+        self.running = Tasks({70: "a", 71: "b"})
+        self.replaced: list[str] = []
+        self.cancelled = threading.Event()
+        self.sparkContext = self
+        self._jsc = SimpleNamespace(sc=lambda: self)
+        self.master = "spark://here"
+
+    def maxNumConcurrentTasks(self, profile: object) -> int:  # noqa: N802
+        return 2
+
+    def resourceProfileManager(self) -> Any:  # noqa: N802
+        return SimpleNamespace(defaultResourceProfile=lambda: None)
+
+    def setJobGroup(self, group: str, *_: object, **__: object) -> None:  # noqa: N802
+        self.group = group
+
+    def parallelize(self, *_: object) -> Any:
+        barrier = SimpleNamespace(mapPartitions=lambda task: SimpleNamespace(collect=self.collect))
+        return SimpleNamespace(barrier=lambda: barrier)
+
+    def collect(self) -> None:
+        self.cancelled.wait()
+        for task in [task for task, executor in self.running.items() if executor not in self.frozen]:
+            del self.running[task]
+        raise RuntimeError("Job 0 cancelled")
+
+    def cancelJobGroup(self, group: str) -> None:  # noqa: N802
+        self.cancelled.set()
+
+    def statusTracker(self) -> Any:  # noqa: N802
+        info = SimpleNamespace(stageIds=[3])
+        return SimpleNamespace(getJobIdsForGroup=lambda group: [0], getJobInfo=lambda job: info)
+
+    def statusStore(self) -> Any:  # noqa: N802
+        listed = [
+            SimpleNamespace(index=lambda n=n: n, taskId=lambda n=n: 70 + n, executorId=lambda n=n: "ab"[n])
+            for n in range(2)
+        ]
+        found = SimpleNamespace(size=lambda: 2, apply=listed.__getitem__)
+        return SimpleNamespace(taskList=lambda stage, attempt, most: found)
+
+    def taskScheduler(self) -> Any:  # noqa: N802
+        return SimpleNamespace(taskIdToExecutorId=lambda: self.running)
+
+    def killAndReplaceExecutor(self, executor: str) -> bool:  # noqa: N802
+        self.replaced.append(executor)
+        return True
+
+
+@pytest.fixture
+def ended(monkeypatch: pytest.MonkeyPatch) -> queue.Queue[str]:
+    monkeypatch.setattr(gang, "OTHERS_LEAVE_S", 0.01)
+    monkeypatch.setattr(executors, "GRACE_S", 0.05)
+    return queue.Queue()
+
+
+def gang_on(spark: PlayedSpark, ended: queue.Queue[str]) -> SparkGang:
+    ticket = SimpleNamespace(slots=2, epoch=1, job=SimpleNamespace(job_id="j", name="played"))
+    return SparkGang(spark, ticket, ended.put)  # type: ignore[arg-type]
+
+
+def test_an_executor_whose_task_does_not_end_is_replaced(ended: queue.Queue[str]) -> None:
+    spark = PlayedSpark("b")
+    assert gang_on(spark, ended).give_up(1)
+    assert ended.get(timeout=10) == "Job 0 cancelled"
+    assert spark.replaced == ["b"], "before the gang is over: the next one is not to get there"
+
+
+def test_one_that_works_is_kept_although_its_slot_was_silent(ended: queue.Queue[str]) -> None:
+    spark = PlayedSpark("b")
+    gang_on(spark, ended).give_up(0)
+    ended.get(timeout=10)
+    assert spark.replaced == []
+
+
+def test_a_slot_that_is_found_silent_when_the_gang_is_over_has_it_end_again(ended: queue.Queue[str]) -> None:
+    spark = PlayedSpark("b")
+    gang = gang_on(spark, ended)
+    gang.cancel()
+    ended.get(timeout=10)
+    assert spark.replaced == []
+    assert gang.give_up(1)
+    ended.get(timeout=10)
+    assert spark.replaced == ["b"]
