@@ -2,7 +2,7 @@
 
 const MOST_ROWS = 40;
 const MOST_EVENTS = 8;
-const FIRST_OFFERS = 5;
+const FIRST_OFFERS = 6;
 const PHASES = {
   waiting: "waits for the barrier",
   aligning: "barriers come in",
