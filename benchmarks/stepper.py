@@ -1,5 +1,5 @@
 """How quickly the stepper answers: from a click to the picture, from a step of a lab to the page, and from opening a
-run to its first picture.
+run to its first picture; and whether the space-time diagram keeps up with the screen while it is moved.
 
 The page is the widget's own module with a model that stands in for Jupyter's, in a browser without a display. A
 picture counts when it has been painted: a task posted in the animation frame runs after that. So a step waits for the
@@ -26,6 +26,7 @@ from kit.api.environment import StreamEnvironment
 from kit.connectors.memory_sources import CollectionSource
 from kit.connectors.sink import CollectSink
 from kit.draw.assets import stage_css, stage_js
+from kit.draw.space_time_page import export_space_time
 from kit.graph.settings import CheckpointConfig
 from kit.lab import Lab
 from kit.operators.aggregates import sum_
@@ -35,6 +36,7 @@ from widgets import Stepper
 QUIET = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update"]
 STEPS, RESTED_STEPS, LAB_STEPS = 60, 15, 25
 LONG_RUN = 100_000
+FRAMES, FRAME_MS = 300, 1_000 / 60
 LIMITS_MS = {"20 subtasks": 20, "200 subtasks": 50, "alive": 50, "first": 1_000, "long": 3_000}
 
 MODEL = """
@@ -96,6 +98,27 @@ async ([film, value]) => {
   window.heard["change:value"].forEach((act) => act());
   return (await window.painted()) - began;
 }
+"""
+
+SCROLL = """
+async ([frames, act]) => {
+  const next = () => new Promise((done) => requestAnimationFrame(done));
+  const kind = pane.constructor.prototype, { draw } = kind;
+  const [gaps, own] = [[], []];
+  kind.draw = function () { const began = performance.now(); draw.call(this); own.push(performance.now() - began); };
+  let before = await next();
+  for (let n = 0; n < frames; n += 1) {
+    if (act === "moved") pane.pan(n < frames / 2 ? 14 : -14); else pane.zoom(1 + 0.02 * Math.sin(n / 20), 400);
+    const now = await next();
+    gaps.push(now - before);
+    before = now;
+  }
+  kind.draw = draw;
+  return [gaps, own];
+}
+"""
+"""Frames while the space-time diagram is moved sideways, or zoomed: milliseconds between two of them, and how long the
+main thread drew for each.
 """
 
 
@@ -177,6 +200,22 @@ def of_a_lab(page: Page, folder: Path, vertices: int, parallelism: int) -> list[
         step_ms, _ = ms(lambda: (lab.step(), stepper.refresh()))
         took.append(step_ms + page.evaluate(NEWS, [news[-1]["film"], stepper.value]))
     within.append(tell(f"{name}: a step of the lab to the picture", median(took), LIMITS_MS["alive"]))
+    return within + (of_a_scroll(page, folder, lab))
+
+
+def of_a_scroll(page: Page, folder: Path, lab: Lab) -> list[bool]:
+    """The space-time diagram of a lab, moved and zoomed frame by frame."""
+    page.goto(export_space_time(lab, folder / "space-time.html").as_uri())
+    page.wait_for_function("() => window.pane?.drawMs !== undefined")
+    within = []
+    for act in ("moved", "zoomed"):
+        page.get_by_role("button", name="checkpoint", exact=True).click()
+        page.wait_for_timeout(500)
+        gaps, own = page.evaluate(SCROLL, [FRAMES, act])
+        late = sum(gap > 1.5 * FRAME_MS for gap in gaps)
+        shown = f"{late} of {FRAMES} frames late; the main thread {median(own):.1f} a frame, at most {max(own):.1f}"
+        what = f"space-time of {len(lab.trace):,} records {act}: a frame"
+        within.append(tell(what, median(gaps), 1.05 * FRAME_MS, shown))
     return within
 
 

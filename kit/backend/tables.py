@@ -265,6 +265,10 @@ class StateTable:
             return None
         return self.namespace_codec.decode(self.index.columns[1].take(slots))
 
+    def is_entry(self, slots: Slots) -> npt.NDArray[np.bool_]:
+        """Whether each slot in use is an entry already: not yet one whose first value is still to come."""
+        return ~self._unset[slots] if len(self._unset_slots) else np.ones(len(slots), np.bool_)
+
     def entries(self) -> Slots:
         """The slots of all entries, ascending."""
         slots = self.index.slots_in_use()

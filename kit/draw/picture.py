@@ -51,7 +51,7 @@ def _variable(names: dict[str, str], colour: str) -> str:
 
 def page_html(drawing: str, caption: str, least_width: float = 0.0) -> str:
     """A drawing in the theme's colours as one complete fragment, at least so many px wide: where there is less room it
-    is scrolled. Its ids are its own on a page with several.
+    is scrolled. Its ids are its own on a page with several. `hidden` has a value: a sanitiser takes empty ones out.
     """
     own = f"{crc32(drawing.encode()):08x}"
     drawing = re.sub(r'(\bid="|url\(#|href="#)(kit-[\w-]+)', rf"\1\2-{own}", drawing)
@@ -59,7 +59,7 @@ def page_html(drawing: str, caption: str, least_width: float = 0.0) -> str:
     rules = f".{UNTRUSTED} {{ display: none; }} .kit-picture[hidden] {{ display: block !important; }}"
     told = escape(f"{caption}: to see the picture, run the cell or trust the notebook (File, Trust Notebook)")
     inside = f'<div style="overflow-x:auto">{drawing}</div>'
-    picture = f'<div class="kit-picture" hidden><style>{asset("theme.css")}{rules}</style>{inside}</div>'
+    picture = f'<div class="kit-picture" hidden="hidden"><style>{asset("theme.css")}{rules}</style>{inside}</div>'
     return f'<div><p class="{UNTRUSTED}">{told}</p>{picture}</div>'
 
 

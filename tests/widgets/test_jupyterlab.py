@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 
 import pytest
 from playwright.sync_api import Browser, Locator, expect
 
+from tests.draw.labs import letters
 from tests.widgets.jupyter import Notebook, jupyter_lab, write_notebook
 
 LAB = """
@@ -57,6 +59,11 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     write_notebook(folder / "notebooks" / "shown.ipynb", [LAB, *PICTURES, *TABLES, INLINE, "Stepper(lab)", *AFTERWARDS])
     for name in ("touched", "impatient"):
         write_notebook(folder / "notebooks" / f"{name}.ipynb", ["from widgets import Stepper"])
+    write_notebook(folder / "notebooks" / "foreign.ipynb", ["env"])
+    notebook = json.loads((folder / "notebooks" / "foreign.ipynb").read_text())
+    shown = {"output_type": "display_data", "metadata": {}, "data": {"text/html": letters()._repr_html_()}}
+    notebook["cells"][0]["outputs"] = [shown]
+    (folder / "notebooks" / "foreign.ipynb").write_text(json.dumps(notebook))
     with jupyter_lab(folder) as address:
         yield address
 
@@ -87,6 +94,14 @@ def touched(with_stepper: Notebook) -> Notebook:
     return with_stepper
 
 
+@pytest.fixture
+def foreign(address: str, browser: Browser) -> Iterator[Notebook]:
+    """A notebook with a picture that somebody else has run, as it is opened here."""
+    page = browser.new_page(viewport={"width": 1440, "height": 1000})
+    yield Notebook(page, address, "foreign.ipynb")
+    page.close()
+
+
 def opened(address: str, browser: Browser, path: str, script: str = "") -> Iterator[Notebook]:
     page = browser.new_page(viewport={"width": 1440, "height": 1000})
     page.add_init_script(script)
@@ -107,6 +122,13 @@ def test_a_picture_is_seen_as_a_picture(shown: Notebook, number: int) -> None:
     assert box is not None
     assert (box["width"], box["height"]) > (500, 100)
     expect(shown.shown(1 + number).locator(".kit-untrusted")).to_be_hidden()
+
+
+def test_of_a_notebook_that_is_not_trusted_a_picture_says_so_and_nothing_else(foreign: Notebook) -> None:
+    shown = foreign.shown(0)
+    told = re.compile("^letters: 3 operators in 2 chains: to see the picture, run the cell or trust the notebook")
+    expect(shown).to_have_text(told, use_inner_text=True)
+    expect(shown.get_by_text("uid letters")).to_be_hidden()
 
 
 @pytest.mark.parametrize("number", range(len(TABLES)), ids=TABLES)
