@@ -115,8 +115,13 @@ def test_a_slot_that_is_found_silent_when_the_gang_is_over_has_it_end_again(ende
 
 @pytest.mark.parametrize("reason", [silence(3.1, 3.0), f"tcp://there:1 {TAKES_NOTHING}", WITHOUT_END])
 def test_an_epoch_is_not_over_before_it_is_known_what_a_silent_slots_place_is_good_for(reason: str) -> None:
-    told: list[int] = []
-    played = SimpleNamespace(give_up=lambda slot: told.append(slot) is None, cancel=lambda: None)
+    told = []
+
+    def give_up(slot: int) -> bool:
+        told.append(slot)
+        return True
+
+    played = SimpleNamespace(give_up=give_up, cancel=lambda: None)
     hello = SlotHello(slot=1, epoch=1, pid=0, host="another machine")
     graph: Any = None
     epoch = Epoch(1, 2, graph, gang=played, joined={1: hello}, left={1}, gang_ended=True)
