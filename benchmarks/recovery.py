@@ -183,7 +183,8 @@ def await_executors(job: SparkJob) -> None:
     driver = driver_of(job)
     slots, wide = driver.slot_watch.count, max(vertex.parallelism for vertex in driver.job.vertices)
     assert isinstance(slots, WarmSlots)
-    wanted = int(job.spark.conf.get("spark.cores.max", str(EXECUTORS)))  # type: ignore[union-attr]
+    assert job.spark is not None
+    wanted = int(str(job.spark.conf.get("spark.cores.max", str(EXECUTORS))))
     until(lambda: slots() == slots.warm == wanted, f"{wanted} executors are there")
     until(lambda: len(job.workers()) == wide and reads(job, driver.master.epoch), "the job runs")
 
@@ -254,7 +255,7 @@ def session(cluster: str, executors: int) -> Iterator[SparkSession]:
     settings = session_settings() | {"spark.executor.cores": "1", "spark.cores.max": str(executors)}
     with tempfile.TemporaryDirectory() as directory:
         if cluster == "standalone":
-            with StandaloneCluster(Path(directory), executors) as started:
+            with StandaloneCluster(Path(directory), executors, cores=1) as started:
                 spark = create_session("recovery", master=started.url, config=settings)
                 yield spark
                 spark.stop()
@@ -281,6 +282,7 @@ def run(name: str, spark: SparkSession) -> None:
             for number in range(count + 1):
                 row = measure(job, case.disturb(job), case.begins)
                 rows += [row] if number else []  # the first one warms up
+                print(f" {row['total']:.0f}", end="" if number < count else "\n", flush=True)
             report(name, rows)
 
 

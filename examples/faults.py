@@ -443,6 +443,7 @@ def main(names: list[str]) -> int:
     if unknown:
         raise SystemExit(f"no fault is called {unknown[0]!r}; there are {', '.join(each.name for each in FAULTS)}")
     differ = 0
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that the cluster ends too
     with tempfile.TemporaryDirectory(prefix="faults-") as directory, contextlib.ExitStack() as stack:
         root = Path(directory)
         expected = write_input(root / "rows.parquet")

@@ -113,11 +113,11 @@ KIT = "kit"
 PEERS = {
     peer.name: peer
     for peer in (
-        Peer(KIT, _kit, {"W1": 25_000, "W1r": 5_000, "W2": 9_000, "W3": 3_000, "W4": 1_500, "W5": 600, "W6": 4_000}),
+        Peer(KIT, _kit, {"W1": 25_000, "W1r": 5_000, "W2": 16_000, "W3": 3_000, "W4": 1_500, "W5": 600, "W6": 4_000}),
         Peer("flink-java", _flink_java, {"W1": 2_000, "W1r": 500, "W2": 4_000, "W3": 1_000, "W4": 400}),
-        Peer("spark", _spark, {"W1": 3_000, "W1r": 500, "W2": 8_000, "W3": 1_000, "W4": 100, "W5": 1.5, "W6": 800}),
+        Peer("spark", _spark, {"W1": 3_000, "W1r": 500, "W2": 8_000, "W3": 1_000, "W4": 100, "W5": 4, "W6": 800}),
         Peer("bytewax", _bytewax, {"W1": 100, "W1r": 60, "W2": 500, "W5": 80, "W6": 1_000}),
-        Peer("pyflink", _pyflink, {"W5": 60, "W6": 200}),
+        Peer("pyflink", _pyflink, {"W5": 20, "W6": 200}),
     )
 }
 """The kit first. Flink's Java has no Python functions, and PyFlink's SQL is Flink's Java."""

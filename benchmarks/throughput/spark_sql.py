@@ -22,6 +22,8 @@ from benchmarks.throughput import workloads
 from benchmarks.throughput.measured import Measured, main_of_peer
 
 BATCHES = 8
+BATCHES_OF = {"W5": 2}
+"""Python asks for the state of a key once a batch: the more rows of a key a batch has, the better."""
 ROCKSDB, ON_THE_HEAP = "RocksDBStateStoreProvider", "HDFSBackedStateStoreProvider"
 LARGE_STATE = ("W1r", "W5")
 _FOLD = workloads.FOLD.astype("int64").item()
@@ -42,6 +44,7 @@ def session(workload: str) -> SparkSession:
         "spark.sql.streaming.numRecentProgressUpdates": "1000",
         "spark.sql.execution.arrow.pyspark.enabled": "true",
         "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
+        "spark.python.unix.domain.socket.enabled": "true",  # where Python asks for state
         "spark.driver.memory": "6g",
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
@@ -74,10 +77,15 @@ def fold(*values: Any) -> Any:
     return folded.bitwiseXOR(sf.shiftrightunsigned(folded, 32))
 
 
-def numbers(spark: SparkSession, rows: int) -> DataFrame:
+def numbers(spark: SparkSession, workload: str, rows: int) -> DataFrame:
     """Row numbers, a batch at a time."""
     source = spark.readStream.format("rate-micro-batch")
-    return source.option("rowsPerBatch", rows // BATCHES).option("numPartitions", 2).load().select("value")
+    return (
+        source.option("rowsPerBatch", rows // BATCHES_OF.get(workload, BATCHES))
+        .option("numPartitions", 2)
+        .load()
+        .select("value")
+    )
 
 
 def made(spark: SparkSession, workload: str, rows: int) -> DataFrame:
@@ -85,10 +93,10 @@ def made(spark: SparkSession, workload: str, rows: int) -> DataFrame:
     number = sf.col("value").alias("number")
     if workload in ("W4-left", "W4-right"):
         side = int(workload == "W4-right")
-        given = numbers(spark, rows // 2).select(number, scatter(sf.col("value") * 2 + side).alias("s"))
+        given = numbers(spark, workload, rows // 2).select(number, scatter(sf.col("value") * 2 + side).alias("s"))
         at = sf.timestamp_millis(sf.lit(workloads.START_MS) + sf.expr(f"number div {workloads.JOIN_ROWS_PER_MS}"))
         return given.select((sf.col("s") % workloads.KEYS).alias("key"), _value(), at.alias("at"))
-    given = numbers(spark, rows).select(number, scatter(sf.col("value")).alias("s"))
+    given = numbers(spark, workload, rows).select(number, scatter(sf.col("value")).alias("s"))
     if workload == "W1r":
         given = given.select("number", scatter(sf.col("s") % workloads.SPREAD_KEYS).alias("s"))
         return given.select((sf.col("s") * 2 - sf.lit(1 << 62)).alias("key"), _value())
@@ -182,7 +190,7 @@ class Checksums:
 def measure(workload: str, rows: int, directory: Path, texts: list[Path], interval_ms: int = 1_000) -> Measured:
     """One query, stopped behind its last batch."""
     spark = session(workload)
-    batches = len(texts) // max(len(texts) // BATCHES, 1) if texts else BATCHES
+    batches = len(texts) // max(len(texts) // BATCHES, 1) if texts else BATCHES_OF.get(workload, BATCHES)
     rows = rows // (2 * BATCHES) * 2 * BATCHES if not texts else rows
     sums = Checksums()
     state = str(directory / "query")

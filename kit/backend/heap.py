@@ -252,7 +252,7 @@ class HeapKeyedStateBackend:
                     f"{_columns(rows.batch.schema)} in {rows.file!r}"
                 )
         self._check_schema(schema, name, stored[0].file)
-        table = pa.Table.from_batches([rows.batch for rows in stored]).combine_chunks()
+        table = pa.Table.from_batches([rows.batch for rows in stored])
         columns = {column: table[column].combine_chunks() for column in table.column_names}
         self._check_key_groups(columns["key"], name, stored)
         namespace_type = schema.field("namespace").type if "namespace" in schema.names else None
@@ -262,7 +262,10 @@ class HeapKeyedStateBackend:
             found = len(queue)
         else:
             state = self._restored_table(kind, name, schema, namespace_type)
-            state.put(state.slots(columns["key"], columns.get("namespace")), columns["value"])
+            counts = np.array([rows.batch.num_rows for rows in stored])
+            starts = counts.cumsum() - counts
+            if not state.load(columns["key"], columns.get("namespace"), columns["value"], starts):
+                state.put(state.slots(columns["key"], columns.get("namespace")), columns["value"])
             found = len(state)
         if found != table.num_rows:
             raise StateRestoreError(
@@ -302,7 +305,7 @@ class HeapKeyedStateBackend:
     def _check_key_groups(self, keys: pa.Array, name: str, stored: list[_StoredRows]) -> None:
         groups = key_groups(keys, self.max_parallelism)
         counts = [rows.batch.num_rows for rows in stored]
-        expected: npt.NDArray[Any] = np.repeat([rows.key_group for rows in stored], counts)
+        expected: npt.NDArray[Any] = np.repeat(np.array([rows.key_group for rows in stored], groups.dtype), counts)
         wrong = np.flatnonzero(groups != expected)
         if len(wrong):
             row = stored[int(np.searchsorted(np.cumsum(counts), wrong[0], side="right"))]

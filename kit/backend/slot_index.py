@@ -165,6 +165,22 @@ class SlotIndex:
                 slots[number] = known[row] = slot
         return np.array(slots, np.int64), np.array(added, np.int64) if added else _NO_SLOTS
 
+    def load(self, codes: Sequence[Codes]) -> None:
+        """Give slots 0, 1, 2, ... to distinct tuples, all at once: for an index that is empty."""
+        assert not len(self), f"{self!r} is not empty"
+        self._restart()
+        self.size = len(codes[0])
+        self._grow(self.size)
+        for column, values in zip(self.columns, codes, strict=True):
+            column[:] = values
+        self.live[:] = True
+        low, high = int(codes[0].min()), int(codes[0].max())
+        if self._are_close(low, high, self.size):
+            self._places = _DirectPlaces(self, low, high)
+        else:
+            self._places = _HashedPlaces(self, self.size)
+            self._places.fill_all()
+
     def find_one(self, codes: Sequence[int]) -> int:
         """The slot of one tuple, or `ABSENT`."""
         return self._places.find_one(codes)
@@ -265,12 +281,16 @@ class SlotIndex:
             in_use = self.columns[0][self.slots_in_use()]
             low = min(int(codes[0].min()), int(in_use.min(initial=np.iinfo(np.int64).max)))
             high = max(int(codes[0].max()), int(in_use.max(initial=np.iinfo(np.int64).min)))
-            if high - low < max(_MIN_DIRECT_SPAN, _DIRECT_SPAN_PER_SLOT * rows):
+            if self._are_close(low, high, rows):
                 self._places = _DirectPlaces(self, low, high)
                 return
         order = self._places.slots_in_order()
         self._places = _HashedPlaces(self, rows)
         self._places.fill(order)
+
+    def _are_close(self, low: int, high: int, rows: int) -> bool:
+        """Whether so many rows between two codes are found directly."""
+        return self.width == 1 and high - low < max(_MIN_DIRECT_SPAN, _DIRECT_SPAN_PER_SLOT * rows)
 
 
 class _DirectPlaces:
@@ -408,6 +428,12 @@ class _HashedPlaces:
         self._table[places[won]] = new
         self._used += len(new)
         return new
+
+    def fill_all(self) -> None:
+        """Put all slots into an empty table, roughly in the order of their places: near ones share lines of memory."""
+        homes = self._home(self._index.columns)
+        homes >>= max(0, 48 - self._shift)
+        self.fill(np.argsort(homes.astype(np.uint16), kind="stable"))
 
     def fill(self, slots: Slots) -> None:
         """Put slots in use, all distinct, into an empty table."""

@@ -231,6 +231,30 @@ class StateTable:
             self._take_in(added)
         return slots
 
+    def load(self, keys: pa.Array, namespaces: pa.Array | None, values: pa.Array, starts: Slots) -> bool:
+        """Set the entries of a table that is empty, all at once; the keys are known to be this subtask's.
+
+        `starts` are rows before which the order of a checkpoint begins anew, with other keys. False, and nothing is
+        done, unless that order shows that no key comes twice.
+        """
+        codecs = [self.context.codec] if self.namespace_codec is None else [self.context.codec, self.namespace_codec]
+        if len(self.index) or values.null_count or any(codec.interned for codec in codecs):
+            return False
+        columns = [keys] if namespaces is None else [keys, namespaces]
+        codes = [codec.encode(column, create=True) for codec, column in zip(codecs, columns, strict=True)]
+        follows = codes[-1][1:] > codes[-1][:-1]
+        if namespaces is not None:
+            follows &= codes[0][1:] == codes[0][:-1]
+            follows |= codes[0][1:] > codes[0][:-1]
+        follows[starts[starts > 0] - 1] = True
+        if not follows.all():
+            return False
+        self.index.load(codes)
+        self.column.ensure(self.index.capacity)
+        self._unset = np.zeros(self.index.capacity, np.bool_)
+        self.column.put(np.arange(len(keys)), self.as_column(values, len(keys)))
+        return True
+
     def keys(self, slots: Slots) -> pa.Array:
         """The key of each slot."""
         return self.context.codec.decode(self.index.columns[0].take(slots))
@@ -240,6 +264,10 @@ class StateTable:
         if self.namespace_codec is None:
             return None
         return self.namespace_codec.decode(self.index.columns[1].take(slots))
+
+    def is_entry(self, slots: Slots) -> npt.NDArray[np.bool_]:
+        """Whether each slot in use is an entry already: not yet one whose first value is still to come."""
+        return ~self._unset[slots] if len(self._unset_slots) else np.ones(len(slots), np.bool_)
 
     def entries(self) -> Slots:
         """The slots of all entries, ascending."""

@@ -2,7 +2,8 @@
 
 The size of a buffer is how long a barrier may have to wait, how coarse credits are, and what an unaligned checkpoint
 writes at least. A batch that is larger is cut by rows, as few times as possible and without copying; a single record
-that is larger is encoded and cut into fragments, which `kit.channel.record_assembler` puts together again.
+that is larger is encoded and cut into fragments, which `kit.channel.record_assembler` puts together again. A part of a
+dictionary column takes along only the values that it names: the whole dictionary may be larger than a buffer.
 
 Follows Flink's `RecordWriter` and `BufferBuilder`, where records are bytes and any of them may span two buffers.
 """
@@ -31,7 +32,21 @@ class RecordWriter:
         # The memory behind a batch is at least its size, and quicker to know: `nbytes` lets other threads run.
         if batch.get_total_buffer_size() <= self._buffer_bytes or batch.nbytes <= self._buffer_bytes:
             return (Buffer(batch),)
+        if any(pa.types.is_dictionary(field.type) for field in batch.schema):
+            return tuple(self._halved(batch))
         return tuple(self._cut(batch))
+
+    def _halved(self, batch: pa.RecordBatch) -> Iterator[CreditedElement]:
+        """What a part weighs is known once its dictionaries are made: halves, until each fits."""
+        small = _with_own_dictionaries(batch)
+        if small.nbytes <= self._buffer_bytes:
+            yield Buffer(small)
+        elif small.num_rows == 1:
+            yield from self._fragments(small)
+        else:
+            middle = small.num_rows // 2
+            yield from self._halved(small.slice(0, middle))
+            yield from self._halved(small.slice(middle))
 
     def _cut(self, batch: pa.RecordBatch) -> Iterator[CreditedElement]:
         start = 0
@@ -76,3 +91,19 @@ class RecordWriter:
 
     def __repr__(self) -> str:
         return f"RecordWriter({self._buffer_bytes} bytes per buffer)"
+
+
+def _with_own_dictionaries(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The same rows; the dictionary of each column holds the values that they name, in their order."""
+    columns = [
+        _with_own_dictionary(column) if pa.types.is_dictionary(column.type) else column for column in batch.columns
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=batch.schema)
+
+
+def _with_own_dictionary(column: pa.DictionaryArray) -> pa.DictionaryArray:
+    named = column.indices.dictionary_encode()
+    indices = named.indices.cast(column.type.index_type)
+    return pa.DictionaryArray.from_arrays(
+        indices, column.dictionary.take(named.dictionary), ordered=column.type.ordered
+    )

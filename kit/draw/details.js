@@ -2,7 +2,7 @@
 
 const MOST_ROWS = 40;
 const MOST_EVENTS = 8;
-const FIRST_OFFERS = 5;
+const FIRST_OFFERS = 6;
 const PHASES = {
   waiting: "waits for the barrier",
   aligning: "barriers come in",
@@ -119,9 +119,9 @@ function gate(channel) {
 }
 
 function state(known, task) {
-  const { state: now = "not started", error, lost } = known.get(`task:${task}`) ?? {};
+  const { state: now = "not started", error, lost, frozen } = known.get(`task:${task}`) ?? {};
   const met = known.phase(task);
-  const words = [lost ? "killed" : now.toLowerCase()];
+  const words = [lost ? "killed" : frozen ? `frozen, was ${now.toLowerCase()}` : now.toLowerCase()];
   if (met?.pending && now === "RUNNING") words.push(`checkpoint ${met.id}: ${PHASES[met.phase]}`);
   const waits = known.waits(task).map((number) => known.ends.get(number)?.[0]);
   if (waits.length) words.push(`waits for ${few(waits)}`);
@@ -278,7 +278,7 @@ class Details {
     });
     return [
       this.list([
-        ["state", fact.lost ? "killed" : (fact.state ?? "not started").toLowerCase()],
+        ["state", fact.lost ? "killed" : `${fact.frozen ? "frozen, was " : ""}${(fact.state ?? "not started").toLowerCase()}`],
         ["error", fact.error],
         ["attempt", fact.attempt],
         ["worker", `${name.slice(name.lastIndexOf("/") + 1)}, with the same subtask of every other vertex`],

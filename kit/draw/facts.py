@@ -59,6 +59,7 @@ def _task(task: TaskMoment, moment: Moment) -> Facts:
         "published": task.published,
         "error": task.error,
         "lost": task.lost,
+        "frozen": task.frozen,
         "phases": phases,
     }
     return {name: value for name, value in known.items() if value not in (None, "", False, {})}

@@ -94,6 +94,7 @@ class TaskMoment:
     published: int | None = None
     error: str = ""
     lost: bool = False
+    frozen: bool = False
 
     @property
     def checkpoint(self) -> tuple[int, str] | None:

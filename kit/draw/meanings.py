@@ -103,9 +103,26 @@ def slot_lost(moment: Moment, record: TraceRecord) -> Moment:
     return moment
 
 
+def worker_frozen(moment: Moment, record: TraceRecord) -> Moment:
+    """The tasks of a worker do nothing any more, and do not know it."""
+    return _of_worker(moment, record, frozen=True)
+
+
+def worker_thawed(moment: Moment, record: TraceRecord) -> Moment:
+    """They go on."""
+    return _of_worker(moment, record, frozen=False)
+
+
+def _of_worker(moment: Moment, record: TraceRecord, *, frozen: bool) -> Moment:
+    for name in moment.tasks:
+        if name.rpartition("/")[2] == str(record.data["worker"]):
+            moment = with_task(moment, name, frozen=frozen)
+    return moment
+
+
 def _lost(moment: Moment, name: str, error: str) -> Moment:
     """A task is gone, with what was under way from it and to it."""
-    moment = with_task(moment, name, state="FAILED", lost=True, error=error)
+    moment = with_task(moment, name, state="FAILED", lost=True, frozen=False, error=error)
     messages = {sent: message for sent, message in moment.messages.items() if message.task != name}
     cut = {}
     for number, channel in moment.channels.items():

@@ -214,6 +214,8 @@ def _task_lines(layout: Layout, name: str, task: TaskMoment, sight: Sight) -> tu
     """What the task is doing, and one thing more that explains it."""
     if task.state == "FAILED":
         return ("killed" if task.lost else "failed"), task.error
+    if task.frozen:
+        return "frozen with its worker", f"was {task.state.lower()}"
     if task.state in ("CREATED", "DEPLOYING", "INITIALIZING"):
         return task.state.lower(), "" if task.restored is None else f"with state of checkpoint {task.restored}"
     detail = "" if task.published is None else f"published: checkpoint {task.published}"

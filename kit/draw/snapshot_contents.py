@@ -87,12 +87,12 @@ def snapshot_contents(run: Any, checkpoint: int | None = None, *, n: int | None 
     if checkpoint is not None and checkpoint not in subject.moment.checkpoints:
         there = ", ".join(map(str, sorted(subject.moment.checkpoints))) or "none yet"
         raise ValueError(f"there is no checkpoint {checkpoint}; there are {there}")
-    return snapshot_view(subject)
+    return SnapshotContents(snapshot_of(subject))
 
 
 def snapshot_view(subject: Subject) -> SnapshotContents:
-    """The same for the explorer's tab."""
-    return SnapshotContents(snapshot_of(subject))
+    """The same for the explorer's tab, which looks into a lab's past for files that are gone."""
+    return SnapshotContents(snapshot_of(subject, then=True))
 
 
 @dataclass(frozen=True, eq=False)

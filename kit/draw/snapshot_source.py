@@ -83,8 +83,10 @@ def snapshot_at(where: str | PathLike[str], files: StateFiles | None = None) -> 
     return _with_metadata(Snapshot(0, COMPLETED, (), path=found.metadata_path, files=files), found.metadata)
 
 
-def snapshot_of(subject: Subject) -> Snapshot | None:
-    """The checkpoint that the subject is looked at; None when there was none by then."""
+def snapshot_of(subject: Subject, *, then: bool = False) -> Snapshot | None:
+    """The checkpoint that the subject is looked at; None when there was none by then. With `then` files that are gone
+    are read from a lab's past.
+    """
     number = subject.checkpoint_id
     if number is None or number not in subject.moment.checkpoints:
         return None
@@ -97,13 +99,10 @@ def snapshot_of(subject: Subject) -> Snapshot | None:
         return snapshot
     files = files_of(subject.thing)
     data = _metadata_in(files, path)
-    then = None if data is not None or not path else _files_then(subject, number)
-    if then is not None:
-        files, data, snapshot = (
-            then,
-            _metadata_in(then, path),
-            replace(snapshot, note=_gone(subject, number, path, then=True)),
-        )
+    past = _files_then(subject, number) if then and path and data is None else None
+    if past is not None:
+        files, data = past, _metadata_in(past, path)
+        snapshot = replace(snapshot, note=_gone(subject, number, path, then=True))
     if data is None:
         return replace(snapshot, note=_gone(subject, number, path))
     return _with_metadata(replace(snapshot, files=files), data, names)

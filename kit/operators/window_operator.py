@@ -25,6 +25,8 @@ from kit.operators.window_assigners import Times, WindowAssigner
 from kit.operators.window_contents import WindowContents
 from kit.protocol.elements import MAX_WATERMARK_MS
 
+Mask = npt.NDArray[np.bool_]
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class WindowSpec(ResolvedSpec):
@@ -92,16 +94,20 @@ class WindowOperatorBase(Operator):
             return last_ms
         return np.where(last_ms > MAX_WATERMARK_MS - lateness, MAX_WATERMARK_MS, last_ms + lateness)
 
-    def _register(self, keys: pa.Array, last_ms: Times, windows: Times) -> npt.NDArray[np.bool_] | None:
-        """Let windows fire and be cleared in time; which of them are overdue, and fire right now, if any is."""
-        overdue: npt.NDArray[np.bool_] | None = None
+    def _register(self, keys: pa.Array, last_ms: Times, windows: Times, known: Mask | None = None) -> Mask | None:
+        """Let windows fire and be cleared in time; which of them are overdue, and fire right now, if any is.
+
+        `known` are those whose timers are there.
+        """
+        overdue: Mask | None = None
+        new = np.ones(len(windows), np.bool_) if known is None else ~known
+        ahead = new
         if lowest(last_ms) <= self.context.current_watermark_ms:
             overdue = last_ms <= self.context.current_watermark_ms
-            chosen = np.flatnonzero(~overdue)
-            self._timers.register_event_time(picked(keys, chosen), last_ms[chosen], windows[chosen])
-        else:
-            self._timers.register_event_time(keys, last_ms, windows)
+            ahead = new & ~overdue
+        self._timers.register_event_time(*where(ahead, keys, last_ms, windows))
         if self._spec.allowed_lateness_ms:
+            keys, last_ms, windows = where(new, keys, last_ms, windows)
             self._timers.register_event_time(keys, self._clears_at(last_ms), windows)
         return overdue
 
@@ -120,6 +126,13 @@ class WindowOperatorBase(Operator):
 
 class WindowOperator(WindowOperatorBase):
     """Takes rows into the windows of their time, and fires those that are due."""
+
+    def __init__(self, spec: WindowSpec) -> None:
+        super().__init__(spec)
+        self._registered = np.zeros(0, np.bool_)
+        """The slots whose window had its timers registered by this operator: looking each of them up again for every
+        batch that has a row of the window was a third of what windows cost. None at first after a restore.
+        """
 
     def process_batch(self, batch: pa.RecordBatch, input_index: int = 0) -> None:
         """Take the rows into their windows."""
@@ -141,14 +154,29 @@ class WindowOperator(WindowOperatorBase):
             batch = picked(batch, rows)
         keys = keys_of(batch, spec.keys)
         slots = self._table.slots(keys, windows)
-        self._contents.add(self._table, slots, batch)
+        known: Mask | None = None
         if len(slots) > FEW_ROWS or lowest(last_ms) <= self.context.current_watermark_ms:
             # Of few rows all are registered: a timer that is there stays one, and finding the first rows takes longer.
             first = self._first_rows.of(slots)
             keys, windows, last_ms = picked(keys, first), windows[first], last_ms[first]
-        overdue = self._register(keys, last_ms, windows)
+            known = self._note_registered(slots[first])
+        self._contents.add(self._table, slots, batch)
+        overdue = self._register(keys, last_ms, windows, known)
         if overdue is not None:
             self._fire(*where(overdue, keys, windows, spec.assigner.starts(windows), last_ms + 1))
+
+    def _note_registered(self, slots: npt.NDArray[np.int64]) -> Mask:
+        """Of which windows, given by distinct slots, the timers are there; from now on they are of all. A window that
+        is no entry yet has been given the slot of one that is gone.
+        """
+        size = int(slots.max()) + 1
+        if size > len(self._registered):
+            longer = np.zeros(max(size, 2 * len(self._registered)), np.bool_)
+            longer[: len(self._registered)] = self._registered
+            self._registered = longer
+        known = self._registered[slots] & self._table.is_entry(slots)
+        self._registered[slots] = True
+        return known
 
     def process_watermark(self, timestamp_ms: int) -> None:
         """Fire the windows that end before the watermark or with it, clear what is overdue, then hand it on."""
@@ -162,7 +190,7 @@ class WindowOperator(WindowOperatorBase):
         self.context.output.emit_watermark(timestamp_ms)
 
 
-def where(mask: npt.NDArray[np.bool_], keys: pa.Array, *columns: Times) -> Any:
+def where(mask: Mask, keys: pa.Array, *columns: Times) -> Any:
     """Some columns, at the rows for which `mask` holds."""
     if mask.all():
         return keys, *columns

@@ -59,6 +59,21 @@ def test_an_index_grows_and_shrinks(spread: int) -> None:
     assert len(index) == index.capacity == 0
 
 
+@pytest.mark.parametrize("width", [1, 2])
+@pytest.mark.parametrize("spread", [1, 0x9E3779B97F4A7C1])
+def test_what_is_loaded_at_once_is_found_and_grows(spread: int, width: int) -> None:
+    index, columns = SlotIndex(width), [np.arange(100_000) * spread] * width
+    index.load(columns)
+    index.validate()
+    assert index.find(columns).tolist() == list(range(100_000))
+    more = [np.arange(50_000, 300_000) * spread] * width
+    slots, added = index.find_or_add(more)
+    assert slots[:50_000].tolist() == list(range(50_000, 100_000))
+    assert len(added) == 200_000
+    index.remove(np.arange(1000))
+    index.validate()
+
+
 @pytest.mark.parametrize("spread", [1, 1 << 40])
 def test_what_was_frozen_stays(spread: int) -> None:
     index = SlotIndex(1)

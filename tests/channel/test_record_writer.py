@@ -100,6 +100,31 @@ def test_nothing_is_lost_nothing_is_too_large_and_as_little_is_cut_as_can_be(
 # --- putting together -------------------------------------------------------------------------------------------------
 
 
+INDEX_TYPES = st.sampled_from([pa.int8(), pa.uint16(), pa.int32(), pa.int64()])
+
+
+@given(st.lists(TEXTS, min_size=1, max_size=40), st.integers(0, 5), INDEX_TYPES, st.integers(40, 400))
+def test_a_part_of_a_dictionary_column_takes_along_what_it_names(
+    texts: list[str | None], skipped: int, index_type: pa.DataType, buffer_bytes: int
+) -> None:
+    encoded = pa.array(texts, pa.string()).dictionary_encode()
+    kept = pa.array([f"never named {n}" for n in range(50)])  # the dictionary is larger than any buffer
+    values = pa.concat_arrays([kept, encoded.dictionary])
+    indices = pa.array([None if i is None else i + len(kept) for i in encoded.indices.to_pylist()], index_type)
+    column = pa.DictionaryArray.from_arrays(indices, values)
+    batch = pa.RecordBatch.from_arrays([column, pa.array(range(len(texts)))], ["text", "n"]).slice(skipped)
+    elements = RecordWriter(buffer_bytes).elements(batch)
+    parts = put_together(elements)
+    assert [row for part in parts for row in part.to_pylist()] == batch.to_pylist()
+    assert {part.schema for part in parts} <= {batch.schema}
+    assert all(element.batch.nbytes <= buffer_bytes for element in elements if isinstance(element, Buffer))
+    assert all(part.num_rows == 1 for part in parts if part.nbytes > buffer_bytes)
+    in_fragments = [element for element in elements if isinstance(element, RecordFragment) and element.last]
+    assert len(in_fragments) == sum(part.nbytes > buffer_bytes for part in parts)
+    carried = {text for part in parts for text in part.column(0).dictionary.to_pylist()}
+    assert batch.nbytes <= buffer_bytes or carried == {text for text in texts[skipped:] if text is not None}
+
+
 def test_fragments_are_kept_until_the_record_is_whole() -> None:
     fragments = RecordWriter(300).elements(record())
     assembler = RecordAssembler()

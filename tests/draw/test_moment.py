@@ -188,3 +188,21 @@ def test_the_picture_shows_what_the_machines_hold_after_every_step(seed: int, mo
         running = {name for name, task in lab._world.tasks.items() if task.state.name == "RUNNING"}
         assert {name for name, task in moment.tasks.items() if task.state == "RUNNING"} >= running
     assert lab.finished
+
+
+def test_a_frozen_worker_is_seen_until_it_thaws_or_dies() -> None:
+    lab = lab_of(seed=3)
+    lab.run_until(record="AllTasksRunning")
+
+    def frozen() -> set[str]:
+        return {name for name, task in lab.moment().tasks.items() if task.frozen}
+
+    lab.freeze(1)
+    assert frozen() == {"letters/1", "totals/1"}
+    assert str(moment_svg(lab)).count("frozen with its worker") == 2
+    lab.thaw(1)
+    assert frozen() == set()
+    lab.freeze(1)
+    lab.kill(1)
+    lab.run_until(record="AllTasksRunning")
+    assert frozen() == set()

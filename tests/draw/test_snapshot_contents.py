@@ -10,11 +10,12 @@ from typing import Any
 
 import pytest
 
-from kit.draw.snapshot_contents import MOST_BARS, snapshot_contents
+from kit.draw.snapshot_contents import MOST_BARS, snapshot_contents, snapshot_view
 from kit.draw.snapshot_pieces import HEADER
 from kit.draw.snapshot_source import inline_bytes
 from kit.draw.snapshot_values import positions, rows_in_flight
 from kit.draw.state_tables import KEYED, UNION
+from kit.draw.view import Subject
 from kit.lab import Lab
 from kit.lab.ready_jobs import ready_job
 from kit.protocol.trace import Trace
@@ -187,10 +188,11 @@ def test_a_trace_alone_tells_the_layout_and_what_is_missing(tmp_path: Path) -> N
 def test_a_subsumed_checkpoint_says_which_took_its_place() -> None:
     lab = _lab(3)
     position = lab.position
-    assert "checkpoint 2 took its place. They are shown as they were" in snapshot_contents(lab, 1).under
-    assert "Which records are in it" in snapshot_contents(lab, 1)._repr_html_()
+    seen = snapshot_view(Subject(lab, None, 1))
+    assert "checkpoint 2 took its place. They are shown as they were" in seen.under
+    assert "Which records are in it" in seen._repr_html_()
     assert lab.position == position
-    alone = snapshot_contents(lab.trace, 1)
+    alone = snapshot_contents(lab, 1)
     assert "checkpoint 2 took its place. The trace tells what they held." in alone.under
     assert len(alone.to_pandas()) > 0
 

@@ -26,7 +26,7 @@ from kit.operators import (
     sum_,
 )
 from kit.protocol.elements import MAX_WATERMARK_MS, MIN_WATERMARK_MS
-from tests.operators.harness import Fleet, Harness, Row
+from tests.operators.harness import Fleet, Harness, Row, restored
 
 FLIGHTS = pa.schema([("dest", pa.string()), ("at", pa.int64()), ("delay", pa.int64())])
 LATE = OutputTag("late", FLIGHTS)
@@ -177,11 +177,35 @@ def hold_to(model: RowByRow, given_steps: list[tuple[list[Row], int, int]], para
 
 
 @settings(max_examples=150)
-@given(assigners, steps, st.integers(0, 15), st.integers(1, 3))
+@given(assigners, steps, st.integers(0, 15), st.integers(1, 3), st.sampled_from([1, 1, 6]))
 def test_windows_of_every_kind_are_those_of_an_operator_that_takes_row_by_row(
-    assigner, given_steps, lateness, parallelism
+    assigner, given_steps, lateness, parallelism, times
 ) -> None:
+    given_steps = [(some * times, *after) for some, *after in given_steps]  # many rows take a way of their own
     hold_to(RowByRow(assigner, lateness), given_steps, parallelism)
+
+
+def test_many_rows_of_a_window_in_the_place_of_one_that_is_gone_let_it_fire() -> None:
+    harness = Harness(WindowAggregate(FLIGHTS, "dest", TumblingEventTimeWindows(10), "at", (count(),)))
+    for start in (0, 10, 20):
+        harness.process(at(*[start + 3] * 20))
+        harness.process(at(*[start + 4] * 20))
+        assert [row["count"] for row in harness.watermark(start + 9)] == [40]
+
+
+def test_many_rows_of_a_window_that_was_restored_let_it_be_cleared_as_late_as_is_now_allowed() -> None:
+    tumbling = TumblingEventTimeWindows(10)
+    before, after = (
+        WindowAggregate(FLIGHTS, "dest", tumbling, "at", (count(),), allowed_lateness_ms=n) for n in (0, 5)
+    )
+    harness = Harness(before)
+    harness.process(at(*[3] * 20))
+    (harness,) = restored(after, [harness.snapshot()])
+    harness.process(at(*[4] * 20))
+    assert [row["count"] for row in harness.watermark(9)] == [40]
+    assert [row["count"] for row in harness.process(at(*[5] * 20))] == [60]
+    harness.watermark(14)
+    assert harness.snapshot().keyed is None
 
 
 def session(gap: int = 10, lateness: int = 0) -> Harness:

@@ -21,10 +21,10 @@ QUICK_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 
 class StandaloneCluster:
-    """`workers` machines of two cores each, below `directory`; the master remembers them when it is started again."""
+    """`workers` machines of `cores` each, below `directory`; the master remembers them when it is started again."""
 
-    def __init__(self, directory: Path, workers: int = 2, host: str = HOST) -> None:
-        self.directory, self.host = directory, host
+    def __init__(self, directory: Path, workers: int = 2, host: str = HOST, cores: int = CORES) -> None:
+        self.directory, self.host, self.cores = directory, host, cores
         with socket.create_server((host, 0)) as free:
             self.port = free.getsockname()[1]
         self.url = f"spark://{host}:{self.port}"
@@ -55,7 +55,7 @@ class StandaloneCluster:
         """Start a worker, which tells the master of itself; `within` is the command that puts it on another host."""
         host = host or self.host
         place = self.directory / f"worker-{number}"
-        arguments = ["--host", host, "--cores", str(CORES), "--memory", "2g", "--webui-port", "0"]
+        arguments = ["--host", host, "--cores", str(self.cores), "--memory", "2g", "--webui-port", "0"]
         arguments += ["--work-dir", str(place), self.url]
         return self._start("worker.Worker", arguments, within, SPARK_LOCAL_IP=host)
 

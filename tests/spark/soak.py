@@ -46,8 +46,10 @@ SPARED_FROM = 0.5
 """From this part of the time on the driver and the first machine are left alone."""
 SETTLE_S = 0.3
 """What has ended with a job may take so long to be gone."""
-MINUTES_A_TAKEOVER = 1.5
-"""So often a job must at least have been taken over while drivers were killed."""
+MINUTES_A_TAKEOVER = 2.5
+"""So often a job must at least have been taken over while drivers were killed; a session takes half a minute to start
+where much else runs.
+"""
 
 
 class Soak:
@@ -120,6 +122,7 @@ class Soak:
         self.began_s = time.time()
         self.end_s = self.began_s + 60 * self.minutes
         tell(self.driver, GO_ON)
+        self._keep_standby()
         while self.driver.poll() is None:
             self._pause()
             self._keep_standby()
@@ -239,13 +242,15 @@ class Soak:
 
     def kill_driver(self) -> bool:
         """SIGKILL of the driver in the midst of a job, alone or with its JVM, as when its machine goes."""
+        number = self._number()
         if not self._await_checkpoints(self.chance.randint(1, 3)):
             return False
         time.sleep(self.chance.uniform(0, 0.5))
+        if self._number() != number:
+            return False
         assert self.standby is not None
         with_java = self.chance.random() < 0.5
         end(self.driver, with_all=with_java)
-        number = self._number()
         place = self.directory / f"job-{number}"
         ended = any(place.glob("totals/part-*"))
         stored = max(self._stored(number), default=0)
@@ -253,6 +258,7 @@ class Soak:
         say(killed_driver=self.left | {"with_java": with_java})
         self.driver, self.standby = self.standby, None
         tell(self.driver, GO_ON)
+        self._keep_standby()
         return True
 
     def _await_checkpoints(self, count: int) -> bool:

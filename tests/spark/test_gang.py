@@ -10,6 +10,9 @@ from typing import Any
 import pytest
 
 from kit.spark import executors, gang
+from kit.spark.connection import TAKES_NOTHING, WITHOUT_END, silence
+from kit.spark.control import SlotHello
+from kit.spark.epoch import Epoch
 from kit.spark.gang import SparkGang
 
 
@@ -108,3 +111,21 @@ def test_a_slot_that_is_found_silent_when_the_gang_is_over_has_it_end_again(ende
     assert gang.give_up(1)
     ended.get(timeout=10)
     assert spark.replaced == ["b"]
+
+
+@pytest.mark.parametrize("reason", [silence(3.1, 3.0), f"tcp://there:1 {TAKES_NOTHING}", WITHOUT_END])
+def test_an_epoch_is_not_over_before_it_is_known_what_a_silent_slots_place_is_good_for(reason: str) -> None:
+    told = []
+
+    def give_up(slot: int) -> bool:
+        told.append(slot)
+        return True
+
+    played = SimpleNamespace(give_up=give_up, cancel=lambda: None)
+    hello = SlotHello(slot=1, epoch=1, pid=0, host="another machine")
+    graph: Any = None
+    epoch = Epoch(1, 2, graph, gang=played, joined={1: hello}, left={1}, gang_ended=True)
+    epoch.end(1, reason)
+    silent = reason != WITHOUT_END
+    assert told == ([1] if silent else [])
+    assert epoch.is_over is not silent

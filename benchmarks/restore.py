@@ -1,0 +1,163 @@
+"""A restore at another parallelism beside Parquet: the state of ten million keys, read back by one thread.
+
+    python -m benchmarks restore
+    python -m benchmarks.restore --keys 1000000 --runs 9
+
+Two subtasks write a checkpoint: a sum and a count for each int64 key, keys spread over 64 bits. Three subtasks, one
+after the other, read the key groups that are theirs and build their state: from the first byte read until a batch can
+be folded in. Beside it pyarrow reads the same rows (key, sum, count) from one Parquet file into a table, written with
+its default settings and, as the faster of its ways, neither encoded nor compressed.
+
+That is fair to both: the same rows in the same order, files in the page cache, one thread, whose processor time is
+taken, memory that both have to ask the system for, and runs that take turns. A restore does more: it checks every
+byte's checksum and every key's group, and what it ends with is an index in which a key is found, not columns alone. At
+the end the restored state is held against what was written.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from kit.backend.descriptors import ReducingStateDescriptor
+from kit.backend.heap import HeapKeyedStateBackend
+from kit.backend.key_hashing import key_groups
+from kit.host.storage import CheckpointLocation, CheckpointStorage
+from kit.state.handles import KeyGroupRange, KeyGroupsStateHandle
+from kit.state.key_groups import key_group_partitions
+
+KEYS = 10_000_000
+RUNS = 5
+BEFORE, AFTER = 2, 3
+MAX_PARALLELISM = 128
+GOAL = 2.0
+BATCH_ROWS = 1 << 16
+TOTALS = ReducingStateDescriptor(
+    "totals", pa.struct([("total", pa.int64()), ("n", pa.int64())]), {"total": "sum", "n": "count"}
+)
+
+
+def spread_keys(count: int) -> np.ndarray:
+    """As many keys, anywhere in 64 bits."""
+    return (np.arange(count, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)).view(np.int64)
+
+
+def filled(groups: KeyGroupRange, keys: np.ndarray, numbers: np.ndarray) -> HeapKeyedStateBackend:
+    """The state of one subtask."""
+    backend = HeapKeyedStateBackend(pa.int64(), groups, MAX_PARALLELISM)
+    table = backend.table(TOTALS)
+    for start in range(0, len(keys), BATCH_ROWS):
+        some = keys[start : start + BATCH_ROWS]
+        table.reduce(table.slots(some), {"total": numbers[start : start + len(some)] % 1_000})
+    return backend
+
+
+def checkpoint(
+    storage: CheckpointStorage, location: CheckpointLocation, keys: np.ndarray
+) -> list[KeyGroupsStateHandle]:
+    """Written by two subtasks."""
+    groups, handles = key_groups(keys, MAX_PARALLELISM), []
+    for own in key_group_partitions(MAX_PARALLELISM, BEFORE):
+        numbers = np.flatnonzero((groups >= own.start) & (groups <= own.end))
+        snapshot = filled(own, keys[numbers], numbers).snapshot()
+        assert snapshot is not None
+        with storage.create_stream(location, f"{own.start}") as out:
+            offsets = snapshot.write(out.write)
+            handles.append(KeyGroupsStateHandle(own, offsets, out.close_and_get_handle()))
+    return handles
+
+
+def restored(storage: CheckpointStorage, handles: list[KeyGroupsStateHandle]) -> list[HeapKeyedStateBackend]:
+    """What three subtasks hold after a restore."""
+    backends = []
+    for own in key_group_partitions(MAX_PARALLELISM, AFTER):
+        backend = HeapKeyedStateBackend(pa.int64(), own, MAX_PARALLELISM)
+        theirs = [handle for handle in handles if handle.key_group_range.intersect(own)]
+        backend.restore((handle, storage.read(handle.delegate)) for handle in theirs)
+        backend.table(TOTALS)
+        backends.append(backend)
+    return backends
+
+
+def rows(backends: list[HeapKeyedStateBackend]) -> pa.Table:
+    """What they hold, in the order of their slots."""
+    tables = []
+    for backend in backends:
+        table = backend.table(TOTALS)
+        slots = table.entries()
+        total, n = table.get_fields(slots)
+        tables.append(pa.table({"key": table.keys(slots), "total": total, "n": n}))
+    return pa.concat_tables(tables)
+
+
+def written(keys: np.ndarray) -> pa.Table:
+    """What the restored state is to be."""
+    numbers = np.arange(len(keys))
+    return pa.table({"key": keys, "total": numbers % 1_000, "n": np.ones_like(numbers)})
+
+
+def sum_of(table: pa.Table) -> list[int]:
+    """The same for the same rows in any order."""
+    key, total, n = (table[name].to_numpy().view(np.uint64) for name in ("key", "total", "n"))
+    mixed = (key ^ (total * np.uint64(0xD6E8FEB86659FD93)) ^ (n << np.uint64(40))) * np.uint64(0x9E3779B97F4A7C15)
+    return [len(table), int((mixed ^ (mixed >> np.uint64(32))).sum())]
+
+
+def seconds(work: Callable[[], object]) -> float:
+    """Of the processor: one thread works, and others on the machine make less of a difference."""
+    pa.default_memory_pool().release_unused()
+    begin = time.process_time()
+    work()
+    return time.process_time() - begin
+
+
+def main() -> int:
+    """Prints the times of each turn, and the ratios of the medians; 1 when what was restored is something else."""
+    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    arguments.add_argument("--keys", type=int, default=KEYS)
+    arguments.add_argument("--runs", type=int, default=RUNS)
+    given = arguments.parse_args()
+    pa.set_cpu_count(1)
+    with tempfile.TemporaryDirectory() as directory:
+        storage = CheckpointStorage(directory, "0" * 32)
+        location = storage.initialize_location_for_checkpoint(1)
+        keys = spread_keys(given.keys)
+        handles = checkpoint(storage, location, keys)
+        table = rows(restored(storage, handles))
+        encoded, plain = (str(Path(directory) / name) for name in ("encoded.parquet", "plain.parquet"))
+        pq.write_table(table, encoded)
+        pq.write_table(table, plain, use_dictionary=False, compression="none")
+        del table
+        ways: dict[str, Callable[[], object]] = {
+            "restore": lambda: restored(storage, handles),
+            "parquet": lambda: pq.read_table(encoded, use_threads=False),
+            "plain parquet": lambda: pq.read_table(plain, use_threads=False),
+        }
+        took: dict[str, list[float]] = {name: [] for name in ways}
+        for _ in range(given.runs):
+            for name, way in ways.items():
+                took[name].append(seconds(way))
+            print(", ".join(f"{name} {runs[-1]:.2f} s" for name, runs in took.items()), flush=True)
+        size = sum(handle.state_size for handle in handles)
+        same = sum_of(rows(restored(storage, handles))) == sum_of(written(keys))
+    medians = {name: statistics.median(runs) for name, runs in took.items()}
+    print(
+        f"{given.keys} keys, {size / 1e6:.0f} MB, from {BEFORE} subtasks to {AFTER}: "
+        + ", ".join(f"{name} {median:.2f} s" for name, median in medians.items())
+        + f"; {medians['restore'] / medians['parquet']:.1f} times Parquet, "
+        + f"{medians['restore'] / medians['plain parquet']:.1f} times plain Parquet (at most {GOAL:g} is the goal)"
+    )
+    return 0 if same else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
