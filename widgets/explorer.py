@@ -383,8 +383,13 @@ class Explorer(StaysInNotebook, ipywidgets.VBox):
 
     def export(self, path: str | Path, title: str = "") -> Path:
         """Write the run that is shown as one HTML file that works offline, and return its path."""
-        job, where = self._branch.headline
-        return export_html(self._branch.thing, path, title or job, intro=where)
+        branch = self._branch
+        branch.stepper.refresh()
+        job, _ = branch.headline
+        status = getattr(branch.lab or branch.thing, "status", "")
+        stood = f"The run had come to {branch.end}{f' ({status.lower()})' if status else ''} when this was written"
+        there = "." if branch.is_present else f"; it opens at {branch.at}."
+        return export_html(branch.thing, path, title or job, intro=stood + there, at=branch.n)
 
     def svg(self) -> Svg:
         """The stage at the cursor as a static picture."""

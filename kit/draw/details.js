@@ -314,6 +314,10 @@ class Details {
     ];
   }
 
+  gone() {
+    return [make("p", { class: "kit-quiet" }, "There is no such channel at this moment: the job runs with other subtasks.")];
+  }
+
   lane(name) {
     const [from, to, channels] = this.known.stage.lanes[name] ?? ["?", "?", []];
     const busy = channels.map((number) => [number, this.known.channel(number)])

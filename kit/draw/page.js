@@ -3,7 +3,9 @@
 
 const listeners = new Map();
 const film = JSON.parse(document.getElementById("film").textContent);
-const first = Math.min(Number(location.hash.slice(1)) || 0, film.frames.length - 1);
+const opensAt = film.frames.findLastIndex(({ n }) => n <= film.opens);
+const linked = location.hash.slice(1);
+const first = Math.min(linked === "" ? Math.max(0, opensAt) : Number(linked) || 0, film.frames.length - 1);
 const model = {
   values: { film, value: first, n: film.frames[first].n, picked: "" },
   get(name) { return this.values[name]; },
@@ -34,9 +36,21 @@ function follow() {
   const panel = panelOf(tab);
   const pieces = [...panel.querySelectorAll("template[data-n]")];
   const now = pieces.findLast((piece) => Number(piece.dataset.n) <= model.get("n")) ?? pieces[0];
+  if (now) tellWhen(panel, now);
   if (!now || shown.get(panel) === now) return;
   shown.set(panel, now);
   panel.querySelector(".kit-piece").replaceChildren(now.content.cloneNode(true));
+  tellWhen(panel, now);
+}
+
+// Where a picture is of an earlier moment than the cursor's, that is said where nobody passes over it.
+function tellWhen(panel, piece) {
+  const told = panel.querySelector(".kit-piece .kit-as-of");
+  if (!told) return;
+  const [at, cursor] = [film.frames.findLast(({ n }) => n <= Number(piece.dataset.n)), film.frames[model.get("value")]];
+  const isEarlier = at !== undefined && at.at < cursor.at;
+  told.classList.toggle("kit-earlier", isEarlier);
+  told.dataset.cursor = isEarlier ? `, while the cursor is at ${duration(cursor.at)}: this page has no later picture before it` : "";
 }
 
 function open(tab) {

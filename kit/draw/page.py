@@ -47,6 +47,8 @@ th { background: var(--kit-card); } td.text, th.text { text-align: left; }
 .kit-tabs :focus-visible, #theme:focus-visible { outline: 2px solid var(--kit-accent); outline-offset: 1px; }
 .kit-question { font-size: 15px; font-weight: 600; margin: 6px 0; }
 .kit-as-of { font-size: 12px; color: var(--kit-quiet); margin: 2px 0 6px; }
+.kit-as-of.kit-earlier { font-size: 14px; font-weight: 600; color: var(--kit-ink); }
+.kit-as-of.kit-earlier::after { content: attr(data-cursor); }
 .kit-piece { overflow-x: auto; }
 """
 
@@ -73,16 +75,17 @@ def export_html(
     tables: Mapping[str, pd.DataFrame] | None = None,
     intro: str = "",
     views: Sequence[View] = VIEWS,
+    at: int = 0,
 ) -> Path:
     """Write the run as one HTML file and return its path.
 
     `run` is a Lab, a SparkJob or a Trace; `tables` go below the picture, by heading, after those of checkpoints and
     restores; `intro` is a sentence or two of plain text above it. `views` are the tabs beside the space-time diagram,
-    drawn at the milestones of the run.
+    drawn at the milestones of the run. The page opens after the first `at` records, and has a picture of that moment.
     """
     target = Path(path)
     target.parent.mkdir(parents=True, exist_ok=True)
-    target.write_text(page_html(run, title, tables, intro, views), encoding="utf-8")
+    target.write_text(page_html(run, title, tables, intro, views, at), encoding="utf-8")
     return target
 
 
@@ -92,6 +95,7 @@ def page_html(
     tables: Mapping[str, pd.DataFrame] | None = None,
     intro: str = "",
     views: Sequence[View] | None = None,
+    at: int = 0,
 ) -> str:
     """The page that `export_html` writes; where `views` is None, the stage and the tables only."""
     thing, run = run, run_of(run)
@@ -100,12 +104,12 @@ def page_html(
     made, whole = reel.film, reel.film["frames"][-1]["n"]
     last = reel.moment(whole)
     styles: set[str] = set()
-    below, data = "", [_data("film", made | {"edition": 0, "opened": opened(run, made)})]
+    below, data = "", [_data("film", made | {"edition": 0, "opens": at, "opened": opened(run, made)})]
     if views is not None:
-        at = milestones(made)
+        turns = milestones(made, at)
         folds = Folds(reel.moment)
-        subjects = {n: Subject(thing, n, folds=folds) for n in at}
-        panels = [SPACE_TIME, *(view_panel(view, subjects, at) for view in views)]
+        subjects = {n: Subject(thing, n, folds=folds) for n in turns}
+        panels = [SPACE_TIME, *(view_panel(view, subjects, turns) for view in views)]
         below = panels_html(panels, styles)
         data.append(_data("space-time", space_time_data(run)))
     stage = stage_js().replace("export default {", "const stage = {")

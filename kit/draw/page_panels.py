@@ -46,9 +46,9 @@ class PagePanel:
     lead: str = ""
 
 
-def milestones(film: Mapping[str, Any]) -> dict[int, int]:
-    """The numbers of records at which something turned in a film, not too many, and the times; the first frame and the
-    last are among them.
+def milestones(film: Mapping[str, Any], at: int = 0) -> dict[int, int]:
+    """The numbers of records at which something turned in a film, not too many, and the times; the first frame, the
+    last and the one that is shown after `at` records are among them.
     """
     frames = film["frames"]
     turns = [frames[0], *(frame for frame in frames if frame.get("mark")), frames[-1]]
@@ -56,7 +56,8 @@ def milestones(film: Mapping[str, Any]) -> dict[int, int]:
     if len(found) > MOST_MILESTONES:
         gaps = MOST_MILESTONES - 1
         found = [found[number * (len(found) - 1) // gaps] for number in range(gaps + 1)]
-    return dict(found)
+    opens = [(frame["n"], frame["at"]) for frame in frames if frame["n"] <= at][-1:]
+    return dict(sorted({*found, *opens}))
 
 
 def view_panel(view: View, subjects: Mapping[int, Subject], at: Mapping[int, int]) -> PagePanel:

@@ -1,6 +1,7 @@
 // The picture: an svg whose elements follow the scene that is shown.
 
 const SVG = "http://www.w3.org/2000/svg";
+const HITS_WITHIN = 60; // samples along a lane, to tell which of two lies nearer
 const TITLE_PX = 12;
 const TITLE_PITCH = 350; // from a box to that of the next rank, less some air
 
@@ -43,6 +44,8 @@ class Picture {
       if (!scene.has(name)) {
         node.remove();
         this.nodes.delete(name);
+        this.hits.get(name)?.remove();
+        this.hits.delete(name);
         this.shown.delete(name);
       }
     }
@@ -62,6 +65,7 @@ class Picture {
       return { far, y, full: group.dataset.full };
     });
     this.nodes = new Map();
+    this.hits = new Map();
     this.shown = new Map();
     this.stage = stage;
   }
@@ -74,12 +78,18 @@ class Picture {
       node = svgNode(sprite.tag, { "data-name": name });
       this.layers.get(sprite.layer).append(node);
       this.nodes.set(name, node);
+      if (name in this.size.lanes) {
+        const hit = svgNode("path", { class: "lane-hit", "data-lane": name });
+        this.layers.get(sprite.layer).prepend(hit); // below all lanes: what is hit exactly goes first
+        this.hits.set(name, hit);
+      }
     }
     for (const key of Object.keys(before ?? {})) if (!(key in sprite)) node.removeAttribute(key);
     for (const [key, value] of Object.entries(sprite)) {
       if (key === "tag" || key === "layer" || before?.[key] === value) continue;
       if (key === "text") node.textContent = value;
       else node.setAttribute(key, value);
+      if (key === "d") this.hits.get(name)?.setAttribute(key, value);
     }
     this.shown.set(name, sprite);
   }
@@ -104,7 +114,8 @@ class Picture {
   }
 
   mark() {
-    const node = this.picked ? this.nodes.get(spriteOf(this.picked, this.film.stages[this.stage])) : undefined;
+    const name = this.picked ? spriteOf(this.picked, this.film.stages[this.stage]) : "";
+    const node = this.hits.get(name) ?? this.nodes.get(name); // a lane keeps its own colour, with a ring around it
     if (this.ringed === node) return;
     this.ringed?.classList.remove("picked");
     this.ringed = node;
@@ -112,11 +123,27 @@ class Picture {
   }
 }
 
+// Of the lanes whose wide, unseen lines lie at a point, the one whose own line is nearest.
+function nearestLane(node, { clientX, clientY }) {
+  const hits = document.elementsFromPoint(clientX, clientY).filter((each) => each.dataset?.lane !== undefined);
+  if (hits.length < 2) return node;
+  const away = (hit) => {
+    const [matrix, length] = [hit.getScreenCTM(), hit.getTotalLength()];
+    let least = Infinity;
+    for (let n = 0; n <= HITS_WITHIN; n += 1) {
+      const at = hit.getPointAtLength((length * n) / HITS_WITHIN).matrixTransform(matrix);
+      least = Math.min(least, Math.hypot(at.x - clientX, at.y - clientY));
+    }
+    return least;
+  };
+  return hits.reduce((best, hit) => (away(hit) < away(best) ? hit : best));
+}
+
 // The thing that an element of the picture belongs to; `stage` knows which lanes are one channel.
 function pickOf(node, stage) {
   const pick = node.closest("[data-pick]");
   if (pick) return pick.dataset.pick;
-  const name = node.dataset?.name;
+  const name = node.dataset?.name ?? node.dataset?.lane;
   if (name === undefined) return "";
   const [head] = name.split(/[:.]/);
   if (head === "t") {

@@ -5,6 +5,7 @@ const SAVE_AFTER_MS = 150;
 const MOTION_MS = 240;
 const SAY_AFTER_MS = 700;
 const ANSWER_WITHIN_MS = 5000;
+const GONE = "gone:"; // a channel that there is not in this epoch
 const STEP_HINT = "one step on (right arrow)";
 
 function button(label, hint, act, attributes = {}) {
@@ -234,14 +235,29 @@ class Player {
       return;
     }
     this.hurry();
-    if (this.picture.show(this.now)) this.setTheStage();
+    const other = this.picture.show(this.now);
+    if (other) this.setTheStage();
     this.known.at(this.now);
+    if (other) this.keepPicked();
     this.job.show(frame, this.known);
     this.camera.showMap();
     if (this.follow.checked && frame.by && frame.by !== "job") this.camera.reveal(this.boxOf(`task:${frame.by}`), this.timer !== null);
     if (this.model.get("picked")) this.detail();
     clearTimeout(this.later);
     this.later = setTimeout(() => this.afterwards(frame), SAVE_AFTER_MS);
+  }
+
+  // Channels have other numbers in another shape of the job: what was picked is found again by its ends.
+  keepPicked() {
+    const picked = this.model.get("picked") ?? "";
+    const ends = picked === this.chosen?.picked ? this.chosen.ends : picked.startsWith(GONE) ? picked.slice(GONE.length) : undefined;
+    if (ends === undefined) return;
+    const found = [...this.known.ends].find(([, each]) => each.join(" → ") === ends);
+    const now = found ? `channel:${found[0]}` : `${GONE}${ends}`;
+    if (now === picked) return;
+    this.chosen = found ? { picked: now, ends } : undefined;
+    this.model.set("picked", now);
+    this.unsaved = true;
   }
 
   setTheStage() {
@@ -349,11 +365,12 @@ class Player {
     }
     const opener = event.target.closest("[data-open]");
     if (opener) this.open(opener.dataset.open);
-    else this.pick(this.thing(event.target));
+    else this.pick(this.thing(event.target, event));
   }
 
   // The name of what an element of the page stands for; a tab of mail is its oldest message.
-  thing(node) {
+  thing(node, point) {
+    if (node.dataset?.lane !== undefined && point.clientX !== undefined) node = nearestLane(node, point);
     const name = pickOf(node, this.film.stages[this.picture.stage]);
     if (!name.startsWith("mail:")) return name;
     const [, task, toTask] = name.match(/^mail:(.*):(in|out)$/);
@@ -379,6 +396,8 @@ class Player {
 
   detail() {
     const picked = this.model.get("picked") ?? "";
+    const ends = picked.startsWith("channel:") ? this.known.ends?.get(Number(split(picked)[1])) : undefined;
+    this.chosen = ends && { picked, ends: ends.join(" → ") };
     this.picture.select(picked);
     this.details.show(this.known, picked, {
       told: this.model.get("told"),
@@ -390,7 +409,7 @@ class Player {
 
   hover(event) {
     const inside = event && !event.buttons && this.camera.root.contains(event.target) && event.pointerType !== "touch";
-    const picked = inside ? this.thing(event.target) : "";
+    const picked = inside ? this.thing(event.target, event) : "";
     this.tip.hidden = !picked;
     if (!picked) return;
     const text = summary(this.known, picked);

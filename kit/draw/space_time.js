@@ -571,8 +571,23 @@ export class SpaceTimePane {
     if (dragged.moved || event.type === "pointercancel") return;
     const found = this.painter.at(dragged.from.x, dragged.from.y);
     const name = found ? this.nameOf(found) : "";
-    if (name) this.pick(name);
+    if (name) {
+      this.moveInto(found);
+      this.pick(name);
+    }
     else if (dragged.how === "pan") this.scrub(dragged.from.x);
+  }
+
+  // What travels is shown as it travels: the cursor goes to a moment at which it is under way, unless it is there.
+  moveInto({ element, letter }) {
+    const name = element !== undefined ? "elements" : letter !== undefined ? "letters" : "";
+    if (!name) return;
+    const [table, i] = [this.run[name], element ?? letter];
+    const begin = (name === "elements" ? table.made : table.sent)[i];
+    const over = table.over[i] === NEVER ? this.run.n + 1 : table.over[i];
+    if (this.n >= begin && this.n < over) return;
+    const received = table.received?.[i] ?? NEVER;
+    this.moveTo(Math.max(begin, (received === NEVER ? over : received) - 1));
   }
 
   scrub(px) {

@@ -267,3 +267,48 @@ def test_a_page_draws_each_subtask_of_a_group_that_is_opened(page: Page, tmp_pat
         page.locator('[data-open="totals"]').click()
         expect(box).to_have_count(1)
         page.locator(".kit-player").press("ArrowLeft" if step else "Home")
+
+
+def test_a_page_opens_where_one_stood_and_a_channel_stays_chosen_by_its_ends(page: Page, tmp_path: Path) -> None:
+    lab = lab_of(1, rows=60)
+    lab.run_until(checkpoint=1)
+    stood = len(lab.trace) // 2
+    page.goto(export_html(lab, tmp_path / "stood.html", views=(), at=stood).as_uri())
+    n, following = page.evaluate(
+        "(() => { const {film, value, n} = kitModel.values; return [n, film.frames[value + 1].n]; })()"
+    )
+    assert n <= stood < following
+    # a thin lane is hit beside its line, and keeps its own colour when it is chosen
+    x, y = page.evaluate(
+        """() => { const lane = document.querySelector('[data-name="l0"]'), m = lane.getScreenCTM();
+        const at = lane.getPointAtLength(3).matrixTransform(m); return [at.x, at.y - 5]; }"""
+    )
+    colour = page.locator('[data-name="l0"]').evaluate("(lane) => getComputedStyle(lane).stroke")
+    page.mouse.click(x, y)
+    ends = page.locator(".kit-details-head b").inner_text()
+    assert page.evaluate("kitModel.get('picked')").startswith("channel:")
+    assert "→" in ends
+    assert page.locator('[data-name="l0"]').evaluate("(lane) => getComputedStyle(lane).stroke") == colour
+    lab.rescale(3)
+    lab.run_until(lambda lab: lab.stages[-1].epoch == 2)  # type: ignore[misc]
+    for _ in range(30):
+        lab.step()
+    page.goto(export_html(lab, tmp_path / "rescaled.html", views=()).as_uri())
+    numbers = page.evaluate(
+        """() => film.stages.map(({ tasks, channels }) =>
+        channels.map(([number, from, to]) => [`${tasks[from]} → ${tasks[to]}`, number]))""".replace(
+            "film", "kitModel.get('film')"
+        )
+    )
+    old, new = dict(numbers[0]), dict(numbers[-1])
+    moved = next(name for name in old if name in new and old[name] != new[name])
+    page.evaluate("(number) => kitModel.set('picked', `channel:${number}`)", old[moved])
+    for key, number in (("End", new[moved]), ("Home", old[moved])):
+        page.locator(".kit-player").press(key)
+        assert page.evaluate("kitModel.get('picked')") == f"channel:{number}"
+        assert page.locator(".kit-details-head b").inner_text() == moved
+    added = next(name for name in new if name not in old)
+    page.locator(".kit-player").press("End")
+    page.evaluate("(number) => kitModel.set('picked', `channel:${number}`)", new[added])
+    page.locator(".kit-player").press("Home")
+    assert page.evaluate("kitModel.get('picked')") == f"gone:{added}"
