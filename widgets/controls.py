@@ -102,7 +102,9 @@ class Controls:
         self.go = button("Go", "run until that is so", self._go, "fast-forward", "primary")
         self.checkpoint = self._ask("Checkpoint", "trigger a checkpoint now", "lab.trigger_checkpoint()")
         self.savepoint = self._ask("Savepoint", "trigger a savepoint", "lab.savepoint()")
-        self.stop = self._ask("Stop", "stop with a savepoint; windows and timers keep what they have", "lab.stop()")
+        self.stop = self._ask(
+            "Stop with savepoint", "stop with a savepoint; windows and timers keep what they have", "lab.stop()"
+        )
         self.drain = self._ask(
             "Drain", "stop with a savepoint after all timers and windows have fired", "lab.stop(drain=True)"
         )

@@ -8,7 +8,7 @@ const PHASES = {
   aligning: "barriers come in",
   writing: "writes its snapshot",
   acknowledged: "has acknowledged",
-  unheard: "has acknowledged, but its word was lost",
+  unheard: "has acknowledged, but the message was lost",
   declined: "has declined",
   aborted: "has dropped its part",
 };

@@ -232,7 +232,7 @@ def _task_lines(layout: Layout, name: str, task: TaskMoment, sight: Sight) -> tu
         return (came, awaited) if phase == ALIGNING else (f"writing its part of {number}", awaited or detail)
     lines = {
         ACKNOWLEDGED: f"has acknowledged {number}",
-        UNHEARD: f"its word of {number} was lost",
+        UNHEARD: f"its ack of {number} was lost",
         DECLINED: f"has declined {number}",
         ABORTED: f"has dropped its part of {number}",
     }

@@ -57,6 +57,13 @@ def test_each_frame_shows_and_knows_what_drawing_it_anew_does(unaligned: bool) -
         assert facts == json.loads(json.dumps(told_anew(frame)))
 
 
+def test_a_checkpoint_that_nobody_has_acknowledged_says_so() -> None:
+    lab = lab_of(seed=3)
+    lab.run_until(record="CheckpointTriggered")
+    facts = told_anew(frames(lab)[-1])
+    assert facts["checkpoint:1"]["acked"] == 0
+
+
 @settings(max_examples=8)
 @given(st.lists(st.sampled_from([-60, -9, -1, 1, 8, 50]), min_size=3, max_size=6), st.integers(0, 3))
 def test_whatever_way_a_run_took_its_film_is_that_of_the_run(ways: list[int], seed: int) -> None:

@@ -314,7 +314,7 @@ def test_an_acknowledgement_can_be_waited_for_and_is_marked_when_it_is_lost() ->
     explorer.stepper.refresh()
     moment = explorer.lab.moment()
     assert moment.tasks[sent.task].phases[1] == "unheard"
-    assert "its word of 1 was lost" in str(explorer.svg())
+    assert "its ack of 1 was lost" in str(explorer.svg())
     assert moment.checkpoints[1].acked == ()
     told = explorer.lab.why(checkpoint=1)
     assert f"the acknowledgement of {sent.task} to the JobMaster was lost" in str(told)
