@@ -12,8 +12,8 @@ const NEVER = -1;
 
 const STYLES = {
   records: { ink: "line", width: 1, wait: 3, fade: 0.75 },
-  AFTER: { ink: "line-2", width: 1, wait: 3, fade: 0.8 },
-  BEFORE: { ink: "quiet", width: 1.1, wait: 3, fade: 0.8 },
+  AFTER: { ink: "line", width: 1, wait: 3, fade: 0.9, dash: [8, 4] },
+  BEFORE: { ink: "ink-2", width: 1.5, wait: 3, fade: 1 },
   sign: { ink: "line", width: 1, wait: 2, fade: 0.9, dash: [1.5, 3] },
   IN_FLIGHT: { ink: "in-flight", width: 2, wait: 4.5, fade: 1 },
   AGAINST: { ink: "against", width: 2.2, wait: 4.5, fade: 1, dash: [6, 3] },
