@@ -14,6 +14,7 @@ from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from kit.channel.channel_state_serializer import write_batch
 from kit.protocol.elements import Buffer, CreditedElement, RecordFragment
@@ -32,7 +33,7 @@ class RecordWriter:
         # The memory behind a batch is at least its size, and quicker to know: `nbytes` lets other threads run.
         if batch.get_total_buffer_size() <= self._buffer_bytes or batch.nbytes <= self._buffer_bytes:
             return (Buffer(batch),)
-        if any(pa.types.is_dictionary(field.type) for field in batch.schema):
+        if any(_can_be_made_anew(field.type) for field in batch.schema):
             return tuple(self._halved(batch))
         return tuple(self._cut(batch))
 
@@ -93,17 +94,26 @@ class RecordWriter:
         return f"RecordWriter({self._buffer_bytes} bytes per buffer)"
 
 
+def _can_be_made_anew(arrow_type: pa.DataType) -> bool:
+    """Whether a part may have a dictionary of its own: Arrow puts those of nested values together no more."""
+    if not pa.types.is_dictionary(arrow_type):
+        return False
+    of = arrow_type.value_type
+    return not (pa.types.is_nested(of) or pa.types.is_null(of) or isinstance(of, pa.BaseExtensionType))
+
+
 def _with_own_dictionaries(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """The same rows; the dictionary of each column holds the values that they name, in their order."""
-    columns = [
-        _with_own_dictionary(column) if pa.types.is_dictionary(column.type) else column for column in batch.columns
-    ]
+    """The same rows; the dictionary of each column holds the values that they name, in their order, and no null."""
+    columns = [_with_own_dictionary(column) if _can_be_made_anew(column.type) else column for column in batch.columns]
     return pa.RecordBatch.from_arrays(columns, schema=batch.schema)
 
 
 def _with_own_dictionary(column: pa.DictionaryArray) -> pa.DictionaryArray:
-    named = column.indices.dictionary_encode()
-    indices = named.indices.cast(column.type.index_type)
+    indices = column.indices
+    if column.dictionary.null_count:
+        indices = pc.if_else(column.dictionary.is_valid().take(indices), indices, None)
+    named = indices.dictionary_encode()
+    values = column.dictionary.take(named.dictionary)
     return pa.DictionaryArray.from_arrays(
-        indices, column.dictionary.take(named.dictionary), ordered=column.type.ordered
+        named.indices.cast(column.type.index_type), values, ordered=column.type.ordered
     )

@@ -207,7 +207,7 @@ class DurableStore:
         if run is None or run.status:
             first_id = int(self._records.update(COUNTER, lambda data: str(self._id_or_first(run, data)).encode()))
             self._write_run(Run(first_id))
-        self._records.remove(PARALLELISM)
+        self._want_nothing()
         return ""
 
     def next_id(self) -> int:
@@ -253,9 +253,14 @@ class DurableStore:
         except (ValueError, AttributeError, TypeError) as error:
             raise StoreError(f"{self._where(PARALLELISM)} cannot be read ({error}): {data!r}; remove it") from error
 
+    def _want_nothing(self) -> None:
+        """What an earlier run wanted is none of this one's; where there is nothing, nothing has to be deleted."""
+        if self._records.read(PARALLELISM) is not None:
+            self._records.remove(PARALLELISM)
+
     def end(self, status: str) -> None:
         self._write_run(Run(self.ids().start, status))
-        self._records.remove(PARALLELISM)
+        self._want_nothing()
 
     def close(self) -> None:
         self._records.close()

@@ -13,6 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from kit.protocol.loggable import loggable
 from kit.state.handles import KeyGroupRange
 
 
@@ -31,6 +32,11 @@ class SnapshotPart:
     encode: Callable[[], tuple[Any, Any]]
     key_group_range: KeyGroupRange | None = None
     write: Callable[[Callable[[Any], object]], Any] | None = None
+
+    def to_loggable(self) -> dict[str, Any]:
+        """What a trace says of it: which file it will be, not how that is made."""
+        told = ("operator_id", "kind", "file_name", "key_group_range")
+        return {"type": type(self).__name__, **{name: loggable(getattr(self, name)) for name in told}}
 
 
 @dataclass(frozen=True, slots=True)

@@ -108,9 +108,10 @@ def test_a_part_of_a_dictionary_column_takes_along_what_it_names(
     texts: list[str | None], skipped: int, index_type: pa.DataType, buffer_bytes: int
 ) -> None:
     encoded = pa.array(texts, pa.string()).dictionary_encode()
-    kept = pa.array([f"never named {n}" for n in range(50)])  # the dictionary is larger than any buffer
+    never = [f"never named {n}" for n in range(49)]
+    kept = pa.array([None, *never])  # the dictionary is larger than any buffer
     values = pa.concat_arrays([kept, encoded.dictionary])
-    indices = pa.array([None if i is None else i + len(kept) for i in encoded.indices.to_pylist()], index_type)
+    indices = pa.array([0 if i is None else i + len(kept) for i in encoded.indices.to_pylist()], index_type)
     column = pa.DictionaryArray.from_arrays(indices, values)
     batch = pa.RecordBatch.from_arrays([column, pa.array(range(len(texts)))], ["text", "n"]).slice(skipped)
     elements = RecordWriter(buffer_bytes).elements(batch)

@@ -134,6 +134,9 @@ def test_every_documented_failure_of_a_command(command: type[Command], failure: 
         lab.run_until(record="AllTasksRunning")
         lab.fail("read of rows/0", failure)
     else:
+        if name == "StoreParallelism":
+            lab.run_until(record="AllTasksRunning")
+            lab.rescale(1, wait=False)
         until(lab, name)
         failing = [each for each in lab.faults() if isinstance(each, FailCommand) and each.command == name]
         lab.step(next(each for each in failing if each.failure == failure))
