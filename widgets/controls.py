@@ -110,15 +110,14 @@ class Controls:
         )
         self.cancel = self._ask("Cancel", "cancel the job, without a savepoint", "lab.cancel()")
         self.rescale = button("Rescale…", "let this run go on at another parallelism", app.rescale)
-        asks = [self.checkpoint, self.savepoint, self.stop, self.drain, self.cancel]
-        self._asks = asks
-        self._acts = [self.go, *asks]
+        self._asks = [self.checkpoint, self.savepoint, self.stop, self.drain, self.cancel]
+        self._acts = [self.go, *self._asks]
         self._hints = {each: each.tooltip for each in self._acts}
         self.why_not = ipywidgets.HTML(layout={"margin": "0 8px"})
         self.widget = ipywidgets.HBox(
             [
                 ipywidgets.HBox([_name("Go on"), self.until, self.go], layout=ROW),
-                ipywidgets.HBox([_name("Ask the job"), *asks, self.rescale], layout=ROW),
+                ipywidgets.HBox([_name("Ask the job"), *self._asks, self.rescale], layout=ROW),
                 self.why_not,
             ],
             layout=ROW | {"grid_gap": "2px 22px"},

@@ -238,7 +238,7 @@ class StateTable:
         done, unless that order shows that no key comes twice.
         """
         codecs = [self.context.codec] if self.namespace_codec is None else [self.context.codec, self.namespace_codec]
-        if len(self.index) or values.null_count or any(codec.interned for codec in codecs):
+        if len(self.index) or not len(values) or values.null_count or any(codec.interned for codec in codecs):
             return False
         columns = [keys] if namespaces is None else [keys, namespaces]
         codes = [codec.encode(column, create=True) for codec, column in zip(codecs, columns, strict=True)]

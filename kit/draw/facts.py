@@ -43,7 +43,7 @@ def facts_of(moment: Moment, touched: Touched) -> Facts:
 def _job(moment: Moment) -> Facts:
     restored = next((r.checkpoint_id for r in reversed(moment.restores) if r.epoch == moment.epoch), None)
     known = {"status": moment.job, "epoch": moment.epoch, "restored": restored, "error": moment.error}
-    return {name: value for name, value in known.items() if value not in (None, "")}
+    return _told(known)
 
 
 def _task(task: TaskMoment, moment: Moment) -> Facts:
@@ -54,7 +54,7 @@ def _task(task: TaskMoment, moment: Moment) -> Facts:
     }
     known = {
         "state": task.state,
-        "attempt": task.attempt,
+        "attempt": task.attempt or None,
         "restored": task.restored,
         "published": task.published,
         "error": task.error,
@@ -62,7 +62,12 @@ def _task(task: TaskMoment, moment: Moment) -> Facts:
         "frozen": task.frozen,
         "phases": phases,
     }
-    return {name: value for name, value in known.items() if value not in (None, "", False, {})}
+    return _told(known)
+
+
+def _told(known: Facts) -> Facts:
+    """Without what is nothing; a zero is something, though it equals False."""
+    return {name: value for name, value in known.items() if value or (value == 0 and value is not False)}
 
 
 def _channel(channel: ChannelMoment) -> Facts:
@@ -100,7 +105,7 @@ def _checkpoint(checkpoint: CheckpointMoment, moment: Moment) -> Facts:
         "reason": checkpoint.reason.replace("_", " ").lower(),
         "savepoint": checkpoint.savepoint,
     }
-    return {name: value for name, value in known.items() if value is not False and value not in (None, "", [])}
+    return _told(known)
 
 
 MOST_MISSING = 6

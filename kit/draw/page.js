@@ -36,10 +36,11 @@ function follow() {
   const panel = panelOf(tab);
   const pieces = [...panel.querySelectorAll("template[data-n]")];
   const now = pieces.findLast((piece) => Number(piece.dataset.n) <= model.get("n")) ?? pieces[0];
-  if (now) tellWhen(panel, now);
-  if (!now || shown.get(panel) === now) return;
-  shown.set(panel, now);
-  panel.querySelector(".kit-piece").replaceChildren(now.content.cloneNode(true));
+  if (!now) return;
+  if (shown.get(panel) !== now) {
+    shown.set(panel, now);
+    panel.querySelector(".kit-piece").replaceChildren(now.content.cloneNode(true));
+  }
   tellWhen(panel, now);
 }
 

@@ -55,9 +55,10 @@ class StateTable:
     def html(self, most: int = ROWS, task: str = "") -> str:
         """The heading and the table; of one task's without what is the same in all rows."""
         note = f'<p class="kit-note">{escape(self.note)}</p>' if self.note else ""
-        known = ["task", "source", "channel"] if task else []
-        rows = self.to_pandas().drop(columns=known, errors="ignore").dropna(axis="columns", how="all")
-        return f"<h4>{escape(self.title)}</h4>{note}{frame_html(rows if task else self.to_pandas(), most)}"
+        rows = self.to_pandas()
+        if task:
+            rows = rows.drop(columns=["task", "source", "channel"], errors="ignore").dropna(axis="columns", how="all")
+        return f"<h4>{escape(self.title)}</h4>{note}{frame_html(rows, most)}"
 
     def _repr_html_(self) -> str:
         return panel(self.title, frame_html(self.to_pandas()), under=self.note)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from kit.draw.durations import duration
+from kit.lab import Lab
 from kit.why import Why
 from tests.stories.faults import break_disk
 from tests.why.jobs import beginning, roots, running, says, settle_without
@@ -78,12 +79,18 @@ def test_a_newer_checkpoint_takes_the_place_of_an_older_one() -> None:
     assert newer == "Checkpoint 2 is complete"
 
 
-def test_the_time_of_a_complete_checkpoint_goes_to_its_longest_step() -> None:
+def complete_with_wait_for(what: str, ms: int) -> Lab:
+    """A lab whose checkpoint 1 is complete; this was held back for so long meanwhile, and nothing else."""
     lab = running()
     lab.trigger_checkpoint()
-    settle_without(lab, beginning("carry_out:totals/1:WriteSnapshot"))
-    lab.wait_until(lab.at_ms + 1_000)
+    settle_without(lab, beginning(what))
+    lab.wait_until(lab.at_ms + ms)
     settle_without(lab, lambda action: False, lambda lab: lab.master.checkpoints.store.latest_id == 1)
+    return lab
+
+
+def test_the_time_of_a_complete_checkpoint_goes_to_its_longest_step() -> None:
+    lab = complete_with_wait_for("carry_out:totals/1:WriteSnapshot", 1_000)
     why = lab.why(checkpoint=1)
     took = next(record for record in lab.trace if record.kind == "CheckpointCompleted").data["duration_ms"]
     assert why.question == f"Why did checkpoint 1 take {duration(took)}?"
@@ -97,12 +104,7 @@ def test_the_time_of_a_complete_checkpoint_goes_to_its_longest_step() -> None:
 
 
 def test_what_waits_in_a_queue_is_not_told_as_a_slow_copy() -> None:
-    lab = running()
-    lab.trigger_checkpoint()
-    settle_without(lab, beginning("turn:out/1"))
-    lab.wait_until(lab.at_ms + 500)
-    settle_without(lab, lambda action: False, lambda lab: lab.master.checkpoints.store.latest_id == 1)
-    why = lab.why(checkpoint=1)
+    why = complete_with_wait_for("turn:out/1", 500).why(checkpoint=1)
     waited = why.answer.says.rpartition("out/1 was waited for longest: ")[2]
     assert waited.startswith("a barrier that had come lay in its queue for 5")
     assert not any("(async)" in told for told in says(why))
