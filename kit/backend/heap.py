@@ -20,7 +20,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple, Protocol, overload
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from kit.backend.descriptors import (
@@ -252,20 +251,20 @@ class HeapKeyedStateBackend:
                     f"{_columns(rows.batch.schema)} in {rows.file!r}"
                 )
         self._check_schema(schema, name, stored[0].file)
+        for rows in stored:
+            self._check_key_group(rows, name)
         table = pa.Table.from_batches([rows.batch for rows in stored])
-        columns = {column: table[column].combine_chunks() for column in table.column_names}
-        self._check_key_groups(columns["key"], name, stored)
-        namespace_type = schema.field("namespace").type if "namespace" in schema.names else None
+        keys = table["key"]
+        namespaces = table["namespace"] if "namespace" in table.column_names else None
+        namespace_type = None if namespaces is None else namespaces.type
         if kind in {EVENT_TIMERS, PROCESSING_TIMERS}:
             queue = self._restored_queue(kind, name, namespace_type)
-            queue.register(columns["key"], columns["timestamp_ms"], columns.get("namespace"))
+            queue.register(keys, table["timestamp_ms"], namespaces)
             found = len(queue)
         else:
             state = self._restored_table(kind, name, schema, namespace_type)
-            counts = np.array([rows.batch.num_rows for rows in stored])
-            starts = counts.cumsum() - counts
-            if not state.load(columns["key"], columns.get("namespace"), columns["value"], starts):
-                state.put(state.slots(columns["key"], columns.get("namespace")), columns["value"])
+            if not state.load(keys, namespaces, table["value"]):
+                state.put(state.slots(keys, namespaces), table["value"])
             found = len(state)
         if found != table.num_rows:
             raise StateRestoreError(
@@ -302,16 +301,14 @@ class HeapKeyedStateBackend:
                 f"{self.max_parallelism}: key groups would not match"
             )
 
-    def _check_key_groups(self, keys: pa.Array, name: str, stored: list[_StoredRows]) -> None:
+    def _check_key_group(self, rows: _StoredRows, name: str) -> None:
+        keys = rows.batch.column("key")
         groups = key_groups(keys, self.max_parallelism)
-        counts = [rows.batch.num_rows for rows in stored]
-        expected: npt.NDArray[Any] = np.repeat(np.array([rows.key_group for rows in stored], groups.dtype), counts)
-        wrong = np.flatnonzero(groups != expected)
+        wrong = np.flatnonzero(groups != rows.key_group)
         if len(wrong):
-            row = stored[int(np.searchsorted(np.cumsum(counts), wrong[0], side="right"))]
             raise StateRestoreError(
-                f"State {name!r} in {row.file!r}: key {keys[wrong[0]].as_py()!r} is stored under key group "
-                f"{row.key_group} and belongs to {groups[wrong[0]]}"
+                f"State {name!r} in {rows.file!r}: key {keys[wrong[0]].as_py()!r} is stored under key group "
+                f"{rows.key_group} and belongs to {groups[wrong[0]]}"
             )
 
 

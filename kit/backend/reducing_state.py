@@ -64,10 +64,13 @@ class ReducingTable(StateTable):
                 f"State {self.name!r} was registered to reduce by {before!r}, and is asked for with {reduction!r}"
             )
         for field, column in self._columns().items():
-            if isinstance(column, NumberColumn):
+            if not isinstance(column, NumberColumn):
+                continue
+            start = _start_of(_word(reduction, field), column.values.dtype)
+            if start != column.initial:
                 unused = np.ones(len(column.values), np.bool_)
                 unused[self.entries()] = False
-                column.start_from(_start_of(_word(reduction, field), column.values.dtype), np.flatnonzero(unused))
+                column.start_from(start, np.flatnonzero(unused))
 
     def add(self, slots: Slots, values: Values = None) -> None:
         """Fold a value into each row's entry, rows in order."""

@@ -14,6 +14,7 @@ Follows `StateTable`; a namespace (a window, say) is part of the entry's key as 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -231,28 +232,28 @@ class StateTable:
             self._take_in(added)
         return slots
 
-    def load(self, keys: pa.Array, namespaces: pa.Array | None, values: pa.Array, starts: Slots) -> bool:
+    def load(self, keys: pa.ChunkedArray, namespaces: pa.ChunkedArray | None, values: pa.ChunkedArray) -> bool:
         """Set the entries of a table that is empty, all at once; the keys are known to be this subtask's.
 
-        `starts` are rows before which the order of a checkpoint begins anew, with other keys. False, and nothing is
-        done, unless that order shows that no key comes twice.
+        The columns have the same chunks. In each the order of a checkpoint begins anew, with other keys. False, and
+        nothing is done, unless that order shows that no key comes twice.
         """
         codecs = [self.context.codec] if self.namespace_codec is None else [self.context.codec, self.namespace_codec]
         if len(self.index) or not len(values) or values.null_count or any(codec.interned for codec in codecs):
             return False
         columns = [keys] if namespaces is None else [keys, namespaces]
-        codes = [codec.encode(column, create=True) for codec, column in zip(codecs, columns, strict=True)]
-        follows = codes[-1][1:] > codes[-1][:-1]
-        if namespaces is not None:
-            follows &= codes[0][1:] == codes[0][:-1]
-            follows |= codes[0][1:] > codes[0][:-1]
-        follows[starts[starts > 0] - 1] = True
-        if not follows.all():
-            return False
-        self.index.load(codes)
+        loaded = [np.empty(len(values), np.int64) for _ in columns]
+        for begin, chunks in _side_by_side(columns):
+            codes = [codec.encode(chunk, create=True) for codec, chunk in zip(codecs, chunks, strict=True)]
+            if not _ascend(codes):
+                return False
+            for into, some in zip(loaded, codes, strict=True):
+                into[begin : begin + len(some)] = some
+        self.index.load(loaded)
         self.column.ensure(self.index.capacity)
         self._unset = np.zeros(self.index.capacity, np.bool_)
-        self.column.put(np.arange(len(keys)), self.as_column(values, len(keys)))
+        for begin, (chunk,) in _side_by_side([values]):
+            self.column.put(np.arange(begin, begin + len(chunk)), self.as_column(chunk, len(chunk)))
         return True
 
     def keys(self, slots: Slots) -> pa.Array:
@@ -489,3 +490,20 @@ def _described(kind: StateKind, stored_type: pa.DataType, namespace_type: pa.Dat
 def one_array(values: Values) -> Any:
     """The same with its chunks, if it has any, as one."""
     return values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
+
+
+def _side_by_side(columns: list[pa.ChunkedArray]) -> Iterator[tuple[int, list[pa.Array]]]:
+    """The chunks of columns, which have the same, with the number of their first row."""
+    begin = 0
+    for chunks in zip(*(column.iterchunks() for column in columns), strict=True):
+        yield begin, list(chunks)
+        begin += len(chunks[0])
+
+
+def _ascend(codes: list[Slots]) -> bool:
+    """Whether each row comes after the one before it, by the first column and then by the next."""
+    after = codes[-1][1:] > codes[-1][:-1]
+    for column in codes[-2::-1]:
+        after &= column[1:] == column[:-1]
+        after |= column[1:] > column[:-1]
+    return bool(after.all())

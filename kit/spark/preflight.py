@@ -35,7 +35,7 @@ def check_session(spark: SparkSession, job: str, slots: int, wait_s: float = 0.0
             f"job {job} cannot run: its Spark session was stopped; make another with create_session(slots={slots}), "
             "or give SparkJob none"
         )
-    if not str(spark.sparkContext.master).startswith("local"):
+    if not is_local(spark.sparkContext.master):
         _wait_for_executors(spark, job, slots, wait_s)
     if missing := missing_slots(spark, slots):
         raise JobFailedError(f"job {job} cannot run: {missing}")

@@ -82,8 +82,8 @@ def test_what_was_frozen_stays(spread: int) -> None:
     frozen = index.freeze()
     index.remove(slots[:50])
     index.find_or_add([np.arange(1000, 3000) * spread])
-    assert frozen.slots.tolist() == slots.tolist()
-    assert frozen.columns[0].take(frozen.slots).tolist() == first.tolist()
+    assert frozen.slots.tolist() == list(range(100))
+    assert frozen.columns[0].take(slots).tolist() == first.tolist()
 
 
 @pytest.mark.parametrize("width", [1, 2])
