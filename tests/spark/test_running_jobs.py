@@ -106,12 +106,13 @@ def test_a_spark_connect_session_is_refused() -> None:
         check_session(connect, "sums", 2)
 
 
-def test_executors_on_their_way_are_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("master", ["spark://head:7077", "local-cluster[2,1,1024]"])
+def test_executors_on_their_way_are_waited_for(monkeypatch: pytest.MonkeyPatch, master: str) -> None:
     left = ["there are none", "there is one", ""]
     monkeypatch.setattr(preflight, "missing_slots", lambda spark, slots: left.pop(0) if len(left) > 1 else left[0])
     monkeypatch.setattr(preflight, "_is_stopped", lambda spark: False)
     monkeypatch.setattr(preflight, "ASK_EVERY_S", 0.0)
-    cluster: Any = SimpleNamespace(sparkContext=SimpleNamespace(master="spark://head:7077"))
+    cluster: Any = SimpleNamespace(sparkContext=SimpleNamespace(master=master))
     check_session(cluster, "sums", 2, wait_s=60)
     left[:] = ["there are none"]
     with pytest.raises(JobFailedError, match="there are none"):
