@@ -69,7 +69,7 @@ class RecordFragment:
         return f"RecordFragment({self.size_bytes} bytes{', the last' if self.last else ''})"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True)
 class CheckpointBarrier:
     """The line between the records before a checkpoint and those after it (Flink's `CheckpointBarrier`)."""
 

@@ -81,7 +81,7 @@ class TaskStateChanged(JobMessage):
     initialization: InitializationMetrics | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, weakref_slot=True)
 class CheckpointMetrics:
     """What one subtask measured of one checkpoint; -1 is "not known" (Flink's `CheckpointMetrics`)."""
 

@@ -14,6 +14,7 @@ With its `schedule` (`kit.protocol.schedule`) a trace is a recording: `save_play
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from itertools import count
@@ -355,21 +356,22 @@ def _said_once(value: Any) -> Any:
     if type(value) is tuple:
         return [each if type(each) in PLAIN else _said_once(each) for each in value]
     known = _SAID.get(id(value))
-    if known is not None:
+    if known is not None and known[0]() is value:
         return known[1]
     said = loggable(value)
-    if _never_changes(type(value)):
+    if _is_remembered(type(value)):
         if len(_SAID) >= MOST_SAID:
             _SAID.clear()  # at once: another thread may be looking
-        _SAID[id(value)] = value, said
+        _SAID[id(value)] = weakref.ref(value), said
     return said
 
 
-def _never_changes(kind: type[Any]) -> bool:
-    known = _FROZEN.get(kind)
+def _is_remembered(kind: type[Any]) -> bool:
+    """Whether it never changes, and can be remembered without being kept: a part of a snapshot holds all its state."""
+    known = _REMEMBERED.get(kind)
     if known is None:
         parameters = getattr(kind, "__dataclass_params__", None)
-        known = _FROZEN[kind] = parameters is not None and parameters.frozen
+        known = _REMEMBERED[kind] = parameters is not None and parameters.frozen and kind.__weakrefoffset__ != 0
     return known
 
 
@@ -396,9 +398,9 @@ def _machine(kept: TraceRecord | Entry) -> str:
 _numbers = count()
 _TELLING: dict[type[Word], _Telling] = {}
 _TYPES: dict[int, type[Word]] = {}
-_FROZEN: dict[type[Any], bool] = {}
-_SAID: dict[int, tuple[Any, Any]] = {}
-"""Values by their address, which they keep as long as they are here, and what is said of them."""
+_REMEMBERED: dict[type[Any], bool] = {}
+_SAID: dict[int, tuple[weakref.ref[Any], Any]] = {}
+"""Values by their address, which is another's when they are gone, and what is said of them."""
 MOST_SAID = 512
 
 

@@ -20,7 +20,6 @@ from kit.lab.actions import FireTimer, LetTimePass, ReceiveElement, TakeTurn
 from kit.lab.faults import KillWorker
 from kit.lab.lab import Lab, LabError
 from kit.lab.schedulers import Fair, First, Random
-from kit.protocol import trace
 from kit.protocol.elements import Buffer
 from kit.task.stream_task import StreamTask
 from tests.lab.jobs import Shape, environment, settle, wrong
@@ -174,7 +173,6 @@ def test_what_was_delivered_is_not_kept_but_still_told_and_delivered_again_on_th
             said[lab.position] = str(action)
         lab.step(action)
         del action
-    trace._SAID.clear()  # of the last few thousand values, what was said
     gc.collect()
     assert len(sent) > 10
     held = [reference for reference in sent if reference() is not None]

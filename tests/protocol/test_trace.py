@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import copy
+import gc
 import json
+import weakref
 from typing import Any
 
 import numpy as np
@@ -12,9 +14,10 @@ import pytest
 
 from kit.protocol.commands import Note, SendElement, WriteSnapshot
 from kit.protocol.elements import Buffer, CheckpointBarrier
-from kit.protocol.events import ElementReceived, ProcessInput, TimerFired
+from kit.protocol.events import ElementReceived, ProcessInput, StateRead, TimerFired
 from kit.protocol.loggable import loggable
 from kit.protocol.options import AlignmentType, CheckpointOptions
+from kit.protocol.snapshots import RestoredPart, SnapshotPart
 from kit.protocol.trace import Trace, TraceRecord
 from kit.protocol.words import Machine, Word, handles
 
@@ -30,7 +33,7 @@ class Relay(Machine):
         self.to_give: list[Word] = []
         self.known_cause = ""
 
-    @handles(TimerFired, ProcessInput, ElementReceived)
+    @handles(TimerFired, ProcessInput, ElementReceived, StateRead)
     def _any(self, event: Word) -> None:
         self.cause = self.known_cause or self.cause
         for word in self.to_give:
@@ -161,3 +164,27 @@ def test_values_are_described_not_kept() -> None:
     assert loggable({1: (2, "x")}) == {"1": [2, "x"]}
     assert loggable(np.int64(3)) == repr(np.int64(3))
     json.dumps(loggable(BARRIER))
+
+
+@pytest.mark.parametrize("detailed", [False, True])
+def test_what_a_word_holds_is_not_kept(detailed: bool) -> None:
+    class State:
+        def encode(self) -> tuple[Any, Any]:
+            return b"", ()
+
+    trace, relay, state = Trace(detailed=detailed), Relay("a"), State()
+    part = SnapshotPart("op", "managed_keyed", "op-0", state.encode)
+    restored = RestoredPart("op", "managed_keyed", None, pa.array([1, 2, 3]))
+    written, data, sent = weakref.ref(state), weakref.ref(restored.data), Buffer(BATCH.slice(1))
+    batch = weakref.ref(sent.batch)
+    told(
+        trace,
+        relay,
+        TimerFired(timer="t"),
+        WriteSnapshot(checkpoint_id=1, parts=(part,), effects=(), location="", subtask=0),
+    )
+    told(trace, relay, StateRead(parts=(restored,)), SendElement(channel=1, element=sent))
+    gc.disable()
+    del relay, state, part, restored, sent
+    assert written() is data() is batch() is None
+    gc.enable()
