@@ -89,7 +89,7 @@ def until(condition: Callable[[], bool], what: str) -> None:
 def reads(job: SparkJob, epoch: int) -> bool:
     """Whether every slot of this epoch has read rows."""
     driver = driver_of(job)
-    rows = [count for (number, _), count in list(driver.rows_read.items()) if number == epoch]
+    rows = [count for (number, _), count in list(driver.slots.rows_read.items()) if number == epoch]
     return driver.master.epoch == epoch and bool(rows) and len(rows) == len(job.workers()) and all(rows)
 
 
@@ -100,10 +100,10 @@ def measure(job: SparkJob, disturb: Callable[[], None], begins: str) -> Row:
     checkpoints = len(job.checkpoints().query("status == 'COMPLETED'"))
     until(lambda: len(job.checkpoints().query("status == 'COMPLETED'")) > checkpoints, "a checkpoint")
     seen = len(driver.trace)
-    done_ms = driver._now()
+    done_ms = driver.now()
     disturb()
     until(lambda: driver.master.epoch > epoch and reads(job, driver.master.epoch), f"epoch {epoch + 1} reads")
-    rows_ms = driver._now()
+    rows_ms = driver.now()
     with driver.lock:
         records = driver.trace.since(seen)
     at = {kind: next((r.at_ms for r in records if r.kind == kind), rows_ms) for kind in KINDS}
@@ -120,7 +120,7 @@ KINDS = ("StopEpoch", "EpochEnded", "DeployTask", "AllTasksRunning", "JobRescale
 
 def joined_at(job: SparkJob, default: int) -> int:
     """When the slots of the present epoch knew each other."""
-    epoch = driver_of(job)._epoch
+    epoch = driver_of(job).slots.epoch
     return default if epoch is None else max(default, epoch.connected_ms)
 
 

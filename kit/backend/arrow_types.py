@@ -106,6 +106,14 @@ def _nested_as_type(column: pa.Array, wanted: pa.DataType) -> pa.Array:
     if type(column.type) is type(wanted) and (pa.types.is_list(wanted) or pa.types.is_large_list(wanted)):
         values = as_type(column.values, wanted.value_type)
         return type(column).from_arrays(_whole_offsets(column), values, wanted, mask=nulls)
+    if type(column.type) is type(wanted) and isinstance(column, pa.ListViewArray | pa.LargeListViewArray):
+        values, offsets, sizes = as_type(column.values, wanted.value_type), column.offsets, column.sizes
+        whole = [pa.array(each.to_numpy(), each.type) for each in (offsets, sizes)]
+        return type(column).from_arrays(*whole, values, type=wanted, mask=nulls)
+    if pa.types.is_fixed_size_list(column.type) and pa.types.is_fixed_size_list(wanted):
+        begin, rows = column.offset * wanted.list_size, len(column) * wanted.list_size
+        values = as_type(column.values.slice(begin, rows), wanted.value_type)
+        return pa.FixedSizeListArray.from_arrays(values, type=wanted, mask=nulls)
     if pa.types.is_map(column.type) and pa.types.is_map(wanted):
         keys, items = as_type(column.keys, wanted.key_type), as_type(column.items, wanted.item_type)
         return pa.MapArray.from_arrays(_whole_offsets(column), keys, items, wanted, mask=nulls)

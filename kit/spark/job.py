@@ -14,45 +14,29 @@ from __future__ import annotations
 import atexit
 import contextlib
 import os
-import signal
-import socket
 import threading
 import time
 import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Future
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from html import escape
 from tempfile import mkdtemp
-from typing import TYPE_CHECKING, Any, Literal, overload
+from typing import TYPE_CHECKING
 from uuid import uuid4
-
-import pandas as pd
 
 from kit.api.environment import StreamEnvironment
 from kit.coordinator.master_hooks import MasterHook
-from kit.draw.redistribution import restores_table
-from kit.draw.stage import Stage
-from kit.draw.statistics import CheckpointStatistics
 from kit.graph.job_graph import JobGraph
-from kit.graph.parallelism import parallelism_of
 from kit.graph.parts import Parts
 from kit.host.job_failed import JobFailedError
 from kit.host.onlooker import in_notebook
 from kit.host.output import begin_new_output, check_new_output
 from kit.operators.spec import shorten
-from kit.protocol.commands import CompleteRequest
 from kit.protocol.events import (
     RequestCancel,
-    RequestCheckpoint,
-    RequestRescale,
-    RequestSavepoint,
-    RequestStop,
     StartJob,
 )
 from kit.protocol.properties import RecoveryClaimMode
-from kit.protocol.trace import Trace
-from kit.protocol.words import Word
 from kit.spark.console import say, waiting
 from kit.spark.driver import JobDriver
 from kit.spark.driver_settings import DriverSettings
@@ -61,9 +45,10 @@ from kit.spark.edge import (
     check_writable,
     collected_directory,
     collects,
-    read_output,
 )
 from kit.spark.epoch import Launch
+from kit.spark.job_looks import JobLooks
+from kit.spark.job_requests import JobRequests
 from kit.spark.progress import Progress, show_progress
 from kit.spark.signals import end_in_order, keep_jobs_on_interrupt
 from kit.spark.slot import SlotTicket
@@ -80,13 +65,9 @@ CLOSE_S = 30.0
 AT_ONCE_S = 1.0
 """Whoever has no time to wait for the workers to leave gives them so long."""
 SUBMIT_EVERY_S = 0.05
-Target = str | os.PathLike[str] | None
-"""A directory for a savepoint, None for the configured one."""
-Widths = int | Mapping[str, int]
-"""Numbers of subtasks: of all vertices that are as wide as the widest, or by name."""
 
 
-class SparkJob(Asking):
+class SparkJob(JobRequests, JobLooks, Asking):
     """A job, run by Spark. `job` is a StreamEnvironment or a JobGraph; `spark` is made when none is given.
 
     `restore_path` begins from a savepoint or retained checkpoint; `allow_non_restored_state` lets state be left behind
@@ -152,8 +133,7 @@ class SparkJob(Asking):
             settings=settings,
             recording=self._recording or _kept_recording(record),
         )
-        self._asked: dict[int, Future[CompleteRequest]] = {}
-        """The requests whose answers nobody has waited for, by number."""
+        self._asked = {}
         self._uses_spark = launch is None
         self._started = self._entered = False
         self._not_started = ""
@@ -371,182 +351,6 @@ class SparkJob(Asking):
             self._cancel_interrupted()
         self.close()
 
-    # --- requests -------------------------------------------------------------------------------------------------
-
-    @overload
-    def trigger_checkpoint(self, *, full: bool = False, wait: Literal[True] = True) -> str: ...
-
-    @overload
-    def trigger_checkpoint(self, *, full: bool = False, wait: Literal[False]) -> int: ...
-
-    def trigger_checkpoint(self, *, full: bool = False, wait: bool = True) -> str | int:
-        """Take a checkpoint now; returns its path. Raises JobFailedError with the reason when there is none.
-
-        With `wait=False` the request is only made, here and in the two below: its number is returned, for `answer`.
-        """
-        return self._ask(lambda number: RequestCheckpoint(request_id=number, full=full), wait=wait)
-
-    @overload
-    def savepoint(self, target: Target = None, *, wait: Literal[True] = True) -> str: ...
-
-    @overload
-    def savepoint(self, target: Target = None, *, wait: Literal[False]) -> int: ...
-
-    def savepoint(self, target: Target = None, *, wait: bool = True) -> str | int:
-        """Take a savepoint below `target` (or the configured directory); returns its path."""
-        path = None if target is None else os.fspath(target)
-        return self._ask(lambda number: RequestSavepoint(request_id=number, target=path), wait=wait)
-
-    @overload
-    def stop(self, target: Target = None, *, drain: bool = False, wait: Literal[True] = True) -> str: ...
-
-    @overload
-    def stop(self, target: Target = None, *, drain: bool = False, wait: Literal[False]) -> int: ...
-
-    def stop(self, target: Target = None, *, drain: bool = False, wait: bool = True) -> str | int:
-        """Stop the job with a savepoint below `target`; returns its path once the job has ended.
-
-        `drain` first sends event time to its end, so that all windows fire. Raises JobFailedError: there is no
-        savepoint and the job goes on, or it failed when the savepoint stood, which the error then names.
-        """
-        path = None if target is None else os.fspath(target)
-        try:
-            answer = self._ask(lambda number: RequestStop(request_id=number, target=path, drain=drain), wait=wait)
-        except JobFailedError:
-            if self._driver.master.ending_as is not None:  # it failed with its savepoint standing, or was cancelled
-                self._driver.wait()
-            raise
-        if wait:
-            self.wait()
-        return answer
-
-    @overload
-    def rescale(self, parallelism: Widths, *, at_once: bool = True, wait: Literal[True] = True) -> SparkJob: ...
-
-    @overload
-    def rescale(self, parallelism: Widths, *, at_once: bool = True, wait: Literal[False]) -> int: ...
-
-    def rescale(self, parallelism: Widths, *, at_once: bool = True, wait: bool = True) -> SparkJob | int:
-        """Go on at another parallelism, from a checkpoint that is taken for it now: of all vertices that are as wide as
-        the widest, or of each by its name, or the uid or name of an operator in it. Returns the job, whose tasks all
-        run again; with `wait=False` the number of the request.
-
-        Unless `at_once` the job waits for its next checkpoint, and before that for the cooldown and the stabilization
-        time (`RescaleConfig`). Raises ValueError for what cannot be, more slots than Spark has among it, and
-        JobFailedError when the job was not rescaled; it runs on as it was then, or has ended.
-        """
-        wanted = parallelism_of(self.job, parallelism)
-        if self._uses_spark:
-            from kit.spark.preflight import check_rescale
-
-            check_rescale(self.spark, self.job, wanted)
-        request = self._ask(lambda n: RequestRescale(request_id=n, parallelism=wanted, at_once=at_once), wait=wait)
-        return self if wait else int(request)
-
-    def answer(self, request: int) -> str | None:
-        """Where the snapshot of a request is, or None as long as it is not done; JobFailedError when it failed."""
-        asked = self._asked.get(request)
-        return None if asked is None or not asked.done() else _path(asked)
-
-    def _ask(self, make: Callable[[int], Word], *, wait: bool) -> str | int:
-        if not self._started:
-            raise RuntimeError(f"job {self.job.name} has not been started: call start()")
-        with waiting(self._waited_for):
-            self._driver.running.wait()
-        answer = self._driver.ask(make)
-        if wait:
-            return _path(answer)
-        number = len(self._asked) + 1
-        self._asked[number] = answer
-        return number
-
-    # --- looking --------------------------------------------------------------------------------------------------
-
-    @property
-    def status(self) -> str:
-        """CREATED, RUNNING, RESTARTING, ... (see `kit.job.status`)."""
-        return self._driver.master.status.name
-
-    @property
-    def ended(self) -> bool:
-        """Whether the job has ended, and nothing of it runs any more."""
-        return self._driver.ended.is_set()
-
-    @property
-    def error(self) -> str:
-        """Why the job failed, or could not be started; "" when it did not, or is being restarted."""
-        return str(self._driver.error or self._not_started)
-
-    @property
-    def spark_group(self) -> str:
-        """The group of its Spark job, as Spark's own pages name it."""
-        return "" if self._gang is None else self._gang.group
-
-    @property
-    def trace(self) -> Trace:
-        """Everything that has happened so far, without single buffers."""
-        with self._driver.lock:
-            return self._driver.trace[:]
-
-    @property
-    def stages(self) -> list[Stage]:
-        """The shape of each epoch so far, as pictures need it."""
-        with self._driver.lock:
-            return [Stage.of(shape) for shape in self._driver.trace.stages]
-
-    def checkpoints(self) -> pd.DataFrame:
-        """One row per checkpoint: id, kind, status, trigger time, duration, size, acknowledgements."""
-        with self._driver.lock:
-            return self._driver.master.checkpoints.statistics.to_pandas()
-
-    @property
-    def statistics(self) -> CheckpointStatistics:
-        """All that Flink's web UI shows of the checkpoints so far, and more: `.counts`, `.history`, `.subtasks(3)`."""
-        with self._driver.lock:
-            snapshot = self._driver.master.checkpoints.statistics.snapshot()
-            return CheckpointStatistics(snapshot, self._driver.master.job, self._driver.trace[:])
-
-    def restores(self) -> pd.DataFrame:
-        """What each restore gave to whom: one row per epoch, task, operator and kind of state."""
-        return restores_table(self.trace)
-
-    def output(self, sink: str = "") -> pd.DataFrame:
-        """All rows committed so far by the sink whose path ends in `sink` (not needed when there is only one)."""
-        return read_output(self.job, self._output, sink)
-
-    def meters(self) -> pd.DataFrame:
-        """What each subtask does now, as its slot said at most a quarter of a second ago. One row per subtask: task,
-        records_in and records_out (of this epoch; a source's are those it read), records_in_per_s, records_out_per_s,
-        busy_ms_per_s, backpressured_ms_per_s, idle_ms_per_s (together 1000), sample (a row that it sent, or where it
-        sends none one that came). Rates are of the last second or so, missing before the second reading.
-
-        Follows Flink's `TaskIOMetricGroup`.
-        """
-        with self._driver.lock:
-            return self._driver.meters.to_pandas([vertex.name for vertex in self.job.vertices])
-
-    def workers(self) -> dict[int, int]:
-        """The process id of the Python worker of each slot."""
-        return self._driver.workers()
-
-    def kill_worker(self, slot: int) -> int:
-        """Kill a slot's worker process, as a crash would (SIGKILL); returns its process id.
-
-        Raises ValueError when no such slot runs, or not on this machine.
-        """
-        hosts, workers = self._driver.hosts(), self.workers()
-        if slot not in workers:
-            raise ValueError(f"no slot {slot} runs now; there are {', '.join(map(str, workers)) or 'none'}")
-        if hosts[slot] != socket.gethostname():
-            raise ValueError(f"slot {slot} runs on {hosts[slot]}; kill process {workers[slot]} there")
-        with contextlib.suppress(ProcessLookupError):  # it died in this very moment
-            os.kill(workers[slot], signal.SIGKILL)
-        return workers[slot]
-
-    def summary(self) -> dict[str, Any]:
-        """Name, status, epoch, slots, restarts and the last complete checkpoint."""
-        return Progress.of(self._driver).summary()
-
     def __repr__(self) -> str:
         said = f"{self.job.name}, {self.status}, epoch {self._driver.master.epoch}"
         if self._not_started:
@@ -564,13 +368,6 @@ class SparkJob(Asking):
 def _kept_recording(record: bool | str | os.PathLike[str]) -> str:
     """A new directory in the user's; "" where he has not named any."""
     return "" if isinstance(record, bool) else mkdtemp(prefix="recording-", dir=os.fspath(record))
-
-
-def _path(asked: Future[CompleteRequest]) -> str:
-    answer = asked.result()
-    if answer.error:
-        raise JobFailedError(answer.error)
-    return str(answer.path)
 
 
 def _also(jobs: Sequence[StartedJob]) -> str:

@@ -43,7 +43,7 @@ class Progress:
     @classmethod
     def of(cls, driver: JobDriver) -> Progress:
         """What the driver knows now."""
-        joined = len(driver.workers())
+        joined = len(driver.slots.workers())
         with driver.lock:
             master = driver.master
             coordinators = [master.coordinators[each].coordinator for each in master.coordinators]
@@ -60,7 +60,7 @@ class Progress:
                 joined=joined,
                 splits_done=total if master.status is JobStatus.FINISHED else sum(done for done, _ in counts),
                 splits=total,
-                rows=sum(rows for (number, _), rows in list(driver.rows_read.items()) if number == master.epoch),
+                rows=sum(rows for (number, _), rows in list(driver.slots.rows_read.items()) if number == master.epoch),
                 checkpoints=statistics.counts.completed,
                 latest=None if latest is None else latest.checkpoint_id,
                 error=str(driver.error or master.error or ""),

@@ -21,7 +21,7 @@ _TAKEN_OUT = (
     (
         "lost-connection-not-told",
         "a connection that breaks is a slot lost",
-        "kit.spark.driver:JobDriver._slot_left",
+        "kit.spark.slots:Slots.left",
         "if epoch.stop is None:",
         "if False:",
         "test_spark_job.py::test_a_killed_worker_costs_no_row_and_repeats_none",
@@ -37,7 +37,7 @@ _TAKEN_OUT = (
     (
         "frozen-worker-not-killed",
         "a frozen worker is killed",
-        "kit.spark.driver:JobDriver._slot_left",
+        "kit.spark.slots:Slots.left",
         "if not item.clean:",
         "if False:",
         "test_spark_job.py::test_a_frozen_worker_is_noticed_and_replaced",
@@ -53,7 +53,7 @@ _TAKEN_OUT = (
     (
         "end-of-gang-not-told",
         "a stage that ends too early is a slot lost",
-        "kit.spark.driver:JobDriver._gang_ended",
+        "kit.spark.slots:Slots.gang_ended",
         "if epoch.stop is None:",
         "if False:",
         "test_driver.py::test_a_stage_that_ends_before_its_slots_have_come_is_run_again",
@@ -61,8 +61,8 @@ _TAKEN_OUT = (
     (
         "start-not-limited",
         "slots that do not come in time are lost",
-        "kit.spark.driver:JobDriver._start_epoch",
-        "int(self.settings.start_timeout_s * 1000)",
+        "kit.spark.slots:Slots.start",
+        "int(driver.settings.start_timeout_s * 1000)",
         "10**9",
         "test_driver.py::test_slots_that_do_not_come_are_counted",
     ),
@@ -85,9 +85,9 @@ _TAKEN_OUT = (
     (
         "lost-peer-not-heard",
         "the driver loses whom another slot cannot reach",
-        "kit.spark.driver:JobDriver._peer_lost",
-        "self._lose(epoch, lost,",
-        "print(epoch, lost,",
+        "kit.spark.slots:Slots._peer_lost",
+        "self._lose(epoch, lost, said)",
+        "print(said)",
         f"{DRIVERS_END}[between two slots]",
     ),
     (

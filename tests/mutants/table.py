@@ -590,9 +590,9 @@ SPARK: tuple[Row, ...] = (
     (
         "survivors-not-heard-out",
         "what workers still did after one of them was lost is not in the trace",
-        "kit.spark.driver:JobDriver._said_too_late",
-        "item.epoch == self._epoch.number and",
-        "item.epoch != self._epoch.number and",
+        "kit.spark.slots:Slots._said_too_late",
+        "item.epoch == self.epoch.number and",
+        "item.epoch != self.epoch.number and",
         ByTest("spark/test_recorded.py::test_a_worker_killed_in_the_middle_of_a_checkpoint_dies_so_in_the_lab"),
     ),
     (

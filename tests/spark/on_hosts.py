@@ -89,8 +89,8 @@ def main() -> int:
 
 def dialled(job: SparkJob) -> Iterator[object]:
     """Where the slots reach each other, and the driver."""
-    yield job._driver._server.endpoint
-    for hello in job._driver._epoch.joined.values():
+    yield job._driver.slots.server.endpoint
+    for hello in job._driver.slots.epoch.joined.values():
         yield from hello.endpoints
 
 

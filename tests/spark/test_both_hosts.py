@@ -153,7 +153,7 @@ def test_the_driver_tells_tasks_in_its_place_in_the_list(tmp_path: Path, monkeyp
         job.start()
         driver = job._driver
         assert driver.running.wait(30)
-        send, handle = driver._server.send, driver.master.handle
+        send, handle = driver.slots.server.send, driver.master.handle
 
         def sent(slot: int, message: Any) -> bool:
             done.append(f"slot {slot}")
@@ -165,7 +165,7 @@ def test_the_driver_tells_tasks_in_its_place_in_the_list(tmp_path: Path, monkeyp
             answer = CompleteRequest(request_id=event.request_id, path="there")
             return [told("copy/0"), answer, told("copy/1")]
 
-        monkeypatch.setattr(driver._server, "send", sent)
+        monkeypatch.setattr(driver.slots.server, "send", sent)
         monkeypatch.setattr(driver.master, "handle", handled)
         answer = driver.ask(lambda number: RequestCheckpoint(request_id=number))
         answer.add_done_callback(lambda _: done.append("answered"))

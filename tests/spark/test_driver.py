@@ -273,13 +273,13 @@ def test_strangers_and_slots_of_another_epoch_do_not_disturb_a_job(tmp_path: Pat
         job.start()
         await_checkpoint(job, 1)
         driver = job._driver
-        server = driver._server.endpoint
+        server = driver.slots.server.endpoint
         with pytest.raises(AuthenticationError, match="does not hold this job's secret"):
-            ControlClient(server, new_secret(), 0, 1, driver._inbox, settings=WireSettings())
+            ControlClient(server, new_secret(), 0, 1, driver.inbox, settings=WireSettings())
         with pytest.raises(FencedError, match="epoch 9"):
-            ControlClient(server, driver.secret, 0, 9, driver._inbox, settings=WireSettings())
+            ControlClient(server, driver.slots.secret, 0, 9, driver.inbox, settings=WireSettings())
         with pytest.raises(FencedError, match="already connected"):
-            ControlClient(server, driver.secret, 0, 1, driver._inbox, settings=WireSettings())
+            ControlClient(server, driver.slots.secret, 0, 1, driver.inbox, settings=WireSettings())
         with socket.create_connection((server.host, server.port)) as stranger:
             stranger.sendall(b"GET / HTTP/1.1\r\n\r\n")
         assert job.wait() == "FINISHED"

@@ -283,7 +283,7 @@ def test_a_job_is_unharmed_by_strangers_on_all_its_ports(tmp_path: Path, caplog:
         job.start()
         await_checkpoint(job, 1)
         planes = [slot._plane for slot in ThreadGang.current.slots]
-        ports = [(job._driver._server.endpoint, Purpose.CONTROL)]
+        ports = [(job._driver.slots.server.endpoint, Purpose.CONTROL)]
         ports += [(plane.endpoints[-1], Purpose.DATA) for plane in planes]
         with ThreadPoolExecutor(len(ports)) as pool:
             list(pool.map(all_of_them, ports))

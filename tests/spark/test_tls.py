@@ -107,13 +107,13 @@ def test_a_jobs_ports_speak_tls_and_nothing_else(nothing_left: None, tmp_path: P
         await_checkpoint(job, 1)
         planes = [slot._plane for slot in ThreadGang.current.slots]
         assert all(endpoint.path == "" for plane in planes for endpoint in plane.endpoints)
-        for endpoint in (job._driver._server.endpoint, *(plane.endpoints[-1] for plane in planes)):
+        for endpoint in (job._driver.slots.server.endpoint, *(plane.endpoints[-1] for plane in planes)):
             with socket.create_connection((endpoint.host, endpoint.port)) as sock:
                 context = ssl.create_default_context(cadata=OURS.authorities.decode())
                 with context.wrap_socket(sock, server_hostname=RUN_NAME) as inside:
                     assert inside.version() == "TLSv1.3"
             with pytest.raises(AuthenticationError):
-                dial([endpoint], job._driver.secret, Purpose.CONTROL, Party(9, 1), DRIVER, settings=SETTINGS)
+                dial([endpoint], job._driver.slots.secret, Purpose.CONTROL, Party(9, 1), DRIVER, settings=SETTINGS)
         savepoint = job.stop(tmp_path / "savepoints")
     with SparkJob(totals_job(tmp_path), launch=pickled, restore_path=savepoint, settings=settings) as rest:
         rest.start()

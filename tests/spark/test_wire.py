@@ -221,6 +221,23 @@ def test_columns_of_any_type_arrive_as_they_were(name: str, data: st.DataObject)
         assert element.batch.equals(batch)
 
 
+@pytest.mark.parametrize("sliced", [slice(None), slice(1, None), slice(1, 2), slice(0, 0)])
+@pytest.mark.parametrize("kind", ["list_view", "fixed_size_list"])
+def test_lists_of_numbered_values_of_an_extension_take_another_form(kind: str, sliced: slice) -> None:
+    ids = pa.ExtensionArray.from_storage(pa.uuid(), pa.array([bytes([n] * 16) for n in range(3)], pa.binary(16)))
+    numbered = pa.DictionaryArray.from_arrays(pa.array([0, 2, None, 1, 1, 0], pa.int8()), ids)
+    if kind == "list_view":
+        offsets, sizes = pa.array([0, 2, 0, 1], pa.int32()), pa.array([2, 3, 0, 5], pa.int32())
+        column = pa.ListViewArray.from_arrays(offsets, sizes, numbered, mask=pa.array([False, False, True, False]))
+    else:
+        column = pa.FixedSizeListArray.from_arrays(numbered, 2, mask=pa.array([False, True, False]))
+    column = column[sliced]
+    changed = as_type(column, stream_type(column.type))
+    changed.validate(full=True)
+    assert changed.type != column.type
+    assert changed.to_pylist() == column.to_pylist()
+
+
 def in_a_file(batch: pa.RecordBatch) -> pa.Buffer:
     """As a checkpoint keeps what was in flight, and fragments of a long row carry it."""
     sink = pa.BufferOutputStream()
