@@ -85,7 +85,8 @@ def test_stopped_and_resumed_with_more_and_fewer_slots(spark: SparkSession, tmp_
 
 def test_a_frozen_worker_is_noticed_and_replaced(spark: SparkSession, tmp_path: Path) -> None:
     wire = WireSettings(heartbeat_interval_ms=100, heartbeat_timeout_ms=1_000)
-    with SparkJob(totals_job(tmp_path, SLOW), spark, settings=DriverSettings(wire=wire)) as job:
+    settings = DriverSettings(wire=wire, leave_ms=60_000)  # Spark kills it too, two seconds after a cancellation
+    with SparkJob(totals_job(tmp_path, SLOW), spark, settings=settings) as job:
         job.start()
         await_checkpoint(job, 2)
         frozen = job.workers()[0]
