@@ -231,7 +231,7 @@ class FrozenNumbers:
         """The entries of slots, as Arrow."""
         values = self._values.array()
         if self._nulls is None and values.dtype != np.bool_:
-            return picked(column_of(values, self.type), slots)
+            return picked(column_of(values, self.type), slots, are_there=True)
         nulls = None if self._nulls is None else self._nulls.array().take(slots)
         return _as_arrow(self.type, values.take(slots), nulls)
 
