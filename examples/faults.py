@@ -15,8 +15,8 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-import json
 import os
+import re
 import resource
 import shutil
 import signal
@@ -30,7 +30,7 @@ import urllib.request
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -264,15 +264,14 @@ def restart_master(run: Run) -> None:
 
 
 def cancel_stage(run: Run) -> None:
-    """The link beside the stage on Spark's own page."""
-    context = run.spark.sparkContext
-    address = f"{context.uiWebUrl}/api/v1/applications/{context.applicationId}/stages?status=active"
-    stages: list[dict[str, Any]] = []
-    while not stages:  # the page is a little behind
-        with urllib.request.urlopen(address) as answer:
-            stages = json.load(answer)
-    form = urllib.parse.urlencode({"id": stages[0]["stageId"], "terminate": "true"}).encode()
-    urllib.request.urlopen(f"{context.uiWebUrl}/stages/stage/kill/", form).close()
+    """The link beside the stage on Spark's own page, which is a form."""
+    page = f"{run.spark.sparkContext.uiWebUrl}/stages/"
+    form = None
+    while form is None:  # the page is a little behind
+        with urllib.request.urlopen(page) as answer:
+            form = re.search(r'<form action="[^"]*/stage/kill/".*?</form>', answer.read().decode(), re.DOTALL)
+    fields = re.findall(r'<input type="hidden" name="(\w+)" value="(\w*)"', form[0])
+    urllib.request.urlopen(f"{page}stage/kill/", urllib.parse.urlencode(fields).encode()).close()
 
 
 def cut(one: int, other: int) -> None:
