@@ -105,24 +105,22 @@ def _nested_as_type(column: pa.Array, wanted: pa.DataType) -> pa.Array:
         return pa.StructArray.from_arrays(parts, fields=list(wanted), mask=nulls)
     if type(column.type) is type(wanted) and (pa.types.is_list(wanted) or pa.types.is_large_list(wanted)):
         values = as_type(column.values, wanted.value_type)
-        return type(column).from_arrays(_whole_offsets(column), values, wanted, mask=nulls)
+        return type(column).from_arrays(_whole(column.offsets), values, wanted, mask=nulls)
     if type(column.type) is type(wanted) and isinstance(column, pa.ListViewArray | pa.LargeListViewArray):
-        values, offsets, sizes = as_type(column.values, wanted.value_type), column.offsets, column.sizes
-        whole = [pa.array(each.to_numpy(), each.type) for each in (offsets, sizes)]
-        return type(column).from_arrays(*whole, values, type=wanted, mask=nulls)
+        values, sizes = as_type(column.values, wanted.value_type), _whole(column.sizes)
+        return type(column).from_arrays(_whole(column.offsets), sizes, values, type=wanted, mask=nulls)
     if pa.types.is_fixed_size_list(column.type) and pa.types.is_fixed_size_list(wanted):
         begin, rows = column.offset * wanted.list_size, len(column) * wanted.list_size
         values = as_type(column.values.slice(begin, rows), wanted.value_type)
         return pa.FixedSizeListArray.from_arrays(values, type=wanted, mask=nulls)
     if pa.types.is_map(column.type) and pa.types.is_map(wanted):
         keys, items = as_type(column.keys, wanted.key_type), as_type(column.items, wanted.item_type)
-        return pa.MapArray.from_arrays(_whole_offsets(column), keys, items, wanted, mask=nulls)
+        return pa.MapArray.from_arrays(_whole(column.offsets), keys, items, wanted, mask=nulls)
     return pa.array(column.to_pylist(), wanted)
 
 
-def _whole_offsets(column: pa.Array) -> pa.Array:
-    """Those of a list or map; Arrow takes no mask beside the offsets of a slice."""
-    offsets = column.offsets
+def _whole(offsets: pa.Array) -> pa.Array:
+    """Those of a list or map in memory of their own; Arrow takes no mask beside the offsets of a slice."""
     return pa.array(offsets.to_numpy(), offsets.type)
 
 

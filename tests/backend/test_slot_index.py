@@ -74,6 +74,16 @@ def test_what_is_loaded_at_once_is_found_and_grows(spread: int, width: int) -> N
     index.validate()
 
 
+@pytest.mark.parametrize("seed", range(6))
+def test_what_is_loaded_at_once_is_found_where_blocks_of_places_meet(seed: int) -> None:
+    codes = np.unique(np.random.default_rng(seed).integers(-(1 << 63), 1 << 63, 225_000))
+    index = SlotIndex(1)
+    index.load([codes])
+    index.validate()
+    assert index.find([codes]).tolist() == list(range(len(codes)))
+    assert (index.find([codes + 1]) == ABSENT).sum() > 224_000
+
+
 @pytest.mark.parametrize("spread", [1, 1 << 40])
 def test_what_was_frozen_stays(spread: int) -> None:
     index = SlotIndex(1)
