@@ -16,14 +16,14 @@ for the writer and closes the socket.
 from __future__ import annotations
 
 import threading
-import time
 from collections import deque
 from collections.abc import Callable
 from enum import Enum, auto
 from typing import Any, NamedTuple
 
 from kit.spark.endpoint import WireSettings
-from kit.spark.stream import Stream
+from kit.spark.stream import TAKES_NOTHING, Stream
+from kit.spark.waking import WakingClock
 from kit.spark.wire import Buffers, Frame, FrameKind, FrameReader, WireError, pack_frame
 
 _BYTES_A_WRITE = 256 << 10
@@ -42,7 +42,10 @@ _HEARTBEAT = pack_frame(FrameKind.HEARTBEAT)
 _END = pack_frame(FrameKind.END)
 
 
-NO_HEARTBEAT, TAKES_NOTHING = "no heartbeat for", "takes nothing in time"
+NO_HEARTBEAT = "no heartbeat for"
+
+_TRIES = 4
+"""In so many parts a peer has its time to take something. A stall of our own uses up one of them, not all."""
 
 
 def silence(silent_s: float, limit_s: float) -> str:
@@ -115,7 +118,9 @@ class Connection:
         self._writer_idle = False
         self._closed_here = False
         self._broken = ""
-        self._heard_at = self._whole_at = 0.0
+        self._awake = WakingClock(2 * self._interval_s)
+        """The reader's: it waits an interval for what comes."""
+        self._heard_s = self._whole_s = 0.0
         self._writer = threading.Thread(target=self._write_all, name=f"kit-write-{name}", daemon=True)
         self._reader = threading.Thread(target=self._read_all, name=f"kit-read-{name}", daemon=True)
 
@@ -124,8 +129,7 @@ class Connection:
 
     def start(self) -> None:
         """Starts both threads."""
-        self._stream.set_timeouts(self._interval_s, self._timeout_s)
-        self._heard_at = time.monotonic()
+        self._stream.set_timeouts(self._interval_s, self._timeout_s / _TRIES)
         self._writer.start()
         self._reader.start()
 
@@ -177,9 +181,9 @@ class Connection:
         try:
             while (items := self._take()) is not None:
                 buffers = [buffer for item in items for buffer in self._pack_item(item)]
-                self._stream.send_buffers(buffers or _HEARTBEAT)
+                self._stream.send_buffers(buffers or _HEARTBEAT, _TRIES)
             if self._state is WriteState.ENDING:
-                self._stream.send_buffers(_END)
+                self._stream.send_buffers(_END, _TRIES)
                 self._stream.shutdown_write()
         except TimeoutError as error:
             self._break(str(error))
@@ -233,6 +237,7 @@ class Connection:
 
     def _read_frames(self) -> None:
         """Delivers frames until END and end-of-file."""
+        self._heard_s = self._whole_s = self._awake.look()
         while (frame := self._frames.read()) is not None:
             if frame.kind is FrameKind.END:
                 if self._frames.read() is not None:
@@ -240,7 +245,7 @@ class Connection:
                 return
             if frame.kind is not FrameKind.HEARTBEAT:
                 self._deliver(frame)
-            self._whole_at = time.monotonic()
+            self._whole_s = self._awake.look()
         raise EOFError(WITHOUT_END)
 
     def _receive(self, view: memoryview, fill: bool) -> int:
@@ -249,11 +254,11 @@ class Connection:
             try:
                 received = self._stream.receive_into(view, fill)
             except TimeoutError:
-                silent_s = time.monotonic() - self._heard_at
+                silent_s = self._awake.look() - self._heard_s
                 if silent_s >= self._timeout_s:
                     raise TimeoutError(silence(silent_s, self._timeout_s)) from None
             else:
-                self._heard_at = time.monotonic()
+                self._heard_s = self._awake.look()
                 return received
 
     def _check_pace(self) -> None:
@@ -262,11 +267,11 @@ class Connection:
         The clock begins anew with each frame that is whole: in a steady stream there is hardly a moment between two.
         """
         frame_bytes = self._frames.begun_bytes
-        now_s = time.monotonic()
+        now_s = self._awake.look()
         if not frame_bytes:
-            self._whole_at = now_s
+            self._whole_s = now_s
             return
-        if late := lateness(frame_bytes, now_s - self._whole_at, self._timeout_s):
+        if late := lateness(frame_bytes, now_s - self._whole_s, self._timeout_s):
             raise TimeoutError(late)
 
     # ---- ending --------------------------------------------------------------------------------------------------

@@ -23,6 +23,7 @@ _T = TypeVar("_T")
 PARTS_A_WRITE = 512
 """Below the IOV_MAX (1024) of Linux and macOS."""
 SOCKET_BUFFER_BYTES = 1 << 20
+TAKES_NOTHING = "takes nothing in time"
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,20 +84,28 @@ class Stream:
         except BlockingIOError:
             raise TimeoutError(f"nothing received from {self.endpoint} in time") from None
 
-    def send_buffers(self, buffers: Sequence[Any]) -> None:
-        """Writes all buffers, gathered; TimeoutError when the peer takes nothing in time."""
+    def send_buffers(self, buffers: Sequence[Any], tries: int = 1) -> None:
+        """Writes all buffers, gathered; TimeoutError when the peer takes nothing in the time of so many calls."""
         views = [memoryview(buffer).cast("B") for buffer in buffers]
         first = 0
+        left = tries
         while first < len(views):
             try:
                 sent = self._socket.sendmsg(views[first : first + PARTS_A_WRITE])
             except BlockingIOError:
-                raise TimeoutError(f"{self.endpoint} takes nothing in time") from None
+                left = self._tried(left)
+                continue
+            left = tries
             while first < len(views) and sent >= len(views[first]):
                 sent -= len(views[first])
                 first += 1
             if sent:
                 views[first] = views[first][sent:]
+
+    def _tried(self, tries: int) -> int:
+        if tries == 1:
+            raise TimeoutError(f"{self.endpoint} {TAKES_NOTHING}")
+        return tries - 1
 
     def send_now(self, buffers: Sequence[Any]) -> int:
         """Writes what the socket takes without waiting; returns how many bytes that was."""
@@ -173,11 +182,17 @@ class SecureStream(Stream):
         """As in `Stream`; OpenSSL returns a record at a time, filled or not."""
         return self._retry(partial(self._tls.recv_into, view), self._receive_s)
 
-    def send_buffers(self, buffers: Sequence[Any]) -> None:
+    def send_buffers(self, buffers: Sequence[Any], tries: int = 1) -> None:
         """As in `Stream`; OpenSSL gathers nothing, so the buffers are joined."""
         view = memoryview(b"".join(buffers))
+        left = tries
         while view:
-            sent = self._retry(partial(self._tls.send, view), self._send_s)
+            try:
+                sent = self._retry(partial(self._tls.send, view), self._send_s)
+            except TimeoutError:
+                left = self._tried(left)
+                continue
+            left = tries
             view = view[sent:]
 
     def send_now(self, buffers: Sequence[Any]) -> int:

@@ -20,9 +20,10 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator
 
-from kit.spark.connection import RESET, TAKES_NOTHING, WITHOUT_END, WriteState, lateness, silence
+from kit.spark.connection import RESET, WITHOUT_END, WriteState, lateness, silence
 from kit.spark.endpoint import WireSettings
-from kit.spark.stream import PARTS_A_WRITE, Stream
+from kit.spark.stream import PARTS_A_WRITE, TAKES_NOTHING, Stream
+from kit.spark.waking import WakingClock
 from kit.spark.wire import HEADER, Buffers, Frame, FrameKind, WireError, pack_frame, parse_header
 
 LOOKS_AN_INTERVAL = 4
@@ -40,6 +41,8 @@ class Switchboard:
         self.settings = settings
         self.buffer = memoryview(bytearray(_READ_BYTES))
         """What is received lies here until its line has taken it."""
+        self.awake = WakingClock(settings.heartbeat_interval_ms / 1000)
+        """By which silence is judged, on the thread."""
         self._selector = selectors.DefaultSelector()
         self._waker, self._wake = socket.socketpair()
         self._wake.setblocking(False)
@@ -85,11 +88,11 @@ class Switchboard:
                     key.data.ready(events)
             while self._asked:
                 self._asked.popleft()()
-            now_s = time.monotonic()
+            awake_s, now_s = self.awake.look(), time.monotonic()
             if now_s >= due_s:
                 due_s = now_s + look_s
                 for line in list(self._lines):
-                    line.look(now_s)
+                    line.look(now_s, awake_s)
 
     def _wake_up(self) -> None:
         while True:
@@ -103,6 +106,7 @@ class Switchboard:
 
     def add(self, line: Line) -> None:
         """Begin to watch it."""
+        line.begin(self.awake.look())
         self._lines.add(line)
         self._selector.register(line.stream.fileno(), selectors.EVENT_READ, line)
 
@@ -147,7 +151,9 @@ class Line:
         self._out: deque[memoryview] = deque()
         self._frames = _Frames(board.settings.max_frame_bytes)
         self._started = self._ended = self._read_over = self._write_failed = self._told = False
-        self._sent_s = self._heard_s = self._whole_s = 0.0
+        self._sent_s = self._seen_sent_s = 0.0
+        self._taken_s = self._heard_s = self._whole_s = 0.0
+        """When the other end last took something, said something, ended a frame: in waking time."""
         self._written = threading.Event()
         self._over = threading.Event()
 
@@ -156,7 +162,7 @@ class Line:
 
     def start(self) -> None:
         """Begin to read."""
-        self._sent_s = self._heard_s = self._whole_s = time.monotonic()
+        self._sent_s = time.monotonic()
         self._started = True
         self._board.ask(lambda: self._board.add(self))
 
@@ -212,6 +218,10 @@ class Line:
 
     # ---- on the switchboard's thread -----------------------------------------------------------------------------
 
+    def begin(self, awake_s: float) -> None:
+        """The other end is judged from now on."""
+        self._taken_s = self._heard_s = self._whole_s = awake_s
+
     def ready(self, events: int) -> None:
         """The socket has something, or room for something."""
         if events & selectors.EVENT_WRITE:
@@ -224,17 +234,18 @@ class Line:
         if events & selectors.EVENT_READ and not self._read_over:
             self._read()
 
-    def look(self, now_s: float) -> None:
+    def look(self, now_s: float, awake_s: float) -> None:
         """Say that we live, when nothing else was said; see that the other end does."""
         with self._lock:
             if self._state is WriteState.OPEN and not self._out and now_s - self._sent_s >= self._interval_s:
                 self._put([_HEARTBEAT])
-            stuck = bool(self._out) and now_s - self._sent_s >= self._timeout_s
-        if stuck:
+            if not self._out or self._sent_s != self._seen_sent_s:
+                self._seen_sent_s, self._taken_s = self._sent_s, awake_s
+        if awake_s - self._taken_s >= self._timeout_s:
             self._lose(f"{self.stream.endpoint} {TAKES_NOTHING}")
-        elif not self._read_over and now_s - self._heard_s >= self._timeout_s:
-            self._lose(silence(now_s - self._heard_s, self._timeout_s))
-        elif (begun := self._frames.begun_bytes) and (late := lateness(begun, now_s - self._whole_s, self._timeout_s)):
+        elif not self._read_over and awake_s - self._heard_s >= self._timeout_s:
+            self._lose(silence(awake_s - self._heard_s, self._timeout_s))
+        elif late := self._frames.lateness(awake_s - self._whole_s, self._timeout_s):
             self._lose(late)
 
     def _watch(self) -> None:
@@ -246,7 +257,7 @@ class Line:
             received = self.stream.receive_now(self._board.buffer)
             if received is None:
                 return
-            self._heard_s = time.monotonic()
+            self._heard_s = self._board.awake.look()
             if not received:
                 self._end_of_file()
                 return
@@ -353,6 +364,11 @@ class _Frames:
         if len(self._pieces) < HEADER.size:
             return HEADER.size if self._pieces else 0
         return HEADER.size + parse_header(bytes(self._pieces[: HEADER.size]), self._max_frame_bytes)[3]
+
+    def lateness(self, taken_s: float, limit_s: float) -> str:
+        """Why the other end is lost when the frame that has begun has been coming for so long; "" while it may."""
+        begun = self.begun_bytes
+        return lateness(begun, taken_s, limit_s) if begun else ""
 
     def end(self) -> None:
         """No more comes; WireError when a frame has begun."""

@@ -37,6 +37,12 @@ FAULTS = (
         ("silence-not-noticed", "frozen-worker-not-killed"),
     ),
     SparkFault(
+        "the machine stands still, or the driver's process",
+        "nothing: who did not listen itself calls nobody silent",
+        ("test_faults.py::test_a_machine_that_stands_still_loses_nobody",),
+        ("own-stall-counted",),
+    ),
+    SparkFault(
         "an executor is killed",
         RESTARTS,
         (CLUSTER,),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import re
 import time
 from collections.abc import Callable
@@ -11,6 +12,8 @@ import pyarrow as pa
 import pytest
 
 from kit.host.storage import CheckpointStorage
+from kit.spark.driver_settings import DriverSettings
+from kit.spark.endpoint import WireSettings
 from kit.spark.job import SparkJob
 from tests.spark.jobs import ThreadGang, await_checkpoint, check_output, generator, staged, totals_job, until
 
@@ -46,6 +49,22 @@ def test_a_lost_link_costs_no_row_and_repeats_none(tmp_path: Path, cut: Callable
     assert len(job.stages) == 2
     (lost,) = [record for record in job.trace if record.kind == "SlotLost"]
     assert re.search(said, lost.data["error"])
+
+
+def test_a_machine_that_stands_still_loses_nobody(tmp_path: Path) -> None:
+    """As under a hypervisor that is busy elsewhere: driver and slots, here one process, hear nothing for twice the
+    heartbeat timeout, and then go on."""
+    settings = DriverSettings(wire=WireSettings(heartbeat_interval_ms=100, heartbeat_timeout_ms=1_000))
+    keeping_pythons_lock = ctypes.PyDLL(None)
+    with SparkJob(totals_job(tmp_path, SLOW), launch=ThreadGang, settings=settings) as job:
+        job.start()
+        for checkpoint in (1, 2):
+            await_checkpoint(job, checkpoint)
+            keeping_pythons_lock.usleep(2_000_000)
+        assert job.status == "RUNNING"
+        assert job.wait(120) == "FINISHED"
+    check_output(tmp_path)
+    assert len(job.stages) == 1
 
 
 def test_a_disk_that_is_slow_costs_checkpoints_and_nothing_else(

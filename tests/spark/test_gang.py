@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 
 from kit.spark import executors, gang
-from kit.spark.connection import TAKES_NOTHING, WITHOUT_END, silence
+from kit.spark.connection import WITHOUT_END, silence
 from kit.spark.control import SlotHello
 from kit.spark.epoch import Epoch
 from kit.spark.gang import SparkGang
+from kit.spark.stream import TAKES_NOTHING
 
 
 class Tasks(dict[int, str]):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import socket
 import threading
 import time
@@ -113,6 +114,30 @@ def test_what_does_not_fit_at_once_is_written_when_there_is_room(ends: Ends) -> 
     ends.peer.sendall(end)
     ends.peer.shutdown(socket.SHUT_WR)
     assert ends.gone.next() == (True, "ended")
+
+
+def test_who_did_not_run_itself_does_not_call_its_peer_silent(ends: Ends) -> None:
+    """A machine that stands still, a call that keeps Python's lock: nothing was heard because nobody listened."""
+    holding_pythons_lock = ctypes.PyDLL(None)
+    for _ in range(3):
+        holding_pythons_lock.usleep(500_000)  # the limit is 300 ms
+        for _ in range(3):
+            ends.peer.sendall(b"".join(pack_frame(FrameKind.HEARTBEAT)))
+            time.sleep(0.02)
+    assert ends.gone.empty()
+
+
+@pytest.mark.parametrize("begun_bytes", [0, 50])
+def test_nor_that_it_takes_nothing_or_is_slow(ends: Ends, begun_bytes: int) -> None:
+    frame = b"".join(pack_frame(FrameKind.CONTROL, [bytes(100)]))
+    assert ends.connection.send([bytes(8 << 20)])
+    ends.peer.sendall(frame[:begun_bytes])
+    time.sleep(0.05)
+    ctypes.PyDLL(None).usleep(500_000)
+    ends.peer.sendall(frame[begun_bytes:])
+    assert ends.delivered.next(Frame).payload == bytes(100)
+    time.sleep(0.05)
+    assert ends.gone.empty()
 
 
 @pytest.mark.parametrize("how", ["end of file", "reset"])
