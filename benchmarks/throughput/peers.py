@@ -88,6 +88,10 @@ def _kit(cache: Path) -> Start:
     return _python(sys.executable, "kit_jobs")
 
 
+def _numpy(cache: Path) -> Start:
+    return _python(sys.executable, "numpy_alone")
+
+
 def _spark(cache: Path) -> Start:
     packages = (f"pyspark=={version('pyspark')}", "pandas<3", "pyarrow", "numpy", "protobuf", "grpcio")
     python = python_with(cache / f"spark-{version('pyspark')}", *packages)
@@ -109,7 +113,7 @@ def _pyflink(cache: Path) -> Start:
     return _python(python, "pyflink_jobs", KIT_BENCH_JAR=str(flink_classes(cache)))
 
 
-KIT = "kit"
+KIT, NUMPY = "kit", "numpy"
 PEERS = {
     peer.name: peer
     for peer in (
@@ -118,8 +122,11 @@ PEERS = {
         Peer("spark", _spark, {"W1": 3_000, "W1r": 500, "W2": 8_000, "W3": 1_000, "W4": 100, "W5": 4, "W6": 800}),
         Peer("bytewax", _bytewax, {"W1": 100, "W1r": 60, "W2": 500, "W5": 80, "W6": 1_000}),
         Peer("pyflink", _pyflink, {"W5": 20, "W6": 200}),
+        Peer(NUMPY, _numpy, {"W1": 60_000}),
     )
 }
-"""The kit first. Flink's Java has no Python functions, and PyFlink's SQL is Flink's Java."""
+"""The kit first. Flink's Java has no Python functions, and PyFlink's SQL is Flink's Java. Numpy alone is no peer but a
+measure: it neither exchanges nor keeps anything.
+"""
 
-__all__ = ["KIT", "PEERS", "Peer", "default_cache"]
+__all__ = ["KIT", "NUMPY", "PEERS", "Peer", "default_cache"]

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks.throughput import kit_jobs, workloads
+from benchmarks.throughput import kit_jobs, numpy_alone, workloads
 from benchmarks.throughput.measured import Measured, PeerError, check, read
 from benchmarks.throughput.peers import PEERS
 from benchmarks.throughput.table import Standing, table
@@ -74,3 +74,17 @@ def test_the_table_says_how_often_the_best_peer_fits_into_the_kit() -> None:
     standing = Standing("W1", measured, {"bytewax": "cannot be set up"})
     line = table([standing], [PEERS[name] for name in ("kit", "flink-java", "spark", "bytewax")]).splitlines()[-1]
     assert re.split(r"\s*\|\s*", line)[1:-1] == ["W1", "30", "2.0", "4.0", "-", "7.5 times spark", "10 times, missed"]
+
+
+def test_numpy_alone_is_a_measure_and_no_peer() -> None:
+    runs = {"kit": 30e6, "spark": 4e6, "numpy": 75e6}
+    standing = Standing("W1", {name: [Measured(int(speed), 1.0, 1, 0)] for name, speed in runs.items()})
+    line = table([standing], [PEERS[name] for name in runs]).splitlines()[-1]
+    assert line.endswith("| 7.5 times spark; 40% of numpy alone | 10 times, missed; 50% of numpy alone, missed |")
+
+
+def test_numpy_alone_gives_the_checksum() -> None:
+    rows = 300_000
+    sums, counts = sum(numpy_alone.totals(first, rows) for first in range(numpy_alone.PROCESSES))
+    seen = np.flatnonzero(counts)
+    check(Measured(rows, 1.0, 0, workloads.checksum(seen, sums[seen], counts[seen])), "W1")
