@@ -35,6 +35,7 @@ import pyarrow.parquet as pq
 from kit.backend.descriptors import ReducingStateDescriptor
 from kit.backend.heap import HeapKeyedStateBackend
 from kit.backend.key_hashing import key_groups
+from kit.backend.partial_file import read_wanted
 from kit.host.storage import CheckpointLocation, CheckpointStorage
 from kit.state.handles import KeyGroupRange, KeyGroupsStateHandle
 from kit.state.key_groups import key_group_partitions
@@ -85,8 +86,8 @@ def restored(storage: CheckpointStorage, handles: list[KeyGroupsStateHandle]) ->
     backends = []
     for own in key_group_partitions(MAX_PARALLELISM, AFTER):
         backend = HeapKeyedStateBackend(pa.int64(), own, MAX_PARALLELISM)
-        theirs = [handle for handle in handles if handle.key_group_range.intersect(own)]
-        backend.restore((handle, storage.read(handle.delegate)) for handle in theirs)
+        theirs = [part for handle in handles if (part := handle.intersection(own)) is not None]
+        backend.restore((part, read_wanted(part, partial(storage.read_range, part.delegate))) for part in theirs)
         backend.table(TOTALS)
         backends.append(backend)
     return backends

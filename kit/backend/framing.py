@@ -14,13 +14,23 @@ from __future__ import annotations
 import struct
 import zlib
 from functools import cached_property
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, ClassVar, Protocol, TypeAlias, runtime_checkable
 
 import pyarrow as pa
 
 from kit.state.errors import StateRestoreError
 
 Piece: TypeAlias = "bytes | pa.Buffer"
+
+
+@runtime_checkable
+class Sliceable(Protocol):
+    """The bytes of a file, or of as much of it as is wanted: an Arrow buffer, or what can be asked as one can."""
+
+    @property
+    def size(self) -> int: ...
+    def slice(self, offset: int, length: int) -> pa.Buffer: ...
+
 
 _HEADER = struct.Struct("<8sIQ")
 _SECTION = struct.Struct("<IIIQ")
@@ -63,15 +73,25 @@ def _sealed(prefix: bytes, body: list[Piece]) -> list[Piece]:
     return [prefix, _CRC.pack(crc), *body]
 
 
+def header_bytes(start: pa.Buffer) -> int:
+    """How long the header is that begins so, with all that is before its body."""
+    return PREFIX_BYTES + int(_HEADER.unpack(start[: _HEADER.size])[2])
+
+
+def body_bytes(prefix: pa.Buffer) -> int:
+    """How long the body of the section is that begins so."""
+    return int(_SECTION.unpack(prefix[: _SECTION.size])[3])
+
+
 class FramedFile:
     """A file of state to be read. `name` is what errors call it; all of them are StateRestoreErrors."""
 
     magic: ClassVar[bytes]
     what: ClassVar[str]
 
-    def __init__(self, data: Piece, name: str) -> None:
+    def __init__(self, data: Piece | Sliceable, name: str) -> None:
         self.name = name
-        self._data = pa.py_buffer(data)
+        self._data = data if isinstance(data, Sliceable) else pa.py_buffer(data)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.name!r}, {self._data.size} bytes)"
@@ -104,17 +124,23 @@ class FramedFile:
     def _prefix(self, where: str, offset: int, layout: struct.Struct) -> tuple[Any, ...]:
         if not 0 <= offset <= self._data.size - PREFIX_BYTES:
             raise self._damaged(where, f"the file has only {self._data.size} bytes: it was cut off")
-        return layout.unpack(self._data[offset : offset + layout.size])
+        return layout.unpack(self._bytes(where, offset, layout.size))
 
     def _body(self, where: str, offset: int, length: int) -> pa.Buffer:
         start = offset + PREFIX_BYTES
         if start + length > self._data.size:
             raise self._damaged(where, f"it ends at byte {start + length} of {self._data.size}: the file was cut off")
-        body = self._data.slice(start, length)
-        (crc,) = _CRC.unpack(self._data[start - _CRC.size : start])
-        if zlib.crc32(body, zlib.crc32(self._data[offset : start - _CRC.size])) != crc:
+        body = self._bytes(where, start, length)
+        (crc,) = _CRC.unpack(self._bytes(where, start - _CRC.size, _CRC.size))
+        if zlib.crc32(body, zlib.crc32(self._bytes(where, offset, _SECTION.size))) != crc:
             raise self._damaged(where, "its checksum does not match: bytes were changed")
         return body
+
+    def _bytes(self, where: str, offset: int, length: int) -> pa.Buffer:
+        try:
+            return self._data.slice(offset, length)
+        except ValueError as error:
+            raise self._damaged(where, str(error)) from error
 
     def _arrow(self, where: str, read: Any, *arguments: Any) -> Any:
         try:

@@ -31,7 +31,7 @@ from kit.backend.descriptors import (
     StateKind,
     ValueStateDescriptor,
 )
-from kit.backend.framing import file_name, state_kind, state_name
+from kit.backend.framing import Piece, Sliceable, file_name, state_kind, state_name
 from kit.backend.key_context import KeyContext
 from kit.backend.key_hashing import infer_key_type, key_groups
 from kit.backend.keyed_states import (
@@ -213,12 +213,12 @@ class HeapKeyedStateBackend:
 
     # ---- restore ------------------------------------------------------------------------------------------------
 
-    def restore(self, parts: Iterable[tuple[KeyGroupOffsets, bytes | pa.Buffer]]) -> None:
+    def restore(self, parts: Iterable[tuple[KeyGroupOffsets, Piece | Sliceable]]) -> None:
         """Take in the key groups of this subtask's range from files of any number of subtasks.
 
-        Each part is a handle (its key group range and offsets) and the bytes of its file. States may be registered
-        before or after. Raises StateRestoreError for damaged files and StateDescriptorError when a stored state has
-        another type than the registered one.
+        Each part is a handle (its key group range and offsets) and the bytes of its file, or those of them that are
+        wanted (`kit.backend.partial_file`). States may be registered before or after. Raises StateRestoreError for
+        damaged files and StateDescriptorError when a stored state has another type than the registered one.
         """
         stored: dict[tuple[str, str], list[_StoredRows]] = defaultdict(list)
         seen: dict[int, str] = {}

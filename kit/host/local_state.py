@@ -21,11 +21,13 @@ import zlib
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
 from pyarrow import fs
 
+from kit.backend.partial_file import PartialFile, read_wanted
 from kit.host.storage import CheckpointLocation, CheckpointStorage
 from kit.protocol.commands import LocalCopies
 from kit.restore.prioritized import PrioritizedOperatorSubtaskState
@@ -145,20 +147,27 @@ class StateReader:
         for kind in KINDS:
             truth = getattr(state, f"{kind}_state")
             alternatives = (truth,) if choice is None else getattr(choice, f"{kind}_state")
-            for handle, data in self._first(truth, alternatives):
+            read = self._read_wanted if kind == MANAGED_KEYED else self._read_whole
+            for handle, data in self._first(read, truth, alternatives):
                 yield kind, handle, data
 
-    def _first(self, truth: Any, alternatives: Any) -> list[tuple[Any, Any]]:
+    def _first(self, read: Callable[[Any], Any], truth: Any, alternatives: Any) -> list[tuple[Any, Any]]:
         for alternative in alternatives[:-1]:
             with suppress(StorageError):
-                return self._read(truth, alternative)
-        return self._read(truth, truth)
+                return self._read(read, truth, alternative)
+        return self._read(read, truth, truth)
 
-    def _read(self, truth: Any, handles: Any) -> list[tuple[Any, Any]]:
+    def _read(self, read: Callable[[Any], Any], truth: Any, handles: Any) -> list[tuple[Any, Any]]:
         found, copies = [], 0
         for true, handle in zip(truth, handles, strict=True):
             copy = None if self._local is None else self._local.read(handle.delegate)
-            found.append((true, self._storage.read(handle.delegate) if copy is None else copy))
+            found.append((true, read(handle) if copy is None else copy))
             copies += copy is not None
         self.from_local += copies
         return found
+
+    def _read_whole(self, handle: Any) -> pa.Buffer:
+        return self._storage.read(handle.delegate)
+
+    def _read_wanted(self, handle: Any) -> pa.Buffer | PartialFile:
+        return read_wanted(handle, partial(self._storage.read_range, handle.delegate))
