@@ -60,6 +60,8 @@ class PartitionerKind(Enum):
 
 _FEW_ROWS = 16
 _MOST_OWNERS = 4_096
+_ROWS_AN_OWNER = 8_192
+"""From so many rows on it costs less to look through all of them for each owner than to sort them."""
 
 Split = list[tuple[int, pa.RecordBatch]]
 PartitionFunction = Callable[[Any, int], int]
@@ -187,11 +189,12 @@ def split_by_owner(batch: pa.RecordBatch, owners: npt.NDArray[Any]) -> Split:
     first, last = int(owners.min()), int(owners.max())
     if first == last:
         return [(first, batch)]
-    if last - first == 1:
-        return [(owner, picked(batch, np.flatnonzero(owners == owner))) for owner in (first, last)]
+    if last - first == 1 or len(owners) >= _ROWS_AN_OWNER * (last - first + 1):
+        rows_of = ((owner, np.flatnonzero(owners == owner)) for owner in range(first, last + 1))
+        return [(owner, picked(batch, rows, are_there=True)) for owner, rows in rows_of if len(rows)]
     order = np.argsort(owners, kind="stable")  # by radix, as the numbers are small
     sorted_owners = owners.take(order)
-    sorted_batch = picked(batch, order)
+    sorted_batch = picked(batch, order, are_there=True)
     starts = np.searchsorted(sorted_owners, np.arange(first, last + 2)).tolist()
     bounds = zip(range(first, last + 1), starts, starts[1:])
     return [(owner, sorted_batch.slice(start, end - start)) for owner, start, end in bounds if end > start]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given
@@ -136,3 +137,17 @@ def test_custom_names_the_value_whose_subtask_there_is_not() -> None:
     partitioner = CustomPartitioner(lambda carrier, n: n, "carrier", 3)
     with pytest.raises(ValueError, match="the function gave 3 for 'AA', expected 0 to 2"):
         partitioner.split(flights([("AA", 1)]))
+
+
+@pytest.mark.parametrize("subpartitions", [2, 3, 5, 12])
+@pytest.mark.parametrize("rows", [16_000, 24_576, 41_000, 65_536])
+def test_large_batches_are_split_as_small_ones_are(rows: int, subpartitions: int) -> None:
+    """Batches of this size are cut in one of two ways, by how many owners there are. Subtask 1 gets no row."""
+    keys = np.random.default_rng(rows).integers(0, 2**40, rows)
+    owners = {key: assign_key_to_parallel_operator(key, 128, subpartitions, pa.int64()) for key in set(keys.tolist())}
+    kept = [(key, number) for number, key in enumerate(keys.tolist()) if owners[key] != 1]
+    expected: dict[int, list[tuple[int, int]]] = {}
+    for row in kept:
+        expected.setdefault(owners[row[0]], []).append(row)
+    batch = pa.record_batch(dict(zip(("key", "number"), map(pa.array, zip(*kept)), strict=True)))
+    assert rows_of(HashPartitioner(("key",), 128, subpartitions).split(batch)) == expected
