@@ -9,7 +9,7 @@ Two ways to find a slot, changed over as the index grows:
 * *direct*: `slot_at[code - base]`, while there is one code and the codes are close together;
 * *hashed*: open addressing with linear probing, every step taken for all unresolved rows of the batch at once. Two new
   rows that meet at one free place both write their claim; whoever is still there on reading back has won, and the other
-  looks again. A table of a new size is filled from front to back, in the order of the places that codes belong to.
+  looks again.
 
 `freeze` gives a reader the columns without a copy: new slots are beyond what it sees, and a slot it does see is
 written again only after the columns were copied.
@@ -19,7 +19,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import cached_property
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -35,9 +34,9 @@ _MIN_DIRECT_SPAN = 1 << 14
 _DIRECT_SPAN_PER_SLOT = 4
 _MULTIPLIERS = (0x9E3779B97F4A7C15, 0xD6E8FEB86659FD93, 0xA0761D6478BD642F)
 _UINT64 = 0xFFFFFFFFFFFFFFFF
+_BLOCK_ROWS = 1 << 16
 _MOST_USED = 0.45
 """Half as much memory as at a third costs look-ups nothing that can be measured; at a half they are a fifth slower."""
-_BLOCK_BITS = 16
 _NO_SLOTS = np.empty(0, np.int64)
 FEW_ROWS = 16
 """So many rows are taken one by one, here and by all that work on slots: quicker than to begin with all the passes."""
@@ -428,39 +427,39 @@ class _HashedPlaces:
         return new
 
     def fill(self) -> None:
-        """Put all slots in use into an empty table. In the order of their homes each has the place behind the one
-        before it, or its home if that is further on: no place is looked at.
+        """Put all slots in use into an empty table: all write to their homes, and who is not there on reading back goes
+        on to the next place.
         """
-        behind = 0
-        for slots, at in self._by_home():
-            ranks = np.arange(len(at))
-            at -= ranks
-            at[0] = max(at[0], behind)
-            np.maximum.accumulate(at, out=at)
-            at += ranks
-            behind = int(at[-1]) + 1
-            within = len(at) - max(0, behind - len(self._table))
-            self._table[at[:within]] = slots[:within]
-            if within < len(at):  # behind the last place come the first that are free
-                free = np.flatnonzero(self._table == _EMPTY)
-                self._table[free[: len(at) - within]] = slots[within:]
-            self._used += len(slots)
+        table = self._table
+        for slots, at in self._homes():
+            table[at] = slots
+        lost = [(slots[gone], at[gone]) for slots, at in self._homes() if len(gone := self._gone(slots, at))]
+        if lost:
+            left, at = map(np.concatenate, zip(*lost, strict=True))
+            while len(left):
+                at = (at + 1) & self._mask
+                free = np.flatnonzero(table.take(at) == _EMPTY)
+                table[at[free]] = left[free]
+                gone = self._gone(left, at)
+                left, at = left[gone], at[gone]
+        self._used = len(self._index)
 
-    def _by_home(self) -> Iterator[tuple[Slots, Slots]]:
-        """The slots in use and their homes, in this order: by blocks of places, so that each is sorted in the cache."""
+    def _homes(self) -> Iterator[tuple[npt.NDArray[np.int32], Slots]]:
+        """The slots in use and their homes, so many at a time as stay in the cache: memory that is new costs more."""
         index = self._index
-        slots = None if len(index) == index.size else index.slots_in_use()
-        homes = self._home([c[: index.size] if slots is None else c.take(slots) for c in index.columns])
-        blocks = (homes >> _BLOCK_BITS).astype(np.uint16)
-        if len(self._table) <= 1 << _BLOCK_BITS + 8:
-            blocks = blocks.astype(np.uint8)  # is sorted twice as fast
-        rows = np.argsort(blocks, kind="stable")
-        ends = np.bincount(blocks).cumsum()
-        for begin, end in pairwise([0, *ends.tolist()]):
-            of_block = rows[begin:end]
-            of_block = of_block.take(np.argsort(homes.take(of_block).astype(np.uint16), kind="stable"))
-            if len(of_block):
-                yield of_block if slots is None else slots.take(of_block), homes.take(of_block)
+        in_use = None if len(index) == index.size else index.slots_in_use().astype(np.int32)
+        for begin in range(0, len(index), _BLOCK_ROWS):
+            end = min(begin + _BLOCK_ROWS, len(index))
+            if in_use is None:
+                slots, codes = np.arange(begin, end, dtype=np.int32), [c[begin:end] for c in index.columns]
+            else:
+                slots = in_use[begin:end]
+                codes = [column.take(slots) for column in index.columns]
+            yield slots, self._home(codes)
+
+    def _gone(self, slots: npt.NDArray[np.int32], at: Slots) -> Slots:
+        """Whose claim on a place was overwritten, or never made."""
+        return np.flatnonzero(self._table.take(at) != slots)
 
     def remove(self, slots: Slots) -> None:
         left, at = slots, self._home([column.take(slots) for column in self._index.columns])

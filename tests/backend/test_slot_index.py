@@ -75,13 +75,37 @@ def test_what_is_loaded_at_once_is_found_and_grows(spread: int, width: int) -> N
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_what_is_loaded_at_once_is_found_where_blocks_of_places_meet(seed: int) -> None:
+def test_what_is_loaded_at_once_is_found_in_all_blocks(seed: int) -> None:
     codes = np.unique(np.random.default_rng(seed).integers(-(1 << 63), 1 << 63, 225_000))
     index = SlotIndex(1)
     index.load([codes])
     index.validate()
     assert index.find([codes]).tolist() == list(range(len(codes)))
     assert (index.find([codes + 1]) == ABSENT).sum() > 224_000
+    assert repr(index) == f"SlotIndex({len(codes)} slots, hashed, 524288 places, {len(codes)} used)"
+
+
+@pytest.mark.parametrize("end", [0, -1])
+def test_what_is_loaded_at_once_is_found_where_many_want_one_place(end: int) -> None:
+    """Two thousand codes whose homes are the first places of a small index, or its last, behind which is the first."""
+    mixed = (np.arange(2_000, dtype=np.uint64) << np.uint64(8)) + (
+        np.uint64(0) if end == 0 else ~np.uint64(0) << np.uint64(20)
+    )
+    codes = _unmixed(mixed)
+    index = SlotIndex(1)
+    index.load([codes])
+    index.validate()
+    assert index.find([codes]).tolist() == list(range(2_000))
+    assert (index.find([codes + 1]) == ABSENT).all()
+    _, added = index.find_or_add([_unmixed(mixed + np.uint64(3))])
+    assert len(added) == 2_000
+    index.validate()
+
+
+def _unmixed(mixed: np.ndarray) -> np.ndarray:
+    """The codes of which this is made on the way to their homes."""
+    product = mixed * np.uint64(pow(0x9E3779B97F4A7C15, -1, 1 << 64))
+    return (product ^ (product >> np.uint64(32))).view(np.int64)
 
 
 @pytest.mark.parametrize("spread", [1, 1 << 40])
