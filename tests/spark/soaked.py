@@ -1,7 +1,7 @@
 """The process that drives the soak's jobs, one after another: `python -m tests.spark.soaked MASTER DIRECTORY`.
 
-It makes its session, says that it is ready, and waits for a line: so one can stand by while another drives. It may be
-killed at any time; the next one goes on with the job that it finds begun. One job of four needs slots of both machines,
+It starts Java, says that it is ready, and waits for a line: so one can stand by while another drives. It may be killed
+at any time; the next one goes on with the job that it finds begun. One job of four needs slots of both machines,
 and three of four are back-pressured and take unaligned checkpoints, so that rows are in flight. For each job
 a line of JSON is printed, and a word is waited for then: whoever listens looks meanwhile at what all processes hold.
 """
@@ -18,8 +18,12 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+from pyspark import SparkConf, SparkContext
+from pyspark.sql import SparkSession
+
 from kit import FixedDelay, StreamEnvironment
 from kit.spark import DriverSettings, SparkJob, create_session
+from kit.spark.session import QUIET
 from tests.spark.cluster import session_settings
 from tests.spark.jobs import check_output, generator, staged, totals_job
 
@@ -79,9 +83,11 @@ def say(**what: Any) -> None:
 def main() -> None:
     """Run a job each time that a line says so; one that another driver began is gone on with."""
     master, directory = sys.argv[1], Path(sys.argv[2])
-    spark = create_session("soak", master=master, config=session_settings())
+    # Java alone: a session would take slots, which the driver that is at work wants back when a machine was lost.
+    SparkContext._ensure_initialized(conf=SparkConf().setAll(list(QUIET.items())))
     say(ready=os.getpid())
     while sys.stdin.readline() == GO_ON:
+        spark = create_session("soak", master=master, config=session_settings())
         number = len(list(directory.glob("job-*/done")))
         place = directory / f"job-{number}"
         taken_over = (place / "began").exists()
@@ -101,7 +107,9 @@ def main() -> None:
         del job
         gc.collect()
         say(done=number, **line)
-    spark.stop()
+    session = SparkSession.getActiveSession()
+    if session is not None:
+        session.stop()
 
 
 if __name__ == "__main__":
