@@ -44,6 +44,10 @@ class PartialFile:
         """What a trace says of it: how many bytes are here."""
         return {"bytes": len(self)}
 
+    def __deepcopy__(self, memo: dict[int, object]) -> PartialFile:
+        """Bytes never change: copies of a world share them."""
+        return self
+
     def slice(self, offset: int, length: int) -> pa.Buffer:
         """`length` bytes from `offset` on. Raises ValueError when they are not here."""
         for start, data in self._ranges:
