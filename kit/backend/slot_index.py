@@ -40,6 +40,12 @@ _MOST_USED = 0.45
 _NO_SLOTS = np.empty(0, np.int64)
 FEW_ROWS = 16
 """So many rows are taken one by one, here and by all that work on slots: quicker than to begin with all the passes."""
+_MANY_LEFT, _AHEAD = 512, np.arange(1, 13)
+"""Up to so many rows that are not where they were looked for are looked for in so many places at once: with a pass for
+each place the last few rows take as long as the first thousands.
+"""
+FEW_LEFT = 24
+"""So many rows that are not added yet are added one by one, for the same reason."""
 MOST_KNOWN = 1 << 14
 
 
@@ -365,28 +371,47 @@ class _HashedPlaces:
         slots = self._table.take(at).astype(np.int64)
         unresolved = self._elsewhere(slots, codes)
         at, codes = at[unresolved], [column[unresolved] for column in codes]
-        while len(unresolved):
+        while len(unresolved) > _MANY_LEFT:
             at = (at + 1) & self._mask
             found = self._table.take(at).astype(np.int64)
             slots[unresolved] = found
             keep = self._elsewhere(found, codes)
             unresolved, at, codes = unresolved[keep], at[keep], [column[keep] for column in codes]
+        slots[unresolved] = self._find_ahead(at, codes)
+        return slots
+
+    def _find_ahead(self, at: Slots, codes: Sequence[Codes]) -> Slots:
+        """The slot of each of a few rows, which is none of those up to `at`: many places are looked at together."""
+        slots, left = np.full(len(at), ABSENT, np.int64), np.arange(len(at))
+        while len(left):
+            there = self._table.take((at[left, np.newaxis] + _AHEAD) & self._mask)
+            taken = np.maximum(there, 0)
+            found = there >= 0
+            for column, wanted in zip(self._index.columns, codes, strict=True):
+                found &= column.take(taken) == wanted[left, np.newaxis]
+            ends = found | (there == _EMPTY)
+            first = ends.argmax(axis=1)
+            rows = np.arange(len(left))
+            slots[left] = np.where(found[rows, first], there[rows, first], ABSENT)
+            left = left[~ends[rows, first]]
+            at = at + len(_AHEAD)
         return slots
 
     def find_one(self, codes: Sequence[int]) -> int:
-        at = self._home_of_one(codes)
+        return max(ABSENT, self._table.item(self._place_of_one(self._home_of_one(codes), codes)))
+
+    def _place_of_one(self, at: int, codes: Sequence[int]) -> int:
+        """From `at` on the place of a tuple, or else the first that is empty."""
         table, columns = self._table, self._index.columns
-        while True:
-            slot = table.item(at)
-            if slot == _EMPTY:
-                return ABSENT
+        while (slot := table.item(at)) != _EMPTY:
             if slot >= 0:
                 for column, code in zip(columns, codes):
                     if column.item(slot) != code:
                         break
                 else:
-                    return slot
+                    return at
             at = (at + 1) & self._mask
+        return at
 
     def has_room_for(self, codes: Sequence[Codes]) -> bool:
         return self._used + len(codes[0]) <= _MOST_USED * len(self._table)
@@ -406,14 +431,28 @@ class _HashedPlaces:
         slots = np.empty(len(codes[0]), np.int64)
         added = []
         unresolved, at = np.arange(len(slots)), self._home(codes)
-        while len(unresolved):
+        while len(unresolved) > FEW_LEFT:
             new = self._claim(unresolved, at, codes)
             added.append(new)
             found = self._table.take(at).astype(np.int64)
             matches = self._matches(found, [column[unresolved] for column in codes])
             slots[unresolved[matches]] = found[matches]
             unresolved, at = unresolved[~matches], (at[~matches] + 1) & self._mask
+        added.append(self._add_few(unresolved, at, codes, slots))
         return slots, np.concatenate(added)
+
+    def _add_few(self, rows: Slots, at: Slots, codes: Sequence[Codes], slots: Slots) -> Slots:
+        """Set the slots of the rows that are left, one by one; the new ones."""
+        added = []
+        tuples = zip(*[column[rows].tolist() for column in codes])
+        for row, start, wanted in zip(rows.tolist(), at.tolist(), tuples):
+            place = self._place_of_one(start, wanted)
+            if self._table.item(place) == _EMPTY:
+                self._table[place] = self._index.allocate_one(wanted)
+                self._used += 1
+                added.append(self._table.item(place))
+            slots[row] = self._table.item(place)
+        return np.array(added, np.int64)
 
     def _claim(self, rows: Slots, at: Slots, codes: Sequence[Codes]) -> Slots:
         """Give a slot to one row at each empty place of `at`; the new slots."""

@@ -12,6 +12,7 @@ that fires may register another that is due already.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -70,7 +71,16 @@ class TimerQueue:
 
     def register(self, keys: Column, timestamps_ms: Column, namespaces: Column | None = None) -> None:
         """Register a timer for each row."""
-        codes = self._codes(keys, timestamps_ms, namespaces, create=True)
+        self._add(self._codes(keys, timestamps_ms, namespaces, create=True))
+
+    def register_several(self, keys: Column, times_ms: Sequence[Codes], namespaces: Column | None = None) -> None:
+        """Register as many timers for each row as there are columns of times."""
+        if not len(times_ms):
+            return
+        _, *others = self._codes(keys, times_ms[0], namespaces, create=True)
+        self._add([np.concatenate(times_ms), *(np.tile(column, len(times_ms)) for column in others)])
+
+    def _add(self, codes: list[Codes]) -> None:
         _, added = self.index.find_or_add(codes)
         if len(added):
             self._take_in(added)
@@ -206,6 +216,10 @@ class TimerService:
     def register_event_time(self, keys: Column, timestamps_ms: Column, namespaces: Column | None = None) -> None:
         """Register an event time timer for each row."""
         self.event_time.register(keys, timestamps_ms, namespaces)
+
+    def register_event_times(self, keys: Column, times_ms: Sequence[Codes], namespaces: Column | None = None) -> None:
+        """Register several event time timers for each row: one for each column of times, in milliseconds."""
+        self.event_time.register_several(keys, times_ms, namespaces)
 
     def register_processing_time(self, keys: Column, timestamps_ms: Column, namespaces: Column | None = None) -> None:
         """Register a processing time timer for each row."""

@@ -100,15 +100,19 @@ class WindowOperatorBase(Operator):
         `known` are those whose timers are there.
         """
         overdue: Mask | None = None
-        new = np.ones(len(windows), np.bool_) if known is None else ~known
-        ahead = new
         if lowest(last_ms) <= self.context.current_watermark_ms:
             overdue = last_ms <= self.context.current_watermark_ms
-            ahead = new & ~overdue
+        if known is not None:
+            keys, last_ms, windows = where(~known, keys, last_ms, windows)
+        if not len(windows):
+            return overdue
+        times = [last_ms, self._clears_at(last_ms)] if self._spec.allowed_lateness_ms else [last_ms]
+        if overdue is None:
+            self._timers.register_event_times(keys, times, windows)
+            return None
+        ahead = last_ms > self.context.current_watermark_ms
         self._timers.register_event_time(*where(ahead, keys, last_ms, windows))
-        if self._spec.allowed_lateness_ms:
-            keys, last_ms, windows = where(new, keys, last_ms, windows)
-            self._timers.register_event_time(keys, self._clears_at(last_ms), windows)
+        self._timers.register_event_times(keys, times[1:], windows)
         return overdue
 
     def _set_aside(self, batch: pa.RecordBatch, late: npt.NDArray[np.bool_]) -> None:

@@ -97,8 +97,12 @@ def test_what_is_loaded_at_once_is_found_where_many_want_one_place(end: int) -> 
     index.validate()
     assert index.find([codes]).tolist() == list(range(2_000))
     assert (index.find([codes + 1]) == ABSENT).all()
-    _, added = index.find_or_add([_unmixed(mixed + np.uint64(3))])
-    assert len(added) == 2_000
+    index.remove(np.arange(1_000, 2_000))
+    assert index.find([codes]).tolist() == [*range(1_000), *[ABSENT] * 1_000]
+    assert index.find([codes[:20]]).tolist() == [*range(20)]
+    for size in (500, 20):
+        index.find_or_add([_unmixed(mixed[:size] + np.uint64(size))])
+    assert repr(index) == "SlotIndex(1520 slots, hashed, 8192 places, 2520 used)"
     index.validate()
 
 
