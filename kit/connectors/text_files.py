@@ -140,24 +140,20 @@ def _opened(path: str, begin: int) -> pa.NativeFile:
 
 def _cut(path: str, data: bytes, at: int) -> _Lines:
     """Lines of which only the last may lack its end; the first begins at byte `at`."""
-    try:
-        text = pa.array([data], pa.large_binary()).cast(pa.large_string())
-    except pa.ArrowInvalid:
-        wrong = _first_wrong_byte(data)
-        raise ValueError(
-            f"{path}, byte {at + wrong}: {data[wrong]:#04x} is not UTF-8; the text before it is "
-            f"{data[max(wrong - 20, 0) : wrong].decode(errors='replace')!r}: convert the file to UTF-8"
-        ) from None
-    texts = pc.split_pattern(text, "\n").flatten()
-    if data.endswith(_END):
-        texts = texts.slice(0, len(texts) - 1)
-    lengths = pc.binary_length(texts).to_numpy(zero_copy_only=False)
-    starts = at + np.concatenate([[0], np.cumsum(lengths + 1)[:-1]]).astype(np.int64)
-    if b"\r\n" in data:
+    if not data.isascii():
+        _check_utf8(path, data, at)
+    ends = np.flatnonzero(np.frombuffer(data, np.uint8) == ord(_END))
+    if not data.endswith(_END):
+        ends = np.append(ends, len(data))
+    starts = np.concatenate([[0], ends[:-1] + 1])
+    bounds = np.append(starts - np.arange(len(starts)), ends[-1] - (len(ends) - 1))  # without the ends before
+    letters = pa.py_buffer(data.replace(_END, b""))
+    texts = pa.LargeStringArray.from_buffers(len(starts), pa.py_buffer(bounds), letters)
+    if b"\r" in data and b"\r\n" in data:  # one byte is looked for ten times as fast as two
         texts = _without_return(texts, data.endswith(_END))
     if at == 0 and data.startswith(_BOM):
         texts = pa.concat_arrays([pc.utf8_slice_codeunits(texts.slice(0, 1), 1), texts.slice(1)])
-    return _Lines(texts.cast(pa.string()), starts, at + len(data))
+    return _Lines(texts.cast(pa.string()), at + starts, at + len(data))
 
 
 def _without_return(texts: pa.Array, all_ended: bool) -> pa.Array:
@@ -167,9 +163,12 @@ def _without_return(texts: pa.Array, all_ended: bool) -> pa.Array:
     return cut if all_ended else pa.concat_arrays([cut, texts.slice(len(texts) - 1)])
 
 
-def _first_wrong_byte(data: bytes) -> int:
+def _check_utf8(path: str, data: bytes, at: int) -> None:
     try:
         data.decode()
     except UnicodeDecodeError as error:
-        return error.start
-    return 0
+        wrong = error.start
+        raise ValueError(
+            f"{path}, byte {at + wrong}: {data[wrong]:#04x} is not UTF-8; the text before it is "
+            f"{data[max(wrong - 20, 0) : wrong].decode(errors='replace')!r}: convert the file to UTF-8"
+        ) from None
