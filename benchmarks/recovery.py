@@ -21,6 +21,7 @@ how long Spark takes to end the frozen executor (ten seconds) and to start anoth
 
 from __future__ import annotations
 
+import argparse
 import os
 import signal
 import statistics
@@ -240,7 +241,11 @@ def report(name: str, rows: Sequence[Row]) -> None:
 
 def main() -> int:
     """Print the table, in ms."""
-    wanted = [each for each in sys.argv[1:] if each in CASES] or [*CASES]
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("cases", nargs="*", help=", ".join(CASES))
+    wanted = parser.parse_args().cases or [*CASES]
+    if unknown := [each for each in wanted if each not in CASES]:
+        parser.error(f"there is no {', '.join(unknown)}; there are {', '.join(CASES)}")
     for cluster, executors in dict.fromkeys((CASES[name].cluster, CASES[name].executors) for name in wanted):
         with session(cluster, executors) as spark:
             for name in wanted:
