@@ -461,7 +461,7 @@ STATE: tuple[Row, ...] = (
     (
         "timer-lost",
         "the timers of a key group's last key are not restored",
-        "kit.backend.timers:TimerQueue.register",
+        "kit.backend.timers:TimerQueue._add",
         "_, added = self.index.find_or_add(codes)",
         "_, added = self.index.find_or_add([column[: max(1, len(column) - 1)] for column in codes])",
         SWARM,
