@@ -44,7 +44,7 @@ _MANY_LEFT, _AHEAD = 512, np.arange(1, 13)
 """Up to so many rows that are not where they were looked for are looked for in so many places at once: with a pass for
 each place the last few rows take as long as the first thousands.
 """
-FEW_LEFT = 24
+_FEW_LEFT = 24
 """So many rows that are not added yet are added one by one, for the same reason."""
 MOST_KNOWN = 1 << 14
 
@@ -431,7 +431,7 @@ class _HashedPlaces:
         slots = np.empty(len(codes[0]), np.int64)
         added = []
         unresolved, at = np.arange(len(slots)), self._home(codes)
-        while len(unresolved) > FEW_LEFT:
+        while len(unresolved) > _FEW_LEFT:
             new = self._claim(unresolved, at, codes)
             added.append(new)
             found = self._table.take(at).astype(np.int64)

@@ -75,7 +75,7 @@ class Soak:
         os.environ["TMPDIR"] = str(self.temporary)
         self.cluster = StandaloneCluster(directory / "cluster")
         self.ready: set[int] = set()
-        """The drivers that have their session."""
+        """The drivers that have started Java."""
         self.driver = self.start_driver()
         self.standby: subprocess.Popen[str] | None = None
 
