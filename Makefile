@@ -39,7 +39,7 @@ test:  ## everything that must pass: style, types, tests, notebooks
 	@# The Spark tests are one process that mostly waits, for workers to start and to be missed: the others have the cores
 	@# meanwhile. Style and types come first among these, since in a fresh checkout one process then compiles what three
 	@# would compile at once, each for itself.
-	@$(MAKE) --no-print-directory -j 2 quicktests sparktests
+	@$(MAKE) --no-print-directory -j 3 quicktests sparktests quickdocs
 	SPARK_SUBMIT_OPTS="$(QUICK_JVM)" $(PYTHON) -m pytest -q -n 3 --dist loadfile --no-loadscope-reorder -o verbosity_assertions=2 \
 		-p nbval --nbval-lax --nbval-sanitize-with notebooks/sanitize.cfg notebooks
 
@@ -52,8 +52,15 @@ notebooks:  ## run the notebooks anew in place, and keep what they are to show (
 	TQDM_DISABLE=1 $(PYTHON) -m nbconvert --to notebook --execute --inplace $(or $(ARGS),$(wildcard notebooks/*.ipynb))
 	$(PYTHON) -m nbstripout --keep-count $(or $(ARGS),$(wildcard notebooks/*.ipynb))
 
+# Every page and every link, without playing the plays (scripts/site/__main__.py says what else it leaves out).
+quickdocs:
+	$(PYTHON) -m scripts.site --quick
+
 quicktests: lint
-	HYPOTHESIS_PROFILE=ci $(PYTHON) -m pytest -q -n 3 --dist loadfile --no-loadscope-reorder -m "not spark and not soak"
+	HYPOTHESIS_PROFILE=ci $(PYTHON) -m pytest -q -n 3 --dist loadfile --no-loadscope-reorder \
+		-m "not spark and not soak and not signals"
+	@# A process of their own: the browser tests leave an event loop in the main thread, and that takes signals its own way.
+	$(PYTHON) -m pytest -q -m "signals and not soak"
 
 sparktests:
 	SPARK_SUBMIT_OPTS="$(QUICK_JVM)" HYPOTHESIS_PROFILE=ci $(PYTHON) -m pytest -q -m "spark and not soak"

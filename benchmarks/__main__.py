@@ -1,6 +1,7 @@
 """Measure: `python -m benchmarks` runs every benchmark, `python -m benchmarks <name> ...` those named.
 
-What begins with a dash, and all behind it, is passed on.
+What begins with a dash, and all behind it, is passed on. Every benchmark knows `--smallest`: it then runs once at its
+smallest size, as in the tests, to show that it runs.
 """
 
 from __future__ import annotations

@@ -12,12 +12,12 @@ several runs is shown, on both sides: the rest is what else the machine does.
 
 from __future__ import annotations
 
-import argparse
 import gc
 import time
 from collections.abc import Callable
 from pathlib import Path
 
+from benchmarks._options import options
 from kit.restore.state_assignment import assign_states
 from kit.restore.topology import AssignmentEdge, AssignmentVertex, OperatorIDPair
 from kit.state.handles import (
@@ -37,6 +37,7 @@ from scripts.flink import VERSION, FlinkMissing, fetch, run_java
 
 MAX_PARALLELISM = 32768
 SIZES = ((100, 150), (1000, 1500), (4000, 6000))
+SMALLEST = ((2, 3), (4, 6), (8, 12))
 ROWS = {"k": "keyed", "s": "+ 4 split states of 10", "su": "+ split + union", "suc": "+ split + union + channels"}
 """Each row by its states: split, union and channels, beside the keyed state that all have."""
 FLINK_MS = {
@@ -113,20 +114,21 @@ def flinks_ms() -> dict[str, tuple[float, ...]]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser = options(__doc__)
     parser.add_argument("--times", type=int, default=7, help="how often to measure each; the quickest is shown")
     parser.add_argument("--without-flink", action="store_true", help="beside Flink's figures as measured before")
-    options = parser.parse_args()
-    ours = {row: [ours_ms(row, old, new, options.times) for old, new in SIZES] for row in ROWS}
+    given = parser.parse_args()
+    sizes, times = (SMALLEST, 1) if given.smallest else (SIZES, given.times)
+    ours = {row: [ours_ms(row, old, new, times) for old, new in sizes] for row in ROWS}
     flink, whose = FLINK_MS, "as measured before"
-    if not options.without_flink:
+    if not given.without_flink and not given.smallest:
         print(f"Flink {VERSION} takes its turn: a minute or two", flush=True)
         try:
             flink, whose = flinks_ms(), f"{VERSION}, in this run"
         except FlinkMissing as missing:
             print(f"Flink's own is not measured: {missing}")
     print(f"ms, ours / Flink's ({whose}), and how many times Flink's that is quicker")
-    print(f"{'state of each subtask':28}" + "".join(f"{f'{old}->{new}':>26}" for old, new in SIZES) + "   growth")
+    print(f"{'state of each subtask':28}" + "".join(f"{f'{old}->{new}':>26}" for old, new in sizes) + "   growth")
     for row, what in ROWS.items():
         pairs = zip(ours[row], flink[row], strict=True)
         cells = "".join(f"{f'{mine:.1f} / {theirs:.1f}  x{theirs / mine:.1f}':>26}" for mine, theirs in pairs)

@@ -14,13 +14,13 @@ draws both hosts side by side into `backpressure.png` and `backpressure.svg`.
 
 from __future__ import annotations
 
-import argparse
 import statistics
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -28,6 +28,7 @@ from typing import Any
 import pandas as pd
 import pyarrow as pa
 
+from benchmarks._options import options
 from kit import CheckpointConfig, CollectSink, GeneratorSource, NoRestart, SparkJob, StreamEnvironment, create_session
 from kit.channel.result_partition import MAX_QUEUED_BUFFERS
 from kit.lab.actions import Action, LetTimePass, TakeTurn
@@ -38,18 +39,26 @@ EXCHANGES = 2
 ROW_BYTES = 16
 ENDLESS = 10**12
 
-LAB_CREDITS = (1, 4, 16, 64)
 LAB_BATCH_ROWS = 256
 LAB_BUSY_MS = 100
 LAB_TIMEOUT_MS = 2_000
-LAB_CHECKPOINTS = 5
 
-SPARK_CREDITS = (1, 4, 16, 32)
 SPARK_BATCH_ROWS = 2_048
 SPARK_BUSY_MS = 20
 SPARK_TIMEOUT_MS = 400
-SPARK_CHECKPOINTS = 5
 FILL_S = 1.0
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """How much is measured: the credits of a channel, and the checkpoints with each."""
+
+    lab_credits: tuple[int, ...] = (1, 4, 16, 64)
+    spark_credits: tuple[int, ...] = (1, 4, 16, 32)
+    checkpoints: int = 5
+
+
+SMALLEST = Sizes((1, 2), (1,), 1)
 
 
 @dataclass(frozen=True)
@@ -151,12 +160,12 @@ class Measured:
     steps: float | None = None
 
 
-def in_lab(mode: Mode, credits: int) -> Measured:
+def in_lab(mode: Mode, credits: int, checkpoints: int) -> Measured:
     """Fill all channels, then take a checkpoint."""
     slow = SlowSink(job(mode, credits, LAB_BATCH_ROWS, _same, None))
     slow.run_until(slow.only_the_sink_is_left)
     lab, steps = slow.lab, []
-    for _ in range(LAB_CHECKPOINTS):
+    for _ in range(checkpoints):
         begin = lab.position
         request = lab.trigger_checkpoint()
         slow.run_until(lambda request=request: lab.answer(request) is not None)
@@ -179,13 +188,13 @@ def _sleep(batch: pa.RecordBatch) -> pa.RecordBatch:
     return batch.slice(0, 1)
 
 
-def on_spark(spark: object, mode: Mode, credits: int) -> Measured:
+def on_spark(spark: object, mode: Mode, credits: int, checkpoints: int) -> Measured:
     """Fill all channels, then take checkpoints one after the other; the first is not counted."""
     with tempfile.TemporaryDirectory() as directory:
         with SparkJob(job(mode, credits, SPARK_BATCH_ROWS, _sleep, directory), spark) as running:
             running.start()
             time.sleep(FILL_S)
-            for _ in range(1 + SPARK_CHECKPOINTS):
+            for _ in range(1 + checkpoints):
                 running.trigger_checkpoint()
             running.cancel()
         taken = running.checkpoints().query("id > 1")
@@ -195,13 +204,15 @@ def on_spark(spark: object, mode: Mode, credits: int) -> Measured:
 # ---- what came of it -------------------------------------------------------------------------------------------------
 
 
-def measure(hosts: list[str]) -> Iterator[Measured]:
+def measure(hosts: list[str], sizes: Sizes) -> Iterator[Measured]:
     """Every mode with every number of credits."""
     if "lab" in hosts:
-        yield from (in_lab(mode, credits) for mode in modes(LAB_TIMEOUT_MS) for credits in LAB_CREDITS)
+        for mode, credits in product(modes(LAB_TIMEOUT_MS), sizes.lab_credits):
+            yield in_lab(mode, credits, sizes.checkpoints)
     if "spark" in hosts:
         spark = create_session("backpressure", slots=PARALLELISM)
-        yield from (on_spark(spark, mode, credits) for mode in modes(SPARK_TIMEOUT_MS) for credits in SPARK_CREDITS)
+        for mode, credits in product(modes(SPARK_TIMEOUT_MS), sizes.spark_credits):
+            yield on_spark(spark, mode, credits, sizes.checkpoints)
         spark.stop()
 
 
@@ -265,12 +276,12 @@ TITLES = {
 
 def main() -> int:
     """Prints a line for each setting, and the ratios; draws the figure."""
-    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    arguments = options(__doc__)
     arguments.add_argument("--host", choices=("lab", "spark"), help="only this one")
     arguments.add_argument("--to", type=Path, default=Path("build"), help="where the figure goes")
     given = arguments.parse_args()
     results = []
-    for result in measure([given.host] if given.host else ["lab", "spark"]):
+    for result in measure([given.host] if given.host else ["lab", "spark"], SMALLEST if given.smallest else Sizes()):
         results.append(result)
         steps = "" if result.steps is None else f", {result.steps:.0f} steps"
         print(

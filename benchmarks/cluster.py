@@ -26,6 +26,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from benchmarks._options import options
 from benchmarks.throughput import workloads
 from benchmarks.throughput.kit_jobs import Rows, result_checksum
 from kit import CheckpointConfig, CollectSink, NoRestart, SparkJob, StreamEnvironment, count, create_session, sum_
@@ -34,6 +35,7 @@ from kit.operators.split_enumerator import NO_MORE_SPLITS
 from tests.spark.cluster import StandaloneCluster, session_settings
 
 SUBTASKS = 3
+FEWEST_ROWS = 3_000
 WORKLOAD = "W1"
 GOAL = 0.9
 """The cluster is to have at least this part of what `local` has."""
@@ -141,11 +143,13 @@ class Side:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Prints each run and the ratio of the medians."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = options(__doc__)
     parser.add_argument("--side", help=argparse.SUPPRESS)
     parser.add_argument("--rounds", type=int, default=4)
     parser.add_argument("--rows", type=int, default=200_000_000)
     given = parser.parse_args(arguments)
+    if given.smallest:
+        given.rounds, given.rows = 1, FEWEST_ROWS
     if given.side:
         side(given.side)
         return 0

@@ -13,7 +13,6 @@ a busy machine changes less: on both sides one thread does it all.
 
 from __future__ import annotations
 
-import argparse
 import cProfile
 import gc
 import os
@@ -25,6 +24,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from benchmarks._options import options
 from kit.graph.job_graph import ChainedOperator, JobGraph, JobVertex
 from kit.graph.settings import JobSettings
 from kit.job.job_master import JobMaster
@@ -44,7 +44,7 @@ from kit.state.key_groups import key_group_partitions
 from kit.state.operator_state import OperatorSubtaskState, TaskStateSnapshot
 from scripts.flink import VERSION, FlinkMissing, fetch, run_java
 
-SUBTASKS = 10_000
+SUBTASKS, FEWEST = 10_000, 10
 MAX_PARALLELISM = 32_768
 JOB, OPERATOR, VERTEX = "0" * 32, "a" * 32, "keyed"
 KEYED, BOTH = "one keyed handle each", "+ operator state of 5 states"
@@ -55,19 +55,19 @@ COLD = 10
 JAVA = Path(__file__).with_name("CoordinateCheckpoint.java")
 
 
-def running_job() -> JobMaster:
+def running_job(subtasks: int) -> JobMaster:
     """A job of one vertex whose subtasks all run."""
     operator = ChainedOperator(OPERATOR, VERTEX, VERTEX, OperatorSpec(VERTEX, (), None), None)
-    vertex = JobVertex(OPERATOR, VERTEX, (operator,), SUBTASKS, MAX_PARALLELISM, True, (), ())
+    vertex = JobVertex(OPERATOR, VERTEX, (operator,), subtasks, MAX_PARALLELISM, True, (), ())
     master = JobMaster(JobGraph(JOB, "job", (vertex,), JobSettings()))
     master.handle(events.StartJob(), 0)
-    for subtask in range(SUBTASKS):
+    for subtask in range(subtasks):
         running = TaskStateChanged(task=task_name(VERTEX, subtask), attempt=1, state=ExecutionState.RUNNING)
         master.handle(running, 0)
     return master
 
 
-def acks(row: str, checkpoint_id: int) -> list[AcknowledgeCheckpoint]:
+def acks(row: str, subtasks: int, checkpoint_id: int) -> list[AcknowledgeCheckpoint]:
     """What the subtasks say; nothing is shared between them, as nothing is that comes off a wire."""
     return [
         AcknowledgeCheckpoint(
@@ -78,7 +78,7 @@ def acks(row: str, checkpoint_id: int) -> list[AcknowledgeCheckpoint]:
             metrics=CheckpointMetrics(sync_ms=1, async_ms=1, bytes_persisted=1_000, total_bytes_persisted=1_000),
             state=TaskStateSnapshot({OPERATOR: state(row, subtask, covered)}),
         )
-        for subtask, covered in enumerate(key_group_partitions(MAX_PARALLELISM, SUBTASKS))
+        for subtask, covered in enumerate(key_group_partitions(MAX_PARALLELISM, subtasks))
     ]
 
 
@@ -121,15 +121,15 @@ def checkpoint(master: JobMaster, acknowledged: list[AcknowledgeCheckpoint], dir
                 waiting += master.handle(written, 1)
             case commands.StoreCheckpoint():
                 waiting += master.handle(events.CheckpointStored(checkpoint_id=1), 1)
-    if not master.checkpoints.is_completed(1):
+    if master.checkpoints.store.latest_id != 1:
         raise RuntimeError("the checkpoint did not complete")
     return size
 
 
-def runs(row: str, times: int) -> Iterator[tuple[float, float, int]]:
+def runs(row: str, subtasks: int, times: int) -> Iterator[tuple[float, float, int]]:
     """Milliseconds, those on the processor, and bytes of `_metadata`, run by run."""
     for _ in range(times):
-        master, acknowledged = running_job(), acks(row, 1)
+        master, acknowledged = running_job(subtasks), acks(row, subtasks, 1)
         with tempfile.TemporaryDirectory() as directory:
             gc.collect()
             start, start_cpu = time.perf_counter(), time.process_time()
@@ -138,8 +138,8 @@ def runs(row: str, times: int) -> Iterator[tuple[float, float, int]]:
             yield (time.perf_counter() - start) * 1000, cpu_ms, size
 
 
-def profile(row: str) -> None:
-    master, acknowledged = running_job(), acks(row, 1)
+def profile(row: str, subtasks: int) -> None:
+    master, acknowledged = running_job(subtasks), acks(row, subtasks, 1)
     profiler = cProfile.Profile()
     with tempfile.TemporaryDirectory() as directory:
         profiler.enable()
@@ -162,25 +162,26 @@ def flinks_ms(times: int) -> dict[str, tuple[float, float | None]]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser = options(__doc__)
     parser.add_argument("--times", type=int, default=9, help="how often to measure each; the median is shown")
     parser.add_argument("--profile", action="store_true", help="show where the time goes instead")
     parser.add_argument("--without-flink", action="store_true", help="beside Flink's figures as measured before")
-    options = parser.parse_args()
-    if options.profile:
+    given = parser.parse_args()
+    subtasks, times = (FEWEST, 1) if given.smallest else (SUBTASKS, given.times)
+    if given.profile:
         for row in FLINK_MS:
-            profile(row)
+            profile(row, subtasks)
         return
     flink, whose = FLINK_MS, "as measured before"
-    if not options.without_flink:
+    if not given.without_flink and not given.smallest:
         print(f"Flink {VERSION} takes its turn: a minute or so", flush=True)
         try:
-            flink, whose = flinks_ms(options.times), f"{VERSION}, in this run"
+            flink, whose = flinks_ms(times), f"{VERSION}, in this run"
         except FlinkMissing as missing:
             print(f"Flink's own is not measured: {missing}")
-    print(f"{SUBTASKS} subtasks, trigger to _metadata: median ms (on the processor), ours and Flink's ({whose})")
+    print(f"{subtasks} subtasks, trigger to _metadata: median ms (on the processor), ours and Flink's ({whose})")
     for row, (wall, cpu) in flink.items():
-        walls, cpus, sizes = zip(*runs(row, options.times), strict=True)
+        walls, cpus, sizes = zip(*runs(row, subtasks, times), strict=True)
         ours, theirs = _cell(median(walls), median(cpus)), _cell(wall, cpu)
         print(f"{row:30} ours {ours:>14}   Flink {theirs:>14}   _metadata {sizes[0] / 1e6:.2f} MB")
     print(f"load average {', '.join(f'{load:.1f}' for load in os.getloadavg())} on {os.cpu_count()} cores")

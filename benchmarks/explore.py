@@ -16,6 +16,7 @@ from typing import Any
 
 import pandas as pd
 
+from benchmarks._options import options
 from kit.explore import consistent_checkpoints, exactly_once, expected_output, explore
 from tests.explore.jobs import counts
 
@@ -38,12 +39,16 @@ ROWS: tuple[tuple[str, dict[str, Any], int, str], ...] = (
     ("large, a worker dies", LARGE, 2, "kill"),
 )
 FEW = 8
+SMALLEST: tuple[tuple[str, dict[str, Any], int, str], ...] = (
+    ("one row, nothing fails", {"rows": 1}, 0, ""),
+    ("one row, a worker dies", {"rows": 1}, 0, "kill"),
+)
 
 
 def main() -> int:
     """Print a row for each search."""
-    found = []
-    for name, shape, checkpoints, fault in ROWS[: int(os.environ.get("WHICH_ROWS", FEW))]:
+    smallest, found = options(__doc__).parse_args().smallest, []
+    for name, shape, checkpoints, fault in SMALLEST if smallest else ROWS[: int(os.environ.get("WHICH_ROWS", FEW))]:
         env = counts(**shape)
         kinds = [fault] if fault else []
         expected = expected_output(counts(**shape))

@@ -15,7 +15,6 @@ after so many steps, and the memory that 10,000 steps take.
 
 from __future__ import annotations
 
-import argparse
 import cProfile
 import gc
 import os
@@ -23,22 +22,34 @@ import pstats
 import resource
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from benchmarks._options import options
 from examples.flights.job import flights_job, write_flights
 from kit import CheckpointConfig, CollectionSource, CollectSink, Lab, StreamEnvironment, sum_
 
 PARALLELISM = (2, 8, 16, 32, 128)
 ROWS = 40
-LONG_ROWS = 2_000
-"""At parallelism 2 only: a job of few tasks is over too soon to be measured."""
-FLIGHTS = 4_000
-LONG_RUN = (1_000, 10_000, 100_000)
-"""Steps after which a look and a way back are measured."""
 BACK = (1, 10, 100, 300)
 STEPS_PER_ROW = 4
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """How much is measured: a row for each parallelism, and the rows that their sources have."""
+
+    parallelism: Sequence[int]
+    rows: int
+    long_rows: int = 2_000
+    """At parallelism 2 only: a job of few tasks is over too soon to be measured."""
+    flights: int = 4_000
+    long_run: tuple[int, ...] = (1_000, 10_000, 100_000)
+    """Steps after which a look and a way back are measured."""
+
+
+SMALLEST = Sizes((1, 2), rows=6, long_rows=6, flights=250, long_run=(310, 320))
 
 
 def job(parallelism: int, rows: int) -> StreamEnvironment:
@@ -105,13 +116,13 @@ def tell(name: str, run: Measured, first: Measured | None = None) -> None:
     )
 
 
-def long_run() -> None:
-    """What a long run costs: in time, the later it is, and in memory."""
-    lab = Lab(job(2, LONG_RUN[-1] // STEPS_PER_ROW))
+def long_run(looks: Sequence[int]) -> None:
+    """What a long run costs after so many steps each: in time, the later it is, and in memory."""
+    lab = Lab(job(2, looks[-1] // STEPS_PER_ROW))
     lab.moment()
     print("step          back 1 to 300 steps   moment     memory per 10,000 steps")
     begun = memory_bytes()
-    for steps in LONG_RUN:
+    for steps in looks:
         before = lab.position
         lab.run_until(lambda lab, steps=steps: lab.position >= steps)  # type: ignore[misc]
         grown = (memory_bytes() - begun) / (lab.position - before) * 10_000
@@ -140,25 +151,26 @@ def memory_bytes() -> int:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser = options(__doc__)
     parser.add_argument("--parallelism", type=int, nargs="+", default=PARALLELISM, help="one row for each")
     parser.add_argument("--rows", type=int, default=ROWS, help="that the source has")
     parser.add_argument("--profile", action="store_true", help="show where the time goes instead")
-    options = parser.parse_args()
+    given = parser.parse_args()
+    sizes = SMALLEST if given.smallest else Sizes(given.parallelism, given.rows)
     Lab(job(1, ROWS)).run()  # what is imported and compiled once is not measured
-    if options.profile:
-        for parallelism in options.parallelism:
-            profile(parallelism, options.rows)
+    if given.profile:
+        for parallelism in sizes.parallelism:
+            profile(parallelism, sizes.rows)
         return
     print("job           checkpoint 1          the end               steps/s   on the processor   picture   step")
     with tempfile.TemporaryDirectory() as folder:
-        tell("tour", measure(tour(write_flights(Path(folder) / "flights.parquet", FLIGHTS, rows_per_split=125))))
+        tell("tour", measure(tour(write_flights(Path(folder) / "flights.parquet", sizes.flights, rows_per_split=125))))
     first: Measured | None = None
-    for parallelism in options.parallelism:
-        run = measure(job(parallelism, LONG_ROWS if parallelism <= 2 else options.rows))
+    for parallelism in sizes.parallelism:
+        run = measure(job(parallelism, sizes.long_rows if parallelism <= 2 else sizes.rows))
         first = first or run
         tell(f"letters {parallelism}", run, first)
-    long_run()
+    long_run(sizes.long_run)
     print(f"load average {', '.join(f'{load:.1f}' for load in os.getloadavg())} on {os.cpu_count()} cores")
 
 

@@ -21,7 +21,6 @@ how long Spark takes to end the frozen executor (ten seconds) and to start anoth
 
 from __future__ import annotations
 
-import argparse
 import os
 import signal
 import statistics
@@ -35,6 +34,7 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
+from benchmarks._options import options
 from kit import (
     CheckpointConfig,
     FixedDelay,
@@ -228,6 +228,9 @@ CASES: dict[str, Case] = {
     "frozen-waits": Case(executor_frozen_alone, 3, "standalone", executors=PARALLELISM),
 }
 
+SMALLEST = ["kill", "rescale", "executor-spare"]
+"""The cases of the smallest run: one of each way to disturb a job, on each kind of session but one."""
+
 
 def report(name: str, rows: Sequence[Row]) -> None:
     """One line a case: medians of the steps, and how the whole is distributed."""
@@ -241,16 +244,17 @@ def report(name: str, rows: Sequence[Row]) -> None:
 
 def main() -> int:
     """Print the table, in ms."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = options(__doc__)
     parser.add_argument("cases", nargs="*", help=", ".join(CASES))
-    wanted = parser.parse_args().cases or [*CASES]
+    given = parser.parse_args()
+    wanted = given.cases or (SMALLEST if given.smallest else [*CASES])
     if unknown := [each for each in wanted if each not in CASES]:
         parser.error(f"there is no {', '.join(unknown)}; there are {', '.join(CASES)}")
     for cluster, executors in dict.fromkeys((CASES[name].cluster, CASES[name].executors) for name in wanted):
         with session(cluster, executors) as spark:
             for name in wanted:
                 if (CASES[name].cluster, CASES[name].executors) == (cluster, executors):
-                    run(name, spark)
+                    run(name, spark, 1 if given.smallest else int(os.environ.get("KIT_RECOVERY_N", CASES[name].count)))
     return 0
 
 
@@ -272,10 +276,9 @@ def session(cluster: str, executors: int) -> Iterator[SparkSession]:
     end_frozen()
 
 
-def run(name: str, spark: SparkSession) -> None:
-    """Measure a case."""
+def run(name: str, spark: SparkSession, count: int) -> None:
+    """Measure a case `count` times."""
     case = CASES[name]
-    count = int(os.environ.get("KIT_RECOVERY_N", case.count))
     print(f"{name}: {spark.sparkContext.master}, parallelism {case.parallelism}, {KEYS:,} keys; ms", flush=True)
     with tempfile.TemporaryDirectory() as directory:
         env = environment(directory, case.parallelism, case.reactive)

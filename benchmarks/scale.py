@@ -29,6 +29,7 @@ from typing import Any
 
 import pandas as pd
 
+from benchmarks._options import options
 from benchmarks._simulated_slots import SimulatedGang
 from kit import (
     CheckpointConfig,
@@ -44,6 +45,7 @@ from kit.spark.driver_settings import DriverSettings
 
 LAB = (10, 100, 300, 1_000)
 SLOTS = (100, 1_000, 3_000, 10_000)
+SMALLEST_LAB, SMALLEST_SLOTS = 2, 2
 CHECKPOINTS = 5
 LARGE = 1_000
 """A lab of so many subtasks makes one checkpoint, which takes minutes."""
@@ -174,13 +176,12 @@ def row_of(kind: str, size: int) -> dict[str, Any]:
     command = [sys.executable, "-m", "benchmarks.scale", f"--measure-{kind}", str(size)]
     row: dict[str, Any] = {}
     with tempfile.TemporaryFile("w+") as errors:
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True)
-        watch = threading.Timer(LIMIT_S, process.kill)
-        watch.start()
-        assert process.stdout is not None
-        for line in process.stdout:
-            row |= json.loads(line)
-        process.wait()
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True) as process:
+            watch = threading.Timer(LIMIT_S, process.kill)
+            watch.start()
+            assert process.stdout is not None
+            for line in process.stdout:
+                row |= json.loads(line)
         watch.cancel()
         errors.seek(0)
         said = errors.read().strip().splitlines()
@@ -190,34 +191,40 @@ def row_of(kind: str, size: int) -> dict[str, Any]:
     return row
 
 
-def table(kind: str, sizes: list[int]) -> None:
-    """A row for each size."""
-    rows = []
+def table(kind: str, sizes: list[int]) -> int:
+    """A row for each size; returns how many did not end well."""
+    rows: list[dict[str, Any]] = []
     for size in sizes:
         print(f"{kind} {size} ...", file=sys.stderr, flush=True)
         rows.append(row_of(kind, size))
     print(pd.DataFrame(rows).fillna("").to_string(index=False))
+    return sum("ended" in row for row in rows)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+def main() -> int:
+    """Returns how many sizes did not end well."""
+    parser = options(__doc__)
     parser.add_argument("--lab", type=int, nargs="*", help="subtasks")
     parser.add_argument("--slots", type=int, nargs="*", help="simulated slots")
     parser.add_argument("--measure-lab", type=int, help=argparse.SUPPRESS)
     parser.add_argument("--measure-slots", type=int, help=argparse.SUPPRESS)
-    options = parser.parse_args()
-    if options.measure_lab:
-        measure_lab(options.measure_lab)
-    elif options.measure_slots:
-        measure_driver(options.measure_slots)
-    else:
-        both = options.lab is None and options.slots is None
-        if both or options.lab is not None:
-            table("lab", options.lab or list(LAB))
-        if both or options.slots is not None:
-            table("slots", options.slots or list(SLOTS))
-        print(f"load average {', '.join(f'{load:.1f}' for load in os.getloadavg())} on {os.cpu_count()} cores")
+    given = parser.parse_args()
+    if given.measure_lab:
+        measure_lab(given.measure_lab)
+        return 0
+    if given.measure_slots:
+        measure_driver(given.measure_slots)
+        return 0
+    if given.smallest:
+        given.lab, given.slots = [SMALLEST_LAB], [SMALLEST_SLOTS]
+    both, failed = given.lab is None and given.slots is None, 0
+    if both or given.lab is not None:
+        failed += table("lab", given.lab or list(LAB))
+    if both or given.slots is not None:
+        failed += table("slots", given.slots or list(SLOTS))
+    print(f"load average {', '.join(f'{load:.1f}' for load in os.getloadavg())} on {os.cpu_count()} cores")
+    return failed
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

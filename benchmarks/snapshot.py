@@ -11,7 +11,6 @@ other thread, so each line says how many cores other processes took meanwhile. A
 
 from __future__ import annotations
 
-import argparse
 import os
 import statistics
 import sys
@@ -25,16 +24,17 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
+from benchmarks._options import options
 from kit.backend.descriptors import ReducingStateDescriptor
 from kit.backend.heap import HeapKeyedStateBackend
 from kit.host.storage import CheckpointLocation, CheckpointStorage
 from kit.state.handles import ByteStreamStateHandle, KeyGroupRange, KeyGroupsStateHandle
 
-KEYS = 10_000_000
+KEYS, FEWEST = 10_000_000, 10_000
 RUNS = 7
 BATCH_ROWS = 65_536
 BATCHES = 64
-ALONE_S = 1.0
+ALONE_S, BRIEFLY_S = 1.0, 0.01
 MAX_PARALLELISM = 128
 TOTALS = ReducingStateDescriptor(
     "totals", pa.struct([("total", pa.int64()), ("n", pa.int64())]), {"total": "sum", "n": "count"}
@@ -82,10 +82,10 @@ class Task:
         self._table.reduce(self._table.slots(keys), {"total": values})
 
     def work(self, go_on: Callable[[float], bool]) -> tuple[float, float]:
-        """Fold batches in as long as `go_on` (of the seconds gone by); million rows per second, longest batch."""
+        """Fold in one batch and more while `go_on` (of the seconds gone by); million rows per second, longest batch."""
         rows, longest_s = 0, 0.0
         begin = before = time.perf_counter()
-        while go_on(before - begin):
+        while not rows or go_on(before - begin):
             self._fold(*self._batches[self._turn % BATCHES])
             self._turn += 1
             rows += BATCH_ROWS
@@ -110,11 +110,11 @@ def seconds_of_others() -> float:
     return (user + nice + system + irq + softirq) / os.sysconf("SC_CLK_TCK") - own
 
 
-def snapshots(task: Task, directory: str, runs: int) -> Iterator[Run]:
-    """Work, take a snapshot, work while it is written; the files are `directory`/0, /1, ..."""
+def snapshots(task: Task, directory: str, runs: int, alone_s: float) -> Iterator[Run]:
+    """Work alone, take a snapshot, work while it is written; the files are `directory`/0, /1, ..."""
     storage = CheckpointStorage(directory, "0" * 32)
     for number in range(runs):
-        alone, _ = task.work(lambda gone_s: gone_s < ALONE_S)
+        alone, _ = task.work(lambda gone_s: gone_s < alone_s)
         begin = time.perf_counter()
         snapshot = task.backend.snapshot()
         sync_s = time.perf_counter() - begin
@@ -133,7 +133,7 @@ def snapshots(task: Task, directory: str, runs: int) -> Iterator[Run]:
         meanwhile, longest_s = task.work(lambda _, writer=writer: writer.is_alive())
         writer.join()
         others = (seconds_of_others() - before_s) / took_s[0]
-        again, _ = task.work(lambda gone_s: gone_s < ALONE_S)
+        again, _ = task.work(lambda gone_s: gone_s < alone_s)
         rate = (alone + again) / 2
         yield Run(sync_s * 1e3, took_s[0], meanwhile / rate, longest_s * 1e3, rate, others)
 
@@ -152,20 +152,21 @@ def restored_s(task: Task) -> tuple[float, int]:
 
 def main() -> int:
     """Prints a line for each snapshot, and the medians."""
-    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    arguments = options(__doc__)
     arguments.add_argument("--keys", type=int, default=KEYS)
     arguments.add_argument("--runs", type=int, default=RUNS)
     arguments.add_argument("--sparse", action="store_true", help="keys far apart, which are hashed")
     given = arguments.parse_args()
-    task = Task(given.keys, given.sparse)
+    keys_held, times = (FEWEST, 1) if given.smallest else (given.keys, given.runs)
+    task = Task(keys_held, given.sparse)
     with tempfile.TemporaryDirectory() as directory:
         runs = []
-        for run in snapshots(task, directory, given.runs):
+        for run in snapshots(task, directory, times, BRIEFLY_S if given.smallest else ALONE_S):
             runs.append(run)
             print(run, flush=True)
     restore_s, size = restored_s(task)
     medians = Run(*(statistics.median(values) for values in zip(*(vars(run).values() for run in runs), strict=True)))
-    print(f"{given.keys} keys, {size / 1e6:.0f} MB, medians: {medians}; restored in {restore_s:.2f} s")
+    print(f"{keys_held} keys, {size / 1e6:.0f} MB, medians: {medians}; restored in {restore_s:.2f} s")
     return 0
 
 

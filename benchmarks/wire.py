@@ -12,23 +12,34 @@ import queue
 import statistics
 import sys
 import time
+from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from benchmarks._options import options
 from kit.spark.auth import new_secret
 from kit.spark.channels import CreditArrived, DataPlane, ElementArrived, Route
 from kit.spark.endpoint import WireSettings
 from kit.spark.tls import Tls
 
-ROWS = 200_000_000
 MAX_BATCHES = 50_000
 CREDITS = 8
-ROUND_TRIPS = 3_000
 DATA, REPLY = 1, 2
 ROUTES = [Route(DATA, 0, 1), Route(REPLY, 1, 0)]
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """How much is sent."""
+
+    rows: int = 200_000_000
+    round_trips: int = 3_000
+
+
+SMALLEST = Sizes(rows=300_000, round_trips=3)
 
 
 def receive(pipe: Connection, secret: bytes, settings: WireSettings) -> None:
@@ -51,9 +62,9 @@ def receive(pipe: Connection, secret: bytes, settings: WireSettings) -> None:
         plane.end()
 
 
-def send_rows(plane: DataPlane, inbox: queue.SimpleQueue[Any], batch: pa.RecordBatch) -> float:
+def send_rows(plane: DataPlane, inbox: queue.SimpleQueue[Any], batch: pa.RecordBatch, rows: int) -> float:
     """Million rows per second from the first send to the receiver's count."""
-    count = min(ROWS // batch.num_rows, MAX_BATCHES)
+    count = min(rows // batch.num_rows, MAX_BATCHES)
     credits = CREDITS
     start = time.perf_counter()
     for _ in range(count):
@@ -76,18 +87,18 @@ def send_rows(plane: DataPlane, inbox: queue.SimpleQueue[Any], batch: pa.RecordB
     return count * batch.num_rows / seconds / 1e6
 
 
-def round_trip_us(plane: DataPlane, inbox: queue.SimpleQueue[Any]) -> float:
+def round_trip_us(plane: DataPlane, inbox: queue.SimpleQueue[Any], times: int) -> float:
     """Median of an event there and back, in microseconds."""
-    times = []
-    for _ in range(ROUND_TRIPS):
+    taken_s = []
+    for _ in range(times):
         start = time.perf_counter()
         plane.send(DATA, b"ping")
         inbox.get()
-        times.append(time.perf_counter() - start)
-    return statistics.median(times) * 1e6
+        taken_s.append(time.perf_counter() - start)
+    return statistics.median(taken_s) * 1e6
 
 
-def measure(name: str, settings: WireSettings) -> None:
+def measure(name: str, settings: WireSettings, sizes: Sizes) -> None:
     """Prints one line of the table."""
     secret = new_secret()
     here, there = multiprocessing.Pipe()
@@ -102,8 +113,8 @@ def measure(name: str, settings: WireSettings) -> None:
         figures = []
         for rows in (1_000, 10_000, 65_536, 262_144):
             values = np.arange(rows)
-            figures.append(send_rows(plane, inbox, pa.record_batch({"key": values, "value": values})))
-        trip = round_trip_us(plane, inbox)
+            figures.append(send_rows(plane, inbox, pa.record_batch({"key": values, "value": values}), sizes.rows))
+        trip = round_trip_us(plane, inbox, sizes.round_trips)
         plane.end()
     child.join()
     print(f"{name:12}" + "".join(f"{figure:9.0f}" for figure in figures) + f"{trip:12.0f}", flush=True)
@@ -111,11 +122,12 @@ def measure(name: str, settings: WireSettings) -> None:
 
 def main() -> int:
     """Measures each transport."""
+    sizes = SMALLEST if options(__doc__).parse_args().smallest else Sizes()
     print(f"{'Mrows/s':12}{'1k':>9}{'10k':>9}{'64k':>9}{'256k':>9}{'trip us':>12}")
-    measure("unix", WireSettings())
-    measure("tcp", WireSettings(unix_sockets=False))
-    measure("tcp, tls", WireSettings(unix_sockets=False, tls=Tls.for_this_run()))
-    measure("unix lz4", WireSettings(compression="lz4"))
+    measure("unix", WireSettings(), sizes)
+    measure("tcp", WireSettings(unix_sockets=False), sizes)
+    measure("tcp, tls", WireSettings(unix_sockets=False, tls=Tls.for_this_run()), sizes)
+    measure("unix lz4", WireSettings(compression="lz4"), sizes)
     return 0
 
 

@@ -47,6 +47,7 @@ def main() -> int:
 
 def _run(seeds: range) -> tuple[int, int, Counter[str], list[tuple[str, str]]]:
     result = swarm(seeds, most_failures=len(seeds))
+    DIRECTORY.mkdir(parents=True, exist_ok=True)
     failures = [
         (str(failure), str(failure.save_play(DIRECTORY / f"{failure.play.name}.play"))) for failure in result.failures
     ]

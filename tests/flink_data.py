@@ -1,10 +1,10 @@
 """What Apache Flink itself answers: the vectors and the real checkpoints in tests/data/flink.
 
 `vectors(name)` walks the rows of one vector file, `checkpoints(version)` unpacks the checkpoints one Flink version
-wrote, `values(version)` those of which every value is known, and `checkpoint_cases()` names the former, ready for
-`pytest.mark.parametrize`. Set KIT_FLINK_DATA to read another folder of the same layout (vectors/*.jsonl.gz,
-checkpoints/VERSION.tar.gz, values/VERSION.tar.gz). A test about one checkpoint in particular reads it in the repository
-all the same (`data=HERE`).
+wrote, `values(version)` those of which every value is known. `checkpoint_cases()` and `value_cases()` name them, ready
+for `pytest.mark.parametrize`: a folder may hold any versions. Set KIT_FLINK_DATA to read another folder of the same
+layout (vectors/*.jsonl.gz, checkpoints/VERSION.tar.gz, values/VERSION.tar.gz). A test about one checkpoint in
+particular reads it in the repository all the same (`data=HERE`).
 """
 
 from __future__ import annotations
@@ -47,28 +47,43 @@ def vectors(name: str) -> Iterator[dict[str, Any]]:
 
 
 def checkpoint_archive(version: str, data: Path | None = None) -> Path:
-    """Give the path of the archive of the checkpoints that this version of Flink wrote, for example "2.3.0"."""
+    """Give the path of the archive of the checkpoints that this version of Flink wrote."""
     path = (data or data_dir()) / "checkpoints" / f"{version}.tar.gz"
     if not path.is_file():
-        raise FileNotFoundError(f"no checkpoints of Flink {version!r}; there are: {', '.join(checkpoint_versions())}")
+        raise FileNotFoundError(
+            f"no checkpoints of Flink {version!r}; there are: {', '.join(checkpoint_versions(data))}"
+        )
     return path
 
 
-def checkpoint_versions() -> list[str]:
+def checkpoint_versions(data: Path | None = None) -> list[str]:
     """List the versions of Flink there are checkpoints of, oldest first."""
-    found = [p.name.removesuffix(".tar.gz") for p in (data_dir() / "checkpoints").glob("*.tar.gz")]
+    found = [p.name.removesuffix(".tar.gz") for p in ((data or data_dir()) / "checkpoints").glob("*.tar.gz")]
     return sorted(found, key=lambda version: [int(part) for part in version.split(".")])
 
 
 @cache
 def checkpoint_cases() -> tuple[tuple[str, str], ...]:
     """List every (version, case): `checkpoints(version) / case` is the folder with `_metadata` and `truth.json`."""
-    cases = []
-    for version in checkpoint_versions():
-        with tarfile.open(checkpoint_archive(version)) as archive:
-            folders = {PurePosixPath(name).parts[1:2] for name in archive.getnames()}
-        cases += [(version, folder[0]) for folder in sorted(folders) if folder]
-    return tuple(cases)
+    return tuple((version, case) for version in checkpoint_versions() for case in _cases(checkpoint_archive(version)))
+
+
+def _cases(archive: Path) -> list[str]:
+    with tarfile.open(archive) as opened:
+        folders = {PurePosixPath(name).parts[1:2] for name in opened.getnames()}
+    return [folder[0] for folder in sorted(folders) if folder]
+
+
+@cache
+def value_cases() -> tuple[tuple[str, str], ...]:
+    """List every (version, case) of which every value is known: `values(version) / case` is its folder."""
+    return tuple((path.name.removesuffix(".tar.gz"), case) for path in _value_archives() for case in _cases(path))
+
+
+def _value_archives() -> list[Path]:
+    """A folder without values of its own leaves those in the repository."""
+    own = sorted((data_dir() / "values").glob("*.tar.gz"))
+    return own or sorted((HERE / "values").glob("*.tar.gz"))
 
 
 @cache
@@ -92,9 +107,22 @@ def values(version: str) -> Path:
     """Unpack snapshots of one version of which every value is known (`truth-values.json`), once a session."""
     folder = Path(tempfile.mkdtemp(prefix=f"flink-values-{version}-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    with tarfile.open(data_dir() / "values" / f"{version}.tar.gz") as archive:
+    (path,) = (path for path in _value_archives() if path.name == f"{version}.tar.gz")
+    with tarfile.open(path) as archive:
         archive.extractall(folder, filter="data")
     return folder / version
+
+
+def values_truth(version: str, case: str) -> dict[str, Any]:
+    """Give what Flink says is in a snapshot of `values`."""
+    truth: dict[str, Any] = json.loads((values(version) / case / "truth-values.json").read_text())
+    return truth
+
+
+def uids_of(truth: dict[str, Any]) -> dict[str, str]:
+    """Map what a snapshot may call each operator to its uid: metadata has names only as of Flink 2, before that ids."""
+    operators = truth["operators"].items()
+    return {label: uid for uid, each in operators for label in (uid, each["name"], each["operatorId"])}
 
 
 checkpoints_dir = checkpoints

@@ -12,6 +12,7 @@ from typing import Any
 import ipywidgets
 
 from kit.draw.comparison import compare
+from kit.draw.run import run_of
 from kit.lab.comparing import SLOW_MS, SLOWER_MS, compare_modes, slow_tasks, union_growth
 from widgets.controls import ROW, App, button
 
@@ -50,10 +51,13 @@ class ComparePanel:
         }
         self._settings = ipywidgets.HBox(layout=ROW)
         self._were_two = False
+        self._shown_of: object = None
+        """What the picture is of."""
         self.widget = ipywidgets.VBox(
             [self.what, self.question, self._settings, self.go, self.note, self.shown, self.code]
         )
-        self.what.observe(lambda _: app.guarded(self.update), "value")
+        for each in (self.what, *(slider for of in self._of.values() for slider in of)):
+            each.observe(lambda _: app.guarded(self.update), "value")
 
     def update(self) -> None:
         """Show the settings of what is compared; it is run when it is asked for. Once there are two runs, these are."""
@@ -66,10 +70,33 @@ class ComparePanel:
         runs = self._app.branches
         alone = self.what.value == RUNS and len(runs) == 1
         self.go.disabled = alone
-        self.note.value = "There is one run so far: fork it to have two." if alone else ""
+        if self._shown_of not in (None, self._asked):
+            self._forget()
+        if alone or self._shown_of is None:
+            self.note.value = "There is one run so far: fork it to have two." if alone else ""
+
+    @property
+    def _asked(self) -> object:
+        """All that the picture depends on: the question, its settings, and the runs as far as they have come."""
+        settings = tuple(slider.value for slider in self._of[self.what.value])
+        runs: object = None
+        if self.what.value == RUNS:
+            runs = tuple((branch.name, len(run_of(branch.thing).trace)) for branch in self._app.branches)
+        elif self.what.value == MODES:
+            runs = self._app.branch.name
+        return self.what.value, settings, runs
+
+    def _forget(self) -> None:
+        """The picture answers another question than the one above it."""
+        self._shown_of = None
+        for each in (self.note, self.shown, self.code):
+            each.value = ""
 
     def _run(self) -> None:
+        self._forget()
+        asked = self._asked
         made, code = {MODES: self._modes, RUNS: self._runs, GROWTH: self._growth}[self.what.value]()
+        self._shown_of = asked
         self.shown.value = made._repr_html_()
         self.code.value = f"<p>as Python: <code>{escape(code)}</code></p>"
 

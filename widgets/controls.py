@@ -9,14 +9,14 @@ from typing import Any, Protocol
 
 import ipywidgets
 
-from kit.draw.job_state import ACKNOWLEDGED, ALIGNING, UNHEARD, WRITING
+from kit.draw.job_state import ACKNOWLEDGED, BEGUN, SENT, UNHEARD
 from kit.host.job_failed import JobFailedError
 from kit.lab import Lab
 from widgets.branch import Branch
 
 ROW = {"flex_flow": "row wrap", "align_items": "center"}
 
-BEGUN = (ALIGNING, WRITING, ACKNOWLEDGED, UNHEARD)
+HAS_BARRIER = (*BEGUN, SENT, ACKNOWLEDGED, UNHEARD)
 """A task in one of these phases of a checkpoint has its barrier."""
 
 
@@ -63,7 +63,10 @@ class App(Protocol):
         """Write the run to a file."""
 
     def guarded(self, act: Callable[[], object]) -> None:
-        """Do something; what goes wrong is said in the app."""
+        """Do something; what goes wrong is said in the app, and what was said before is taken away."""
+
+    def until_next(self, take_away: Callable[[], object]) -> None:
+        """Call `take_away` when the next action begins."""
 
 
 def button(label: str, hint: str, act: Callable[[], object], icon: str = "", style: str = "") -> ipywidgets.Button:
@@ -100,15 +103,27 @@ class Controls:
         """What was waited for last, and did not come before the job's end."""
         self.until = dropdown("until", "let things happen until this is so", [])
         self.go = button("Go", "run until that is so", self._go, "fast-forward", "primary")
-        self.checkpoint = self._ask("Checkpoint", "trigger a checkpoint now", "lab.trigger_checkpoint()")
-        self.savepoint = self._ask("Savepoint", "trigger a savepoint", "lab.savepoint()")
+        self.target = ipywidgets.Text(
+            placeholder="savepoints to: the default directory",
+            tooltip="the directory of the next savepoints",
+            layout={"width": "250px"},
+        )
+        self.checkpoint = self._ask("Checkpoint", "trigger a checkpoint now", "trigger_checkpoint")
+        self.savepoint = self._ask("Savepoint", "trigger a savepoint", "savepoint", target=True)
         self.stop = self._ask(
-            "Stop with savepoint", "stop with a savepoint; windows and timers keep what they have", "lab.stop()"
+            "Stop with savepoint",
+            "stop with a savepoint; windows and timers keep what they have",
+            "stop",
+            target=True,
         )
         self.drain = self._ask(
-            "Drain", "stop with a savepoint after all timers and windows have fired", "lab.stop(drain=True)"
+            "Drain",
+            "stop with a savepoint after all timers and windows have fired",
+            "stop",
+            target=True,
+            drain=True,
         )
-        self.cancel = self._ask("Cancel", "cancel the job, without a savepoint", "lab.cancel()")
+        self.cancel = self._ask("Cancel", "cancel the job, without a savepoint", "cancel")
         self.rescale = button("Rescale…", "let this run go on at another parallelism", app.rescale)
         self._asks = [self.checkpoint, self.savepoint, self.stop, self.drain, self.cancel]
         self._acts = [self.go, *self._asks]
@@ -117,7 +132,7 @@ class Controls:
         self.widget = ipywidgets.HBox(
             [
                 ipywidgets.HBox([_name("Go on"), self.until, self.go], layout=ROW),
-                ipywidgets.HBox([_name("Ask the job"), *self._asks, self.rescale], layout=ROW),
+                ipywidgets.HBox([_name("Ask the job"), *self._asks, self.target, self.rescale], layout=ROW),
                 self.why_not,
             ],
             layout=ROW | {"grid_gap": "2px 22px"},
@@ -130,21 +145,22 @@ class Controls:
         act, code = self.targets[self.until.value]
         self._app.do(act, code)
 
-    def _ask(self, label: str, hint: str, code: str) -> ipywidgets.Button:
-        acts: dict[str, Callable[[Lab], object]] = {
-            "lab.trigger_checkpoint()": lambda lab: lab.trigger_checkpoint(),
-            "lab.savepoint()": lambda lab: lab.savepoint(),
-            "lab.stop()": lambda lab: lab.stop(),
-            "lab.stop(drain=True)": lambda lab: lab.stop(drain=True),
-            "lab.cancel()": lambda lab: lab.cancel(),
-        }
+    def _ask(self, label: str, hint: str, request: str, *, target: bool = False, **settings: bool) -> ipywidgets.Button:
+        """A button that makes a request of the lab; one with a `target` takes the directory that is typed in."""
 
-        def ask(lab: Lab) -> None:
-            number = acts[code](lab)
-            if isinstance(number, int):
-                self.note_request(number, label)
+        def press() -> None:
+            typed = self.target.value.strip() if target else ""
+            given = [typed] if typed else []
+            code = ", ".join([*map(repr, given), *(f"{name}={value}" for name, value in settings.items())])
 
-        return button(label, hint, lambda: self._app.do(ask, code))
+            def ask(lab: Lab) -> None:
+                number = getattr(lab, request)(*given, **settings)
+                if isinstance(number, int):
+                    self.note_request(number, label)
+
+            self._app.do(ask, f"lab.{request}({code})")
+
+        return button(label, hint, press)
 
     def note_request(self, number: int, label: str) -> None:
         """Tell what becomes of this request from now on."""
@@ -259,11 +275,11 @@ def _barrier(task: str, lab: Lab) -> tuple[Callable[[Lab], object], str]:
     def met(lab: Lab) -> dict[int, str]:
         return dict(getattr(lab.moment().tasks.get(task), "phases", {}))
 
-    newest = max((each for each, phase in met(lab).items() if phase in BEGUN), default=0)
+    newest = max((each for each, phase in met(lab).items() if phase in HAS_BARRIER), default=0)
     phases = f"getattr(lab.moment().tasks.get({task!r}), 'phases', {{}}).items()"
-    code = f"lab.run_until(lambda lab: any(cp > {newest} and phase in {BEGUN!r} for cp, phase in {phases}))"
+    code = f"lab.run_until(lambda lab: any(cp > {newest} and phase in {HAS_BARRIER!r} for cp, phase in {phases}))"
     return (
-        lambda lab: lab.run_until(lambda lab: any(cp > newest and now in BEGUN for cp, now in met(lab).items()))
+        lambda lab: lab.run_until(lambda lab: any(cp > newest and now in HAS_BARRIER for cp, now in met(lab).items()))
     ), code
 
 

@@ -189,9 +189,10 @@ def line_of(action: Action | Word) -> str:
     if isinstance(action, RequestCheckpoint):
         return f"lab.trigger_checkpoint({'full=True' if action.full else ''})"
     if isinstance(action, RequestSavepoint):
-        return f"lab.savepoint({action.target!r})"
+        return f"lab.savepoint({'' if action.target is None else repr(action.target)})"
     if isinstance(action, RequestStop):
-        return f"lab.stop({action.target!r}{', drain=True' if action.drain else ''})"
+        given = ([] if action.target is None else [repr(action.target)]) + ["drain=True"] * action.drain
+        return f"lab.stop({', '.join(given)})"
     if isinstance(action, RequestRescale):
         return f"lab.rescale({action.parallelism!r}{'' if action.at_once else ', at_once=False'})"
     if isinstance(action, RequestCancel):

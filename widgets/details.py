@@ -20,7 +20,7 @@ from kit.graph.settings import NoRestart
 from kit.job.status import JobStatus
 from kit.lab import Lab, LabError
 from kit.lab.actions import Action
-from kit.lab.faults import TurnClock
+from kit.lab.faults import KillWorker, TurnClock
 from kit.lab.schedulers import Adversarial, Scheduler
 from kit.why import Why, WhyError, why
 from widgets.branch import Branch
@@ -246,10 +246,11 @@ def offers(branch: Branch, picked: str) -> Iterator[dict[str, str]]:
     if lab is None:
         return
     if kind == "task":
-        worker = name.rpartition("/")[2]
-        yield _offer(picked, f"{WHAT_IF}|{worker}", f"What if worker {worker} died now?", "tried out in a copy")
+        worker, faults = name.rpartition("/")[2], sorted(faults_on(lab, name), key=_unlikely)
+        if any(isinstance(fault, KillWorker) and not why_not for fault, why_not in faults):
+            yield _offer(picked, f"{WHAT_IF}|{worker}", f"What if worker {worker} died now?", "tried out in a copy")
         yield from _of_actions(picked, next_on(lab, name))
-        yield from _of_actions(picked, sorted(faults_on(lab, name), key=_unlikely))
+        yield from _of_actions(picked, faults)
     elif kind == "channel":
         sender, receiver = lab.stages[-1].ends()[int(name)]
         yield from _of_actions(picked, next_on(lab, receiver, channel=int(name)))

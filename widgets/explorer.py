@@ -30,6 +30,7 @@ from kit.graph.job_graph import JobGraph
 from kit.host.job_failed import JobFailedError
 from kit.job.status import JobStatus
 from kit.lab import Lab, LabError
+from kit.lab.interrupts import interrupts_deferred
 from kit.lab.ready_jobs import READY_JOBS, ready_job
 from widgets.branch import Branch
 from widgets.compare_panel import ComparePanel
@@ -63,9 +64,13 @@ class Explorer(StaysInNotebook, ipywidgets.VBox):
         self._branches = [Branch("the run", thing, made)]
         self._branch = self._branches[0]
         self._details: dict[str, Details] = {}
+        self._under_way = 0
+        """How many calls of `guarded` have not returned: only the outermost is an action of its own."""
+        self._over: list[Callable[[], object]] = []
+        """What takes away the messages of the last action."""
         self.told = ""
         """What went wrong with what was done last; "" when all went well."""
-        self._soon = Deferred(lambda: self.guarded(self._update_panel), SOON_S)
+        self._soon = Deferred(lambda: self.guarded(self._update_panel, by_itself=True), SOON_S)
         self.controls = Controls(self)
         self.panels = self._make_panels()
         self._head = ipywidgets.HTML()
@@ -182,7 +187,7 @@ class Explorer(StaysInNotebook, ipywidgets.VBox):
         self._details[branch.name] = Details(branch, self.do, self.guarded)
 
     def _picked(self, _: Any) -> None:
-        self._soon.ask()
+        self.guarded(self._soon.ask)
 
     def _moved(self, _: Any) -> None:
         self.guarded(self._update)
@@ -202,8 +207,8 @@ class Explorer(StaysInNotebook, ipywidgets.VBox):
         """Take in what a job on Spark has done; whether there may be more."""
         more = any(not each.thing.ended for each in self._branches if is_on_spark(each.thing))
         if is_on_spark(self._branch.thing):
-            self.guarded(self._branch.stepper.refresh)
-            self.guarded(self._update)
+            self.guarded(self._branch.stepper.refresh, by_itself=True)
+            self.guarded(self._update, by_itself=True)
         return more
 
     def _update_panel(self) -> None:
@@ -237,6 +242,10 @@ class Explorer(StaysInNotebook, ipywidgets.VBox):
             act(branch.lab)
             if code:
                 branch.deeds.add(code, before)
+        except KeyboardInterrupt:
+            if code.startswith(RUN) and branch.lab.position > before:
+                branch.deeds.add(f"lab.run_until(lambda lab: lab.position == {branch.lab.position})", before)
+            raise
         except LabError:
             if not branch.lab.finished or can_go_on(branch.lab) or not code.startswith(RUN):
                 raise
@@ -258,16 +267,43 @@ class Explorer(StaysInNotebook, ipywidgets.VBox):
             self.controls.until.value = NEXT_CHECKPOINT
             self.controls.go.click()
         else:
-            self._say(f"No {mark} follows. Make something fail under Faults, or by a click on the thing itself.")
+            told = f"No {mark} follows. Make something fail under Faults, or by a click on the thing itself."
+            self.guarded(lambda: self._say(told))
 
-    def guarded(self, act: Callable[[], object]) -> None:
-        """Do something; what goes wrong is said in one line of the app, for nobody reads the kernel's log."""
+    def guarded(self, act: Callable[[], object], *, by_itself: bool = False) -> None:
+        """Do something; what goes wrong is said in one line of the app, for nobody reads the kernel's log.
+
+        What was said of the action before it is taken away, unless the app does this `by_itself`, or as a part of
+        another action.
+        """
+        if not by_itself and self._under_way == 0:
+            self._forget()
+        self._under_way += 1
         try:
-            act()
+            with interrupts_deferred():  # what follows the act, the picture above all, is finished
+                act()
+        except KeyboardInterrupt:
+            self._say(f"Interrupted at {self._branch.end}: the last step is complete, and the run can go on.")
         except (LabError, JobFailedError, ValueError) as error:  # they say in a sentence what may be done
             self._say(_short(str(error).partition("\n")[0] if isinstance(error, LabError) else str(error)))
+        except OSError as error:
+            what = f"{error.strerror}: {error.filename}" if error.errno and error.filename else str(error)
+            self._say(_short(what))
         except Exception as error:
             self._say(f"{type(error).__name__}: {_short(str(error))}")
+        finally:
+            self._under_way -= 1
+
+    def until_next(self, take_away: Callable[[], object]) -> None:
+        """Call `take_away` when the next action begins: a message is about the last one only."""
+        self._over.append(take_away)
+
+    def _forget(self) -> None:
+        over, self._over = self._over, []
+        for take_away in over:
+            take_away()
+        if self.told:
+            self._say("")
 
     def _say(self, text: str) -> None:
         self.told = text

@@ -49,6 +49,10 @@ class Monitor(StaysInNotebook, ui.VBox):
         self._which = ui.Dropdown(description="Checkpoint", options=[(NEWEST, NEWEST)], value=NEWEST)
         self._worker = ui.Dropdown(description="Worker", options=[])
         self._parallelism = ui.BoundedIntText(description="Parallelism", value=1, min=1, max=10_000)
+        self._target = ui.Text(
+            description="Savepoints to", placeholder="the configured directory", continuous_update=False
+        )
+        self._target.style.description_width = "initial"
         self._drain = ui.Checkbox(description="drain first", value=False, indent=False, layout=_NARROW)
         self._said = ui.HTML()
         self._shown = ui.HTML()
@@ -60,7 +64,10 @@ class Monitor(StaysInNotebook, ui.VBox):
         super().__init__(
             [
                 ui.HBox([self._job, self._which], layout=_ROW),
-                ui.HBox([of["Checkpoint"], of["Savepoint"], of["Stop"], self._drain, of["Cancel"]], layout=_ROW),
+                ui.HBox(
+                    [of["Checkpoint"], of["Savepoint"], of["Stop"], self._drain, self._target, of["Cancel"]],
+                    layout=_ROW,
+                ),
                 ui.HBox([self._parallelism, of["Rescale"], self._worker, of["Kill"]], layout=_ROW),
                 self._said,
                 self._shown,
@@ -216,10 +223,11 @@ class Monitor(StaysInNotebook, ui.VBox):
         self._ask("checkpoint", lambda job: job.trigger_checkpoint(wait=False))
 
     def _savepoint(self) -> None:
-        self._ask("savepoint", lambda job: job.savepoint(wait=False))
+        self._ask("savepoint", lambda job: job.savepoint(self._target.value.strip() or None, wait=False))
 
     def _stop(self) -> None:
-        self._ask("stop with savepoint", lambda job: job.stop(drain=self._drain.value, wait=False))
+        target = self._target.value.strip() or None
+        self._ask("stop with savepoint", lambda job: job.stop(target, drain=self._drain.value, wait=False))
 
     def _cancel(self) -> None:
         self._later("cancel", self.job.cancel)
@@ -234,7 +242,7 @@ class Monitor(StaysInNotebook, ui.VBox):
 
     _ACTS: ClassVar[dict[str, tuple[str, str, Callable[[Monitor], None]]]] = {
         "Checkpoint": ("Checkpoint", "take a checkpoint now", _checkpoint),
-        "Savepoint": ("Savepoint", "take a savepoint in the configured directory", _savepoint),
+        "Savepoint": ("Savepoint", "take a savepoint", _savepoint),
         "Stop": ("Stop", "stop the job with a savepoint", _stop),
         "Cancel": ("Cancel", "end the job without a savepoint", _cancel),
         "Rescale": ("Rescale", "go on at this parallelism, from a checkpoint that is taken for it", _rescale),

@@ -152,7 +152,6 @@ class CodePanel:
         )
         self.save = button("Save", "write the file", lambda: app.guarded(self._save), "save")
         self.said = ipywidgets.HTML()
-        self._written_of: object = None
         hint = "<p>.html: a page to step through, offline; .play: to do it again; .jsonl: the trace</p>"
         row = ipywidgets.HBox([self.path, self.save, self.said], layout=ROW)
         self.widget = ipywidgets.VBox([self.code, row, ipywidgets.HTML(hint)])
@@ -160,11 +159,12 @@ class CodePanel:
     def update(self) -> None:
         """Tell what was done."""
         deeds = self._app.branch.deeds
-        if self._written_of is not self._app.branch:
-            self.said.value = ""
         self.code.text = deeds.code if deeds is not None else "# nothing can be done to a run that is recorded\n"
 
     def _save(self) -> None:
         path = self._app.save(self.path.value.strip())
-        self._written_of = self._app.branch
         self.said.value = f"Written: {escape(str(path))} ({Path(path).stat().st_size / 1000:,.0f} kB)"
+        self._app.until_next(self._forget)
+
+    def _forget(self) -> None:
+        self.said.value = ""

@@ -150,8 +150,9 @@ class Stepper(StaysInNotebook, ListeningWidget):
 
     def _refresh(self, follow: bool) -> Stepper:
         shown = self._records_at(self.value)
-        self._shown = self._look()
-        news = self._reel.take(self._shown)
+        now = self._look()
+        news = self._reel.take(now)
+        self._shown = now
         self._extend(news)
         with self.hold_sync():
             self.value = len(self.film["frames"]) - 1 if follow else self._frame_at(shown)

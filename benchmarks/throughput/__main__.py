@@ -10,21 +10,22 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import benchmarks.throughput as about
+from benchmarks._options import options
 from benchmarks.throughput import workloads
 from benchmarks.throughput.measured import PeerError
-from benchmarks.throughput.peers import KIT, PEERS, Peer, default_cache
+from benchmarks.throughput.peers import KIT, NUMPY, PEERS, Peer, default_cache
 from benchmarks.throughput.table import Standing, millions, table, take_turns
 
 COST_GOALS = {"W1": 5.0, "W1r": 15.0}
 """How many percent checkpoints every second may cost."""
+SMALLEST, FEWEST_ROWS = ["W1", "W3"], 3_000
+"""One workload of which the end of the input is timed, and one of which a barrier is; without peers."""
 _NO_CHECKPOINTS = 0
 
 
 def parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
     """What was asked for."""
-    parser = argparse.ArgumentParser(
-        "benchmarks throughput", description=about.__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = options(about.__doc__, "benchmarks throughput")
     parser.add_argument("--workloads", type=_names_of(workloads.NAMES), default=list(workloads.NAMES))
     parser.add_argument("--peers", type=_names_of(PEERS), default=list(PEERS))
     parser.add_argument("--rounds", type=int, default=3)
@@ -33,7 +34,10 @@ def parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--cache", type=Path, default=default_cache())
     parser.add_argument("--set-up", action="store_true", help="make the peers' environments, and no more")
     parser.add_argument("--checkpoint-cost", action="store_true", help="the kit with checkpoints and without")
-    return parser.parse_args(arguments)
+    given = parser.parse_args(arguments)
+    if given.smallest:
+        given.workloads, given.peers, given.rounds, given.rows = SMALLEST, [KIT, NUMPY], 1, FEWEST_ROWS
+    return given
 
 
 def _names_of(known: Sequence[str] | dict[str, Peer]):  # type: ignore[no-untyped-def]

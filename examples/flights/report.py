@@ -87,6 +87,7 @@ def story(runs: Sequence[SparkJob]) -> str:
 
 def write_page(path: Path, runs: Sequence[SparkJob]) -> None:
     """The whole run, to step through offline."""
+    path.parent.mkdir(parents=True, exist_ok=True)
     export_html(joined(runs), path, "Flights: checkpointed, killed, restored, rescaled", intro=INTRO)
 
 

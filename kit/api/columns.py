@@ -27,6 +27,19 @@ def described(schema: pa.Schema) -> str:
     return "(" + ", ".join(f"{column.name}: {column.type}" for column in schema) + ")"
 
 
+def different_columns(one: pa.Schema, other: pa.Schema) -> str:
+    """Say which column differs, or that the columns are others."""
+    if one.names == other.names:
+        for column, beside in zip(one, other, strict=True):
+            if not column.equals(beside):
+                null = ["" if each.nullable else " not null" for each in (column, beside)]
+                return (
+                    f"column {column.name!r} is {column.type}{null[0]} in one stream and {beside.type}{null[1]} in the "
+                    "other: make them equal before, with map_batches or with_column"
+                )
+    return f"{described(one)} and {described(other)} are not the same columns"
+
+
 def event_time_column(origins: Iterable[Origin]) -> str | None:
     """The column that the nearest `assign_timestamps` upstream named; None when there is none, or not one."""
     columns = {_event_time_column(origin.transformation) for origin in origins}

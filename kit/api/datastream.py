@@ -16,12 +16,13 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kit.api.columns import Columns, described, schema_of
+from kit.api.columns import Columns, described, different_columns, schema_of
 from kit.api.connected_streams import BroadcastConnectedStream, ConnectedStreams
 from kit.api.display import facts_of
 from kit.api.drafts import Drafts
 from kit.api.joined_streams import IntervalJoined, JoinedStreams
 from kit.api.operator_settings import OperatorSettings
+from kit.api.signposts import KEYED, STREAM
 from kit.api.stream import Stream
 from kit.api.transformation import Origin, Transformation
 from kit.api.windowed_stream import WindowedStream
@@ -42,6 +43,7 @@ from kit.operators.transform import Filter, FlatMap, Map, MapBatches, Rename, Se
 from kit.operators.watermarks import TimestampsAndWatermarks
 from kit.operators.window_assigners import WindowAssigner
 from kit.operators.window_contents import ReduceFunction
+from kit.protocol.durations import Duration, to_ms
 
 Row = dict[str, Any]
 
@@ -131,9 +133,10 @@ class DataStream(Stream):
         """One column more, or another in place of one: an expression, or a function of batches and its `type`."""
         return self._then(WithColumn(self.schema, column, value, type, name="with_column"))
 
-    def assign_timestamps(self, column: str, out_of_orderness_ms: int = 0) -> TimestampedStream:
+    def assign_timestamps(self, column: str, out_of_orderness_ms: Duration = 0) -> TimestampedStream:
         """Take event time from `column` (a timestamp, or int64 ms); records may be that late."""
-        spec = TimestampsAndWatermarks(self.schema, column, out_of_orderness_ms, name="timestamps")
+        late_ms = to_ms(out_of_orderness_ms, "assign_timestamps: out_of_orderness_ms")
+        spec = TimestampsAndWatermarks(self.schema, column, late_ms, name="timestamps")
         return TimestampedStream(self._drafts, self._drafts.add(spec, self._origins))
 
     def sink_to(self, sink: Sink, uid: str | None = None, name: str | None = None) -> StreamSink:
@@ -197,9 +200,7 @@ class DataStream(Stream):
             if other._drafts is not self._drafts:
                 raise GraphError("union of streams of two environments: a job has one")
             if not other.schema.equals(self.schema):
-                raise SchemaError(
-                    f"union: {described(self.schema)} and {described(other.schema)} are not the same columns"
-                )
+                raise SchemaError(f"union: {different_columns(self.schema, other.schema)}")
         return DataStream(self._drafts, sum((other._origins for other in others), self._origins), self.schema)
 
     # ----
@@ -244,7 +245,7 @@ class OperatorStream(OperatorSettings, DataStream):
 class TimestampedStream(OperatorStream):
     """Records with event time."""
 
-    def with_idleness(self, idle_ms: int) -> TimestampedStream:
+    def with_idleness(self, idle_ms: Duration) -> TimestampedStream:
         """A subtask that sees no record for `idle_ms` of the host's time no longer holds event time back.
 
         `stream.assign_timestamps("at").with_idleness(30_000)`
@@ -285,6 +286,8 @@ class BroadcastStream(DataStream):
 
 class KeyedStream(DataStream):
     """Records partitioned by `key_columns`: what follows may keep state for each key."""
+
+    _signs = (KEYED, STREAM)
 
     @property
     def key_columns(self) -> tuple[str, ...]:

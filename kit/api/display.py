@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
-
-import pandas as pd
+from typing import TYPE_CHECKING, Any
 
 from kit.api.transformation import Origin, Transformation
 from kit.operators.spec import column_list
 
+if TYPE_CHECKING:
+    import pandas as pd
+
 
 def operators_table(operators: Iterable[Transformation]) -> pd.DataFrame:
     """One row per operator: name, kind, uid, parallelism, inputs (with how records find their subtask), columns."""
+    import pandas as pd
+
     columns = ["operator", "kind", "uid", "parallelism", "inputs", "columns"]
     return pd.DataFrame([_row(each) for each in operators], columns=columns)
 

@@ -76,14 +76,31 @@ class Drafts:
         """Say what went although nobody took it away."""
         if not self._missed:
             return
-        named = [f"{each.label!r}, made by {each.cell}" for each in self._missed[:_MOST_NAMED]]
-        more = [f"and {len(self._missed) - _MOST_NAMED} more"] if len(self._missed) > _MOST_NAMED else []
-        listed = "\n  ".join(named + more)
         warnings.warn(
-            f"what these depended on was made anew, so they are no longer in the job:\n  {listed}\n"
+            f"what these depended on was made anew, so they are no longer in the job:\n  {_named(self._missed)}\n"
             "Run these lines again if they are to be part of it.",
             stacklevel=callers_level(),
         )
+
+    def that_act(self) -> list[Transformation]:
+        """Return the operators whose records reach a sink, or a function that may act by itself, in order.
+
+        The others would use up input and give nothing: a warning names them. If none acts, all are returned: that is a
+        sketch, which can be drawn and not run.
+        """
+        kept = {each for each in self._there if each.spec.acts}
+        for each in reversed(self._there):
+            if each in kept:
+                kept.update(origin.transformation for origins in each.inputs for origin in origins)
+        if not kept or len(kept) == len(self._there):
+            return list(self._there)
+        left_out = [each for each in self._there if each not in kept]
+        warnings.warn(
+            f"these operators reach no sink, so they are left out of the job:\n  {_named(left_out)}\n"
+            "End their stream with .sink_to(...) if they are to be part of it.",
+            stacklevel=callers_level(),
+        )
+        return [each for each in self._there if each in kept]
 
     def _with_all_behind(self, operators: Iterable[Transformation]) -> list[Transformation]:
         """These and what gets their records, in order."""
@@ -112,6 +129,16 @@ class Drafts:
         self._refused.remove(operator)
         operator.number = len(self._there) + 1
         self._there.append(operator)
+
+
+def _named(operators: list[Transformation]) -> str:
+    """The first operators, a line each, with the cells that made them."""
+    named = [
+        f"{each.label!r}, made by {each.cell}" if each.cell is not None else repr(each.label)
+        for each in operators[:_MOST_NAMED]
+    ]
+    more = [f"and {len(operators) - _MOST_NAMED} more"] if len(operators) > _MOST_NAMED else []
+    return "\n  ".join(named + more)
 
 
 def _label(operator: Transformation) -> str:

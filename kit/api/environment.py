@@ -16,15 +16,15 @@ Follows Flink's `StreamExecutionEnvironment` and `StreamGraphGenerator`.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
-from typing import Protocol
-
-import pandas as pd
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Protocol
 
 from kit.api.datastream import OperatorStream
 from kit.api.display import operators_table
 from kit.api.drafts import Drafts
+from kit.api.signposts import ENVIRONMENT, no_attribute
 from kit.api.transformation import Transformation, check_parallelism
+from kit.connectors.memory_sources import source_of
 from kit.graph.execution_graph import ExecutionGraph
 from kit.graph.hashing import murmur3_128
 from kit.graph.job_graph import JobGraph, create_job_graph
@@ -34,6 +34,10 @@ from kit.operators.display import table_html
 from kit.operators.source import Source
 from kit.operators.source_spec import SourceSpec
 from kit.operators.spec import shorten
+from kit.protocol.showing import DRAW_JOB
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 class StreamEnvironment:
@@ -42,7 +46,8 @@ class StreamEnvironment:
     `parallelism` and `max_parallelism` hold for operators that do not set their own. `job_id` (32 hex digits) is made
     from the name unless given; on Spark, where runs share directories, each run then gets an id of its own. With
     `chaining` False every operator gets a task of its own. Without `restart` a job restarts if it takes periodic
-    checkpoints: forever, ever more slowly, as in Flink (`default_restart_strategy`); in the lab ten times.
+    checkpoints: ever more slowly, as in Flink (`default_restart_strategy`); in the lab ten times. Three failures in the
+    same way, with no checkpoint completed in between, end a job unless `restart` counts its restarts.
     `rescaling` says when it may go on at another parallelism. For `buffer_rows`, `buffer_bytes` and `channel_credits`
     see `JobSettings`. Raises GraphError and SettingError.
 
@@ -84,6 +89,11 @@ class StreamEnvironment:
         )
         self.drafts = Drafts(parallelism, max_parallelism)
 
+    if not TYPE_CHECKING:  # mypy would take every attribute for one that exists
+
+        def __getattr__(self, name: str) -> Any:
+            raise no_attribute(self, name, ENVIRONMENT)
+
     @property
     def parallelism(self) -> int:
         """How many subtasks an operator has that does not say; set, it holds for operators added from then on."""
@@ -109,28 +119,44 @@ class StreamEnvironment:
         """The operators there are now, each after those that it depends on."""
         return list(self.drafts)
 
-    def from_source(self, source: Source, uid: str | None = None, name: str | None = None) -> OperatorStream:
-        """The stream of a source's records."""
+    def from_source(self, source: Source | Any, uid: str | None = None, name: str | None = None) -> OperatorStream:
+        """Return the stream of a source's records; `source` may be a data frame of pandas, or a table or a record batch
+        of Arrow.
+
+        A data frame or table becomes a `CollectionSource`, whose rows are sent to Spark's workers with the job: write
+        more than some hundred MB to Parquet, and read it with `ParquetSource`. Raises TypeError for what is no source.
+        """
+        source = source_of(source)
         added = self.drafts.add(SourceSpec(source, name=type(source).__name__))
         return OperatorStream(self.drafts, added).identified(uid, name)
 
     def stream_graph(self) -> StreamGraph:
-        """The job as it is written down now."""
+        """Return the job as it is written down now, with operators that reach no sink."""
         self.drafts.warn_of_missed()
-        if not self.operators:
+        return self._stream_graph(self.operators)
+
+    def _stream_graph(self, operators: list[Transformation]) -> StreamGraph:
+        if not operators:
             raise GraphError(f"job {self.name!r} has no operators: begin with env.from_source(...)")
         return StreamGraph(
             name=self.name,
             job_id=self.job_id,
-            nodes=tuple(operator.to_node() for operator in self.operators),
-            edges=tuple(edge for operator in self.operators for edge in operator.to_edges()),
+            nodes=tuple(operator.to_node() for operator in operators),
+            edges=tuple(edge for operator in operators for edge in operator.to_edges()),
             settings=self.settings,
             chaining=self.chaining,
         )
 
     def job_graph(self) -> JobGraph:
-        """The job as tasks: what may be chained is chained."""
-        return create_job_graph(self.stream_graph())
+        """Return the job as tasks, with all chained that may be. Operators that reach no sink are left out, with a
+        warning; functions (`process`) stay, since they may act by themselves.
+
+        Flink: `FlinkPipelineTranslationUtil`, whose `getJobGraph` has a `StreamGraphTranslator` call
+        `StreamGraph.getJobGraph`. Flink's `PipelineExecutor` submits the graph to a cluster; here `Lab` and `SparkJob`
+        take it, so no executor is looked up.
+        """
+        self.drafts.warn_of_missed()
+        return create_job_graph(self._stream_graph(self.drafts.that_act()))
 
     def execution_graph(self, parallelism: Mapping[str, int] | None = None) -> ExecutionGraph:
         """The job as subtasks and channels, with another parallelism for some vertices if given."""
@@ -159,7 +185,7 @@ class StreamEnvironment:
 
     def _picture(self) -> Picture | None:
         try:
-            return _draw[0](self) if _draw and len(self.drafts) else None
+            return DRAW_JOB(self) if len(self.drafts) else None
         except (ImportError, GraphError):
             return None
 
@@ -173,14 +199,3 @@ class Picture(Protocol):
     def _repr_svg_(self) -> str: ...
 
     def _repr_html_(self) -> str: ...
-
-
-_draw: list[Callable[[StreamEnvironment], Picture]] = []
-
-
-def draw_with(draw: Callable[[StreamEnvironment], Picture]) -> None:
-    """Let `draw` make the pictures of environments, which is done further up in the house (`kit.draw`).
-
-    It raises ImportError where it cannot.
-    """
-    _draw[:] = [draw]

@@ -16,6 +16,7 @@ from kit.operators.interval_join import IntervalJoin
 from kit.operators.side_output import OutputTag
 from kit.operators.window_assigners import WindowAssigner, checked_assigner
 from kit.operators.window_join import WindowJoin
+from kit.protocol.durations import Duration, to_ms
 
 
 class IntervalJoined(Generic[Made]):
@@ -29,13 +30,15 @@ class IntervalJoined(Generic[Made]):
         self._spec = IntervalJoin(*inputs, 0, 0, name="interval-join")
 
     def between(
-        self, lower_ms: int, upper_ms: int, *, lower_exclusive: bool = False, upper_exclusive: bool = False
+        self, lower_ms: Duration, upper_ms: Duration, *, lower_exclusive: bool = False, upper_exclusive: bool = False
     ) -> IntervalJoined[Made]:
         """A right record belongs to a left one when it is `lower_ms` to `upper_ms` later (earlier, if negative).
 
         `.between(-5_000, 0)`: up to five seconds earlier. The bounds count, unless they are said to be exclusive.
         """
-        self._spec = replace(self._spec, lower_ms=lower_ms + lower_exclusive, upper_ms=upper_ms - upper_exclusive)
+        lower = to_ms(lower_ms, "between: lower_ms") + lower_exclusive
+        upper = to_ms(upper_ms, "between: upper_ms") - upper_exclusive
+        self._spec = replace(self._spec, lower_ms=lower, upper_ms=upper)
         return self
 
     def side_output_left_late_data(self, tag: OutputTag) -> IntervalJoined[Made]:

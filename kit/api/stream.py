@@ -6,15 +6,16 @@ stream that comes of it by the function it was handed; so no two modules of this
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, TypeVar
 
 import pyarrow as pa
 
 from kit.api.columns import described, event_time_column
 from kit.api.display import hangs_on
 from kit.api.drafts import Drafts
+from kit.api.signposts import STREAM, no_attribute
 from kit.api.transformation import Origin, Transformation
 from kit.graph.partitioners import PartitionerKind
 from kit.operators.display import described_html
@@ -33,6 +34,20 @@ class Stream:
         self._drafts = drafts
         self._origins = origins
         self.schema = schema
+
+    _signs: ClassVar[tuple[Mapping[str, str], ...]] = (STREAM,)
+    __iter__ = None
+
+    if not TYPE_CHECKING:  # mypy would take every attribute for one that exists
+
+        def __getattr__(self, name: str) -> Any:
+            raise no_attribute(self, name, *self._signs)
+
+        def __getitem__(self, columns: Any) -> Any:
+            raise TypeError(
+                f"a stream has no [{columns!r}]: select('a', 'b') keeps columns, and an expression names one as "
+                "pc.field('a')"
+            )
 
     def key_by(self, *columns: str) -> Stream:
         """Records with equal values in these columns meet in one subtask."""

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from numbers import Integral
 
 from kit.api.cells import CellRun
 from kit.graph.partitioners import PartitionerKind, PartitionFunction
@@ -94,6 +95,9 @@ class Transformation:
 def check_parallelism(label: str, parallelism: int, max_parallelism: int | None) -> None:
     """Raise GraphError, naming the operator, for numbers out of bounds or a parallelism above the maximum."""
     most = UPPER_BOUND_MAX_PARALLELISM
+    for what, number in (("parallelism", parallelism), ("max parallelism", max_parallelism)):
+        if number is not None and (not isinstance(number, Integral) or isinstance(number, bool)):
+            raise GraphError(f"{label!r} cannot have {what} {number!r}: expected a whole number from 1 to {most}")
     if max_parallelism is not None and not 1 <= max_parallelism <= most:
         raise GraphError(f"{label!r} cannot have max parallelism {max_parallelism}: expected 1 to {most}")
     if not 1 <= parallelism <= most:

@@ -5,9 +5,10 @@ Follows Flink's `WindowedStream`.
 
 from __future__ import annotations
 
-from typing import Any, Generic
+from typing import TYPE_CHECKING, Any, Generic
 
 from kit.api.columns import Columns, schema_of
+from kit.api.signposts import WINDOWED, no_attribute
 from kit.api.stream import Made, MadeBy, Stream
 from kit.graph.stream_graph import GraphError
 from kit.operators.aggregates import Aggregate, named_aggregates
@@ -16,6 +17,7 @@ from kit.operators.side_output import OutputTag
 from kit.operators.window import WindowAggregate, WindowProcess, WindowReduce
 from kit.operators.window_assigners import WindowAssigner, checked_assigner
 from kit.operators.window_contents import ReduceFunction, WindowFunction
+from kit.protocol.durations import Duration, to_ms
 
 
 class WindowedStream(Generic[Made]):
@@ -27,12 +29,17 @@ class WindowedStream(Generic[Made]):
         self._assigner = checked_assigner(assigner)
         self._settings: dict[str, Any] = {}
 
-    def allowed_lateness(self, lateness_ms: int) -> WindowedStream[Made]:
+    if not TYPE_CHECKING:  # mypy would take every attribute for one that exists
+
+        def __getattr__(self, name: str) -> Any:
+            raise no_attribute(self, name, WINDOWED)
+
+    def allowed_lateness(self, lateness_ms: Duration) -> WindowedStream[Made]:
         """Keep each window so long after it fired; a record that still comes for it makes it fire again.
 
         `windows.allowed_lateness(60_000).aggregate(count())`
         """
-        self._settings["allowed_lateness_ms"] = lateness_ms
+        self._settings["allowed_lateness_ms"] = to_ms(lateness_ms, "allowed_lateness: lateness_ms")
         return self
 
     def side_output_late_data(self, tag: OutputTag) -> WindowedStream[Made]:

@@ -182,12 +182,22 @@ def why_not_in_rows(arrow_type: pa.DataType) -> str | None:
     return f"Arrow cannot make it of Python values; use {_nearest(arrow_type)}"
 
 
+_PLAIN = (pa.types.is_integer, pa.types.is_boolean, pa.types.is_string, pa.types.is_struct)
+"""Of such types Arrow makes columns of Python's values, whatever its version."""
+
+
 def _comes_from_python(arrow_type: pa.DataType) -> bool:
+    if all(map(_is_plain, _parts(arrow_type))):
+        return True  # to ask Arrow takes as long as to import pandas, when nothing has been asked before
     try:
         pa.array([], arrow_type)
     except (pa.ArrowException, NotImplementedError):
         return False
     return all(_comes_back_from_python(each) for each in _parts(arrow_type) if isinstance(each, pa.BaseExtensionType))
+
+
+def _is_plain(arrow_type: pa.DataType) -> bool:
+    return any(each(arrow_type) for each in _PLAIN)
 
 
 @lru_cache(maxsize=1024)

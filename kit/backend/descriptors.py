@@ -19,6 +19,7 @@ from typing import Any
 import pyarrow as pa
 
 from kit.backend.arrow_types import NO_NANOSECONDS, has_nanosecond_times, stored_type, why_not_in_state
+from kit.backend.state_definition import Aspects
 from kit.state.errors import StateDescriptorError
 
 REDUCTIONS = ("sum", "min", "max", "count")
@@ -171,6 +172,13 @@ StateDescriptor = (
     | ReducingStateDescriptor
     | AggregatingStateDescriptor
 )
+
+
+def aspects_of_values(descriptor: StateDescriptor) -> Aspects:
+    """Return what gives the state's values a meaning beyond their type: the words of a reduction."""
+    if isinstance(descriptor, ReducingStateDescriptor) and not callable(descriptor.reduce):
+        return {"reduce": descriptor.reduce if isinstance(descriptor.reduce, str) else dict(descriptor.reduce)}
+    return {}
 
 
 _PYTHONS = ("element_type", "key_type", "value_type", "accumulator_type")

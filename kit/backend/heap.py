@@ -30,6 +30,7 @@ from kit.backend.descriptors import (
     StateDescriptor,
     StateKind,
     ValueStateDescriptor,
+    aspects_of_values,
 )
 from kit.backend.framing import Piece, Sliceable, file_name, state_kind, state_name
 from kit.backend.key_context import KeyContext
@@ -44,6 +45,7 @@ from kit.backend.keyed_states import (
     ValueState,
 )
 from kit.backend.snapshot import EVENT_TIMERS, PROCESSING_TIMERS, FrozenState, KeyedSnapshot, KeyedStateFile
+from kit.backend.state_definition import Aspects, StateDefinition, aspects_of
 from kit.backend.tables import StateTable
 from kit.backend.timers import EVENT_TIMER_PREFIX, PROCESSING_TIMER_PREFIX, TimerQueue, TimerService
 from kit.state.errors import StateDescriptorError, StateRestoreError
@@ -68,8 +70,15 @@ class _StoredRows(NamedTuple):
 class HeapKeyedStateBackend:
     """All keyed states and timers of one subtask."""
 
-    def __init__(self, key_type: pa.DataType, key_group_range: KeyGroupRange, max_parallelism: int) -> None:
+    def __init__(
+        self,
+        key_type: pa.DataType,
+        key_group_range: KeyGroupRange,
+        max_parallelism: int,
+        definition: StateDefinition | None = None,
+    ) -> None:
         self.key_type = key_type
+        self.definition = definition or StateDefinition()
         self.key_group_range = key_group_range
         self.max_parallelism = max_parallelism
         self._context = KeyContext(key_type, key_group_range, max_parallelism)
@@ -86,12 +95,14 @@ class HeapKeyedStateBackend:
     def table(self, descriptor: StateDescriptor, namespace_type: pa.DataType | None = None) -> StateTable:
         """The table of a state, registered on first use; a restored one is adopted.
 
-        Raises StateDescriptorError when a state of this name has another kind, type or namespace.
+        Raises StateDescriptorError when a state of this name has another kind, type, namespace or definition.
         """
         table = self._tables.get(descriptor.name)
         if table is None:
             table = self._new_table(descriptor.name, descriptor.kind, descriptor.stored_type, namespace_type)
         if table.descriptor is not descriptor or table.namespace_type != namespace_type:
+            if table.descriptor is None:
+                self.definition.check(table.name, table.aspects, aspects_of_values(descriptor))
             table.attach(descriptor, namespace_type)
         return table
 
@@ -192,14 +203,16 @@ class HeapKeyedStateBackend:
             decoders.append(table.namespace_codec.freeze())
         fields.append(pa.field("value", table.stored_type))
         index, values = table.freeze()
-        return FrozenState(table.name, str(table.kind), tuple(fields), index, tuple(decoders), 0, values)
+        aspects = {**self.definition.aspects, **table.aspects}
+        return FrozenState(table.name, str(table.kind), tuple(fields), index, tuple(decoders), 0, values, aspects)
 
     def _freeze_timers(self, queue: TimerQueue, kind: str) -> FrozenState:
         fields = [pa.field("timestamp_ms", pa.int64(), nullable=False), pa.field("key", self.key_type, nullable=False)]
         if queue.namespace_type is not None:
             fields.append(pa.field("namespace", queue.namespace_type, nullable=False))
         decoders = tuple(codec.freeze() for codec in queue.decoders())
-        return FrozenState(queue.name, kind, tuple(fields), queue.index.freeze(), decoders, 1, None)
+        aspects = self.definition.aspects
+        return FrozenState(queue.name, kind, tuple(fields), queue.index.freeze(), decoders, 1, None, aspects)
 
     def notify_checkpoint_subsumed(self, checkpoint_id: int) -> None:
         """Nothing will be restored from this checkpoint any more. Full snapshots share no files: there is nothing to
@@ -218,7 +231,8 @@ class HeapKeyedStateBackend:
 
         Each part is a handle (its key group range and offsets) and the bytes of its file, or those of them that are
         wanted (`kit.backend.partial_file`). States may be registered before or after. Raises StateRestoreError for
-        damaged files and StateDescriptorError when a stored state has another type than the registered one.
+        damaged files and StateDescriptorError when a stored state has another type than the registered one, or was
+        made from something else (`kit.backend.state_definition`).
         """
         stored: dict[tuple[str, str], list[_StoredRows]] = defaultdict(list)
         seen: dict[int, str] = {}
@@ -244,13 +258,16 @@ class HeapKeyedStateBackend:
 
     def _take_in(self, kind: str, name: str, stored: list[_StoredRows]) -> None:
         schema = stored[0].batch.schema
-        for rows in stored:
-            if not rows.batch.schema.equals(schema, check_metadata=True):
+        aspects: dict[str, Any] = {}
+        for rows in _one_of_each_file(stored):
+            if not rows.batch.schema.equals(schema):
                 raise StateRestoreError(
                     f"State {name!r} has columns {_columns(schema)} in {stored[0].file!r}, and "
                     f"{_columns(rows.batch.schema)} in {rows.file!r}"
                 )
-        self._check_schema(schema, name, stored[0].file)
+            aspects |= aspects_of(rows.batch.schema)
+            self.definition.check(name, aspects)
+            self._check_schema(rows.batch.schema, name, rows.file)
         for rows in stored:
             self._check_key_group(rows, name)
         table = pa.Table.from_batches([rows.batch for rows in stored])
@@ -262,7 +279,7 @@ class HeapKeyedStateBackend:
             queue.register(keys, table["timestamp_ms"], namespaces)
             found = len(queue)
         else:
-            state = self._restored_table(kind, name, schema, namespace_type)
+            state = self._restored_table(kind, name, schema, namespace_type, self.definition.without_shared(aspects))
             if not state.load(keys, namespaces, table["value"]):
                 state.put(state.slots(keys, namespaces), table["value"])
             found = len(state)
@@ -279,13 +296,16 @@ class HeapKeyedStateBackend:
         return service.event_time if kind == EVENT_TIMERS else service.processing_time
 
     def _restored_table(
-        self, kind: str, name: str, schema: pa.Schema, namespace_type: pa.DataType | None
+        self, kind: str, name: str, schema: pa.Schema, namespace_type: pa.DataType | None, aspects: Aspects
     ) -> StateTable:
         stored_type = schema.field("value").type
         table = self._tables.get(name)
         if table is None:
-            return self._new_table(name, StateKind(kind), stored_type, namespace_type)
+            table = self._new_table(name, StateKind(kind), stored_type, namespace_type)
+            table.aspects = aspects
+            return table
         table.check_restored(StateKind(kind), stored_type, namespace_type)
+        self.definition.check(name, aspects, table.aspects)
         return table
 
     def _check_schema(self, schema: pa.Schema, name: str, file: str) -> None:
@@ -310,6 +330,11 @@ class HeapKeyedStateBackend:
                 f"State {name!r} in {rows.file!r}: key {keys[wrong[0]].as_py()!r} is stored under key group "
                 f"{rows.key_group} and belongs to {groups[wrong[0]]}"
             )
+
+
+def _one_of_each_file(stored: Iterable[_StoredRows]) -> Iterable[_StoredRows]:
+    """Return the first rows of each file: the others have the schema that is in its header."""
+    return {rows.file: rows for rows in reversed(list(stored))}.values()
 
 
 def _columns(schema: pa.Schema) -> str:

@@ -11,9 +11,10 @@ The file, framed as `kit.backend.framing` says:
     frame     u32 state | u32 0 | an Arrow IPC record batch message
 
 There is a section for each key group that has rows, in order, and in it a frame for each state that has rows there. A
-schema message followed by the batches of its state is an Arrow IPC stream; its metadata holds the state's name, kind
-and maximum parallelism. A state's columns are `key`, `namespace` if it has namespaces, and `value`; timers have
-`timestamp_ms`, `key` and `namespace`. One key group can be read from the header and its section alone.
+schema message followed by the batches of its state is an Arrow IPC stream; its metadata holds the state's name, kind,
+maximum parallelism and definition (`kit.backend.state_definition`). A state's columns are `key`, `namespace` if it has
+namespaces, and `value`; timers have `timestamp_ms`, `key` and `namespace`. One key group can be read from the header
+and its section alone.
 
 The bytes depend on the state's content only: states are ordered by name, rows by key and namespace (timers by timestamp
 first), maps by key. So two hosts that hold the same state write the same file.
@@ -38,6 +39,7 @@ from kit.backend.key_hashing import key_groups
 from kit.backend.picking import picked
 from kit.backend.slot_index import FrozenIndex
 from kit.backend.sorting import order_of_rows
+from kit.backend.state_definition import Aspects, to_metadata
 from kit.backend.value_columns import FrozenColumn
 from kit.state.handles import NO_OFFSET_SET, KeyGroupRange
 
@@ -61,11 +63,12 @@ class FrozenState:
     decoders: tuple[Decoder, ...]
     key_column: int
     values: FrozenColumn | None
+    aspects: Aspects
 
     def schema(self, max_parallelism: int) -> pa.Schema:
-        """The columns, with the state's name, kind and maximum parallelism as metadata."""
+        """The columns, with the state's name, kind, maximum parallelism and definition as metadata."""
         metadata = {"state": self.name, "kind": self.kind, "max_parallelism": str(max_parallelism)}
-        return pa.schema(self.fields, metadata)
+        return pa.schema(self.fields, metadata | to_metadata(self.aspects))
 
     def messages(self, schema: pa.Schema, max_parallelism: int) -> Iterator[tuple[int, pa.Buffer]]:
         """For each key group that has rows, in order, a record batch message with these: by key and namespace, timers

@@ -23,12 +23,13 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from kit.backend.arrow_types import as_type, has_nanosecond_times, stored_type
-from kit.backend.descriptors import StateDescriptor, StateKind
+from kit.backend.descriptors import StateDescriptor, StateKind, aspects_of_values
 from kit.backend.key_codec import Column, codec_for
 from kit.backend.key_context import KeyContext
 from kit.backend.key_run import KeyRun
 from kit.backend.slot_index import ABSENT, FrozenIndex, SlotIndex, lowest
 from kit.backend.sorting import distinct
+from kit.backend.state_definition import Aspects
 from kit.backend.value_columns import FrozenColumn, StructColumn, ValueColumn, column_for
 from kit.backend.value_types import MisfitError, converter
 from kit.state.errors import StateDescriptorError, StateError, StateTypeError
@@ -118,6 +119,8 @@ class StateTable:
         self.namespace_type = namespace_type
         self.namespace_codec = None if namespace_type is None else codec_for(namespace_type, "namespace")
         self.descriptor: StateDescriptor | None = None
+        self.aspects: Aspects = {}
+        """What its values were made from, where its descriptor or its snapshot knows."""
         self.index = SlotIndex(1 if namespace_type is None else 2)
         self.column = self.new_column()
         self.convert = converter(stored_type)
@@ -151,6 +154,7 @@ class StateTable:
             )
         self.adopt(descriptor)
         self.descriptor = descriptor
+        self.aspects = aspects_of_values(descriptor)
 
     def check_restored(self, kind: StateKind, stored_type: pa.DataType, namespace_type: pa.DataType | None) -> None:
         """Raise StateDescriptorError when what a checkpoint holds under this name is something else."""

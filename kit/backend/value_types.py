@@ -14,6 +14,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from kit.backend.exact_values import InexactError, exact_array
+
 Converter = Callable[[Any], Any]
 
 
@@ -151,7 +153,9 @@ def _list_converter(arrow_type: pa.ListType) -> Converter:
 def _arrow_converter(arrow_type: pa.DataType) -> Converter:
     def convert(value: Any) -> Any:
         try:
-            return pa.scalar(value, arrow_type).as_py()
+            return exact_array([value], arrow_type)[0].as_py()
+        except InexactError as error:
+            raise MisfitError(f"{_misfit(value, arrow_type)}: {error}") from None
         except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
             raise _misfit(value, arrow_type) from error
 

@@ -45,12 +45,14 @@ class _FileSource(Source):
     path: files.Paths
     _keys: Mapping[str, Mapping[str, Any]] = field(init=False, repr=False, default_factory=dict)
     """What its directories say of all rows of a file, by path, where they say something."""
+    _known: frozenset[str] = field(init=False, repr=False, default=frozenset())
+    """All files."""
 
     def _find(self, suffixes: tuple[str, ...], *, may_be_empty: bool = False) -> tuple[files.Found, ...]:
         """The files, which `path` becomes."""
         found = files.find_files(self.path, suffixes, may_be_empty=may_be_empty)
         paths = tuple(file.path for file in found)
-        self._set(path=paths[0] if len(paths) == 1 else _Paths(paths))
+        self._set(path=paths[0] if len(paths) == 1 else _Paths(paths), _known=frozenset(paths))
         return found
 
     def _take_keys(self, found: Sequence[files.Found], types: pa.Schema) -> None:
@@ -74,6 +76,23 @@ class _FileSource(Source):
     def paths(self) -> tuple[str, ...]:
         """All files, absolute, in the order in which they are read."""
         return (self.path,) if isinstance(self.path, str) else tuple(map(str, self.path))  # type: ignore[arg-type]
+
+    @property
+    def sequences(self) -> int:
+        """The number of files: two of them may cover the same time."""
+        return len(self.paths)
+
+    def sequence_of(self, split: Split) -> str:
+        """Return the file."""
+        return str(split["path"])
+
+    def check_split(self, split: Split) -> None:
+        """Raise ValueError for a file that is not one of the source's."""
+        if split["path"] not in self._known:
+            raise ValueError(
+                f"the checkpoint resumes reading {split['path']}, which is not among the files of this source: give "
+                "the source the files that it had when the checkpoint was taken"
+            )
 
     def read_split(self, split: Split, position: int, max_rows: int) -> ReadResult:
         """One read; for several in a row, `open_reader` is far faster."""

@@ -20,16 +20,18 @@ from fnmatch import fnmatchcase
 from functools import lru_cache
 from itertools import accumulate
 from posixpath import dirname
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 from urllib.parse import quote, unquote
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 from pyarrow import fs
 
 from kit.operators.source import ReadResult, Split
 from kit.operators.spec import SchemaError, column_list
 from kit.protocol.snapshots import Effect
+
+if TYPE_CHECKING:
+    import pyarrow.parquet as pq
 
 STAGING = ".staging"
 APPEAR_WHOLE = ("s3", "gcs", "abfs")
@@ -37,7 +39,7 @@ APPEAR_WHOLE = ("s3", "gcs", "abfs")
 
 _READ_ROWS = 1 << 16
 """So many rows are decoded at a time; fewer by one thread, for others would have to be woken first."""
-_MOST_OPEN_SPLITS = 16
+_MOST_OPEN_SPLITS = 64
 _WILDCARD = re.compile(r"[*?\[]")
 _HIDDEN = re.compile(r"(?:^|/)[._]")
 _NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
@@ -243,6 +245,8 @@ def row_groups(path: str) -> list[tuple[int, int]]:
 
 
 def _parquet_file(path: str) -> pq.ParquetFile:
+    import pyarrow.parquet as pq
+
     system, inner = open_path(path)
     try:
         return pq.ParquetFile(inner, filesystem=system)
@@ -369,6 +373,8 @@ def check_output_directory(path: str) -> None:
 
 def stage(effect: Effect) -> None:
     """Write the effect's table to its staged file, whole or not at all; raises CommitError naming the file."""
+    import pyarrow.parquet as pq
+
     system, staged = open_path(effect.staged)
     unfinished = staged if system.type_name in APPEAR_WHOLE else f"{staged}.unfinished"
     try:
@@ -393,6 +399,7 @@ def commit(effects: Iterable[Effect]) -> None:
 def _commit(effect: Effect) -> None:
     system, staged = open_path(effect.staged)
     _, final = open_path(effect.final)
+    _check_no_detour(system, staged, final)
     is_staged, is_final = (info.is_file for info in system.get_file_info([staged, final]))
     try:
         if is_final:
@@ -413,11 +420,26 @@ def _commit(effect: Effect) -> None:
         raise CommitError(f"{effect.final} cannot be published: {error}") from error
 
 
+def _check_no_detour(system: fs.FileSystem, staged: str, final: str) -> None:
+    """Raise CommitError if the staging directory is a link to somewhere outside the directory to publish in."""
+    if isinstance(system, fs.LocalFileSystem):
+        staging, published = os.path.realpath(dirname(staged)), os.path.realpath(dirname(final))
+        if not staging.startswith(f"{published.rstrip('/')}/"):
+            raise CommitError(
+                f"{staged} is not published: its directory is {staging}, outside {published}; remove the link"
+            )
+
+
 def _check_same(system: fs.FileSystem, effect: Effect, staged: str, final: str) -> None:
     with system.open_input_file(staged) as ours, system.open_input_file(final) as theirs:
         if ours.size() == theirs.size() and ours.readall() == theirs.readall():
             return
-    raise CommitError(
+    raise published_with_other_rows(effect)
+
+
+def published_with_other_rows(effect: Effect) -> CommitError:
+    """Return the error for a name that has been given to other rows."""
+    return CommitError(
         f"{effect.final} was published already with other rows: an earlier run of a job with the same id wrote to "
         f"{dirname(effect.final)}; empty that directory, or write to another"
     )

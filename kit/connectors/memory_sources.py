@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import copy
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import pairwise
+from os import PathLike
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from kit.backend.exact_values import ONE_HAS_A_ZONE, InexactError, check_exact, exact_array, same_clock
 from kit.operators.rows import quoted
 from kit.operators.source import ReadResult, Source, Split
 from kit.operators.spec import shorten
@@ -83,6 +85,9 @@ class CollectionSource(_RangeSource):
     """Rows given as dicts (or as a table of Arrow, of polars, or of pandas without its index), for lessons; `columns`
     is their schema, inferred where it is None.
 
+    On Spark the rows are sent to the workers with the job, so they should be no more than some hundred MB. Write more
+    to Parquet and use `ParquetSource`, as for a data frame of Spark.
+
     Each subtask reads one range of the rows, the first the first, as Spark's `parallelize` deals them out; `splits`
     says otherwise. Raises ValueError for a row that has other columns than the first one (or than `columns`), and for a
     value that does not fit.
@@ -94,10 +99,16 @@ class CollectionSource(_RangeSource):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        batch = self.rows
-        if not isinstance(batch, pa.RecordBatch):
-            is_table = hasattr(batch, "__arrow_c_stream__")
-            batch = _batch_of_table(batch, self.columns) if is_table else _batch_of(list(batch), self.columns)
+        batch: Any = self.rows
+        if _is_of_spark(batch):
+            raise TypeError(OF_SPARK.format(given="CollectionSource"))
+        if not isinstance(batch, pa.RecordBatch) and _is_table(batch):
+            batch = _batch_of_table(batch, self.columns)
+            object.__setattr__(self, "rows", batch)  # the data travels with the job once, not twice
+        elif not isinstance(batch, pa.RecordBatch):
+            if isinstance(batch, str | bytes | Mapping) or not isinstance(batch, Iterable):
+                raise TypeError(f"CollectionSource takes rows: a list of dicts; found {shorten(repr(batch))}")
+            batch = _batch_of(list(batch), self.columns)
         object.__setattr__(self, "_batch", batch)
 
     @property
@@ -117,15 +128,71 @@ class CollectionSource(_RangeSource):
         return f"CollectionSource({self.row_count} rows)"
 
 
+OF_SPARK = (
+    "{given} was given a data frame of Spark, whose rows are on Spark's workers: write it with "
+    "df.write.parquet(path), and read it with env.from_source(ParquetSource(path))"
+)
+
+
+def source_of(given: Any) -> Source:
+    """Return the source itself, or a `CollectionSource` of a table. Raises TypeError for what is neither."""
+    if isinstance(given, Source):
+        return given
+    if isinstance(given, pa.RecordBatch) or _is_table(given):
+        return CollectionSource(given)
+    if _is_of_spark(given):
+        raise TypeError(OF_SPARK.format(given="from_source"))
+    found = f"{shorten(repr(given))} ({type(given).__name__})"
+    if isinstance(given, type):
+        found = f"the class {given.__name__}"
+    hint = "a source such as CollectionSource(rows), a data frame or an Arrow table"
+    if isinstance(given, str | PathLike):
+        hint = "a source: ParquetSource(path), CsvSource(path) or TextSource(path)"
+    elif isinstance(given, list | tuple):
+        hint = "a source: CollectionSource(rows), with the rows as dicts"
+    raise TypeError(f"from_source takes {hint}; found {found}")
+
+
+def _is_table(given: Any) -> bool:
+    """Return True for a table of Arrow, polars or pandas, but not for one column."""
+    return hasattr(given, "__arrow_c_stream__") and (hasattr(given, "columns") or hasattr(given, "schema"))
+
+
+def _is_of_spark(given: Any) -> bool:
+    """Return True for a data frame of Spark, which is not imported for that."""
+    return any(kind.__module__.startswith("pyspark.") and kind.__name__ == "DataFrame" for kind in type(given).__mro__)
+
+
 def _batch_of_table(rows: Any, columns: pa.Schema | None) -> pa.RecordBatch:
     """A table as columns; those of `columns` if they are given."""
     table = pa.table(rows).replace_schema_metadata()
     table = table.select([name for name in table.column_names if not _INDEX.fullmatch(name)])
+    for column in table.schema:
+        _check_objects(rows, column)
     if columns is not None:
-        table = table.select(columns.names).cast(columns)
+        table = table.select(columns.names)
+        for column, wanted in zip(table.schema, columns, strict=True):
+            if not same_clock(column.type, wanted.type):
+                raise ValueError(
+                    f"CollectionSource: column {column.name!r} is {column.type} in the table, and {wanted.type} in "
+                    f"`columns` {ONE_HAS_A_ZONE}"
+                )
+        table = table.cast(columns)
     arrays = [column.combine_chunks() for column in table.columns]
     arrays = [array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array for array in arrays]
     return pa.RecordBatch.from_arrays(arrays, schema=table.schema)
+
+
+def _check_objects(rows: Any, column: pa.Field) -> None:
+    """Raise ValueError for a value of a pandas column of Python objects that Arrow changed."""
+    if column.name not in getattr(rows, "columns", ()) or getattr(rows[column.name], "dtype", None) != np.dtype(object):
+        return
+    values = [value if value == value else None for value in rows[column.name]]  # noqa: PLR0124 (NaN is a null there)
+    try:
+        check_exact(values, column.type)
+    except InexactError as error:
+        value = shorten(repr(values[error.number]))
+        raise ValueError(f"CollectionSource: row {error.number}, column {column.name!r}: {value}: {error}") from None
 
 
 def _batch_of(rows: list[Any], columns: pa.Schema | None) -> pa.RecordBatch:
@@ -145,10 +212,13 @@ def _batch_of(rows: list[Any], columns: pa.Schema | None) -> pa.RecordBatch:
                 f"{quoted(rows[0] if columns is None else columns.names)}; give each row all of them, None where there "
                 "is no value"
             )
+    names = list(rows[0]) if columns is None else columns.names
+    types = [None] * len(names) if columns is None else columns.types
     try:
-        return pa.RecordBatch.from_pylist(rows, schema=columns)
+        arrays = [exact_array([row[name] for row in rows], type) for name, type in zip(names, types, strict=True)]
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
         raise ValueError(f"CollectionSource: {_wrong_value(rows, columns, error)}") from error
+    return pa.RecordBatch.from_arrays(arrays, **({"names": names} if columns is None else {"schema": columns}))
 
 
 def _wrong_value(rows: list[Any], columns: pa.Schema | None, error: Exception) -> str:
@@ -158,7 +228,10 @@ def _wrong_value(rows: list[Any], columns: pa.Schema | None, error: Exception) -
         values: list[Any] = []
         for number, row in enumerate(rows):
             try:
-                pa.array([*values, row[name]], type)
+                exact_array([*values, row[name]], type)
+            except InexactError as why:
+                beside = "the rows before" if type is None else type
+                return f"row {number}, column {name!r}: {shorten(repr(row[name]))} does not fit {beside}: {why}"
             except (pa.ArrowException, TypeError, ValueError, OverflowError) as why:
                 value = f"{shorten(repr(row[name]))} ({row[name].__class__.__name__})"
                 beside = f"does not fit {type or pa.array(values).type}" if type or values else f"has no type: {why}"

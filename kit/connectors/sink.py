@@ -21,10 +21,9 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from kit.backend.descriptors import ListStateDescriptor
 from kit.connectors import files
@@ -32,6 +31,7 @@ from kit.operators.base import Operator
 from kit.operators.display import described_html
 from kit.operators.spec import ResolvedSpec, SchemaError
 from kit.protocol.snapshots import Effect
+from kit.state.errors import StateRestoreError
 
 COMMITTABLES_STATE = ListStateDescriptor(
     "committables",
@@ -40,7 +40,7 @@ COMMITTABLES_STATE = ListStateDescriptor(
 
 MEMORY = "memory://"
 MODES = ("error", "overwrite", "append")
-_FINAL_NAME = re.compile(r"part-.+-\d{5,}-\d{6,}\.parquet")
+_FINAL_NAME = re.compile(r"part-.+-\d{5,}-(?P<part>\d{6,})\.parquet")
 _STAGED_NAME = re.compile(r"part-\d+-(?P<part>\d+)(?:-in-(?P<again>\d+))?\.parquet")
 
 
@@ -79,6 +79,24 @@ class Sink:
     def check(self, schema: pa.Schema, operator: str) -> None:
         """Raise SchemaError for a column that cannot be written here."""
 
+    def check_own(self, staged: str, final: str) -> None:
+        """Raise StateRestoreError unless this sink would stage and publish under these paths, which a checkpoint holds.
+
+        A checkpoint may come from a stranger, and what it says is renamed and deleted.
+        """
+        directory, name = staged.rpartition("/")[::2]
+        job = directory.rpartition("/")[2]
+        is_staged = directory == f"{self.path.rstrip('/')}/{files.STAGING}/{job}" and job not in ("", ".", "..")
+        below, part = final.rpartition("/")[::2]
+        if not (
+            is_staged and self.staged_by(name) is not None and below == self.path.rstrip("/") and self.is_part(part)
+        ):
+            raise StateRestoreError(
+                f"the checkpoint is to publish {staged!r} as {final!r}, and the sink writes to {self.path!r}: restore "
+                "the job with the directory that this sink had when the checkpoint was taken, and change it with the "
+                "next run; if it had this one, the checkpoint was tampered with"
+            )
+
     @staticmethod
     def is_part(name: str) -> bool:
         """Whether a sink gives such a name to what it publishes."""
@@ -94,6 +112,14 @@ class Sink:
         """The checkpoint that staged the file of this name; None for a file that no sink has staged."""
         found = _STAGED_NAME.match(name)
         return int(found["again"] or found["part"]) if found else None
+
+    @staticmethod
+    def is_covered(path: str, checkpoint_id: int) -> bool:
+        """Return True if a sink had staged or published this file when its job took checkpoint `checkpoint_id`."""
+        name = path.rpartition("/")[2]
+        published = _FINAL_NAME.fullmatch(name)
+        by = int(published["part"]) if published else Sink.staged_by(name)
+        return by is not None and by <= checkpoint_id
 
     def final_path(self, job_id: str, subtask: int, part: int) -> str:
         """The file in which these rows are published."""
@@ -123,6 +149,8 @@ class ParquetSink(Sink):
 
     def check(self, schema: pa.Schema, operator: str) -> None:
         """Raise SchemaError for a column of a type that Parquet has not."""
+        import pyarrow.parquet as pq
+
         for column in schema:
             try:
                 pq.ParquetWriter(pa.BufferOutputStream(), pa.schema([column])).close()
@@ -134,7 +162,13 @@ class ParquetSink(Sink):
 
 @dataclass(frozen=True, eq=False)
 class CollectSink(Sink):
-    """Committed rows kept in the host's memory under the name `path`, for lessons; each new run begins with none."""
+    """Committed rows kept in the host's memory under the name `path`, for lessons.
+
+    The rows belong to the job that wrote them: another job in the same process collects apart, under the same name too.
+    A run that starts from scratch begins with none. A run that is restored from a savepoint or checkpoint begins with
+    the rows that this covers, and a driver that recovers a job with those of its predecessor, if they were collected in
+    the same process (in the lab: by the lab given as `after`, or by one before that).
+    """
 
     path: str = "collected"
     mode: str = field(default="overwrite", init=False, repr=False)
@@ -150,6 +184,9 @@ class SinkSpec(ResolvedSpec):
 
     input_schema: pa.Schema
     sink: Sink
+
+    acts: ClassVar[bool] = True
+    hooks_remedy: ClassVar[str] = "let its create_operator(spec) return a SinkOperator that overrides them"
 
     def _resolve(self) -> None:
         self.sink.check(self.input_schema, self.name)
@@ -192,6 +229,8 @@ class SinkOperator(Operator):
         """Take over what the restored checkpoint staged."""
         self._state = self.context.operator_state.list_state(COMMITTABLES_STATE)
         restored = list(self._state.get())
+        for entry in restored:
+            self._spec.sink.check_own(entry["staged"], entry["final"])
         if restored:
             effects = [Effect(self.context.operator_id, entry["staged"], entry["final"]) for entry in restored]
             self._publishing[max(entry["checkpoint_id"] for entry in restored)] = effects

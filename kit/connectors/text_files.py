@@ -25,7 +25,7 @@ from kit.operators.source import ReadResult, Split
 COLUMNS = pa.schema([("line", pa.string()), ("path", pa.string()), ("offset", pa.int64())])
 
 _BLOCK_BYTES = 1 << 20
-_MOST_OPEN_SPLITS = 16
+_MOST_OPEN_SPLITS = 64
 _COMPRESSED = (".gz", ".bz2", ".zst", ".lz4")  # which Arrow reads through
 _BOM = b"\xef\xbb\xbf"
 _END = b"\n"

@@ -141,6 +141,9 @@ class CheckpointAcknowledgement:
         if checkpoint is None:
             self._note_ignored(event, self._ledger.how_it_ended(event.checkpoint_id), reason=why.reason.name)
             return
+        if checkpoint.is_disposed:
+            self._note_ignored(event, TaskAcknowledgeResult.DISCARDED.name, reason=why.reason.name)
+            return
         # Nobody is to blame who did not have the task: the slot answered for it (`TaskExecutor.triggerCheckpoint`).
         no_such_task = why.reason is CheckpointFailureReason.TASK_CHECKPOINT_FAILURE
         self._ledger.abort(checkpoint, why, None if no_such_task else event.task)

@@ -8,13 +8,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
-
-import pandas as pd
+from typing import TYPE_CHECKING
 
 from kit.coordinator.shared_state_registry import private_files
 from kit.protocol.commands import DiscardState
 from kit.protocol.properties import CheckpointProperties
 from kit.state.operator_state import MasterState, OperatorState
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 DISCARDED_AT = {
     "FINISHED": "discard_finished",
@@ -73,6 +75,8 @@ class CompletedCheckpoint:
 
     def to_pandas(self) -> pd.DataFrame:
         """One row per operator: operator, operator_id, parallelism, max_parallelism, subtasks (with state), bytes."""
+        import pandas as pd
+
         rows = [
             (
                 state.label,

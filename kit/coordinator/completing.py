@@ -8,8 +8,10 @@
 
 Savepoints subsume nothing, and only a synchronous one is confirmed to the tasks. That one is noted in a durable store
 as well, since sinks publish what it covers: the next driver must not begin with anything older. Other savepoints are
-not stored. Checkpoints complete one after another: a second one that is fully acknowledged waits, as it waits for the
-coordinator's lock in Flink.
+not stored. In 1.11 every savepoint is stored, subsumes and is confirmed like a checkpoint.
+
+Checkpoints complete one after another: a second one that is fully acknowledged waits, as it waits for the coordinator's
+lock in Flink.
 
 Follows Flink's `CheckpointCoordinator.completePendingCheckpoint`.
 """
@@ -156,6 +158,12 @@ class CheckpointCompletion:
         stored = self._take_stored(event.checkpoint_id)
         if stored is not None:
             self._ledger.not_stored(*stored, _finalize_failure(event.error), known=not event.possibly_inconsistent)
+
+    def give_up_storing(self, error: str) -> None:
+        """Give up a checkpoint that is being stored and keep its files: the driver that leads now may have found it."""
+        stored, self._storing = self._storing, None
+        if stored is not None:
+            self._ledger.not_stored(*stored, _finalize_failure(error), known=False)
 
     def validate(self) -> None:
         """Check that what is being completed is pending, and one at a time; raises AssertionError."""

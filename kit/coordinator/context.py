@@ -59,10 +59,13 @@ class CoordinatorContext(Protocol):
     def execution_state(self, task: str) -> ExecutionState:
         """Where the current attempt of a task stands."""
 
-    def fail_job(self, error: str, checkpoint_id: int | None) -> None:
-        """Too many checkpoints failed, or a stop-with-savepoint did: the job fails once the event is dealt with."""
+    def fail_job(self, error: str, checkpoint_id: int | None, *, may_pass: bool) -> None:
+        """Too many checkpoints failed, or a stop-with-savepoint did: the job fails once the event is dealt with.
 
-    def fail_job_due_to_task_failure(self, error: str, task: str) -> None:
+        `may_pass` says that the cause may be gone the next time.
+        """
+
+    def fail_job_due_to_task_failure(self, error: str, task: str, *, may_pass: bool) -> None:
         """The same where one task is to blame (Flink's `failJobDueToTaskFailure`)."""
 
     @property

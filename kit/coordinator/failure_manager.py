@@ -15,11 +15,13 @@ success clears, and neither savepoints nor failures of older checkpoints are tre
 from __future__ import annotations
 
 from collections.abc import Callable
-
-import pandas as pd
+from typing import TYPE_CHECKING, Protocol
 
 from kit.protocol.properties import CheckpointProperties
 from kit.protocol.reasons import CheckpointException, CheckpointFailureReason
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 UNLIMITED_TOLERABLE_FAILURES = 2**31 - 1
 UNKNOWN_CHECKPOINT_ID = -1
@@ -36,22 +38,37 @@ COUNTED = frozenset(
 )
 
 
+def may_pass(why: CheckpointException) -> bool:
+    """Return True if nobody reported an error: the checkpoint took too long."""
+    return why.reason is CheckpointFailureReason.CHECKPOINT_EXPIRED
+
+
 def failure_reasons() -> pd.DataFrame:
     """Why a checkpoint may fail, a row each: reason, counts (towards the tolerable failures), pre_flight (before any
     task was reached), message. Flink: `CheckpointFailureReason`, `CheckpointFailureManager`.
     """
+    import pandas as pd
+
     rows = [(reason.name, reason in COUNTED, reason.pre_flight, reason.message) for reason in CheckpointFailureReason]
     return pd.DataFrame(rows, columns=["reason", "counts", "pre_flight", "message"])
 
 
-FailJob = Callable[[str, int], None]
-FailJobDueToTask = Callable[[str, str], None]
+class FailJob(Protocol):
+    """Fails the job; `may_pass` for a cause that may be gone the next time: something took too long."""
+
+    def __call__(self, error: str, checkpoint_id: int, *, may_pass: bool) -> None: ...
+
+
+class FailJobDueToTask(Protocol):
+    """The same where one task is to blame."""
+
+    def __call__(self, error: str, task: str, *, may_pass: bool) -> None: ...
 
 
 class CheckpointFailureManager:
     """Counts failures in a row and fails the job above `tolerable` of them.
 
-    `fail_job(error, checkpoint_id)` and `fail_job_due_to_task_failure(error, task)` are called at most once a failure.
+    `fail_job` and `fail_job_due_to_task_failure` are called at most once a failure.
     Raises ValueError when `tolerable` is negative; `UNLIMITED_TOLERABLE_FAILURES` never fails the job for its count.
 
     Follows Flink's `CheckpointFailureManager`.
@@ -81,15 +98,24 @@ class CheckpointFailureManager:
         """
         if task is None or why.reason.pre_flight:
             if not properties.is_savepoint:
-                self._count(why, checkpoint_id, lambda error: self._fail_job(error, checkpoint_id))
-        elif properties.is_synchronous:
-            self._fail_job(str(why), checkpoint_id)
+                self._count(
+                    why, checkpoint_id, lambda error: self._fail_job(error, checkpoint_id, may_pass=may_pass(why))
+                )
+        elif properties.is_synchronous:  # only when the user asks again will it come again
+            self._fail_job(str(why), checkpoint_id, may_pass=True)
         else:
             blamed = task
-            self._count(why, checkpoint_id, lambda error: self._fail_job_due_to_task_failure(error, blamed))
+            self._count(
+                why,
+                checkpoint_id,
+                lambda error: self._fail_job_due_to_task_failure(error, blamed, may_pass=may_pass(why)),
+            )
 
     def handle_success(self, checkpoint_id: int) -> None:
-        """Take note that a checkpoint completed; only one newer than any before it clears the count."""
+        """Take note that a checkpoint completed; only one newer than any before it clears the count.
+
+        Flink: `handleCheckpointSuccess`.
+        """
         if self._last_succeeded_id is None or checkpoint_id > self._last_succeeded_id:
             self._last_succeeded_id = checkpoint_id
             self._clear()

@@ -17,10 +17,10 @@ from typing import Any
 from kit.coordinator.checkpoint_state import CheckpointEvent, CheckpointState
 from kit.coordinator.completed_checkpoint import CompletedCheckpoint
 from kit.coordinator.context import CheckpointStatsListener, CoordinatorContext
-from kit.coordinator.failure_manager import UNKNOWN_CHECKPOINT_ID, CheckpointFailureManager
+from kit.coordinator.failure_manager import COUNTED, UNKNOWN_CHECKPOINT_ID, CheckpointFailureManager
 from kit.coordinator.pending_checkpoint import PendingCheckpoint
 from kit.coordinator.request_decider import CheckpointTriggerRequest
-from kit.coordinator.statistics import CheckpointStatsTracker, RestoredCheckpointStats
+from kit.coordinator.statistics import CheckpointStatsTracker, NeverBegun, RestoredCheckpointStats
 from kit.coordinator.store import NO_CHECKPOINT, CompletedCheckpointStore, Removal
 from kit.protocol.commands import CancelTimer, CompleteRequest, DiscardState, Note, RemoveStored, ScheduleTimer
 from kit.protocol.messages import NotifyCheckpointAborted
@@ -82,8 +82,9 @@ class CheckpointLedger:
         self.is_shut_down = False
         self.job_status = ""
 
-    def _fail_job(self, error: str, checkpoint_id: int) -> None:
-        self._context.fail_job(error, None if checkpoint_id == UNKNOWN_CHECKPOINT_ID else checkpoint_id)
+    def _fail_job(self, error: str, checkpoint_id: int, *, may_pass: bool) -> None:
+        known = None if checkpoint_id == UNKNOWN_CHECKPOINT_ID else checkpoint_id
+        self._context.fail_job(error, known, may_pass=may_pass)
 
     # --- looking --------------------------------------------------------------------------------------------------
 
@@ -130,7 +131,8 @@ class CheckpointLedger:
         """A request came to nothing before there was a checkpoint. Flink: `onTriggerFailure`."""
         self.note("TriggeringFailed", request=request.label, reason=why.reason.name, detail=str(why))
         self.answer_with_error(request, why)
-        self.statistics.failed_before_start()
+        failed = NeverBegun(self._context.at, request.properties.snapshot_type.name, str(why))
+        self.statistics.failed_before_start(failed if why.reason in COUNTED else None)
         self._tell_of_failure()
         self.failures.handle_failure(request.properties, why)
 
@@ -299,7 +301,7 @@ class CheckpointLedger:
             self.discard([completed.discard()])
             self._send_aborted(checkpoint)
         elif completed.properties.is_synchronous:  # its tasks wait to be told, and cannot be
-            self._context.fail_job(str(why), checkpoint.checkpoint_id)
+            self._context.fail_job(str(why), checkpoint.checkpoint_id, may_pass=True)
         self._count_failure(checkpoint, why)
 
     def stored_after_shutdown(self, checkpoint: PendingCheckpoint, completed: CompletedCheckpoint) -> None:

@@ -90,7 +90,10 @@ class PendingCheckpoint:
 
     @property
     def is_disposed(self) -> bool:
-        """Whether it has ended, or is being stored: nothing is acknowledged any more."""
+        """Return True if it has ended or is being stored, so that nothing is acknowledged any more.
+
+        Flink: `isDisposed`, in 1.11 `isDiscarded`.
+        """
         return self.state.is_disposed
 
     @property

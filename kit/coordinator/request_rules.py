@@ -7,12 +7,14 @@ does is what stands there. So it holds for a decider of the user's own as well (
 from __future__ import annotations
 
 from dataclasses import dataclass
-
-import pandas as pd
+from typing import TYPE_CHECKING
 
 from kit.coordinator.request_decider import CheckpointRequestDecider, CheckpointTriggerRequest
 from kit.protocol.properties import CheckpointProperties, RetentionPolicy
 from kit.protocol.reasons import CheckpointException, CheckpointFailureReason
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 NOW_MS = 1000
 MIN_PAUSE_MS = 100
@@ -80,6 +82,8 @@ def request_rules() -> pd.DataFrame:
 
     Flink: `CheckpointRequestDecider.chooseRequestToExecute`.
     """
+    import pandas as pd
+
     cells = {asker.name: [_outcome(asker, situation) for situation in SITUATIONS] for asker in ASKERS}
     return pd.DataFrame(cells, index=pd.Index([each.name for each in SITUATIONS], name="meanwhile"))
 

@@ -7,6 +7,9 @@ The order of a restore is Flink's: the checkpoint is chosen (`latest`), its stat
 theirs (`restore_hooks`), then operator coordinators. Only then does it count as restored (`CheckpointLedger.restored`),
 as in 1.11; 2.x counts it before anything is assigned, so that a restore that fails counts there.
 
+The store is recovered once, when a driver begins, as in 2.x. Flink 1.11 recovers it at every restore, into a new
+registry of shared state.
+
 Follows `restoreSavepoint` and `restoreLatestCheckpointedStateInternal` of Flink's `CheckpointCoordinator`.
 """
 

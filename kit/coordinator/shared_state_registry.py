@@ -175,7 +175,8 @@ def register_shared_state(
 ) -> TaskStateSnapshot:
     """Register what a task's ack shares; returns the snapshot with the registry's handles in place of its own.
 
-    Flink: `registerSharedStates`.
+    Flink: `registerSharedStates`, as in 2.x when the task acknowledges. Flink 1.11 registers all states when the
+    checkpoint completes (`SharedStateRegistry.registerAll`).
     """
     registered = {
         operator_id: _with_registered(registry, state, checkpoint_id)

@@ -10,17 +10,20 @@ failure; Flink counts it twice.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Mapping
 from copy import copy
 from dataclasses import dataclass, field
 from enum import Enum
-
-import pandas as pd
+from typing import TYPE_CHECKING
 
 from kit.coordinator.stats_summary import CompletedCheckpointStatsSummary
 from kit.protocol.messages import CheckpointMetrics, InitializationMetrics
 from kit.protocol.properties import CheckpointProperties
 from kit.protocol.tasks import task_name
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 NOT_YET = -1
 """Instead of a time that has not come."""
@@ -147,6 +150,8 @@ class CheckpointStats:
         end_to_end_ms, start_delay_ms, alignment_ms, sync_ms, async_ms, checkpointed_size, state_size (bytes),
         processed_data, persisted_data (bytes), unaligned.
         """
+        import pandas as pd
+
         rows = [
             self._row(vertex, subtask, stats)
             for vertex, reports in self.subtasks.items()
@@ -291,6 +296,15 @@ class TaskInitialization:
 
 
 @dataclass(frozen=True, slots=True)
+class NeverBegun:
+    """A checkpoint that failed before there was an id for it."""
+
+    at_ms: int
+    kind: str
+    failure: str
+
+
+@dataclass(frozen=True, slots=True)
 class CheckpointStatsSnapshot:
     """All that was known at one time; later events do not change it."""
 
@@ -304,6 +318,8 @@ class CheckpointStatsSnapshot:
     summary: CompletedCheckpointStatsSummary
     initialization: tuple[TaskInitialization, ...] = ()
     """The tasks of the newest epoch that have begun, or failed to."""
+    never_begun: tuple[NeverBegun, ...] = ()
+    """Oldest first."""
 
     def find(self, checkpoint_id: int) -> CheckpointStats:
         """The checkpoint of this id; KeyError when it is forgotten."""
@@ -339,8 +355,11 @@ class CheckpointStatsSnapshot:
 
         Columns: id, kind, status, triggered_at_ms, duration_ms (until the last ack so far, NA before the first; of a
         failed one until its end), acked, total (subtasks), checkpointed_size, state_size,
-        processed_data, persisted_data, metadata_size (bytes), unaligned, discarded, path, failure.
+        processed_data, persisted_data, metadata_size (bytes), unaligned, discarded, path, failure. A checkpoint that
+        failed before there was an id for it, because the store could not be reached, has the id -1.
         """
+        import pandas as pd
+
         rows = [
             (
                 stats.checkpoint_id,
@@ -362,6 +381,11 @@ class CheckpointStatsSnapshot:
             )
             for stats in self.checkpoints
         ]
+        for each in self.never_begun:
+            nothing = (pd.NA, *[0] * 7, False, False, "", each.failure)
+            row = (NOT_YET, each.kind, CheckpointStatus.FAILED.name, each.at_ms, *nothing)
+            older = (place for place, other in enumerate(rows) if other[3] <= each.at_ms)
+            rows.insert(next(older, len(rows)), row)
         return pd.DataFrame(rows, columns=_COLUMNS).astype({"duration_ms": "Int64"})
 
 
@@ -395,6 +419,7 @@ class CheckpointStatsTracker:
         self.initialization: dict[str, TaskInitialization] = {}
         self.summary = CompletedCheckpointStatsSummary()
         self._snapshot: CheckpointStatsSnapshot | None = None
+        self._never_begun: deque[NeverBegun] = deque(maxlen=max_history)
 
     def begin(
         self, checkpoint_id: int, at_ms: int, properties: CheckpointProperties, parallelism: Mapping[str, int]
@@ -426,9 +451,14 @@ class CheckpointStatsTracker:
         self.counts.fail()
         self.history.ended(stats)
 
-    def failed_before_start(self) -> None:
-        """A checkpoint failed before it was pending (`reportFailedCheckpointsWithoutInProgress`)."""
+    def failed_before_start(self, failed: NeverBegun | None = None) -> None:
+        """A checkpoint failed before it was pending (`reportFailedCheckpointsWithoutInProgress`).
+
+        `failed` is listed; None for a request that was only put off.
+        """
         self.counts.fail_before_start()
+        if failed is not None:
+            self._never_begun.append(failed)
         self._touch()
 
     def report_incomplete(
@@ -466,7 +496,15 @@ class CheckpointStatsTracker:
             completed, failed, savepoint = (None if each is None else frozen[each.checkpoint_id] for each in latest)
             begun = tuple(self.initialization.values())
             self._snapshot = CheckpointStatsSnapshot(
-                copy(self.counts), checkpoints, self.restored, completed, failed, savepoint, self.summary.copy(), begun
+                copy(self.counts),
+                checkpoints,
+                self.restored,
+                completed,
+                failed,
+                savepoint,
+                self.summary.copy(),
+                begun,
+                tuple(self._never_begun),
             )
         return self._snapshot
 
@@ -507,7 +545,7 @@ class NoOpCheckpointStatsTracker(CheckpointStatsTracker):
     def failed(self, stats: CheckpointStats, at_ms: int, failure: str) -> None:
         """Nothing is counted."""
 
-    def failed_before_start(self) -> None:
+    def failed_before_start(self, failed: NeverBegun | None = None) -> None:
         """Nothing is counted."""
 
     def report_restored(self, restored: RestoredCheckpointStats) -> None:

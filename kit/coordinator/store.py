@@ -8,6 +8,10 @@ What makes a store durable is the host's business (`StoreCheckpoint`, `RemoveSto
 entries are those of `checkpoints` and `subsumed`. An entry goes when the checkpoint's files have gone, so that a new
 driver finds what the last one had begun to delete; and at once where the files stay.
 
+As in 2.x, a savepoint that the job completes does not enter the store, so no failure restores it; the snapshot that the
+job began from does. A durable store notes a savepoint that the job stops with. In 1.11 all savepoints enter the store,
+and a failure may restore one (unless `isPreferCheckpointForRecovery`).
+
 Follows Flink's `StandaloneCompletedCheckpointStore`, `DefaultCompletedCheckpointStore`, `CheckpointSubsumeHelper` and
 `CheckpointsCleaner`.
 """

@@ -33,7 +33,7 @@ STYLE = "at_risk.css"
 WIDTH, LEFT, RIGHT, ROW, TOP = 840.0, 172.0, 470.0, 26.0, 40.0
 MOST_ROWS = 24
 MOST_WORKERS = 3
-_ENDED = frozenset({"FINISHED", "FAILED", "CANCELED"})
+_ENDED = frozenset({"FINISHED", "FAILED", "CANCELED", "SUSPENDED"})
 
 
 def at_risk(run: Any, *, n: int | None = None) -> AtRisk:

@@ -32,10 +32,13 @@ class BarrierPath:
 
 @dataclass(slots=True)
 class TaskBarriers:
-    """The barriers of one checkpoint at one task: when the first was taken, and when it waited for no more."""
+    """The barriers of one checkpoint at one task: when the first was taken, and when it waited for no more. `counts`:
+    the trace does not tell which barriers are awaited, as the task blocks no channel for them.
+    """
 
     first_ms: int | None = None
     released_ms: int | None = None
+    counts: bool = False
 
 
 class BarrierLog:
@@ -118,6 +121,7 @@ class BarrierLog:
     def _met(self, task: TaskBarriers, record: TraceRecord) -> None:
         if task.first_ms is None:
             task.first_ms = record.at_ms
+        task.counts = task.counts or "awaited" not in record.data
         if not record.data.get("awaited", True):
             task.released_ms = record.at_ms
 

@@ -14,7 +14,6 @@ from kit.draw.durations import duration
 from kit.draw.element_kinds import element_kind
 from kit.draw.job_state import is_of_the_job_master, task_of
 from kit.draw.kinds import kind_of
-from kit.draw.shown import shown
 from kit.protocol.trace import TraceRecord
 
 
@@ -27,7 +26,6 @@ Ends = Mapping[int, tuple[str, str]]
 """Sender and receiver of each channel."""
 
 
-@shown.register(TraceRecord)
 def caption_of(record: TraceRecord, ends: Ends | None = None) -> str:
     """What this record says happened, as one line; with `ends` channels are called by the tasks they join."""
     side = kind_of(record).side(record.role)
@@ -63,6 +61,9 @@ def _fields(record: TraceRecord, ends: Ends) -> _Fields:
         "with_state": _with_state(data.get("restore")),
         "and_waits": _and_waits(data.get("awaited"), ends),
         "overtaking": ", past what is still waiting" if data.get("priority") else "",
+        "goes_back": "starts again from scratch"
+        if record.checkpoint_id is None
+        else f"goes back to checkpoint {checkpoint_id}",
         "parallelisms": _parallelisms(data.get("parallelism")),
         "rescale_phase": _RESCALE.get(str(data.get("phase")), "A rescale goes on"),
         "rescaled": f"{_parallelisms(data.get('from'))} to {_parallelisms(data.get('to'))}",

@@ -18,7 +18,6 @@ from kit.draw.graphs import Edge, Graph, Group, Node
 from kit.draw.graphviz_objects import Dot
 from kit.draw.picture import Svg
 from kit.draw.run import shape_of
-from kit.draw.shown import shown
 from kit.draw.stage import Stage
 from kit.draw.view import Subject, View
 from kit.draw.view_html import fold, graph_html, legend, view_html
@@ -128,7 +127,6 @@ def chains(job: Any) -> Chains:
     return Chains(shape_of(job))
 
 
-@shown.register(Stage)
 def chains_svg(job: Any) -> Svg:
     """The picture of the chains of the same things, alone."""
     return chains(job).svg()

@@ -12,7 +12,7 @@ from typing import Any
 from kit.draw.element_kinds import element_kind
 from kit.draw.job_state import (
     ALIGNING,
-    WRITING,
+    BEGUN,
     ChannelMoment,
     Item,
     Moment,
@@ -163,7 +163,7 @@ def barrier_counted(moment: Moment, record: TraceRecord) -> Moment:
 def _collecting(moment: Moment, task: str, checkpoint_id: int | None) -> Moment:
     """Barriers come in; of an unaligned checkpoint the snapshot may be under way already."""
     known = moment.tasks.get(task)
-    if known is None or known.phases.get(checkpoint_id or -1) in (ALIGNING, WRITING):
+    if known is None or known.phases.get(checkpoint_id or -1) in BEGUN:
         return moment
     return with_phase(moment, task, checkpoint_id, ALIGNING)
 

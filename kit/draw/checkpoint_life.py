@@ -31,7 +31,7 @@ from kit.draw.checkpoint_log import (
 )
 from kit.draw.durations import duration
 from kit.draw.graphviz_objects import Dot
-from kit.draw.job_state import ABORTED, ACKNOWLEDGED, ALIGNING, DECLINED, UNHEARD, WRITING, TaskMoment
+from kit.draw.job_state import ABORTED, ALIGNING, CAPTURING, DECLINED, SENT, UNHEARD, WRITING, TaskMoment
 from kit.draw.picture import Svg
 from kit.draw.snapshot_source import operator_names
 from kit.draw.stage import Stage
@@ -155,12 +155,14 @@ class LifeOfCheckpoint:
         phase, number = known.phases.get(life.checkpoint_id), life.checkpoint_id
         if known.state != "RUNNING":
             return f"{task} is {known.state}" + (f": {known.error}" if known.error else "")
-        if phase == ACKNOWLEDGED:
+        if phase == SENT:
             return self._since("the acknowledgement of {} has been under way", task, "AcknowledgeCheckpoint")
         if phase == UNHEARD:
             return f"the acknowledgement of {task} was lost on its way"
         if phase == WRITING:
-            return self._since("{} has been writing its snapshot", task, "WriteSnapshot")
+            return self._since("{} has been writing its state", task, "WriteSnapshot")
+        if phase == CAPTURING:
+            return f"{task} captures and writes in-flight data"
         if phase == DECLINED:
             return self._since("{} has declined, and its word has been under way", task, "DeclineCheckpoint")
         if phase == ABORTED:
@@ -387,7 +389,7 @@ class LifeOfCheckpoint:
             [
                 step.of,
                 None if step.end_ms is None else step.end_ms - step.start_ms,
-                "" if step.end_ms is not None else "never came" if over else self._missing(step.of),
+                "" if step.end_ms is not None else "did not come in time" if over else self._missing(step.of),
             ]
             for step in steps[:MOST_ROWS]
         ]

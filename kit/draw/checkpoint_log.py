@@ -116,10 +116,17 @@ class CheckpointLog:
         for record in records:
             self.by_id[record.id] = record
             handler = _HANDLERS.get((record.role, record.kind))
+            if self._is_of_another_run(record):
+                continue
             if handler is not None and is_of_the_job_master(record):
                 handler(self, record)
             elif record.kind == "NotifyCheckpointComplete" and record.role == "event":
                 self._answered(NOTIFY, record, record.machine)
+
+    def _is_of_another_run(self, record: TraceRecord) -> bool:
+        """Return True if the record is about a checkpoint that this run has not begun: the job was started from it."""
+        number = record.checkpoint_id
+        return number is not None and number not in self.lives and record.kind not in _BEGIN
 
     def _life(self, record: TraceRecord) -> CheckpointLife:
         number = record.checkpoint_id if record.checkpoint_id is not None else record.data["checkpoint_id"]
@@ -285,6 +292,8 @@ class CheckpointLog:
             return None
         return self.last_completion_ms + self.min_pause_ms
 
+
+_BEGIN = frozenset({"CheckpointIdAllocated", "CheckpointPending"})
 
 _Handler = Callable[[CheckpointLog, TraceRecord], None]
 

@@ -6,7 +6,7 @@ from collections.abc import Container, Iterable, Mapping
 from statistics import median
 from typing import NamedTuple
 
-from kit.draw.checkpoint_path import PHASES, Path, Span, spans_of
+from kit.draw.checkpoint_path import BARRIER, EITHER, PHASES, TRIGGER, Path, Span, spans_of
 from kit.draw.durations import duration
 from kit.draw.job_state import ABORTED, PENDING, CheckpointMoment, Moment
 from kit.draw.journeys import Journeys
@@ -18,13 +18,16 @@ SHARE = 0.1
 """A phase that took less than this part of its checkpoint's time made nothing slow."""
 
 DOING = {
-    "start_delay": "went by before the first barrier was there",
+    TRIGGER: "went by before it was triggered",
+    EITHER: "went by before it began",
+    BARRIER: "went by before the first barrier was there",
     "alignment": "it waited for the other barriers",
     "sync": "it copied its state",
     "async": "it wrote the copy",
+    "in_flight": "it captured and wrote in-flight data",
     "ack": "its acknowledgement was under way",
 }
-"""What a subtask did most of its time, by phase; `PHASE_WORDS` says it of one that still does."""
+"""What a subtask did most of its time, by look; `PHASE_WORDS` says it of one that still does."""
 
 
 class Crossed(NamedTuple):
@@ -82,7 +85,7 @@ def how_it_went(found: Journeys, known: CheckpointMoment) -> str:
 
 def _longest(span: Span, took: float) -> str:
     length = span.end_ms - span.start_ms
-    return f": {duration(length)} of its {duration(took)} {DOING[span.phase]}" if length > 0 else ""
+    return f": {duration(length)} of its {duration(took)} {DOING[span.look]}" if length > 0 else ""
 
 
 def took_ms(found: Journeys, known: CheckpointMoment) -> dict[str, float]:
@@ -99,7 +102,13 @@ def spans_of_task(found: Journeys, known: CheckpointMoment, task: str) -> list[S
         return []
     last: Moment = found.last
     until = last.at_ms if known.finished_ms is None else known.finished_ms
-    return spans_of(found.paths.get((known.checkpoint_id, task), Path()), known.triggered_ms, until)
+    path = found.paths.get((known.checkpoint_id, task), Path())
+    return spans_of(path, known.triggered_ms, until, begins_with(known, task))
+
+
+def begins_with(known: CheckpointMoment, task: str) -> str:
+    """What a task waits for before it begins a checkpoint: `TRIGGER`, `BARRIER`, or either where nothing tells."""
+    return EITHER if known.triggers is None else TRIGGER if task in known.triggers else BARRIER
 
 
 def outliers(took: Mapping[str, float]) -> dict[str, tuple[float, float]]:

@@ -6,9 +6,11 @@ const FIRST_OFFERS = 6;
 const PHASES = {
   waiting: "waits for the barrier",
   aligning: "barriers come in",
-  writing: "writes its snapshot",
+  writing: "writes its state",
+  capturing: "captures in-flight data",
+  sent: "has sent its acknowledgement",
   acknowledged: "has acknowledged",
-  unheard: "has acknowledged, but the message was lost",
+  unheard: "has sent its acknowledgement, which was lost",
   declined: "has declined",
   aborted: "has dropped its part",
 };

@@ -120,8 +120,12 @@ class Reel:
         them under the names of the film, and `told` for those of the frames that stay whose part in the story changed.
         `anew`: nothing of the film stays as it was.
         """
-        with uncollected():
-            return self._take(run)
+        try:
+            with uncollected():
+                return self._take(run)
+        except BaseException:  # half of it may have been taken in
+            self._begin()
+            raise
 
     def _take(self, run: Run) -> Film:
         known = self.film

@@ -8,26 +8,28 @@ the trace's.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
-
-import pandas as pd
+from typing import TYPE_CHECKING, Any
 
 from kit.draw.assets import light_colours
-from kit.draw.checkpoint_path import PHASE_WORDS, PHASES, Path, Span
+from kit.draw.checkpoint_path import PHASES, Path, Span, legend_of
 from kit.draw.checkpoint_words import slow_phases, spans_of_task
 from kit.draw.durations import duration
-from kit.draw.job_state import COMPLETED, CheckpointMoment
+from kit.draw.job_state import COMPLETED, PENDING, CheckpointMoment
 from kit.draw.journeys import Journeys, journeys
 from kit.draw.picture import Chart
 from kit.draw.run import Run, run_of
 from kit.draw.stage import stage_for
 from kit.draw.waiting import Waiting
 
+if TYPE_CHECKING:
+    import pandas as pd
+
 PHASE_INKS = {
     "start_delay": "line-2",
     "alignment": "align-solid",
     "sync": "bad-solid",
     "async": "accent",
+    "in_flight": "capture",
     "ack": "good-solid",
 }
 """The theme's names of the phases' colours."""
@@ -48,9 +50,10 @@ def phases(run: Any, checkpoint: int | None = None) -> pd.DataFrame:
     """One row per checkpoint and subtask, or those of one checkpoint, of a Lab, a SparkJob or a Trace.
 
     Columns: checkpoint_id, task, status ("acknowledged", "declined", "unfinished"), open_phase (the phase an
-    unfinished subtask is in, else ""), start_delay_ms, alignment_ms, sync_ms, async_ms, ack_ms, total_ms (Int64; what
-    has not begun is missing, an open phase is as long as it lasted), bytes (Int64), waits_for (what an unfinished one
-    waits for, or waited for when the checkpoint ended, in words; else "").
+    unfinished subtask is in, else ""), start_delay_ms, alignment_ms, sync_ms, async_ms, in_flight_ms (what Flink counts
+    as a part of async), ack_ms, total_ms (Int64; what has not begun is missing, an open phase is as long as it lasted),
+    bytes (Int64), waits_for (what an unfinished one waits for, or waited for when the checkpoint ended, in words; else
+    "").
     """
     shown = run_of(run)
     return phases_of(shown, journeys(shown), checkpoint)
@@ -58,6 +61,8 @@ def phases(run: Any, checkpoint: int | None = None) -> pd.DataFrame:
 
 def phases_of(run: Run, found: Journeys, checkpoint: int | None = None) -> pd.DataFrame:
     """The same of a run whose journeys are known."""
+    import pandas as pd
+
     rows = [
         row
         for number, known in found.last.checkpoints.items()
@@ -73,6 +78,11 @@ def waiting_in(run: Run, found: Journeys, known: CheckpointMoment) -> Waiting:
     life = found.lives.get(known.checkpoint_id)
     epoch = found.last.epoch if life is None else found.epoch_at(life.triggered)
     return Waiting(found, known, stage_for(run.known, epoch).ends() if run.known else {})
+
+
+def waits_for(known: CheckpointMoment, what: str) -> str:
+    """What an unfinished task waits for; in the past tense once the checkpoint is over."""
+    return f"{'waits' if known.status == PENDING else 'waited'} for {what}"
 
 
 def waits_in(run: Run, found: Journeys, known: CheckpointMoment) -> dict[str, str]:
@@ -122,12 +132,12 @@ def gantt(run: Any, checkpoint: int | None = None) -> Chart:
         figsize=(9.4, 1.5 + 0.32 * max(1, len(known.expected))), layout=ConstrainedLayoutEngine(w_pad=0.12, h_pad=0.12)
     )
     axes = figure.subplots()
-    for row, task in enumerate(known.expected):
-        spans = spans_of_task(found, known, task)
+    drawn = {task: spans_of_task(found, known, task) for task in known.expected}
+    for row, (task, spans) in enumerate(drawn.items()):
         _bars(axes, row, spans, known.triggered_ms)
         ends = max((span.end_ms for span in spans), default=until) - known.triggered_ms
         declined, waits = table.loc[task, "status"] == "declined", table.loc[task, "waits_for"]
-        note = "✗ declined" if declined else f"waits for {waits}" if waits else slow.get(task, "")
+        note = "✗ declined" if declined else waits_for(known, waits) if waits else slow.get(task, "")
         if note:
             _note(axes, row, ends, until - known.triggered_ms, note)
     axes.set_yticks(range(len(known.expected)), known.expected, fontsize=9)
@@ -136,13 +146,16 @@ def gantt(run: Any, checkpoint: int | None = None) -> Chart:
     axes.set_xlabel("ms since the trigger")
     axes.set_title(_title(known), loc="left", fontsize=11)
     axes.spines[["top", "right"]].set_visible(False)
+    seen = [span for spans in drawn.values() for span in spans if span.is_seen]
     handles = [
-        Patch(facecolor=light_colours()[PHASE_INKS[phase]], label=f"{phase}: {PHASE_WORDS[phase]}") for phase in PHASES
+        Patch(facecolor=light_colours()[PHASE_INKS[phase]], label=f"{phase}: {words}")
+        for phase, words in legend_of(seen)
     ]
-    handles.append(
-        Patch(facecolor="white", edgecolor=light_colours()["quiet"], hatch="////", label="hatched: not finished")
-    )
-    figure.legend(handles=handles, loc="outside lower center", ncols=3, fontsize=8.5, frameon=False)
+    if any(span.open for span in seen):
+        quiet = light_colours()["quiet"]
+        handles.append(Patch(facecolor="white", edgecolor=quiet, hatch="////", label="hatched: not finished"))
+    if handles:
+        figure.legend(handles=handles, loc="outside lower center", ncols=3, fontsize=8.5, frameon=False)
     return Chart(figure, _title(known))
 
 
@@ -175,10 +188,10 @@ def _title(known: CheckpointMoment) -> str:
 
 def _bars(axes: Any, row: int, spans: Sequence[Span], start_ms: int) -> None:
     inks = light_colours()
-    for span in spans:
+    for span in filter(lambda each: each.is_seen, spans):
         axes.barh(
             row,
-            max(span.end_ms - span.start_ms, 0),
+            span.end_ms - span.start_ms,
             left=span.start_ms - start_ms,
             height=0.68,
             color=inks[PHASE_INKS[span.phase]] if not span.open else "white",

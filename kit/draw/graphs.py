@@ -12,18 +12,18 @@ from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from html import escape
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import graphviz
 import numpy as np
 import numpy.typing as npt
-import pygraphviz
 
 from kit.draw.assets import light_colours
-from kit.draw.graphviz_objects import Dot
 from kit.draw.layout import Box, Point
 from kit.draw.picture import Svg
 from kit.draw.themed import light_svg
+
+if TYPE_CHECKING:
+    from kit.draw.graphviz_objects import Dot
 
 STYLE = "graphs.css"
 TITLE_SIZE, LINE_SIZE, GROUP_SIZE = 12.5, 11.0, 11.5
@@ -248,6 +248,8 @@ def _placed(graph: Graph, room: float) -> Placed:
 
 def _agraph(graph: Graph, room: float) -> Any:
     """The graph as Graphviz places it: boxes without texts, labels as empty tables of the texts' sizes."""
+    import pygraphviz
+
     picture = pygraphviz.AGraph(directed=True, strict=False)
     picture.graph_attr.update(
         rankdir=graph.direction,
@@ -408,6 +410,10 @@ FONT = "DejaVu Sans,Verdana,Helvetica"
 
 
 def _dot(graph: Graph) -> Dot:
+    import graphviz
+
+    from kit.draw.graphviz_objects import Dot
+
     colours = light_colours()
     made = Dot(
         graph.name,
@@ -473,6 +479,8 @@ def _roomy(lines: Sequence[str]) -> str:
 
 def _label(lines: Sequence[str]) -> str:
     """Lines of a label, to the left where there are several."""
+    import graphviz
+
     if len(lines) == 1:
         return str(graphviz.escape(lines[0]))
     return "".join(f"{graphviz.escape(line)}\\l" for line in lines)

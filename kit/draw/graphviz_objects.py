@@ -21,6 +21,7 @@ import graphviz
 import pygraphviz
 
 from kit.draw.picture import page_html, recoloured
+from kit.protocol.json_lines import file_of
 
 NOISE = b"Fontconfig"
 """How the lines begin that the library's own font finder writes about the machine's settings."""
@@ -45,6 +46,14 @@ class Dot(graphviz.Digraph):
             return super().pipe(format=format, engine=engine, encoding=encoding, **also)
         drawn = drawn_in_process(self.source, format, engine)
         return drawn if encoding is None else drawn.decode(encoding)
+
+    def save(self, filename: Any = None, directory: Any = None, *, skip_existing: bool | None = False) -> str:
+        """Write the source to `filename` (default `<name>.gv`) and return its path.
+
+        Raises FileNotFoundError when its directory does not exist.
+        """
+        file_of(Path(directory or self.directory, filename or self.filename))
+        return str(super().save(filename, directory=directory, skip_existing=skip_existing))
 
     def render(
         self,

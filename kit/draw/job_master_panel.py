@@ -47,7 +47,12 @@ def words_at_the_end(moment: Moment, words: Words) -> Words:
     return Words(f"{ended}: {moment.error}" if moment.job == "FAILED" else ended, told, words.because)
 
 
-_ENDED = {"FINISHED": "The job has finished", "CANCELED": "The job was cancelled", "FAILED": "The job has failed"}
+_ENDED = {
+    "FINISHED": "The job has finished",
+    "CANCELED": "The job was cancelled",
+    "FAILED": "The job has failed",
+    "SUSPENDED": "Another driver runs the job now",
+}
 
 
 def in_two_lines(layout: Layout, words: Words) -> Words:

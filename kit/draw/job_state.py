@@ -9,29 +9,37 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from html import escape
-from typing import Any, TypeVar
-
-import pandas as pd
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from kit.draw.durations import duration
-from kit.draw.shown import shown
+from kit.draw.shown import CAPTION
 from kit.protocol.trace import TraceRecord
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 K = TypeVar("K")
 V = TypeVar("V")
 
-WAITING, ALIGNING, WRITING, ACKNOWLEDGED, UNHEARD, DECLINED, ABORTED = (
+WAITING, ALIGNING, WRITING, CAPTURING, SENT, ACKNOWLEDGED, UNHEARD, DECLINED, ABORTED = (
     "waiting",
     "aligning",
     "writing",
+    "capturing",
+    "sent",
     "acknowledged",
     "unheard",
     "declined",
     "aborted",
 )
-"""A subtask's phase in one checkpoint, from its own point of view; `waiting` has not seen a barrier yet. `unheard` is
-what its acknowledgement is once that is lost: the subtask does not know.
+"""A subtask's phase in one checkpoint. `waiting` has not seen a barrier yet; `capturing` has written its state, but not
+all of its in-flight data; `sent` has sent its acknowledgement, `acknowledged` is one that the JobMaster has counted,
+`unheard` one that is lost.
 """
+BEGUN = (ALIGNING, WRITING, CAPTURING)
+"""The phases of a subtask that has begun a checkpoint and has not answered for it."""
+ANSWERED = (SENT, ACKNOWLEDGED, UNHEARD, DECLINED)
+"""The phases of a subtask that has sent its acknowledgement, or has declined."""
 
 PENDING, COMPLETED = "pending", "completed"
 """A checkpoint's status, with `ABORTED`."""
@@ -95,6 +103,8 @@ class TaskMoment:
     error: str = ""
     lost: bool = False
     frozen: bool = False
+    is_known_finished: bool = False
+    """The JobMaster has heard that it finished."""
 
     @property
     def checkpoint(self) -> tuple[int, str] | None:
@@ -106,7 +116,8 @@ class TaskMoment:
 @dataclass(frozen=True, slots=True)
 class CheckpointMoment:
     """One checkpoint as its coordinator sees it. `expected` are the tasks whose acknowledgement it needs, `acked_ms` is
-    when it heard from each of `acked`.
+    when it heard from each of `acked`. `triggers` are the tasks that begin when the JobMaster says so; the others begin
+    with a barrier. None where the trace does not say so. `captures`: its tasks may keep in-flight data.
     """
 
     checkpoint_id: int
@@ -120,6 +131,8 @@ class CheckpointMoment:
     size_bytes: int | None = None
     reason: str = ""
     savepoint: bool = False
+    triggers: tuple[str, ...] | None = None
+    captures: bool = False
     parallelism: Mapping[str, int] = field(default_factory=dict)
 
     @property
@@ -180,6 +193,8 @@ class Moment:
     checkpoints: Mapping[int, CheckpointMoment] = field(default_factory=dict)
     restores: tuple[RestoreMoment, ...] = ()
     messages: Mapping[str, MessageMoment] = field(default_factory=dict)
+    planned: tuple[str, ...] = ()
+    """The tasks whose acknowledgement the checkpoint needs that is about to get its number."""
     record: TraceRecord | None = None
     cause: TraceRecord | None = None
 
@@ -191,12 +206,12 @@ class Moment:
     @property
     def caption(self) -> str:
         """What just happened, as one line."""
-        return "Nothing has happened yet" if self.record is None else shown(self.record)
+        return "Nothing has happened yet" if self.record is None else CAPTION(self.record)
 
     @property
     def why(self) -> str:
         """What led to it, as one line; empty when nothing in the trace did."""
-        return "" if self.cause is None else shown(self.cause)
+        return "" if self.cause is None else CAPTION(self.cause)
 
     @property
     def pending(self) -> tuple[CheckpointMoment, ...]:
@@ -207,6 +222,8 @@ class Moment:
         """One row per task: task, state, attempt, checkpoint (the newest it met, Int64) and its phase there, restored
         and published (checkpoint ids, Int64), error.
         """
+        import pandas as pd
+
         rows = [
             (name, now.state, now.attempt, *(now.checkpoint or (None, "")), now.restored, now.published, now.error)
             for name, now in self.tasks.items()
@@ -410,15 +427,21 @@ def with_checkpoint(moment: Moment, checkpoint_id: int | None, **changes: Any) -
     if known is None:
         parallelism = Counter(name.rpartition("/")[0] for name in moment.tasks)
         known = CheckpointMoment(
-            checkpoint_id, triggered_ms=moment.at_ms, expected=_running(moment), parallelism=parallelism
+            checkpoint_id, triggered_ms=moment.at_ms, expected=to_wait_for(moment), parallelism=parallelism
         )
     elif known.status != PENDING:
         return moment
     return changed(moment, checkpoints=put(moment.checkpoints, checkpoint_id, changed(known, **changes)))
 
 
-def _running(moment: Moment) -> tuple[str, ...]:
-    return tuple(name for name, task in moment.tasks.items() if task.state != "FINISHED")
+def to_wait_for(moment: Moment) -> tuple[str, ...]:
+    """The tasks whose acknowledgement a checkpoint needs that is planned now: all that the JobMaster takes to run."""
+    return tuple(name for name, task in moment.tasks.items() if not task.is_known_finished)
+
+
+def lacks_barrier(channel: ChannelMoment, checkpoint_id: int) -> bool:
+    """Return True if the channel has not brought the barrier of a checkpoint and may still do so."""
+    return not channel.ended and (channel.taken is None or channel.taken < checkpoint_id)
 
 
 def task_of(record: TraceRecord) -> str:

@@ -13,9 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from itertools import chain
-from typing import Any, NamedTuple
-
-import pandas as pd
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kit.draw import meanings
 from kit.draw.captions import caption_of
@@ -33,9 +31,12 @@ from kit.draw.kinds import kind_of
 from kit.draw.moment import advance
 from kit.draw.run import run_of
 from kit.draw.stage import Stage, stage_for
-from kit.draw.steps import steps
+from kit.draw.steps import event_of, steps
 from kit.draw.uncollected import uncollected
 from kit.protocol.trace import Trace, TraceRecord
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 class Instant(NamedTuple):
@@ -155,6 +156,8 @@ class Journeys:
     marks: list[Mark] = field(default_factory=list)
     epochs: dict[int, Instant] = field(default_factory=dict)
     """When each epoch was deployed."""
+    ends: dict[int, Mapping[int, tuple[str, str]]] = field(default_factory=dict)
+    """Sender and receiver of each epoch's channels, where its shape is known."""
     times: list[int] = field(default_factory=list)
     """When each record was made, in ms, in the order of the run."""
     last: Moment = field(default_factory=Moment)
@@ -168,6 +171,8 @@ class Journeys:
         sent_ms, received_ms, taken_ms (Int64), and, given a checkpoint, `crossing`: BEFORE, IN_FLIGHT, AFTER or AGAINST
         its cut, "" where one of the two tasks has none.
         """
+        import pandas as pd
+
         cut = None if checkpoint is None else self.cuts.get(checkpoint)
         rows = []
         for each in self.elements:
@@ -271,6 +276,7 @@ class Follower:
         self._epoch = epoch
         self.found.epochs[epoch] = now
         self._ends = stage_for(self._known, epoch).ends() if self._known else {}
+        self.found.ends[epoch] = self._ends
 
     def _lose(self, now: Instant) -> None:
         """The epoch is over: what is still under way will not arrive."""
@@ -329,7 +335,14 @@ class Follower:
     def _path(self, step: PathStep, checkpoint_id: int, record: TraceRecord, now: Instant) -> None:
         task = record.data["task"] if is_of_the_job_master(record) else task_of(record)
         path = self.found.paths.setdefault((checkpoint_id, task), Path())
+        ended = len(path.ends)
         step(path, record)
+        event = event_of(record)
+        if event == path.event and len(path.ends) > ended:  # what ends in one event ends at once, with its last record
+            last = max(path.instants.values())
+            path.instants = {phase: now if at == last else at for phase, at in path.instants.items()}
+        if len(path.ends) > ended:
+            path.event = event
         for phase in path.ends:
             path.instants.setdefault(phase, now)
         if step is Path.copied:

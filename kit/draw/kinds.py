@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from kit.draw import channel_meanings as channels
 from kit.draw import meanings
 from kit.draw.checkpoint_path import Path, PathStep
-from kit.draw.job_state import ABORTED, ACKNOWLEDGED, ALIGNING, DECLINED
+from kit.draw.job_state import ABORTED, ALIGNING, DECLINED, SENT
 from kit.draw.meanings import Meaning
 from kit.protocol import commands, events, messages
 from kit.protocol.notes import NoteKind
@@ -128,6 +128,8 @@ _EVENTS = (
     _event(events.SplitsEnumerated, PLUMBING, "{who} knows what a source has to read"),
     _event(events.SnapshotResolved, PLUMBING, "The checkpoint at {path} is found"),
     _event(events.CheckpointsRecovered, PLUMBING, "{who} knows what the store holds"),
+    _event(events.LeadershipLost, MILESTONE, "Another driver has taken over the job: {error}"),
+    _event(events.LaterOutputDiscarded, PLUMBING, "What sinks published after the snapshot is deleted"),
     _event(events.OrphansRemoved, PLUMBING, "What earlier runs left behind is gone"),
     _event(events.StartFailed, DETAIL, "The job cannot begin: {error}"),
     _event(
@@ -178,7 +180,13 @@ _EVENTS = (
     _event(events.ProcessInput, BULK, "{who} has its turn"),
     _event(events.SplitRead, BULK, "{who} has read {rows} from its source"),
     _event(events.SplitReadFailed, DETAIL, "{who} could not read its input: {error}"),
-    _event(events.SnapshotWritten, MAIN, "{who}'s part of checkpoint {cp} is written", path=Path.written),
+    _event(
+        events.SnapshotWritten,
+        MAIN,
+        "{who}'s state for checkpoint {cp} is written",
+        means=meanings.written,
+        path=Path.written,
+    ),
     _event(events.SnapshotFailed, MAIN, "{who}'s part of checkpoint {cp} could not be written: {error}"),
     _event(
         events.EffectsCommitted,
@@ -200,6 +208,9 @@ _COMMANDS = (
     _command(commands.CancelTimer, BULK, "{who} cancels its timer {timer}"),
     _command(commands.EnumerateSplits, PLUMBING, "{who} asks what a source has to read"),
     _command(commands.ResolveSnapshot, PLUMBING, "{who} looks for the checkpoint at {path}"),
+    _command(
+        commands.DiscardLaterOutput, PLUMBING, "{who} has everything deleted that sinks published after checkpoint {cp}"
+    ),
     _command(commands.RecoverCheckpoints, PLUMBING, "{who} opens the store of completed checkpoints"),
     _command(commands.RemoveOrphans, PLUMBING, "{who} clears away what earlier runs left behind"),
     _command(
@@ -330,16 +341,14 @@ _MESSAGES = (
         messages.TaskStateChanged,
         _of_task_state,
         command=Side("{who} reports that it is {now}{because_error}", means=meanings.task_state),
-        event=Side("{who} hears that {task} is {now}{because_error}"),
+        event=Side("{who} hears that {task} is {now}{because_error}", means=meanings.task_state_heard),
         mail="state",
     ),
     _message(
         messages.AcknowledgeCheckpoint,
         MAIN,
-        command=Side("{who} acknowledges checkpoint {cp}", means=meanings.own_phase(ACKNOWLEDGED)),
-        event=Side(
-            "{who} has {task}'s acknowledgement of checkpoint {cp}", means=meanings.acknowledged, path=Path.acknowledged
-        ),
+        command=Side("{who} acknowledges checkpoint {cp}", means=meanings.own_phase(SENT), path=Path.sent),
+        event=Side("{who} has {task}'s acknowledgement of checkpoint {cp}"),
         mail="ack",
     ),
     _message(
@@ -411,9 +420,20 @@ _NOTES = (
     _note("PeriodicTriggerScheduled", BULK, "The next periodic checkpoint is due in {due_in}"),
     _note("RequestQueued", DETAIL, "{request} must wait its turn"),
     _note("RequestRefused", MILESTONE, "{request} will not be carried out: {detail_or_reason}"),
-    _note("TriggeringStarted", PLUMBING, "{who} begins a checkpoint"),
+    _note("TriggeringStarted", PLUMBING, "{who} begins a checkpoint", means=meanings.planned),
     _note("TriggeringFailed", MILESTONE, "A checkpoint could not begin: {detail_or_reason}"),
     _note("CoordinatorAcknowledged", PLUMBING, "An operator coordinator gave its part of checkpoint {cp}"),
+    _note("CoordinatorReset", DETAIL, "The operator coordinator of {operator} {goes_back}"),
+    _note(
+        "CoordinatorNotified",
+        PLUMBING,
+        "The operator coordinator of {operator} is notified that checkpoint {cp} is {outcome}",
+    ),
+    _note(
+        "ListenerNotified",
+        DETAIL,
+        "The user's listener at {operator} in {who} is notified that checkpoint {cp} is {outcome}",
+    ),
     _note("MasterHookAcknowledged", PLUMBING, "The hook {hook} gave its part of checkpoint {cp}"),
     _note(
         "CheckpointPending",
@@ -425,9 +445,16 @@ _NOTES = (
         "CheckpointPlannedAgain",
         PLUMBING,
         "Tasks have finished meanwhile: {who} goes on with checkpoint {cp} without them",
+        means=meanings.planned_again,
     ),
     _note("CheckpointTriggered", MILESTONE, "Checkpoint {cp} is triggered: {sources} begin", mark="checkpoint"),
-    _note("TaskAcknowledged", PLUMBING, "{task} is ticked off in checkpoint {cp}"),
+    _note(
+        "TaskAcknowledged",
+        PLUMBING,
+        "{task} is ticked off in checkpoint {cp}",
+        means=meanings.acknowledged,
+        path=Path.acknowledged,
+    ),
     _note(
         "AcknowledgeIgnored", PLUMBING, "An acknowledgement of checkpoint {cp} from {task} changes nothing: {result}"
     ),
@@ -485,6 +512,7 @@ _FAULTS = (
     _fault("DropMessage", means=meanings.message_lost),
     _fault("DuplicateMessage"),
     _fault("DelayMessage"),
+    _fault("ForgeMessage"),
     _fault("FailCommand"),
     _fault("NeverAnswer"),
     _fault("LoseAnswer"),

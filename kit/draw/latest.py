@@ -48,8 +48,12 @@ class Latest:
     def _follow(self, trace: Trace) -> None:
         self.missing(trace)
         moment: Moment = self._moment
-        for record in trace.since(moment.n):
-            moment = advance(moment, record)
+        try:
+            for record in trace.since(moment.n):
+                moment = advance(moment, record)
+        except BaseException:  # an interrupt may have left a record half taken in
+            self._moment, self._marks = Running(), []
+            raise
         marked = self._marks[-1].n if self._marks else 0
         if moment.n >= marked + MARK_EVERY + RECORDS_PER_PART * (len(moment.tasks) + len(moment.channels)):
             self._marks.append(self._moment.now())

@@ -16,8 +16,6 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import pairwise
 
-import pygraphviz
-
 from kit.draw.stage import Stage
 from kit.protocol.shape import ShapeChannel
 
@@ -292,6 +290,8 @@ def _ranks(stage: Stage) -> dict[str, int]:
 
 def _vertex_boxes(stage: Stage, columns: Mapping[str, _Columns]) -> dict[str, Box]:
     """Let dot place the vertices; an edge over several ranks gets a bend in each rank between (see `_bend`)."""
+    import pygraphviz
+
     graph = pygraphviz.AGraph(directed=True, strict=True)
     ranks = _ranks(stage)
     gap = OUT_LENGTH + (WIRE_LENGTH if max(ranks.values()) < RANKS_IN_A_ROW else WIRE_IN_ROWS) + IN_LENGTH

@@ -27,10 +27,10 @@ def _sign(text: str) -> str:
     return f'<text x="5" y="3.6" text-anchor="middle" class="sign">{text}</text>'
 
 
-def _badge(phase: str, sign: str) -> str:
+def _badge(phase: str, sign: str, width: int = 22) -> str:
     return (
-        f'<rect x="0" y="-8" width="22" height="16" rx="8" class="badge {phase}"/>'
-        f'<text x="11" y="3.8" text-anchor="middle" class="badge-text {phase}">{sign}</text>'
+        f'<rect x="0" y="-8" width="{width}" height="16" rx="8" class="badge {phase}"/>'
+        f'<text x="{width / 2:g}" y="3.8" text-anchor="middle" class="badge-text {phase}">{sign}</text>'
     )
 
 
@@ -88,7 +88,9 @@ LEGEND = (
     Entry("sign end", _sign("▪"), 14, "end of data"),
     Entry("sign last", _sign("■"), 14, "end of the stream"),
     Entry("badge aligning", _badge("aligning", "…"), 27, "barriers come in"),
-    Entry("badge writing", _badge("writing", "✎"), 27, "writes its snapshot"),
+    Entry("badge writing", _badge("writing", "✎"), 27, "writes its state"),
+    Entry("badge capturing", _badge("capturing", "✎…", 32), 37, "captures in-flight data"),
+    Entry("badge sent", _badge("sent", "▴"), 27, "has sent its acknowledgement"),
     Entry("badge acknowledged", _badge("acknowledged", "✓"), 27, "acknowledged"),
     Entry("badge unheard", _badge("unheard", "?"), 27, "its acknowledgement was lost"),
     Entry("badge declined", _badge("declined", "✗"), 27, "declined"),
@@ -102,7 +104,19 @@ LEGEND = (
         "cell-task writing",
         '<rect x="0" y="-6" width="11" height="11" rx="2" class="cell-task writing"/>',
         16,
-        "subtask writes its snapshot",
+        "subtask writes its state",
+    ),
+    Entry(
+        "cell-task capturing",
+        '<rect x="0" y="-6" width="11" height="11" rx="2" class="cell-task capturing"/>',
+        16,
+        "subtask captures in-flight data",
+    ),
+    Entry(
+        "cell-task sent",
+        '<rect x="0" y="-6" width="11" height="11" rx="2" class="cell-task sent"/>',
+        16,
+        "subtask has sent its acknowledgement",
     ),
     Entry(
         "cell-task acknowledged",

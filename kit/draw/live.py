@@ -16,7 +16,7 @@ from typing import Any
 import pandas as pd
 
 from kit.draw.captions import caption_of
-from kit.draw.checkpoint_path import PHASE_WORDS, PHASES, Span
+from kit.draw.checkpoint_path import EITHER, WHOLE_ASYNC, Span
 from kit.draw.durations import duration
 from kit.draw.kinds import MILESTONE, level_of
 from kit.draw.phase_rows import STYLE as PHASE_STYLE
@@ -176,7 +176,10 @@ class Live:
         rows = self.subtasks.head(MOST_SUBTASKS).to_dict("records")
         spans = {row["task"]: _spans(row) for row in rows}
         until_ms = max(1, *(each[-1].end_ms for each in spans.values()))
-        drawn = "".join(row_html(row["task"], spans[row["task"]], 0, until_ms, _told(row)) for row in rows)
+        of_this = self.history.loc[self.history["id"] == self.checkpoint, "status"]
+        is_over = "IN_PROGRESS" not in set(of_this)
+        told = {row["task"]: _told(row, is_over=is_over) for row in rows}
+        drawn = "".join(row_html(task, spans[task], 0, until_ms, told[task]) for task in told)
         more = len(self.subtasks) - len(rows)
         left = (
             f'<p class="quiet">and {more} subtasks more: job.statistics.subtasks({self.checkpoint})</p>' if more else ""
@@ -253,23 +256,29 @@ def _checkpoint(row: dict[str, Any], chosen: int | None) -> str:
 
 
 def _spans(row: dict[str, Any]) -> list[Span]:
-    """A subtask's phases one after the other, from the trigger on; what the statistics do not know took no time."""
+    """A subtask's phases one after the other, from the trigger on; what the statistics do not know took no time.
+
+    Of an unaligned checkpoint the time of the alignment lies within that of the asynchronous part.
+    """
     open_phase = row["open_phase"] if row["status"] == "unfinished" else ""
+    is_whole = row["unaligned"] is True or open_phase == "in_flight"
     spans, at = [], 0
-    for phase in PHASES[:-1]:
-        length = row[f"{phase}_ms"]
+    for phase in ("start_delay", "alignment", "sync", "async"):
+        length = pd.NA if phase == "alignment" and is_whole else row[f"{phase}_ms"]
         end = at + (0 if pd.isna(length) else int(length))
-        spans.append(Span(phase, at, end, open=phase == open_phase))
+        look = {"start_delay": EITHER, "async": WHOLE_ASYNC if is_whole else ""}.get(phase, "")
+        is_open = phase == open_phase or (phase == "async" and open_phase == "in_flight")
+        spans.append(Span(phase, at, end, open=is_open, shown_as=look))
         at = end
     whole = row["end_to_end_ms"]
     end = at if pd.isna(whole) else max(at, int(whole))
     return [*spans, Span("ack", at, end, open=open_phase == "ack")]
 
 
-def _told(row: dict[str, Any]) -> tuple[str, str]:
-    """What is said of a subtask behind its bars, and how that looks."""
+def _told(row: dict[str, Any], *, is_over: bool) -> tuple[str, str]:
+    """What is said of a subtask behind its bars, and how that looks; `is_over`: the checkpoint has ended."""
     if row["status"] == "declined":
         return "declined", "bad"
     if row["status"] == "unfinished":
-        return PHASE_WORDS.get(row["open_phase"], row["open_phase"]), "bad"
+        return f"{'waited' if is_over else 'waits'} for {row['waits_for']}" if row["waits_for"] else "unfinished", "bad"
     return duration(_spans(row)[-1].end_ms), ""

@@ -6,13 +6,15 @@ A meaning takes the moment before a record and the record, and gives the moment 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from kit.draw import channel_meanings
 from kit.draw.job_state import (
     ABORTED,
-    ALIGNING,
+    ACKNOWLEDGED,
+    BEGUN,
+    CAPTURING,
     COMPLETED,
     PENDING,
     UNHEARD,
@@ -25,10 +27,12 @@ from kit.draw.job_state import (
     like,
     put_all,
     task_of,
+    to_wait_for,
     with_checkpoint,
     with_phase,
     with_task,
 )
+from kit.protocol.options import NO_ALIGNED_CHECKPOINT_TIMEOUT_MS
 from kit.protocol.trace import TraceRecord
 
 Meaning = Callable[[Moment, TraceRecord], Moment]
@@ -91,6 +95,15 @@ def task_state(moment: Moment, record: TraceRecord) -> Moment:
     if known is None or known.lost or known.attempt > record.data["attempt"]:
         return moment
     return with_task(moment, task, state=state, error=record.data.get("error", ""))
+
+
+def task_state_heard(moment: Moment, record: TraceRecord) -> Moment:
+    """The JobMaster hears of a task's state: of one that has finished it will not ask for another checkpoint."""
+    task = record.data["task"]
+    known = moment.tasks.get(task)
+    if known is None or known.attempt != record.data["attempt"] or record.data["state"] != "FINISHED":
+        return moment
+    return with_task(moment, task, is_known_finished=True)
 
 
 def slot_lost(moment: Moment, record: TraceRecord) -> Moment:
@@ -159,23 +172,40 @@ def epoch_ended(moment: Moment, record: TraceRecord) -> Moment:
 
 
 def step(text: str) -> Meaning:
-    """A checkpoint came to this step of its life at the JobMaster."""
+    """A checkpoint came to this step of its life at the JobMaster; one of an earlier run has none here."""
 
     def meaning(moment: Moment, record: TraceRecord) -> Moment:
-        return with_checkpoint(moment, record.checkpoint_id, step=text)
+        known = record.checkpoint_id in moment.checkpoints
+        return with_checkpoint(moment, record.checkpoint_id, step=text) if known else moment
 
     return meaning
+
+
+def planned(moment: Moment, record: TraceRecord) -> Moment:
+    """The JobMaster has made the plan of a checkpoint that has no number yet."""
+    return changed(moment, planned=to_wait_for(moment))
 
 
 def pending(moment: Moment, record: TraceRecord) -> Moment:
     """A checkpoint waits for the acknowledgements of these tasks."""
     data = record.data
-    changes: dict[str, Any] = {"step": "triggering the sources"}
+    changes: dict[str, Any] = {"step": "triggering the sources", **_planned(record)}
+    if moment.planned:
+        changes["expected"] = moment.planned
     if isinstance(data.get("tasks"), list):
         changes["expected"] = tuple(data["tasks"])
     if "avepoint" in str(data.get("snapshot", "")):
         changes["savepoint"] = True
     return with_checkpoint(moment, record.checkpoint_id, **changes)
+
+
+def planned_again(moment: Moment, record: TraceRecord) -> Moment:
+    """Tasks have finished before a checkpoint reached them: it does not wait for them any longer."""
+    return with_checkpoint(moment, record.checkpoint_id, expected=to_wait_for(moment), **_planned(record))
+
+
+def _planned(record: TraceRecord) -> dict[str, Any]:
+    return {"triggers": tuple(record.data["trigger"])} if "trigger" in record.data else {}
 
 
 def triggered(moment: Moment, record: TraceRecord) -> Moment:
@@ -189,15 +219,23 @@ def triggered(moment: Moment, record: TraceRecord) -> Moment:
     options = record.data.get("options") or {}
     if "avepoint" in str((options.get("snapshot_type") or {}).get("name", "")):
         moment = with_checkpoint(moment, record.checkpoint_id, savepoint=True)
-    return moment
+    return with_checkpoint(moment, record.checkpoint_id, captures=True) if _captures(options) else moment
+
+
+def _captures(options: Mapping[str, Any]) -> bool:
+    """Whether tasks may keep in-flight data: see `CheckpointOptions.needs_channel_state`."""
+    timeout_ms = options.get("aligned_timeout_ms", NO_ALIGNED_CHECKPOINT_TIMEOUT_MS)
+    is_timeoutable = options.get("alignment") == "ALIGNED" and 0 < timeout_ms < NO_ALIGNED_CHECKPOINT_TIMEOUT_MS
+    return is_timeoutable or options.get("alignment") == "UNALIGNED"
 
 
 def acknowledged(moment: Moment, record: TraceRecord) -> Moment:
-    """The JobMaster has one task's acknowledgement."""
+    """The JobMaster counts one task's acknowledgement."""
     known = moment.checkpoints.get(record.checkpoint_id or -1)
     task = record.data["task"]
     if known is None or task in known.acked or known.status != PENDING:
         return moment
+    moment = with_phase(moment, task, record.checkpoint_id, ACKNOWLEDGED)
     return with_checkpoint(
         moment,
         record.checkpoint_id,
@@ -242,6 +280,15 @@ def writing(moment: Moment, record: TraceRecord) -> Moment:
     return with_phase(moment, task_of(record), record.checkpoint_id, WRITING)
 
 
+def written(moment: Moment, record: TraceRecord) -> Moment:
+    """The state is written. Where the checkpoint keeps in-flight data too, that may still be incomplete."""
+    task, number = task_of(record), record.checkpoint_id or -1
+    known, checkpoint = moment.tasks.get(task), moment.checkpoints.get(number)
+    if known is None or known.phases.get(number) != WRITING or checkpoint is None or not checkpoint.captures:
+        return moment
+    return with_phase(moment, task, number, CAPTURING)
+
+
 def gave_up(phase: str) -> Meaning:
     """A task entered this phase and reads its blocked channels again."""
 
@@ -258,7 +305,7 @@ def notified_of_abort(moment: Moment, record: TraceRecord) -> Moment:
     """A task that still worked for a checkpoint hears that it was aborted."""
     task = task_of(record)
     known = moment.tasks.get(task)
-    if known is None or known.phases.get(record.checkpoint_id or -1) not in (WRITING, ALIGNING):
+    if known is None or known.phases.get(record.checkpoint_id or -1) not in BEGUN:
         return moment
     return with_phase(moment, task, record.checkpoint_id, ABORTED)
 

@@ -26,6 +26,7 @@ from kit.draw.space_time_data import space_time_data
 from kit.draw.space_time_page import space_time_script, space_time_styles
 from kit.draw.view import Folds, Subject, View
 from kit.draw.views import VIEWS
+from kit.protocol.json_lines import file_of
 
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
 
@@ -82,9 +83,10 @@ def export_html(
     `run` is a Lab, a SparkJob or a Trace; `tables` go below the picture, by heading, after those of checkpoints and
     restores; `intro` is a sentence or two of plain text above it. `views` are the tabs beside the space-time diagram,
     drawn at the milestones of the run. The page opens after the first `at` records, and has a picture of that moment.
+
+    Raises FileNotFoundError when the file's directory does not exist.
     """
-    target = Path(path)
-    target.parent.mkdir(parents=True, exist_ok=True)
+    target = file_of(path)
     target.write_text(page_html(run, title, tables, intro, views, at), encoding="utf-8")
     return target
 

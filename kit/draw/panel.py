@@ -7,11 +7,13 @@ which the rest is counted, not left out in silence.
 from __future__ import annotations
 
 from html import escape
-from typing import Any
-
-import pandas as pd
+from typing import TYPE_CHECKING, Any
 
 from kit.draw.themed import themed
+from kit.protocol.elements import MAX_WATERMARK_MS, MIN_WATERMARK_MS, event_time_text
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 ROWS = 20
 FITS, LONGEST = 30, 300
@@ -40,14 +42,17 @@ def frame_html(frame: pd.DataFrame, most: int = ROWS, lit: Any = None) -> str:
     """A DataFrame as a table of at most `most` rows; those for which `lit` (a bool for each row) holds stand out and
     come first.
     """
+    import pandas as pd
+
     if lit is not None:
         order = sorted(range(len(frame)), key=lambda place: not lit[place])
         frame, lit = frame.iloc[order], [lit[place] for place in order]
+    told = [_time_told if str(name).endswith("_ms") else _told for name in frame.columns]
     texts = [not pd.api.types.is_numeric_dtype(dtype) for dtype in frame.dtypes]
     head = "".join(_cell("th", str(name), text) for name, text in zip(frame.columns, texts))
     rows = []
     for place, row in enumerate(frame.head(most).itertuples(index=False, name=None)):
-        cells = "".join(_cell("td", _told(value), text) for value, text in zip(row, texts))
+        cells = "".join(_cell("td", tell(value), text) for value, tell, text in zip(row, told, texts))
         rows.append(f"<tr{' class=kit-lit' if lit is not None and lit[place] else ''}>{cells}</tr>")
     more = len(frame) - most
     rest = f'<p class="kit-note">… and {more:,} more</p>' if more > 0 else ""
@@ -62,7 +67,18 @@ def _cell(tag: str, value: str, text: bool) -> str:
     return f"<{tag}{look}>{inside}</{tag}>"
 
 
+def _time_told(value: Any) -> str:
+    """A time in ms; the two ends of event time in words."""
+    import pandas as pd
+
+    if value is None or value is pd.NA or value not in (MIN_WATERMARK_MS, MAX_WATERMARK_MS):
+        return _told(value)
+    return event_time_text(value)
+
+
 def _told(value: Any) -> str:
+    import pandas as pd
+
     if value is None or value is pd.NA:
         return ""
     if isinstance(value, dict):

@@ -12,10 +12,10 @@ from statistics import median
 
 import pandas as pd
 
-from kit.draw.checkpoint_path import Span
+from kit.draw.checkpoint_path import BARRIER, EITHER, TRIGGER, Span
 from kit.draw.checkpoint_words import how_it_went, slow_phases, spans_of_task
 from kit.draw.durations import duration
-from kit.draw.gantt import phases_of
+from kit.draw.gantt import phases_of, waits_for
 from kit.draw.job_state import ABORTED, COMPLETED, CheckpointMoment
 from kit.draw.journeys import Journeys
 from kit.draw.phase_rows import STYLE, axis_html, legend_html, row_html
@@ -114,12 +114,16 @@ class PhaseBars:
         if row["status"] == "declined":
             return "declined", "bad"
         if row["waits_for"]:
-            return f"waits for {row['waits_for']}", "bad"
+            return self._waits_for(row["waits_for"]), "bad"
         slow = [(phase, usual) for (of_task, phase), usual in self._slow.items() if of_task == task]
         if slow:
             phase, (length, usual) = max(slow, key=lambda each: each[1])
-            return f"{duration(length)} {SHORT[phase]}, the others {duration(usual)}", "bad"
+            look = next(span.look for span in self._spans[task] if span.phase == phase)
+            return f"{duration(length)} {SHORT[look]}, the others {duration(usual)}", "bad"
         return duration(self._length(task)), ""
+
+    def _waits_for(self, what: str) -> str:
+        return "" if self.known is None else waits_for(self.known, what)
 
     @cached_property
     def _by_task(self) -> pd.DataFrame:
@@ -127,10 +131,13 @@ class PhaseBars:
 
 
 SHORT = {
-    "start_delay": "until the first barrier",
+    TRIGGER: "until the trigger",
+    EITHER: "until it began",
+    BARRIER: "until the first barrier",
     "alignment": "waiting for other barriers",
     "sync": "copying",
     "async": "writing",
+    "in_flight": "capturing in-flight data",
     "ack": "for the acknowledgement",
 }
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 
-from kit.draw.checkpoint_path import PHASE_WORDS, PHASES, Span
+from kit.draw.checkpoint_path import Span, legend_of
 from kit.draw.durations import duration
 
 STYLE = "phase_bars.css"
@@ -34,9 +34,7 @@ def row_html(
     """
     usual_ms = usual_ms or {}
     bars = "".join(
-        _bar(span, began_ms, until_ms, usual_ms.get(span.phase))
-        for span in spans
-        if span.end_ms > span.start_ms or span.open
+        _bar(span, began_ms, until_ms, usual_ms.get(span.phase)) for span in spans if span.is_seen or span.open
     )
     return (
         f'<div class="ph-row"><span class="ph-name" title="{escape(task)}"><bdi dir="ltr">{escape(task)}</bdi></span>'
@@ -48,7 +46,7 @@ def _bar(span: Span, began_ms: float, until_ms: float, usual_ms: float | None) -
     length = span.end_ms - span.start_ms
     left, width = (100 * at / until_ms for at in (span.start_ms - began_ms, length))
     looks = f"{span.phase}{' open' if span.open else ''}{'' if usual_ms is None else ' slow'}"
-    told = f"{PHASE_WORDS[span.phase]}: {duration(length)}{', not finished' if span.open else ''}"
+    told = f"{span.words}: {duration(length)}{', not finished' if span.open else ''}"
     told += "" if usual_ms is None else f"; the others of its operator {duration(usual_ms)}"
     return f'<i class="{looks}" style="left:{left:.2f}%;width:{width:.2f}%" title="{escape(told)}"></i>'
 
@@ -56,8 +54,7 @@ def _bar(span: Span, began_ms: float, until_ms: float, usual_ms: float | None) -
 def legend_html(spans: Iterable[Span], *, is_any_slow: bool = False) -> str:
     """What the colours of these bars mean: of those alone that are there."""
     spans = list(spans)
-    there = {span.phase for span in spans if span.end_ms > span.start_ms}
-    signs = [(f'<i class="{phase}"></i>', PHASE_WORDS[phase]) for phase in PHASES if phase in there]
+    signs = [(f'<i class="{phase}"></i>', words) for phase, words in legend_of(spans)]
     if any(span.open for span in spans):
         signs.append(('<i class="open"></i>', "not finished"))
     if is_any_slow:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from zlib import crc32
 
 from kit.draw.assets import asset, light_block, light_colours, light_theme
+from kit.protocol.json_lines import file_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -76,11 +77,13 @@ class Svg(str):
         return made
 
     def save(self, path: str | Path) -> Path:
-        """Write the picture to a file, whose name must end in .svg; returns its path."""
-        target = Path(path)
+        """Write the picture to a file, whose name must end in .svg; returns its path.
+
+        Raises ValueError for another name, FileNotFoundError when the file's directory does not exist.
+        """
+        target = file_of(path)
         if target.suffix != ".svg":
             raise ValueError(f"{target.name!r}: this picture is saved as SVG, so the file's name must end in .svg")
-        target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text(self, encoding="utf-8")
         return target
 
@@ -107,9 +110,11 @@ class Chart:
         self.caption = caption
 
     def save(self, path: str | Path) -> Path:
-        """Write the chart to a file, as what its name ends in: .svg, .png, .pdf and what else matplotlib knows."""
-        target = Path(path)
-        target.parent.mkdir(parents=True, exist_ok=True)
+        """Write the chart to a file, as what its name ends in: .svg, .png, .pdf and what else matplotlib knows.
+
+        Raises FileNotFoundError when the file's directory does not exist.
+        """
+        target = file_of(path)
         self.figure.savefig(target)
         return target
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import pandas as pd
+from typing import TYPE_CHECKING, Any
 
 from kit.draw.job_state import RestoreMoment
 from kit.draw.moment import moment_at
 from kit.protocol.trace import Trace
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 COLUMNS = [
     "epoch",
@@ -31,6 +32,8 @@ def restores_of(run: Any) -> tuple[RestoreMoment, ...]:
 
 def restores_table(trace: Trace) -> pd.DataFrame:
     """What each restore gave to whom: one row per epoch, task, operator and kind of state."""
+    import pandas as pd
+
     rows = [
         {"epoch": record.data["epoch"], "checkpoint_id": record.checkpoint_id, **row}
         for record in trace
@@ -47,6 +50,8 @@ def redistribution(run: Any) -> pd.DataFrame:
     input" or "in flight, output"), from (list of old subtask indices), first_group and last_group (Int64; for keyed
     state), entries, bytes.
     """
+    import pandas as pd
+
     rows = []
     for restore in restores_of(run):
         for given in restore.assignments:

@@ -25,7 +25,6 @@ from kit.draw.graphs import text_width
 from kit.draw.panel import drawing_html, frame_html, panel
 from kit.draw.picture import Svg
 from kit.draw.scene import short
-from kit.draw.shown import shown
 from kit.draw.themed import light_svg
 from kit.state.key_groups import (
     default_max_parallelism,
@@ -228,11 +227,6 @@ class RescalePlan:
 
     def __repr__(self) -> str:
         return f"RescalePlan({self.caption})"
-
-
-@shown.register(RescalePlan)
-def _(plan: RescalePlan) -> str:
-    return plan.svg()
 
 
 def _picture(plan: RescalePlan, heading: str) -> str:

@@ -69,6 +69,8 @@ def shape_of(thing: Any) -> Stage:
     """The newest shape of a run, or the shape that a job will have: of a StreamEnvironment, StreamGraph or JobGraph."""
     if isinstance(thing, Stage):
         return thing
+    if callable(getattr(thing, "stream_graph", None)):
+        thing = thing.stream_graph()  # with operators that reach no sink yet
     if isinstance(thing, StreamGraph):
         thing = create_job_graph(thing)
     elif callable(getattr(thing, "job_graph", None)):

@@ -22,8 +22,11 @@ from kit.draw.job_state import (
     ABORTED,
     ACKNOWLEDGED,
     ALIGNING,
+    BEGUN,
+    CAPTURING,
     COMPLETED,
     DECLINED,
+    SENT,
     UNHEARD,
     WRITING,
     ChannelMoment,
@@ -31,6 +34,7 @@ from kit.draw.job_state import (
     MessageMoment,
     Moment,
     TaskMoment,
+    lacks_barrier,
 )
 from kit.draw.layout import CELL, IN_LENGTH, OUT_LENGTH, Box, Lane, Layout, cells_in_a_row
 
@@ -54,7 +58,16 @@ _TASK_CLASSES = {
     "CANCELED": "gone",
     "FAILED": "failed",
 }
-_PHASE_SIGNS = {ALIGNING: "…", WRITING: "✎", ACKNOWLEDGED: "✓", UNHEARD: "?", DECLINED: "✗", ABORTED: "✗"}
+_PHASE_SIGNS = {
+    ALIGNING: "…",
+    WRITING: "✎",
+    CAPTURING: "✎…",
+    SENT: "▴",
+    ACKNOWLEDGED: "✓",
+    UNHEARD: "?",
+    DECLINED: "✗",
+    ABORTED: "✗",
+}
 
 
 def fit(words: str, width: float, size: float, *, bold: bool = False) -> str:
@@ -227,10 +240,13 @@ def _task_lines(layout: Layout, name: str, task: TaskMoment, sight: Sight) -> tu
     if met is None or met[0] not in sight.pending:
         return "running", detail
     number, phase = met
-    if phase in (ALIGNING, WRITING):  # unaligned, barriers may still be to come while it writes
+    if phase in BEGUN:  # unaligned, barriers may still be to come while it writes
         came, awaited = _aligning(layout, name, number, sight.moment)
-        return (came, awaited) if phase == ALIGNING else (f"writing its part of {number}", awaited or detail)
+        if phase == ALIGNING:
+            return came, awaited
+        return f"writing its state for {number}" if phase == WRITING else "captures in-flight data", awaited or detail
     lines = {
+        SENT: f"has sent its ack of {number}",
         ACKNOWLEDGED: f"has acknowledged {number}",
         UNHEARD: f"its ack of {number} was lost",
         DECLINED: f"has declined {number}",
@@ -244,9 +260,9 @@ def _aligning(layout: Layout, name: str, number: int, moment: Moment) -> tuple[s
     if not channels:
         return f"begins checkpoint {number}", ""
     states = [(channel.source, moment.channels.get(channel.number, _EMPTY)) for channel in channels]
-    waits = [source for source, state in states if not state.ended and state.taken != number]
-    here = len(channels) - len(waits)
-    return f"barrier {number}: {here} of {len(channels)} came", f"waits for {listed(waits)}" if waits else ""
+    waits = [source for source, state in states if lacks_barrier(state, number)]
+    came = sum((state.taken or 0) >= number for _, state in states)
+    return f"barrier {number}: {came} of {came + len(waits)} came", f"waits for {listed(waits)}" if waits else ""
 
 
 def _mail(name: str, box: Box, messages: Sequence[MessageMoment]) -> Named:

@@ -1,15 +1,15 @@
-"""How values look that are drawn further up in this room: `shown(stage)` is a picture, `shown(record)` a caption.
+"""How values look that are drawn further up in this package.
 
-What draws a kind of value registers itself here, so that the value need not know it. `kit.draw` imports all that do.
+The values need not know what draws them. `kit.draw` says where it is, and it is imported with the first to be drawn.
 """
 
 from __future__ import annotations
 
-from functools import singledispatch
-from typing import Any
+from kit.lazily import Later
 
-
-@singledispatch
-def shown(thing: Any) -> str:
-    """The picture of a value as SVG, or its caption as text; TypeError for what nothing draws."""
-    raise TypeError(f"nothing in kit.draw shows a {type(thing).__name__}")
+CAPTION = Later("caption a record")
+"""Says as one line of text what a record of a trace says happened."""
+DRAW_STAGE = Later("draw a stage")
+"""Draws the chains of a stage as SVG."""
+DRAW_SPACE_TIME = Later("draw a space-time diagram")
+"""Draws what a space-time diagram shows as SVG."""

@@ -27,17 +27,22 @@ const LEGEND = [
   ["sign", '<path class="sign" d="M2 7H24"/>', "watermark or end"],
   ["wait", '<path class="wait" d="M2 7H24"/>', "along a line: waits in a queue there"],
   ["letter", '<path class="letter" d="M2 7H24"/>', "message from or to the JobMaster"],
+  ["trigger", PHASE_SIGN("start_delay"), "waits for the trigger"],
+  ["begin", PHASE_SIGN("start_delay"), "waits for the trigger or the first barrier"],
   ["start_delay", PHASE_SIGN("start_delay"), "waits for the first barrier"],
   ["alignment", PHASE_SIGN("alignment"), "waits for the other barriers"],
   ["sync", PHASE_SIGN("sync"), "copies its state"],
   ["async", PHASE_SIGN("async"), "writes the copy"],
+  ["in_flight", PHASE_SIGN("in_flight"), "captures and writes in-flight data"],
   ["ack", PHASE_SIGN("ack"), "acknowledgement under way"],
   ["open", '<rect x="2" y="3" width="22" height="7" class="phase open"/>', "not finished"],
-  ["slow", '<rect x="2" y="2" width="22" height="9" class="phase slow"/>', "much longer than its neighbours"],
+  ["slow", '<rect x="2" y="2" width="22" height="9" class="phase slow"/>', "much longer than at the others of its operator"],
   ["failure", '<path class="failure" d="M6 2h12l-6 9z"/>', "failure"],
   ["fault", '<path class="failure" d="M6 2h12l-6 9z"/>', "fault made in the lab"],
   ["restore", '<path class="restore" d="M6 2h12l-6 9z"/>', "restore"],
 ];
+
+const STARTS = ["trigger", "begin", "start_delay"];
 
 export class SpaceTimePane {
   constructor(root, data, { go = () => {}, pick = () => {} } = {}) {
@@ -514,7 +519,10 @@ export class SpaceTimePane {
   }
 
   explain() {
-    const shown = LEGEND.filter(([name]) => this.painter.seen.has(name));
+    const seen = new Set(this.painter.seen);
+    const starts = STARTS.filter((name) => seen.delete(name)); // one colour has one sign
+    if (starts.length) seen.add(starts.length > 1 ? "begin" : starts[0]);
+    const shown = LEGEND.filter(([name]) => seen.has(name));
     const part = (name) => (this.painter.sampled.has(name) ? ` (1 of ${this.painter.sampled.get(name)} is drawn)` : "");
     const key = shown.map(([name]) => name + part(name)).join();
     if (key === this.legendKey) return;

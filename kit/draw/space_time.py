@@ -26,7 +26,7 @@ from kit.draw.job_state import CheckpointMoment
 from kit.draw.journeys import Crossing, Cut, Instant, Journey, Journeys, Letter, journeys
 from kit.draw.picture import Svg
 from kit.draw.run import run_of
-from kit.draw.shown import shown
+from kit.draw.shown import DRAW_SPACE_TIME
 
 MARGIN = 0.2
 """Before a checkpoint's trigger and after its end so much of its duration is shown as well."""
@@ -100,7 +100,7 @@ class SpaceTime:
 
     def svg(self) -> Svg:
         """The picture."""
-        return Svg.of(shown(self), self.caption)
+        return Svg.of(DRAW_SPACE_TIME(self), self.caption)
 
     def _repr_svg_(self) -> str:
         return self.svg()

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from kit.draw.checkpoint_path import PHASE_WORDS, PHASES, Path, Span
+from kit.draw.checkpoint_path import LOOKS, PHASE_WORDS, Path, Span
 from kit.draw.checkpoint_words import Crossed, how_it_went, slow_phases, spans_of_task, what_crossed
 from kit.draw.element_kinds import ELEMENTS as ELEMENT_KINDS
 from kit.draw.element_kinds import SIGNS
@@ -104,7 +104,7 @@ class SpaceTimeFeed:
             "groups": self._groups(stages),
             "epochs": self._epochs(stages, found),
             "kinds": KINDS,
-            "phases": PHASES,
+            "phases": LOOKS,
             "elements": elements,
             "letters": self._table("letters", found.letters, LETTERS, self._letter),
             "checkpoints": list(self._checkpoints(run, found)),
@@ -225,7 +225,7 @@ class SpaceTimeFeed:
                 waits = waiting.of(task, span.phase) if span.open and path.declined_ms is None else ""
                 yield (
                     self._tasks[task],
-                    PHASES.index(span.phase),
+                    LOOKS.index(span.look),
                     since,
                     at_n,
                     span.start_ms - began,

@@ -14,6 +14,7 @@ from typing import Any
 
 from kit.draw.space_time_data import space_time_data
 from kit.draw.svg import asset
+from kit.protocol.json_lines import file_of
 
 PARTS = ("space_time_run.js", "space_time_lanes.js", "space_time_painter.js", "space_time.js")
 _PAGE_CSS = "body { margin: 12px; } [data-theme=dark] { background: #0d1117; }"
@@ -57,8 +58,7 @@ def space_time_html(run: Any, title: str = "Space-time diagram") -> str:
 
 
 def export_space_time(run: Any, path: str | Path, title: str = "Space-time diagram") -> Path:
-    """Write the page and return its path."""
-    target = Path(path)
-    target.parent.mkdir(parents=True, exist_ok=True)
+    """Write the page and return its path. Raises FileNotFoundError when its directory does not exist."""
+    target = file_of(path)
     target.write_text(space_time_html(run, title), encoding="utf-8")
     return target

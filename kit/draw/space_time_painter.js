@@ -20,7 +20,8 @@ const STYLES = {
   letter: { ink: "line", width: 1, wait: 0, fade: 0.9, dash: [4, 3] },
 };
 const PHASE_INKS = {
-  start_delay: "line-2", alignment: "align-solid", sync: "bad-solid", async: "accent", ack: "good-solid",
+  trigger: "line-2", begin: "line-2", start_delay: "line-2", alignment: "align-solid", sync: "bad-solid", async: "accent",
+  in_flight: "capture", ack: "good-solid",
 };
 
 export class Painter {
@@ -36,7 +37,7 @@ export class Painter {
   readInks() {
     const style = getComputedStyle(this.canvas);
     const names = ["paper", "card", "raised", "ink", "ink-2", "quiet", "line", "line-2", "faint", "strong", "accent",
-      "good", "bad", "good-solid", "bad-solid", "align-solid", "in-flight", "against", "cp0", "cp1", "cp2", "cp3",
+      "good", "bad", "good-solid", "bad-solid", "align-solid", "in-flight", "against", "capture", "cp0", "cp1", "cp2", "cp3",
       "on-cp", "on-accent"];
     for (const name of names) this.inks[name] = style.getPropertyValue(`--kit-${name}`).trim() || "#888888";
     this.font = style.getPropertyValue("--kit-font") || "sans-serif";
@@ -244,7 +245,7 @@ export class Painter {
       if (!this.isCutSeen(each)) continue;
       const isChosen = each.id === scene.chosen;
       const points = this.cutPoints(each.id, scene.run.cutOf(each.id));
-      this.seen.add(isChosen ? "cut" : "other cuts");
+      if (scene.x(each.last) >= 0 && scene.x(each.first) <= scene.width) this.seen.add(isChosen ? "cut" : "other cuts");
       ctx.strokeStyle = this.ofCheckpoint(each.id);
       ctx.lineWidth = isChosen ? 9 : 5;
       ctx.globalAlpha = isChosen ? 0.34 : 0.2;
@@ -312,10 +313,11 @@ export class Painter {
         ctx.lineWidth = 1.4;
         ctx.strokeRect(begin, y, w, height);
         ctx.setLineDash([]);
-        told += `, not finished${waits ? `. Still waiting for ${waits}` : ""}`;
+        const waitsFor = `${known.finished === NEVER ? "waits" : "waited"} for ${waits}`;
+        told += `, not finished${waits ? `. It ${waitsFor}` : ""}`;
         if (waits && room >= 28) {
           const at = Math.min(end, scene.width - 4);
-          this.captions.push([`waits for ${waits}`, at, y + height + 7, { align: "right", most: at - 4 }]);
+          this.captions.push([waitsFor, at, y + height + 7, { align: "right", most: at - 4 }]);
         }
       }
       if (usual !== NEVER && !open) {

@@ -6,15 +6,14 @@ from collections.abc import Callable, Iterable, Iterator
 from html import escape
 from typing import TypeVar
 
-from kit.draw.checkpoint_path import PHASE_WORDS, PHASES, Span
+from kit.draw.checkpoint_path import Span, legend_of
 from kit.draw.durations import duration
-from kit.draw.gantt import PHASE_INKS
+from kit.draw.gantt import PHASE_INKS, waits_for
 from kit.draw.job_state import COMPLETED, CheckpointMoment
 from kit.draw.journeys import Crossing, Journey, Letter
 from kit.draw.picture import LEAST_WIDTH
 from kit.draw.round_numbers import round_step
 from kit.draw.scene import colour, fit
-from kit.draw.shown import shown as drawn_by
 from kit.draw.space_time import SpaceTime
 from kit.draw.themed import light_svg
 
@@ -37,8 +36,8 @@ SIGN_WIDTH = 92.0
 _CROSSING_LOOKS = {Crossing.IN_FLIGHT: "in_flight", Crossing.AGAINST: "against"}
 
 
-@drawn_by.register(SpaceTime)
-def _(diagram: SpaceTime) -> str:
+def space_time_svg(diagram: SpaceTime) -> str:
+    """The diagram as SVG."""
     return _Drawing(diagram).svg()
 
 
@@ -48,6 +47,10 @@ class _Drawing:
         self._rows = {name: row for row, name in enumerate((JOB, *shown.machines))}
         self._row_height = next((height for most, height in ROW_HEIGHTS if len(self._rows) <= most), LEAST_ROW)
         self._numbered = len(shown.barriers) <= NUMBERED
+        self._seen: set[str] = set()
+        """What has been drawn, for the legend."""
+        self._bars: list[Span] = []
+        """The phases that have been drawn."""
 
     def svg(self) -> str:
         """The document: what belongs to a time is cut off at the ends of the axis."""
@@ -116,6 +119,8 @@ class _Drawing:
             tasks = [task for task in self._shown.machines if task in cut.instants]
             points = [(self._x(cut.instants[task].at_ms), self._y(self._rows[task])) for task in tasks]
             path = "M" + "L".join(f"{x:.1f} {y:g}" for x, y in points)
+            if number == self._shown.checkpoint and any(self._is_inside(at.at_ms) for at in cut.instants.values()):
+                self._seen.add("cut")
             yield f'<path class="cut {self._of(number)}" d="{path}">{_title(f"the cut of checkpoint {number}")}</path>'
 
     def _of(self, number: int) -> str:
@@ -140,7 +145,10 @@ class _Drawing:
         if self._row_height > LEAST_ROW:
             for task in self._shown.machines:
                 for span in self._shown.spans(task):
+                    if span.start_ms > self._shown.until_ms or span.end_ms < self._shown.since_ms:
+                        continue
                     yield self._bar(task, span)
+                    self._bars.append(span)
                     if span.open and task in self._shown.waits:
                         yield self._waits(task, span)
 
@@ -149,7 +157,7 @@ class _Drawing:
         hue = f"var(--kit-{PHASE_INKS[span.phase]})"
         look = f'class="open" style="stroke:{hue}"' if span.open else f'style="fill:{hue}"'
         unfinished = ", not finished" if span.open else ""
-        told = _title(f"{task} {PHASE_WORDS[span.phase]}: {duration(span.end_ms - span.start_ms)}{unfinished}")
+        told = _title(f"{task}: {span.words}, {duration(span.end_ms - span.start_ms)}{unfinished}")
         y = self._y(self._rows[task]) + 0.16 * self._row_height
         height = 0.13 * self._row_height
         return f'<rect {look} x="{start:.1f}" y="{y:.1f}" width="{end - start:.1f}" height="{height:.1f}">{told}</rect>'
@@ -157,7 +165,8 @@ class _Drawing:
     def _waits(self, task: str, span: Span) -> str:
         """What a task waits for, below its open bar."""
         x = min(self._x(span.end_ms), LEAST_WIDTH - RIGHT) - 2
-        told = f"waits for {self._shown.waits[task]}"
+        what = self._shown.waits[task]
+        told = f"waits for {what}" if self._shown.known is None else waits_for(self._shown.known, what)
         text = escape(fit(told, x - LEFT, 10))
         y = self._y(self._rows[task]) + 0.29 * self._row_height + 11
         return f'<text class="slow" x="{x:.1f}" y="{y:.1f}" text-anchor="end">{text}{_title(told)}</text>'
@@ -208,10 +217,12 @@ class _Drawing:
         over = self._shown.until_ms if each.over is None else each.over.at_ms
         above, below = self._y(self._rows[each.sender]), self._y(self._rows[each.receiver])
         sign = 1 if below >= above else -1
+        self._seen.add("barrier" if each.kind == "barrier" else look)
         made = self._x(each.made.at_ms)
         sent = self._x(over if each.sent is None else each.sent.at_ms)
         received = self._x(over if each.received is None else each.received.at_ms)
         if sent > made:
+            self._seen.add("wait")
             yield f'<path class="wait {look}" d="M{made:.1f} {above + WAIT * sign:g}H{sent:.1f}">{told}</path>'
         if each.sent is None:
             return
@@ -222,6 +233,7 @@ class _Drawing:
         if each.received is None:
             return
         if self._x(over) > received:
+            self._seen.add("wait")
             yield f'<path class="wait {look}" d="M{received:.1f} {to:g}H{self._x(over):.1f}">{told}</path>'
         if each.taken is not None:
             yield _head(self._x(over), below, sign, look)
@@ -233,6 +245,7 @@ class _Drawing:
         return _CROSSING_LOOKS[crossing] if crossing else "records" if each.kind == "buffer" else "sign"
 
     def _letter(self, each: Letter) -> Iterator[str]:
+        self._seen.add("letter")
         job, task = self._y(0), self._y(self._rows[each.task])
         above, below = (job, task) if each.to_task else (task, job)
         sent = self._x(each.sent.at_ms)
@@ -258,51 +271,36 @@ class _Drawing:
         return drawn, y + 20
 
     def _entries(self) -> Iterator[tuple[str, str]]:
-        shown = self._shown
+        shown, seen = self._shown, self._seen
         hue = colour(0 if shown.checkpoint is None else shown.checkpoint)
-        if shown.cut is not None:
+        if "cut" in seen:
             mark = f'<rect class="mark {hue}" x="9" y="-5" width="10" height="10"/>'
             yield (
                 f'<path class="cut {hue}" d="M6 0H22"/>{mark}',
                 f"cut of {shown.checkpoint}: each task copies its state",
             )
-        if shown.barriers:
-            yield f'<path class="travel barrier {hue}" d="M2 0H26"/>', "barrier"
-        crossings = {shown.crossing(each) for each in shown.crossing_buffers}
-        if Crossing.IN_FLIGHT in crossings:
-            yield '<path class="travel in_flight" d="M2 0H26"/>', "in flight: sent before the cut, taken after it"
-        if Crossing.AGAINST in crossings:
-            yield '<path class="travel against" d="M2 0H26"/>', "sent after the cut, taken before it"
-        kinds = {each.kind for each in shown.other_elements}
-        if "buffer" in kinds:
-            yield '<path class="travel records" d="M2 0H26"/>', "other records"
-        if kinds - {"buffer"}:
-            yield '<path class="travel sign" d="M2 0H26"/>', "watermark or end of input"
-        if any(each.sent != each.made or each.taken != each.received for each in shown.barriers):
+        for look, words in _ARROWS.items():
+            if look in seen:
+                look = f"barrier {colour(shown.barriers[0].checkpoint_id)}" if look == "barrier" else look
+                yield f'<path class="travel {look}" d="M2 0H26"/>', words
+        if "wait" in seen:
             yield '<path class="wait" d="M2 0H26"/>', "along a line: waits in a queue there"
-        if shown.letters:
+        if "letter" in seen:
             yield '<path class="letter travel" d="M2 0H26"/>', "message from or to the JobMaster"
-        for phase in self._phases_shown():
-            sign = f'<rect x="2" y="-4" width="24" height="8" style="fill:var(--kit-{PHASE_INKS[phase]})"/>'
-            yield sign, PHASE_WORDS[phase]
-        if self._is_open:
-            yield (
-                '<rect x="2" y="-4" width="24" height="8" class="open" style="stroke:var(--kit-quiet)"/>',
-                "not finished",
-            )
+        for phase, words in legend_of(self._bars):
+            yield f'<rect x="2" y="-4" width="24" height="8" style="fill:var(--kit-{PHASE_INKS[phase]})"/>', words
+        if any(span.open for span in self._bars):
+            sign = '<rect x="2" y="-4" width="24" height="8" class="open" style="stroke:var(--kit-quiet)"/>'
+            yield sign, "not finished"
 
-    @property
-    def _is_open(self) -> bool:
-        """Whether a phase that is shown has not ended."""
-        shown = self._shown
-        return self._row_height > LEAST_ROW and any(span.open for task in shown.machines for span in shown.spans(task))
 
-    def _phases_shown(self) -> list[str]:
-        if self._row_height <= LEAST_ROW:
-            return []
-        spans = [span for task in self._shown.machines for span in self._shown.spans(task)]
-        there = {span.phase for span in spans if span.end_ms > span.start_ms}
-        return [phase for phase in PHASES if phase in there]
+_ARROWS = {
+    "barrier": "barrier",
+    "in_flight": "in flight: sent before the cut, taken after it",
+    "against": "sent after the cut, taken before it",
+    "records": "records",
+    "sign": "watermark or end of input",
+}
 
 
 def _ticks(since: float, until: float) -> Iterable[float]:

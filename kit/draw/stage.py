@@ -7,7 +7,7 @@ from dataclasses import fields
 from functools import lru_cache
 
 from kit.draw.picture import Svg
-from kit.draw.shown import shown
+from kit.draw.shown import DRAW_STAGE
 from kit.protocol.shape import EpochShape, ShapeVertex
 
 MOST_BOXES = 6
@@ -29,10 +29,10 @@ class Stage(EpochShape):
         return cls(*(getattr(shape, field.name) for field in fields(shape)))
 
     def _repr_svg_(self) -> str | None:
-        return shown(self) if self.operators else None
+        return DRAW_STAGE(self) if self.operators else None
 
     def _repr_html_(self) -> str | None:
-        picture = shown(self) if self.operators else None
+        picture = DRAW_STAGE(self) if self.operators else None
         return picture._repr_html_() if isinstance(picture, Svg) else None
 
     def vertex_of(self, task: str) -> ShapeVertex:

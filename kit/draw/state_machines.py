@@ -36,6 +36,7 @@ MANY = 3
 LINE = 22
 ALTERNATES = "Alternating"
 """How the names of the states begin in which a handler may overtake."""
+_SUSPENSION = (Phase.SUSPENDING, Phase.SUSPENDED)
 ALIGNED, ALTERNATING, COUNTING = "aligned", "alternating", "counting"
 """The kinds of barrier handlers that a job's tasks may have, as far as its checkpoints tell."""
 
@@ -193,7 +194,11 @@ def machines_of(log: CheckpointLog, stage: Stage, checkpoint: int | None, task: 
         lit = {now.value: f"checkpoint {life.checkpoint_id}"}
         passed = {state.value for state, _ in before}
         found["checkpoint"] = StateMachine("A checkpoint", checkpoint_state.TRANSITIONS, lit, passed)
-    found["job"] = StateMachine("A job", status.PHASES, {phase_of(log).value: "the job"})
+    phase = phase_of(log)
+    usual = [each.value for each in Phase if each not in _SUSPENSION]  # the others come with a second driver only
+    found["job"] = StateMachine(
+        "A job", status.PHASES, {phase.value: "the job"}, only=() if phase in _SUSPENSION else usual
+    )
     states = _where({name: log.moment.tasks[name].state for name in chosen if name in log.moment.tasks})
     found["task"] = StateMachine("A task", tasks.TRANSITIONS, states)
     handlers = handlers_of(log, stage, chosen)

@@ -9,11 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from html import escape
+from typing import TYPE_CHECKING
 
-import pandas as pd
 import pyarrow as pa
 
 from kit.draw.panel import ROWS, frame_html, panel
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 KEYED, WINDOWS, TIMERS = "keyed state", "windows", "timers"
 SPLIT, UNION, BROADCAST = "split list state", "union list state", "broadcast state"
@@ -43,6 +46,8 @@ class StateTable:
 
     def to_pandas(self) -> pd.DataFrame:
         """The rows, each column with Arrow's type."""
+        import pandas as pd
+
         return self.rows.to_pandas(types_mapper=pd.ArrowDtype)
 
     @property
@@ -103,6 +108,8 @@ class StateTables:
         """All in one: kind, operator, name, task, key_group (Int64), key, namespace, value. What a kind has besides
         is in `value`, as a dict; values are Python's, as states differ in their types.
         """
+        import pandas as pd
+
         rows = [row for table in self.tables for row in _long(table)]
         return pd.DataFrame(rows, columns=list(LONG)).astype({"key_group": "Int64"})
 

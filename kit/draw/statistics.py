@@ -16,9 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from enum import Enum
 from functools import cached_property
-from typing import Any
-
-import pandas as pd
+from typing import TYPE_CHECKING, Any
 
 from kit.coordinator.statistics import NOT_YET, CheckpointStats, CheckpointStatsSnapshot, SubtaskStats
 from kit.coordinator.stats_summary import PERCENTILES
@@ -29,6 +27,9 @@ from kit.graph.setting_rules import RULES
 from kit.protocol.properties import SavepointType
 from kit.protocol.tasks import task_name
 from kit.protocol.trace import TraceRecord
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 HISTORY = (
     "id",
@@ -92,6 +93,8 @@ class CheckpointStatistics:
     @property
     def counts(self) -> pd.DataFrame:
         """One row: triggered, in_progress, completed, failed, restored."""
+        import pandas as pd
+
         counts = self._snapshot.counts
         row = (counts.total, counts.in_progress, counts.completed, counts.failed, counts.restored)
         return pd.DataFrame([row], columns=["triggered", "in_progress", "completed", "failed", "restored"])
@@ -175,6 +178,8 @@ class CheckpointStatistics:
     @property
     def summary(self) -> pd.DataFrame:
         """Over all completed checkpoints: count, min, average, max, p50, p90, p99, p99.9 of each figure (the index)."""
+        import pandas as pd
+
         found = self._snapshot.summary
         figures = ("end_to_end_ms", "checkpointed_bytes", "full_bytes", "processed_bytes", "persisted_bytes")
         rows = []
@@ -187,6 +192,8 @@ class CheckpointStatistics:
     @property
     def configuration(self) -> pd.Series[Any]:
         """How the job is checkpointed, setting by setting, as `settings_table()` names them; None: not set."""
+        import pandas as pd
+
         config = self._job.settings.checkpoint
         values = {rule.setting: getattr(config, rule.setting) for rule in RULES["CheckpointConfig"]}
         values = {name: value.value if isinstance(value, Enum) else value for name, value in values.items()}
@@ -199,6 +206,8 @@ class CheckpointStatistics:
         """One checkpoint: what the history says of it, and its path, format, failure and more; KeyError when it is
         forgotten.
         """
+        import pandas as pd
+
         stats = self._snapshot.find(checkpoint_id)
         (row,) = self.history[self.history["id"] == checkpoint_id].to_dict("records")
         more = {
@@ -218,6 +227,8 @@ class CheckpointStatistics:
         Columns: vertex, operators (names), acknowledged, subtasks, latest_ack_at_ms, duration_ms, checkpointed_bytes,
         full_bytes, processed_bytes, persisted_bytes.
         """
+        import pandas as pd
+
         table = self.subtasks(checkpoint_id)
         began = self._snapshot.find(checkpoint_id).triggered_at_ms
         sums = ["checkpointed_bytes", "full_bytes", "processed_bytes", "persisted_bytes"]
@@ -236,8 +247,8 @@ class CheckpointStatistics:
         """One checkpoint by subtask: the columns of `SUBTASKS`.
 
         `status` is acknowledged, reported (it told its figures of a checkpoint that had failed), declined or
-        unfinished; `open_phase` is where an unfinished one was: start_delay, alignment, sync, async or ack, and
-        `waits_for` what it waits for there.
+        unfinished; `open_phase` is where an unfinished one was: start_delay, alignment, sync, async, in_flight or ack,
+        and `waits_for` what it waits for there. As in Flink, `async_ms` lasts until in-flight data is written, too.
         """
         stats = self._snapshot.find(checkpoint_id)
         told = self._phases(checkpoint_id)
@@ -258,6 +269,8 @@ class CheckpointStatistics:
         """Least, mean, most and percentiles over the subtasks of each vertex (the index: vertex, figure); what is known
         only.
         """
+        import pandas as pd
+
         table = self.subtasks(checkpoint_id)
         by_vertex = table.groupby("vertex", sort=False)[list(SPREAD)]
         parts = {"min": by_vertex.min(), "mean": by_vertex.mean(), "max": by_vertex.max()}
@@ -293,6 +306,8 @@ class CheckpointStatistics:
     @property
     def metrics(self) -> pd.Series[Any]:
         """The job's metrics under Flink's names (`lastCheckpointDuration`, ...); ms and bytes, -1 for "not yet"."""
+        import pandas as pd
+
         return pd.Series(self._snapshot.metrics(), name="metrics", dtype=object)
 
     @property
@@ -390,7 +405,7 @@ def _subtask_row(
         known = {figure: told.get(figure) for figure in FROM_TRACE}
         status = "declined" if told.get("status") == "declined" else "unfinished"
         row = {"status": status, "open_phase": told.get("open_phase", ""), "waits_for": told.get("waits_for", "")}
-        row |= known
+        row |= known | {"async_ms": _sum(told.get("async_ms"), told.get("in_flight_ms"))}
         return (*name, *(row.get(column) for column in SUBTASKS[3:]))
     metrics = report.metrics
     return (
@@ -412,11 +427,20 @@ def _subtask_row(
     )
 
 
+def _sum(*figures: Any) -> Any:
+    import pandas as pd
+
+    known = [figure for figure in figures if not pd.isna(figure)]
+    return sum(known) if known else pd.NA
+
+
 WHOLE = ("id", "checkpoint_id", "subtask", "subtasks", "acknowledged")
 
 
 def _table(rows: Any, columns: Sequence[str], index: list[str] | None = None) -> pd.DataFrame:
     """A table whose figures are whole numbers or missing, whatever rows there are."""
+    import pandas as pd
+
     table = pd.DataFrame(list(rows), columns=list(columns), index=index)
     for name in columns:
         if name in WHOLE or name.endswith(("_ms", "_bytes")):

@@ -12,10 +12,9 @@ from contextlib import contextmanager
 @contextmanager
 def uncollected() -> Iterator[None]:
     """The collector rests, and goes on afterwards if it was on."""
-    was_on = gc.isenabled()
-    gc.disable()
+    restore = gc.enable if gc.isenabled() else gc.disable
     try:
+        gc.disable()
         yield
     finally:
-        if was_on:
-            gc.enable()
+        restore()  # one call, so that no interrupt comes before it

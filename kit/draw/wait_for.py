@@ -16,7 +16,7 @@ from functools import cached_property
 from kit.draw.barrier_log import BarrierLog
 from kit.draw.captions import caption_of, lower_first
 from kit.draw.durations import duration
-from kit.draw.job_state import ACKNOWLEDGED, ALIGNING, DECLINED, UNHEARD, WRITING, ChannelMoment, Item, TaskMoment
+from kit.draw.job_state import ANSWERED, BEGUN, CAPTURING, DECLINED, WRITING, ChannelMoment, Item, TaskMoment
 from kit.draw.stage import Stage
 from kit.protocol.trace import TraceRecord
 
@@ -128,11 +128,13 @@ class WaitFor:
     def _waits_of(self, task: str) -> Iterator[Wait]:
         known = self.moment.tasks.get(task, TaskMoment())
         phase = known.phases.get(self.checkpoint_id)
-        if known.state != "RUNNING" or phase in (ACKNOWLEDGED, UNHEARD, DECLINED):
+        if known.state != "RUNNING" or phase in ANSWERED:
             return
-        begun = phase in (ALIGNING, WRITING)
+        told = phase in BEGUN and not self.log.task(self.checkpoint_id, task).counts
+        if phase in (WRITING, CAPTURING) and not told:  # with the last barrier that was counted
+            return
         for number, source in self.inputs[task]:
-            if begun and self.channel(number).awaited != self.checkpoint_id:
+            if told and self.channel(number).awaited != self.checkpoint_id:
                 continue
             place, before = self.place(number)
             if place not in (TAKEN, ENDED):

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from functools import cached_property
+from typing import TypeGuard
 
-from kit.draw.checkpoint_words import enumerated
-from kit.draw.job_state import CheckpointMoment
+from kit.draw.checkpoint_path import TRIGGER
+from kit.draw.checkpoint_words import begins_with, enumerated
+from kit.draw.job_state import PENDING, CheckpointMoment
 from kit.draw.journeys import Journey, Journeys, Letter
 
 
@@ -17,6 +19,7 @@ class Waiting:
 
     def __init__(self, found: Journeys, known: CheckpointMoment, ends: Mapping[int, tuple[str, str]]) -> None:
         self._found = found
+        self._known = known
         self._id = known.checkpoint_id
         life = found.lives.get(known.checkpoint_id)
         finished = None if life is None else life.finished
@@ -25,16 +28,25 @@ class Waiting:
         self._ends = ends
 
     def of(self, task: str, phase: str) -> str:
-        """What a task waits for in a phase that has not ended, in words."""
+        """What a task waits for in a phase that has not ended, in words; "" for one that is gone."""
+        if self._is_gone(task):
+            return ""
         if phase == "ack":
             return self._message("ack", task, "its acknowledgement")
+        if phase == "start_delay" and begins_with(self._known, task) == TRIGGER:
+            return self._message("begin", task, "the trigger")
         barriers = self._missing(task)
         if phase == "async":
             rest = f", and {barriers}" if barriers else ""
             return f"its files to be written{rest}"
-        if barriers:
-            return barriers
-        return self._message("begin", task, "the JobMaster's word to begin")
+        if phase == "in_flight":
+            return barriers or "its in-flight data to be written"
+        return barriers or "its barriers"
+
+    def _is_gone(self, task: str) -> bool:
+        """Return True if the task is not running although the checkpoint is pending."""
+        now = self._found.last.tasks.get(task)
+        return self._known.status == PENDING and now is not None and now.state != "RUNNING"
 
     def _message(self, mail: str, task: str, what: str) -> str:
         sent = [each for each in self._letters if (each.mail, each.task) == (mail, task)]
@@ -42,30 +54,38 @@ class Waiting:
             return f"{what}, not sent yet"
         if all(each.lost is not None and each.lost.n <= self._n for each in sent):
             return f"{what}, lost on its way"
-        return f"{what}, on its way" if sent[-1].received is None else what
+        is_there = sent[-1].received is not None and sent[-1].received.n <= self._n
+        return what if is_there else f"{what}, on its way"
 
     def _missing(self, task: str) -> str:
-        """The barriers that it has not taken."""
+        """The barriers that it has not taken, of channels that have not ended."""
         inputs = self._inputs.get(task, [])
-        known = self._barriers.get(task, {})
+        known, ends = self._barriers.get(task, {}), self._last.get(task, {})
         inputs = inputs or [(each.channel, each.sender) for each in known.values()]
         told = [
-            f"{source} ({self._place(number, known.get(number))})"
+            f"{source} ({self._place(known.get(number), ends.get(number))})"
             for number, source in inputs
-            if not _is_by(known.get(number), self._n)
+            if not _is_by(known.get(number), self._n) and not _is_by(ends.get(number), self._n)
         ]
         return f"barrier {self._id} from {enumerated(told)}" if told else ""
 
-    def _place(self, number: int, barrier: Journey | None) -> str:
-        if barrier is None or barrier.made is None or barrier.made.n > self._n:
-            return "not sent yet"
-        if barrier.lost is not None and barrier.lost.n <= self._n:
+    def _place(self, barrier: Journey | None, end: Journey | None) -> str:
+        """Where a barrier is, or the end of the stream that comes in its place."""
+        if self._is_made(barrier):
+            return self._where(barrier)
+        return f"its end instead, {self._where(end)}" if self._is_made(end) else "not sent yet"
+
+    def _is_made(self, each: Journey | None) -> TypeGuard[Journey]:
+        return each is not None and each.made is not None and each.made.n <= self._n
+
+    def _where(self, each: Journey) -> str:
+        if each.lost is not None and each.lost.n <= self._n:
             return "lost"
-        ahead = sum(self._is_ahead(each, barrier) for each in self._by_channel.get(number, ()))
+        ahead = sum(self._is_ahead(other, each) for other in self._by_channel.get(each.channel, ()))
         behind = f", behind {ahead}" if ahead else ""
-        if barrier.sent is None or barrier.sent.n > self._n:
+        if each.sent is None or each.sent.n > self._n:
             return f"in its sender's queue{behind}"
-        if barrier.received is None or barrier.received.n > self._n:
+        if each.received is None or each.received.n > self._n:
             return f"on its way{behind}"
         return f"in the queue here{behind}"
 
@@ -84,6 +104,17 @@ class Waiting:
         found: dict[str, dict[int, Journey]] = {}
         for each in self._found.elements:
             if each.kind == "barrier" and each.checkpoint_id == self._id:
+                found.setdefault(each.receiver, {})[each.channel] = each
+        return found
+
+    @cached_property
+    def _last(self) -> dict[str, dict[int, Journey]]:
+        """The ends of streams, by receiver and channel, of the checkpoint's epoch."""
+        life = self._found.lives.get(self._id)
+        epoch = self._found.last.epoch if life is None else self._found.epoch_at(life.triggered)
+        found: dict[str, dict[int, Journey]] = {}
+        for each in self._found.elements:
+            if each.kind == "last" and each.epoch == epoch:
                 found.setdefault(each.receiver, {})[each.channel] = each
         return found
 

@@ -12,8 +12,9 @@ all there is.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from html import escape
 from os import PathLike
 from typing import Any
@@ -29,7 +30,7 @@ from kit.explore.search import BREAKS, Found, Result, Search
 from kit.explore.space import Space
 from kit.graph.job_graph import JobGraph
 from kit.graph.parts import Parts
-from kit.lab.errors import LabError
+from kit.lab.errors import Interrupted, LabError
 from kit.lab.lab import Lab
 from kit.lab.progress import passing_line, somebody_looks
 
@@ -109,6 +110,11 @@ class Exploration:
         self.searches: list[KindExplored] = []
         self.counterexample: Counterexample | None = None
         self.witnesses: dict[str, Counterexample] = {}
+
+    def add(self, kind: str, result: Result, space: Space) -> None:
+        """Add what the search of one kind came to."""
+        machines = {each.name: (len(each), each.steps) for each in space.machines}
+        self.searches.append(KindExplored(kind, result, machines))
 
     @property
     def states(self) -> int:
@@ -191,34 +197,46 @@ def explore(
     breaks its contract is a machine that breaks.
 
     Every state lies in a file of its own (`memory_threshold_bytes` is 0). Raises LabError for a job that cannot be
-    explored: one that keeps local copies of state, that has a durable store, or whose checkpoints are periodic.
+    explored: one that keeps local copies of state, that has a durable store, or whose checkpoints are periodic; and
+    Interrupted when the user interrupts it: `found` then is the exploration so far.
     """
     graph = explorable(job, parts)
     unknown = sorted(set(kinds) - FAULTS.keys())
     if unknown:
         raise LabError(f"no kind of fault is {unknown[0]!r}; there are {', '.join(map(repr, FAULTS))}")
     exploration = Exploration(graph, tuple(properties))
-    for kind in kinds if faults else (NOTHING_FAILS,):
-        space = Space(graph, requests=checkpoints, faults=faults, kinds=[kind] if faults else (), exact=exact)
-        show = _Progress(kind, enabled=somebody_looks() if progress is None else progress)
-        search = Search(
-            space,
-            Reduction(space, exact=exact),
-            exploration.properties,
-            most_states=most_states,
-            memory_mb=memory_mb,
-            tell=show.tell,
-        )
-        result = search.run()
-        show.end()
-        machines = {each.name: (len(each), each.steps) for each in space.machines}
-        exploration.searches.append(KindExplored(kind, result, machines))
-        for name, witness in result.witnesses.items():
-            exploration.witnesses.setdefault(name, _shown(exploration, space, witness, is_broken=False))
-        if result.violation is not None:
-            exploration.counterexample = _shown(exploration, space, result.violation)
-            break
+    show = somebody_looks() if progress is None else progress
+    is_interrupted = False
+    try:
+        for kind in kinds if faults else (NOTHING_FAILS,):
+            space = partial(Space, graph, requests=checkpoints, faults=faults, kinds=[kind] if faults else ())
+            _search(exploration, kind, space, show, exact=exact, most_states=most_states, memory_mb=memory_mb)
+            if exploration.counterexample is not None:
+                break
+    except KeyboardInterrupt:
+        is_interrupted = True
+    if is_interrupted:  # not in `except`: the exception's context would keep the whole search in memory
+        raise Interrupted(exploration)
     return exploration
+
+
+def _search(
+    exploration: Exploration, kind: str, make: Callable[..., Space], show: bool, *, exact: bool, **limits: int
+) -> None:
+    """Do the search of one kind, and add what it found."""
+    space = make(exact=exact)
+    progress = _Progress(kind, enabled=show)
+    reduction = Reduction(space, exact=exact)
+    search = Search(space, reduction, exploration.properties, tell=progress.tell, **limits)
+    try:
+        result = search.run()
+    finally:
+        progress.end()
+        exploration.add(kind, search.result, space)
+    for name, witness in result.witnesses.items():
+        exploration.witnesses.setdefault(name, _shown(exploration, space, witness, is_broken=False))
+    if result.violation is not None:
+        exploration.counterexample = _shown(exploration, space, result.violation)
 
 
 def _shown(exploration: Exploration, space: Space, found: Found, *, is_broken: bool = True) -> Counterexample:

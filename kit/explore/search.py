@@ -20,6 +20,7 @@ from kit.explore.space import Places, Space
 from kit.explore.steps import Step
 from kit.explore.tables import Keys, Rows, RowSet, mixed
 from kit.lab.garbage import garbage_among_new_objects_only
+from kit.lab.interrupts import interrupts_deferred
 
 ROWS_AT_ONCE = 100_000
 SEED = 0x5EED
@@ -74,6 +75,7 @@ class Search:
         self._steps: list[npt.NDArray[np.int16]] = []
         self._every_step = (*space.steps, *space.steps_at_rest)
         self._number_of = {step: number for number, step in enumerate(self._every_step)}
+        self._interrupts = interrupts_deferred()
         self.result = Result()
 
     def run(self) -> Result:
@@ -83,13 +85,17 @@ class Search:
         rows = self._space.first()
         self._seen.add(self._keys(rows))
         self._look(rows)
-        with garbage_among_new_objects_only() as settle:
-            while len(rows) and result.violation is None and not result.stopped_by:
-                rows = self._next_level(rows)
-                result.seconds = time.perf_counter() - began_s
-                self._tell(result, len(rows))
-                self._check_room(rows)
-                settle()
+        try:
+            with interrupts_deferred() as self._interrupts, garbage_among_new_objects_only() as settle:
+                while len(rows) and result.violation is None and not result.stopped_by:
+                    rows = self._next_level(rows)
+                    result.seconds = time.perf_counter() - began_s
+                    self._tell(result, len(rows))
+                    self._check_room(rows)
+                    settle()
+        except KeyboardInterrupt:
+            result.stopped_by = "an interrupt"
+            raise
         result.complete = result.violation is None and not result.stopped_by
         result.seconds = time.perf_counter() - began_s
         return result
@@ -102,6 +108,7 @@ class Search:
         steps: list[npt.NDArray[np.int16]] = []
         moved = np.zeros(len(rows), bool)
         for places, found, step in self._all_successors(rows, moved):
+            self._interrupts.deliver()
             moved[places] = True
             self.result.transitions += len(places)
             keys = self._keys(found)

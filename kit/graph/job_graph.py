@@ -21,7 +21,7 @@ from kit.graph.hashing import operator_ids
 from kit.graph.partitioners import PartitionerKind, PartitionFunction
 from kit.graph.parts import PartError, Parts
 from kit.graph.settings import JobSettings
-from kit.graph.stream_graph import StreamEdge, StreamGraph, StreamNode
+from kit.graph.stream_graph import GraphError, StreamEdge, StreamGraph, StreamNode
 from kit.state.key_groups import default_max_parallelism
 
 if TYPE_CHECKING:
@@ -189,6 +189,14 @@ class JobGraph:
         if not isinstance(parts, Parts):
             raise PartError(f"parts is {parts!r}, but must be kit.Parts(...)")
         return replace(self, parts=parts)
+
+    def checked_to_act(self) -> JobGraph:
+        """Return the job. Raises GraphError for one without a sink or a function, which would give nothing."""
+        if not any(operator.spec.acts for vertex in self.vertices for operator in vertex.operators):
+            raise GraphError(
+                f"job {self.name!r} would give nothing: no stream reaches a sink; end one with .sink_to(...)"
+            )
+        return self
 
     @property
     def sources(self) -> tuple[JobVertex, ...]:

@@ -18,6 +18,7 @@ from enum import Enum
 from typing import Any
 
 from kit.graph.stores import EXAMPLES, IN_MEMORY, store_named
+from kit.protocol.durations import WAYS_TO_WRITE, DurationError, to_ms
 from kit.protocol.properties import RetentionPolicy
 
 MINIMAL_CHECKPOINT_TIME_MS = 10
@@ -149,9 +150,10 @@ RULES: dict[str, tuple[Rule, ...]] = {
         Rule("checkpoints_after_tasks_finish", f"{_CHECKPOINTING}.checkpoints-after-tasks-finish", FLAG),
         Rule("local_recovery", f"{_CHECKPOINTING}.local-backup.enabled", FLAG),
         Rule("retention", f"{_CHECKPOINTING}.externalized-checkpoint-retention", RETENTIONS),
+        Rule("fall_back_if_damaged", "", FLAG),
         Rule("max_retained", f"{_CHECKPOINTING}.num-retained", count(1)),
         Rule("directory", f"{_CHECKPOINTING}.dir", or_none(PLACE, "a temporary one")),
-        Rule("savepoint_directory", f"{_CHECKPOINTING}.savepoint-dir", or_none(PLACE, "a target with each request")),
+        Rule("savepoint_directory", f"{_CHECKPOINTING}.savepoint-dir", or_none(PLACE, "`savepoints` in `directory`")),
         Rule("memory_threshold_bytes", f"{_CHECKPOINTING}.data-inline-threshold", whole(0, MAX_MEMORY_THRESHOLD_BYTES)),
         Rule("store", "high-availability.type", STORE),
     ),
@@ -166,6 +168,7 @@ RULES: dict[str, tuple[Rule, ...]] = {
         Rule("reset_after_ms", f"{_EXPONENTIAL}.reset-backoff-threshold", milliseconds(1)),
         Rule("jitter_factor", f"{_EXPONENTIAL}.jitter-factor", number("0 to 1", lambda found: 0 <= found <= 1)),
         Rule("attempts_before_reset", f"{_EXPONENTIAL}.attempts-before-reset-backoff", count(1)),
+        Rule("first_at_once", "", FLAG),
     ),
     "FailureRate": (
         Rule("max_failures", f"{_RATE}.max-failures-per-interval", count(1)),
@@ -222,9 +225,15 @@ NOT_HERE = {
 
 
 def check(settings: object) -> None:
-    """Hold an object's settings against the rules of its class. Raises SettingError."""
+    """Hold an object's settings against the rules of its class; durations become ms. Raises SettingError."""
     for rule in RULES[type(settings).__name__]:
         found = getattr(settings, rule.setting)
+        if rule.setting.endswith("_ms") and found is not None:
+            try:
+                object.__setattr__(settings, rule.setting, to_ms(found, rule.setting))
+            except DurationError:
+                expect(False, rule.setting, found, f"{rule.allowed.text}: {WAYS_TO_WRITE}")
+            found = getattr(settings, rule.setting)
         expect(rule.allowed.test(found), rule.setting, found, rule.allowed.text)
 
 

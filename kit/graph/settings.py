@@ -14,8 +14,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, fields
 from os import PathLike, fspath
-
-import pandas as pd
+from typing import TYPE_CHECKING
 
 from kit.graph.setting_rules import (
     RULES,
@@ -29,10 +28,16 @@ from kit.graph.setting_rules import (
 from kit.graph.stores import IN_MEMORY
 from kit.protocol.properties import RetentionPolicy
 
+if TYPE_CHECKING:
+    import pandas as pd
+
 DISABLED_CHECKPOINT_INTERVAL_MS = 2**63 - 1
 """The interval of a job that takes no checkpoints by itself (`DISABLED_CHECKPOINT_INTERVAL`)."""
 MAX_PAUSE_MS = 365 * 24 * 60 * 60 * 1000
 """A longer pause counts as one year."""
+
+SAVEPOINTS = "savepoints"
+"""The directory for savepoints below the one for checkpoints."""
 
 # ---- checkpoints ------------------------------------------------------------------------------------------------
 
@@ -44,14 +49,18 @@ class CheckpointConfig:
     `interval_ms` None: only when asked to. While a source works through a backlog `interval_during_backlog_ms` takes
     its place, 0 for none. A pending checkpoint expires after `timeout_ms`; `min_pause_ms` lie between the end of one
     and the start of the next; at most `max_concurrent` are pending at once. The job fails when more than
-    `tolerable_failures` checkpoints fail in a row. Files go below `directory`, savepoints below `savepoint_directory`;
-    state up to `memory_threshold_bytes` is inlined into `_metadata`. The newest `max_retained` checkpoints are kept,
-    and after the job what `retention` says.
+    `tolerable_failures` checkpoints fail in a row. Files go below `directory`; savepoints whose request names no place
+    go below `savepoint_directory`, or else to `savepoints` in `directory`. State up to `memory_threshold_bytes` is
+    inlined into `_metadata`. The newest `max_retained` checkpoints are kept, and after the job what `retention` says.
 
     `unaligned` barriers overtake records, at once or, with `aligned_timeout_ms` > 0, only once alignment has taken that
     long; a job with `partition_custom` needs `force_unaligned` for it. What barriers overtook goes into files that up
     to `max_subtasks_per_channel_state_file` subtasks share, and is left out of a restore from the checkpoint
     `checkpoint_id_of_ignored_in_flight_data`.
+
+    With `checkpoints_after_tasks_finish` False no checkpoint completes once a task has finished, as in Flink 1.11 to
+    1.13 (and in 1.14 unless it is enabled). Sinks publish with checkpoints: rows that reach one after the last
+    completed checkpoint are then never published, although the job ends FINISHED. Both hosts warn of it at the start.
 
     With `local_recovery` each slot keeps a copy of its state of the last checkpoint on its own machine, below the
     directory for temporary files, and a restarted task reads that instead, where it is there and whole.
@@ -59,6 +68,11 @@ class CheckpointConfig:
     `store` is where the driver notes which checkpoints are complete: "memory", or one that outlives it, "filesystem"
     (beside the checkpoints), "zookeeper://host:port,host:port/root" or "sqlite:///path/of/file.db". With these, which
     need a `directory`, a new driver can go on where one that died left the job.
+
+    A driver that takes over starts from the newest checkpoint in the store, and fails if that is damaged, as in Flink.
+    With `fall_back_if_damaged` it passes over checkpoints whose `_metadata` cannot be read, or whose files are missing,
+    and starts from the newest intact one (see `max_retained`); never when a sink has published rows after that one,
+    since they would be published again.
 
     Raises SettingError. Where Flink 2.x switches `unaligned` off with a warning (AT_LEAST_ONCE), this refuses. Where
     Flink falls back to AT_LEAST_ONCE when there is no interval, `mode` holds here, since checkpoints may be asked for.
@@ -85,6 +99,7 @@ class CheckpointConfig:
     memory_threshold_bytes: int = 20 * 1024
     checkpoints_after_tasks_finish: bool = True
     local_recovery: bool = False
+    fall_back_if_damaged: bool = False
     store: str = IN_MEMORY
 
     def __post_init__(self) -> None:
@@ -127,6 +142,16 @@ class CheckpointConfig:
     def is_exactly_once(self) -> bool:
         """Whether each record counts once."""
         return self.mode is CheckpointingMode.EXACTLY_ONCE
+
+    @property
+    def default_savepoint_directory(self) -> str | None:
+        """The directory of savepoints whose request names none; None where `directory` is not set either.
+
+        Flink has no default: a request must name a directory unless `savepoint_directory` is set.
+        """
+        if self.savepoint_directory is not None or self.directory is None:
+            return self.savepoint_directory
+        return f"{self.directory.rstrip('/')}/{SAVEPOINTS}"
 
     @property
     def is_durable(self) -> bool:
@@ -211,7 +236,10 @@ class FixedDelay:
 class ExponentialDelay:
     """A delay that grows by `multiplier` from failure to failure, and begins again after a quiet time.
 
-    `jitter_factor` is the share by which the delay may be off, either way, so that jobs do not restart in step.
+    `jitter_factor` is the share by which the delay may be off, either way, so that jobs do not restart in step. With
+    `first_at_once`, which Flink does not have, the first restart does not wait, and the delay grows from the second on;
+    a run of `max_delay_ms` in which a checkpoint completed makes the next failure a first one again. A worker that dies
+    now and then is so replaced at once, and a job that fails again and again is slowed down as in Flink.
     """
 
     initial_delay_ms: int = 1_000
@@ -220,6 +248,7 @@ class ExponentialDelay:
     reset_after_ms: int = 3_600_000
     jitter_factor: float = 0.1
     attempts_before_reset: int = UNLIMITED
+    first_at_once: bool = False
 
     def __post_init__(self) -> None:
         check(self)
@@ -247,11 +276,13 @@ RestartStrategy = NoRestart | FixedDelay | ExponentialDelay | FailureRate
 
 
 def default_restart_strategy(checkpoint: CheckpointConfig) -> RestartStrategy:
-    """What a job does that says nothing: with periodic checkpoints it restarts, ever more slowly (1.11: after a fixed
-    second), else it does not. As in Flink that never ends, not even for a function that always raises: on Spark each
-    restart is a warning with its reason. The lab, where time is virtual, restarts ten times (`kit.lab.failures`).
+    """Return the strategy of a job that chooses none: with periodic checkpoints it restarts, at once and then ever
+    more slowly (Flink: after a second, and then ever more slowly; 1.11: after a fixed second), else it does not.
+
+    A failure that comes again and again, such as that of a function that always raises, ends the job all the same
+    (`kit.job.failures`); in Flink it restarts for ever. The lab, where time is virtual, restarts ten times.
     """
-    return NoRestart() if checkpoint.interval_ms is None else ExponentialDelay()
+    return NoRestart() if checkpoint.interval_ms is None else ExponentialDelay(first_at_once=True)
 
 
 # ---- rescaling --------------------------------------------------------------------------------------------------
@@ -323,10 +354,16 @@ class JobSettings:
         return CheckpointCoordinatorConfiguration.of(self.checkpoint)
 
 
+CLASSES: tuple[type, ...] = (CheckpointConfig, FixedDelay, ExponentialDelay, FailureRate, RescaleConfig, JobSettings)
+"""The classes that take settings, in the order in which they are documented."""
+
+
 def settings_table() -> pd.DataFrame:
     """All settings: one row each with the class that takes it, its default, what is allowed, and Flink's option."""
+    import pandas as pd
+
     rows = []
-    for kind in (CheckpointConfig, FixedDelay, ExponentialDelay, FailureRate, RescaleConfig, JobSettings):
+    for kind in CLASSES:
         defaults = {each.name: getattr(each.default, "value", each.default) for each in fields(kind)}
         rows += [
             (kind.__name__, rule.setting, defaults[rule.setting], rule.allowed.text, rule.option)
@@ -336,6 +373,7 @@ def settings_table() -> pd.DataFrame:
 
 
 __all__ = [
+    "CLASSES",
     "DISABLED_CHECKPOINT_INTERVAL_MS",
     "MAX_PAUSE_MS",
     "CheckpointConfig",

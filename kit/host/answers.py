@@ -1,5 +1,7 @@
 """How a host carries a command out: with a function of its table, and whatever that raises becomes an answer.
 
+A driver that has lost the leadership finds so whatever it does with its store, and its JobMaster hears only that.
+
 What goes wrong outside (a full disk, a missing savepoint) and what nobody foresaw (an error of the user's own source or
 hook, or of ours) end alike: in the event with which the command says that it failed. Where a command has none nobody
 waits for it, and the log has the error.
@@ -11,7 +13,9 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from kit.host.store_errors import LeadershipLostError
 from kit.protocol.duties import Command, check_answer
+from kit.protocol.events import LeadershipLost
 from kit.protocol.words import ProtocolError, Word
 
 logger = logging.getLogger("kit.host")
@@ -27,6 +31,8 @@ def carry_out(owner: Any, how: Mapping[type[Word], Callable[[Any, Any], Word | N
         raise ProtocolError(f"{owner!r} does not know how to carry out {command!r}")
     try:
         answer = do(owner, command)
+    except LeadershipLostError as error:
+        answer = LeadershipLost(error=str(error))
     except Exception as error:
         answer = command.failed(error)
         if answer is None:

@@ -7,6 +7,7 @@ know more than the error says make that event themselves.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Collection
 from contextlib import suppress
 from typing import Any, ClassVar
@@ -14,13 +15,17 @@ from typing import Any, ClassVar
 from kit.coordinator.master_hooks import MasterHooks
 from kit.graph.job_graph import JobGraph
 from kit.host.answers import carry_out
-from kit.host.output import Output, begin_new_output, sinks
+from kit.host.confinement import check_metadata
+from kit.host.output import Output, begin_new_output, check_no_later_output, later_output, sinks
 from kit.host.storage import CheckpointLocation, CheckpointStorage
+from kit.host.store_errors import LeadershipLostError
 from kit.host.stores import CheckpointStore
+from kit.metadata import read_metadata
 from kit.operators.source_spec import SourceSpec
 from kit.protocol.commands import (
     AllocateCheckpointId,
     CloseMasterHooks,
+    DiscardLaterOutput,
     DiscardState,
     EnumerateSplits,
     InitializeLocation,
@@ -45,6 +50,8 @@ from kit.protocol.events import (
     CheckpointsRecovered,
     CheckpointStored,
     JobResultStored,
+    LaterOutputDiscarded,
+    LeadershipLost,
     LocationInitialized,
     MetadataWritten,
     OrphansRemoved,
@@ -54,29 +61,52 @@ from kit.protocol.events import (
     StartFailed,
     StateDiscarded,
 )
+from kit.protocol.properties import LaterOutput
 from kit.protocol.reasons import told
 from kit.protocol.stored import RecoveredCheckpoint, StoredCheckpoint
 from kit.protocol.words import Word
 from kit.state.file_names import checkpoint_of
 
+logger = logging.getLogger("kit.host")
+
 
 class JobFiles:
     """The JobMaster's half of a host's input and output; `storage` is where checkpoints are, `store` remembers which
-    are complete, `output` is where sinks stage.
+    are complete, `output` is where sinks stage, `driver` names this driver to others.
+
+    What reaches beyond this driver (`_metadata`, a master hook) happens only while it leads; the store guards its own
+    records. Sinks need no such check: they publish what a stored checkpoint covers, as the next driver would.
     """
 
     def __init__(
-        self, job: JobGraph, storage: CheckpointStorage, hooks: MasterHooks, store: CheckpointStore, output: Output
+        self,
+        job: JobGraph,
+        storage: CheckpointStorage,
+        hooks: MasterHooks,
+        store: CheckpointStore,
+        output: Output,
+        driver: str = "",
     ) -> None:
         self._job = job
         self._storage = storage
         self._hooks = hooks
         self._store = store
         self._output = output
+        self._driver = driver
 
     def close(self) -> None:
         """Let go of connections."""
         self._store.close()
+
+    def check_leadership(self) -> LeadershipLost | None:
+        """Return the event that says so if another driver leads the job, None also if the store cannot be reached."""
+        try:
+            self._store.check_leadership()
+        except LeadershipLostError as error:
+            return LeadershipLost(error=str(error))
+        except OSError as error:
+            logger.info("job %s: whether this driver still leads is unknown: %s", self._job.name, error)
+        return None
 
     def carry_out(self, command: Command) -> Word | None:
         """Do what the command says; returns the event that answers it."""
@@ -93,26 +123,86 @@ class JobFiles:
 
     def _resolve(self, command: ResolveSnapshot) -> Word:
         resolved = self._storage.resolve(command.path)
+        location = resolved.location.directory
+        checkpoint_id = self._check_paths(resolved.metadata, location)
+        if command.later_output is LaterOutput.ERROR and checkpoint_id is not None:
+            check_no_later_output(self._job, self._output, location, checkpoint_id)
+        self._output.begin_with(location, checkpoint_id)
         return SnapshotResolved(path=command.path, location=resolved.location.directory, metadata=resolved.metadata)
 
     def _recover(self, command: RecoverCheckpoints) -> Word:
         """Directories of other runs' checkpoints, which some other store knew, are not written to again."""
         try:
-            status = self._store.begin(recover=command.recover)
+            status = self._store.begin(recover=command.recover, driver=self._driver)
             self._store.raise_counter(max(self._storage.checkpoint_locations(), default=0) + 1)
             stored = self._store.checkpoints() if command.recover else []
             found = tuple(RecoveredCheckpoint(each, self._metadata_of(each)) for each in stored)
+            found = self._without_damaged(found)
             wanted = self._store.wanted()
         except (OSError, ValueError) as error:
             return StartFailed(error=f"the checkpoints of job {self._job.name} cannot be recovered: {error}")
         if not (found or status or command.restores):
             begin_new_output(self._job, self._output)
-        return CheckpointsRecovered(checkpoints=found, status=status, parallelism=wanted)
+        savepoint = self._store.stopped_with() if status else ""
+        return CheckpointsRecovered(checkpoints=found, status=status, parallelism=wanted, savepoint=savepoint)
+
+    def _without_damaged(self, found: tuple[RecoveredCheckpoint, ...]) -> tuple[RecoveredCheckpoint, ...]:
+        """Pass over the newest checkpoints if they are damaged, where the settings allow it.
+
+        Raises FileExistsError when rows were published after the one that is left, ValueError when none is left.
+        """
+        if not self._job.settings.checkpoint.fall_back_if_damaged:
+            return found
+        damaged: list[tuple[RecoveredCheckpoint, str]] = []
+        while found and (problem := self._damage(found[-1])):
+            damaged.append((found[-1], problem))
+            found = found[:-1]
+        if not damaged:
+            return found
+        names = "; ".join(f"checkpoint {each.stored.checkpoint_id}: {problem}" for each, problem in damaged)
+        if not found:
+            raise ValueError(f"every checkpoint in the store is damaged: {names}")
+        newest = found[-1].stored
+        try:
+            check_no_later_output(self._job, self._output, newest.location, newest.checkpoint_id)
+        except FileExistsError as error:
+            raise FileExistsError(f"{names}. No older checkpoint may take its place: {error}") from error
+        for each, _ in damaged:
+            self._store.remove(each.stored.checkpoint_id)
+        logger.warning(
+            "job %s starts from checkpoint %s, passing over damaged ones: %s",
+            self._job.name,
+            newest.checkpoint_id,
+            names,
+        )
+        return found
+
+    def _damage(self, checkpoint: RecoveredCheckpoint) -> str:
+        """Return what is wrong with a checkpoint as far as can be seen without reading its state, "" if nothing is."""
+        if checkpoint.metadata is None:
+            return f"{checkpoint.stored.metadata_path} is missing"
+        try:
+            states = read_metadata(checkpoint.metadata, checkpoint.stored.location)[0].operator_states
+        except ValueError as error:
+            return str(error)
+        missing = next((path for state in states for path in state.files() if not self._storage.exists(path)), None)
+        return "" if missing is None else f"{missing} is missing"
 
     def _metadata_of(self, stored: StoredCheckpoint) -> bytes | None:
         if not self._storage.exists(stored.metadata_path):
             return None
-        return self._storage.read(stored.metadata_path).to_pybytes()
+        metadata = self._storage.read(stored.metadata_path).to_pybytes()
+        self._check_paths(metadata, stored.location)
+        return metadata
+
+    def _check_paths(self, metadata: bytes, location: str) -> int | None:
+        return check_metadata(metadata, location, self._storage.job_directory, is_real=self._storage.is_real)
+
+    def _discard_later_output(self, command: DiscardLaterOutput) -> Word:
+        self._store.check_leadership()
+        for sink, names in later_output(self._job, self._output, command.location, command.checkpoint_id):
+            self._output.delete_published(sink, names)
+        return LaterOutputDiscarded()
 
     def _remove_orphans(self, command: RemoveOrphans) -> Word:
         """Each kind is tried, whatever becomes of the others."""
@@ -165,7 +255,9 @@ class JobFiles:
         return LocationInitialized(checkpoint_id=checkpoint_id, location=location.directory)
 
     def _write_metadata(self, command: WriteMetadata) -> Word:
+        self._store.check_leadership()
         path = self._storage.write_metadata(CheckpointLocation(command.location), command.data)
+        self._output.cover(command.location, command.checkpoint_id)
         return MetadataWritten(checkpoint_id=command.checkpoint_id, path=path, size_bytes=len(command.data))
 
     def _add_to_store(self, command: StoreCheckpoint) -> Word:
@@ -176,7 +268,7 @@ class JobFiles:
         self._store.remove(command.checkpoint_id)
 
     def _store_result(self, command: StoreJobResult) -> Word:
-        self._store.end(command.status)
+        self._store.end(command.status, command.savepoint)
         return JobResultStored()
 
     def _store_parallelism(self, command: StoreParallelism) -> Word:
@@ -189,6 +281,7 @@ class JobFiles:
         if command.location is None:
             return None
         location = CheckpointLocation(command.location)
+        self._output.uncover(command.location)
         if command.everything:
             self._dispose(location, command.checkpoint_id)
         else:
@@ -210,12 +303,15 @@ class JobFiles:
         return CheckpointOperatorCoordinator(checkpoint_id=command.checkpoint_id, operator_id=command.operator_id)
 
     def _trigger_hook(self, command: TriggerMasterHook) -> Word:
+        self._store.check_leadership()
         return self._hooks.trigger(command)
 
     def _restore_hooks(self, command: RestoreMasterHooks) -> Word:
+        self._store.check_leadership()
         return self._hooks.restore(command)
 
     def _reset_hooks(self, command: ResetMasterHooks) -> Word:
+        self._store.check_leadership()
         return self._hooks.reset()
 
     def _close_hooks(self, command: CloseMasterHooks) -> None:
@@ -224,6 +320,7 @@ class JobFiles:
     _HOW: ClassVar[dict[type[Word], Callable[[JobFiles, Any], Word | None]]] = {
         EnumerateSplits: _enumerate_splits,
         ResolveSnapshot: _resolve,
+        DiscardLaterOutput: _discard_later_output,
         RecoverCheckpoints: _recover,
         RemoveOrphans: _remove_orphans,
         AllocateCheckpointId: _allocate_id,

@@ -14,6 +14,8 @@ from pathlib import Path
 import pyarrow as pa
 from pyarrow import fs
 
+from kit.protocol.json_lines import target_of
+
 
 class MemoryFiles:
     """A file system in memory; paths are absolute, with `/` between names."""
@@ -37,9 +39,12 @@ class MemoryFiles:
         return sorted(path for path in self.contents if path.startswith(prefix))
 
     def export(self, directory: str | Path, below: str = "/") -> Path:
-        """Write all files below a directory to a real directory, under the same relative names."""
+        """Write all files below a directory to a real directory, under the same relative names.
+
+        Raises FileNotFoundError when the directory above the real one does not exist.
+        """
         prefix = below.rstrip("/") + "/"
-        target = Path(directory)
+        target = target_of(directory)
         for path in self.paths(below):
             file = target / path.removeprefix(prefix)
             file.parent.mkdir(parents=True, exist_ok=True)
@@ -102,7 +107,12 @@ class _Handler(fs.FileSystemHandler):
         return [self._info(name) for name in sorted(names)]
 
     def create_dir(self, path: str, recursive: bool) -> None:
-        self._files.directories.add(self.normalize_path(path))
+        path = self.normalize_path(path)
+        if not recursive:
+            self._check_parent(path)
+            if self._info(path).type is not fs.FileType.NotFound:
+                raise FileExistsError(path)
+        self._files.directories.add(path)
 
     def delete_dir(self, path: str) -> None:
         self.delete_dir_contents(path, True)
@@ -125,9 +135,29 @@ class _Handler(fs.FileSystemHandler):
 
     def move(self, src: str, dest: str) -> None:
         src, dest = self.normalize_path(src), self.normalize_path(dest)
-        if src not in self._files.contents:
+        kind = self._info(src).type
+        if kind is fs.FileType.NotFound:
             raise FileNotFoundError(src)
-        self._files.contents[dest] = self._files.contents.pop(src)
+        self._check_parent(dest)
+        if kind is fs.FileType.File:
+            self._files.contents[dest] = self._files.contents.pop(src)
+        else:
+            self._move_directory(src, dest)
+
+    def _move_directory(self, src: str, dest: str) -> None:
+        if self._info(dest).type is not fs.FileType.NotFound:
+            raise FileExistsError(dest)
+        contents, directories, below = self._files.contents, self._files.directories, f"{src}/"
+        for path in self._files.paths(src):
+            contents[dest + path.removeprefix(src)] = contents.pop(path)
+        moved = {path for path in directories if path == src or path.startswith(below)}
+        directories -= moved
+        directories |= {dest, *(dest + path.removeprefix(src) for path in moved)}
+
+    def _check_parent(self, path: str) -> None:
+        parent = path.rpartition("/")[0]
+        if parent and self._info(parent).type is not fs.FileType.Directory:
+            raise FileNotFoundError(f"{path}: there is no directory {parent}")
 
     def copy_file(self, src: str, dest: str) -> None:
         self._files.contents[self.normalize_path(dest)] = self._content(src)

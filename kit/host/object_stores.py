@@ -42,21 +42,55 @@ def put_new(path: str, data: bytes | pa.Buffer) -> bool:
 
     One with the same content is ours: the answer to a put may be lost, and the put sent again. Raises StorageError.
     """
+    return put_if(path, data, None)
+
+
+def get(path: str) -> tuple[bytes, Any] | None:
+    """Return an object and its version, None if there is none. Raises StorageError."""
     check_installed(path)
     import obstore
-    from obstore.exceptions import AlreadyExistsError, BaseError
+    from obstore.exceptions import BaseError, NotFoundError
 
-    bucket, _, name = path.partition("://")[2].partition("/")
+    store, name = _place(path)
+    try:
+        found = obstore.get(store, name)
+        version = {name: found.meta[name] for name in ("e_tag", "version") if found.meta.get(name) is not None}
+        return bytes(found.bytes()), version
+    except (FileNotFoundError, NotFoundError):
+        return None
+    except (BaseError, OSError, ValueError) as error:
+        raise _failed("read", path, error) from error
+
+
+def put_if(path: str, data: bytes | pa.Buffer, version: Any) -> bool:
+    """Replace an object that is still of this version, or with None write one where there is none; return False if
+    there is another by now.
+
+    One with the same content is ours: the answer to a put may be lost, and the put sent again. Raises StorageError.
+    """
+    check_installed(path)
+    import obstore
+    from obstore.exceptions import AlreadyExistsError, BaseError, PreconditionError
+
+    store, name = _place(path)
     content = bytes(data)
     try:
-        store = _store(f"{urlsplit(path).scheme}://{bucket}")
         try:
-            obstore.put(store, name, content, mode="create")
-        except AlreadyExistsError:
+            obstore.put(store, name, content, mode="create" if version is None else version)
+        except (AlreadyExistsError, PreconditionError):
             return bytes(obstore.get(store, name).bytes()) == content
     except (BaseError, OSError, ValueError) as error:
-        raise StorageError(f"Cannot write {path!r}: {str(error).splitlines()[0]}") from error
+        raise _failed("write", path, error) from error
     return True
+
+
+def _place(path: str) -> tuple[Any, str]:
+    bucket, _, name = path.partition("://")[2].partition("/")
+    return _store(f"{urlsplit(path).scheme}://{bucket}"), name
+
+
+def _failed(what: str, path: str, error: Exception) -> StorageError:
+    return StorageError(f"Cannot {what} {path!r}: {str(error).splitlines()[0]}")
 
 
 @lru_cache(maxsize=16)

@@ -5,16 +5,23 @@ The same three verbs as `kit.connectors.files` has for real files, so a host cho
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable, Iterator
-from typing import Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol, Self
 
-import pandas as pd
 import pyarrow as pa
 
-from kit.connectors.files import CommitError, staging_directory
-from kit.connectors.sink import Sink, SinkSpec
+from kit.connectors.files import CommitError, published_with_other_rows, staging_directory
+from kit.connectors.sink import MEMORY, Sink, SinkSpec
 from kit.graph.job_graph import JobGraph
+from kit.host.storage import CheckpointStorage
 from kit.protocol.snapshots import Effect
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_JOB_IN_PATH = re.compile(r"(?<=/)[0-9a-f]{32}(?=/chk-\d+$)|(?<=/savepoint-)[0-9a-f]{6}(?=-[0-9a-f]{12}$)")
+"""The id of the job that took a checkpoint, or the beginning of it for a savepoint, in the path of that."""
 
 
 class Output(Protocol):
@@ -38,6 +45,15 @@ class Output(Protocol):
     def delete_published(self, sink: Sink, names: Iterable[str]) -> None:
         """Delete these."""
 
+    def cover(self, location: str, checkpoint_id: int) -> None:
+        """Note that the snapshot at `location` covers rows collected in this run: `begin_with` finds them."""
+
+    def uncover(self, location: str) -> None:
+        """Note that the snapshot is deleted."""
+
+    def begin_with(self, location: str, checkpoint_id: int | None) -> None:
+        """Begin with the collected rows that the snapshot at `location` covers, and with no others."""
+
 
 def sinks(job: JobGraph) -> Iterator[Sink]:
     """The sinks of a job."""
@@ -45,6 +61,24 @@ def sinks(job: JobGraph) -> Iterator[Sink]:
         for operator in vertex.operators:
             if isinstance(operator.spec, SinkSpec):
                 yield operator.spec.sink
+
+
+def lineage_of(job: JobGraph, storage: CheckpointStorage) -> str:
+    """Return the name that all drivers of a job with a durable store share; "" where each run is on its own."""
+    settings = job.settings.checkpoint
+    return f"{settings.store} {storage.job_directory}" if settings.is_durable else ""
+
+
+def output_at_risk(job: JobGraph) -> str:
+    """Return what to warn of when the job starts: sinks whose last rows no checkpoint will cover; "" for none."""
+    settings, paths = job.settings.checkpoint, [sink.path for sink in sinks(job)]
+    if settings.checkpoints_after_tasks_finish or not paths:
+        return ""
+    return (
+        f"job {job.name}: with checkpoints_after_tasks_finish=False no checkpoint completes once a task has finished "
+        f"(as in Flink before 1.14). What {', '.join(paths)} holds then is never published, though the job FINISHES. "
+        "Leave the setting at True, or end the job with stop()"
+    )
 
 
 def check_new_output(job: JobGraph, output: Output) -> None:
@@ -83,16 +117,99 @@ def begin_new_output(job: JobGraph, output: Output) -> None:
             output.delete_published(sink, filter(sink.is_part, output.published_files(sink)))
 
 
+def later_output(job: JobGraph, output: Output, location: str, checkpoint_id: int) -> Iterator[tuple[Sink, list[str]]]:
+    """Yield the sinks that have published output after a snapshot, with the names of those files.
+
+    Their names hold the id of the job, which may have been another one's when the snapshot was taken, and the
+    checkpoint. What a `CollectSink` has collected belongs to a run and is never later than its snapshot.
+    """
+    own = tuple(f"part-{each}" for each in (job.job_id, *_JOB_IN_PATH.findall(location)))
+    for sink in sinks(job):
+        if sink.path.startswith(MEMORY):
+            continue
+        names = [name for name in output.published_files(sink) if sink.is_part(name) and name.startswith(own)]
+        later = [name for name in names if not sink.is_covered(name, checkpoint_id)]
+        if later:
+            yield sink, later
+
+
+def check_no_later_output(job: JobGraph, output: Output, location: str, checkpoint_id: int) -> None:
+    """Raise FileExistsError, naming the sink, when rows would be published that were published before."""
+    for sink, names in later_output(job, output, location, checkpoint_id):
+        raise FileExistsError(
+            f"{sink.path} holds {_counted(names)} that this job published after checkpoint {checkpoint_id}, from which "
+            "it is to be restored: their rows would come again.\n  Restore the newest checkpoint, write to another "
+            'directory, or say what is meant: later_output="discard" deletes these files first, later_output="keep" '
+            "has the rows twice."
+        )
+
+
 def _counted(names: list[str]) -> str:
     return f"{len(names)} Parquet file{'s' * (len(names) > 1)} ({names[0]}{', ...' * (len(names) > 1)})"
 
 
+class Collected(NamedTuple):
+    """What the `CollectSink`s of one run have staged and published, by path."""
+
+    staged: dict[str, pa.Table]
+    published: dict[str, pa.Table]
+
+    def covered_by(self, checkpoint_id: int) -> Collected:
+        """Return what the run had when it took this checkpoint."""
+        return Collected(
+            {path: table for path, table in self.staged.items() if Sink.is_covered(path, checkpoint_id)},
+            {path: table for path, table in self.published.items() if Sink.is_covered(path, checkpoint_id)},
+        )
+
+
+def _collected(tables: dict[str, pa.Table]) -> dict[str, pa.Table]:
+    return {path: table for path, table in tables.items() if path.startswith(MEMORY)}
+
+
 class MemoryOutput:
-    """Tables by path: those that are staged, and those that everybody may see."""
+    """Tables by path: those that are staged, and those that everybody may see.
+
+    Rows of a `CollectSink` belong to one run: those of other runs are set aside, for a later run that goes on from one
+    of those.
+    """
 
     def __init__(self) -> None:
         self.staged: dict[str, pa.Table] = {}
         self.published: dict[str, pa.Table] = {}
+        self._run = ""
+        self._others: dict[str, Collected] = {}
+        self._covered: dict[str, tuple[str, int]] = {}
+        """By the location of a snapshot: the run that wrote it, and its checkpoint id."""
+
+    def begin_run(self, lineage: str) -> None:
+        """Set aside the rows collected in the last run, and begin with those of the named lineage: "" has none yet."""
+        self._others[self._run] = Collected(_collected(self.staged), _collected(self.published))
+        self._run = lineage or f"run {len(self._others)}"
+        self._replace(self._others.pop(self._run, Collected({}, {})))
+
+    def cover(self, location: str, checkpoint_id: int) -> None:
+        """Note which run wrote a snapshot."""
+        self._covered[location] = self._run, checkpoint_id
+
+    def uncover(self, location: str) -> None:
+        """Forget a snapshot."""
+        self._covered.pop(location, None)
+
+    def begin_with(self, location: str, checkpoint_id: int | None) -> None:
+        """Begin with the collected rows that the snapshot covers; one that was moved is known by its id."""
+        moved = [each for each in self._covered.values() if each[1] == checkpoint_id]
+        run, checkpoint_id = self._covered.get(location) or (moved[-1] if moved else ("", -1))
+        rows = self._others.get(run, Collected({}, {}))
+        if run == self._run:
+            rows = Collected(_collected(self.staged), _collected(self.published))
+        self._replace(rows.covered_by(checkpoint_id))
+
+    def _replace(self, rows: Collected) -> None:
+        """Have these as the only collected rows."""
+        for tables, replacement in ((self.staged, rows.staged), (self.published, rows.published)):
+            for path in _collected(tables):
+                del tables[path]
+            tables.update(replacement)
 
     def stage(self, effect: Effect) -> None:
         self.staged[effect.staged] = effect.table
@@ -100,11 +217,13 @@ class MemoryOutput:
     def commit(self, effects: Iterable[Effect]) -> None:
         """Make rows visible; twice is once."""
         for effect in effects:
-            table = self.staged.pop(effect.staged, None)
-            if table is None and effect.final not in self.published:
+            table, before = self.staged.get(effect.staged), self.published.get(effect.final)
+            if table is None and before is None:
                 raise CommitError(f"{effect.final} cannot be published: it is not there, and was never staged")
+            if table is not None and before is not None and not table.equals(before):
+                raise published_with_other_rows(effect)
             if table is not None:
-                self.published.setdefault(effect.final, table)
+                self.published[effect.final] = self.staged.pop(effect.staged)
 
     def drop(self, effects: Iterable[Effect]) -> None:
         for effect in effects:
@@ -133,14 +252,17 @@ class MemoryOutput:
 
     def read(self, directory: str) -> pd.DataFrame:
         """All visible rows of one sink, in order of their files' names; an empty frame when there are none."""
+        import pandas as pd
+
         wanted = directory.rstrip("/")
         tables = [table for path, table in sorted(self.published.items()) if path.rpartition("/")[0].endswith(wanted)]
         return pa.concat_tables(tables).to_pandas() if tables else pd.DataFrame()
 
-    def copy(self) -> MemoryOutput:
+    def copy(self) -> Self:
         """The same tables, which never change."""
-        other = MemoryOutput()
+        other = type(self)()
         other.staged, other.published = dict(self.staged), dict(self.published)
+        other._run, other._others, other._covered = self._run, dict(self._others), dict(self._covered)
         return other
 
     def __repr__(self) -> str:

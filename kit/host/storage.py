@@ -77,6 +77,11 @@ class StateFiles:
     def __init__(self, file_system: fs.FileSystem | None = None) -> None:
         self._file_system = file_system
 
+    @property
+    def is_real(self) -> bool:
+        """Return True if local paths are those of this machine, not of a file system in memory."""
+        return self._file_system is None or isinstance(self._file_system, fs.LocalFileSystem)
+
     def exists(self, path: str) -> bool:
         """Whether there is a file or directory."""
         file_system, inner = self._open(path)
@@ -224,6 +229,9 @@ class CheckpointStorage(StateFiles):
     def init_base_locations(self) -> None:
         """Make the job's directories. Called when a checkpoint is first due, so that a job without leaves no trace.
 
+        Flink: `initializeBaseLocationsForCheckpoint`, in 1.11 `initializeBaseLocations`, called by the coordinator's
+        constructor.
+
         Raises StorageError when they cannot be made.
         """
         for directory in (self.job_directory, self.shared_directory, self.task_owned_directory):
@@ -284,7 +292,10 @@ class CheckpointStorage(StateFiles):
         return isinstance(self._open(location.directory)[0], fs.LocalFileSystem)
 
     def create_stream(self, location: CheckpointLocation, name: str) -> CheckpointStateOutputStream:
-        """Keep state as `to_handle` does, handed over piece by piece, where `takes_pieces` says yes."""
+        """Keep state as `to_handle` does, piece by piece, where `takes_pieces` returns True.
+
+        Flink: `CheckpointStreamFactory`, with its `createCheckpointStateOutputStream`.
+        """
         return CheckpointStateOutputStream(self, location, name)
 
     def write(self, path: str, data: bytes | pa.Buffer) -> None:
@@ -298,6 +309,18 @@ class CheckpointStorage(StateFiles):
             if temporary != inner:
                 file_system.move(temporary, inner)
         except (OSError, pa.ArrowException) as error:
+            raise _failed("write", path, error) from error
+
+    def replace(self, temporary: str, path: str, data: bytes) -> None:
+        """Write a file at `temporary`, and rename it to `path`, whose directory must exist. Raises StorageError."""
+        file_system, inner = self._open(temporary)
+        try:
+            with file_system.open_output_stream(inner) as stream:
+                stream.write(data)
+            file_system.move(inner, self._open(path)[1])
+        except (OSError, pa.ArrowException) as error:
+            with suppress(OSError, pa.ArrowException):
+                file_system.delete_file(inner)
             raise _failed("write", path, error) from error
 
     def write_metadata(self, location: CheckpointLocation, data: bytes) -> str:
@@ -331,6 +354,29 @@ class CheckpointStorage(StateFiles):
         else:
             os.unlink(_temporary(inner))
         return path
+
+    def make_job_directory(self) -> None:
+        """Make the job's own directory. Raises StorageError."""
+        self._make(self.job_directory)
+
+    def make_new_directory(self, directory: str) -> None:
+        """Make a directory below one that exists. Raises StorageError if it exists, or the one above it does not."""
+        file_system, inner = self._open(directory)
+        try:
+            if isinstance(file_system, fs.LocalFileSystem):
+                os.mkdir(inner)  # Arrow does not say whether it existed
+            else:
+                file_system.create_dir(inner, recursive=False)
+        except (OSError, pa.ArrowException) as error:
+            raise _failed("make directory", directory, error) from error
+
+    def move(self, source: str, target: str) -> None:
+        """Rename a file or directory, at once. Raises StorageError, among others if `source` does not exist."""
+        file_system, inner = self._open(source)
+        try:
+            file_system.move(inner, self._open(target)[1])
+        except (OSError, pa.ArrowException) as error:
+            raise _failed("rename", source, error) from error
 
     def _make(self, directory: str) -> None:
         if directory in self._made:

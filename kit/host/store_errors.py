@@ -1,4 +1,4 @@
-"""What goes wrong with a durable store, wherever it keeps its records."""
+"""Errors of a durable store, wherever it keeps its records."""
 
 from __future__ import annotations
 
@@ -11,3 +11,7 @@ class StoreError(OSError):
 
 class InconsistentStoreError(StoreError, PossibleInconsistentStateError):
     """The store cannot be reached, and nobody knows whether the change was made."""
+
+
+class LeadershipLostError(StoreError):
+    """Another driver has taken over the job: nothing was read or changed, and this driver must stop."""

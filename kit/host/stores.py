@@ -3,7 +3,8 @@
     MemoryStore     nothing outlives the driver (Flink's `EmbeddedCompletedCheckpointStore` and
                     `StandaloneCheckpointIDCounter`)
     DurableStore    over `Records`, which are small values by name, each replaced at once: files beside the checkpoints
-                    (`kit.host.file_records`), nodes of ZooKeeper, rows of a database; `kit.graph.stores` lists them
+                    (`kit.host.file_records`), an object in an object store, nodes of ZooKeeper, rows of a database;
+                    `kit.graph.stores` lists them
 
 The records of a job:
 
@@ -11,6 +12,7 @@ The records of a job:
     checkpointID                       the next id; no id is given out twice, whatever driver asks
     run                                the first id of this run of the job, and the status it ended in, if it has
     parallelism                        what the user has wanted of this run since it began
+    leader                             the driver that leads the job, with its fencing token
 
 A *run* is one life of a job, whichever number of drivers it takes. What an earlier run left (checkpoints that its user
 retained) has ids below the first of this one, and is never touched.
@@ -18,9 +20,16 @@ retained) has ids below the first of this one, and is never touched.
 A write whose outcome is unknown (the connection broke before the answer came) is looked up again; where that fails too
 the checkpoint may or may not be complete, and nobody may delete it: `InconsistentStoreError`.
 
-One driver at a time is the caller's business. Follows Flink's `DefaultCompletedCheckpointStore`,
-`ZooKeeperCheckpointStoreUtil`, `ZooKeeperCheckpointIDCounter` and `JobResultStore`; what parallelism is wanted, Flink
-keeps beside the job's graph (`ExecutionPlanStore.putJobResourceRequirements`).
+**One driver leads.** `begin` takes the leadership: the fencing token goes up by one, and from then on the store itself
+refuses every operation of the driver that held the token before, also one that was frozen in the middle of a write
+(`LeadershipLostError`). That suffices for exactly-once output: sinks publish only what a stored checkpoint covers, the
+next driver resumes from the newest stored checkpoint and publishes the same files, and publishing a file twice is
+publishing it once.
+
+Follows Flink's `DefaultCompletedCheckpointStore`, `ZooKeeperCheckpointStoreUtil`, `ZooKeeperCheckpointIDCounter` and
+`JobResultStore`; what parallelism is wanted, Flink keeps beside the job's graph
+(`ExecutionPlanStore.putJobResourceRequirements`). The token stands in for the leader session id of
+`LeaderElectionService`.
 """
 
 from __future__ import annotations
@@ -33,14 +42,39 @@ from typing import Protocol
 
 from kit.graph.stores import IN_MEMORY, store_named
 from kit.host.storage import CheckpointStorage
-from kit.host.store_errors import InconsistentStoreError, StoreError
+from kit.host.store_errors import InconsistentStoreError, LeadershipLostError, StoreError
 from kit.protocol.properties import RecoveryClaimMode
 from kit.protocol.stored import StoredCheckpoint
 
 FIRST_CHECKPOINT_ID = 1
 CHECKPOINTS, COUNTER, RUN, PARALLELISM = "checkpoints", "checkpointID", "run", "parallelism"
+LEADER = "leader"
 ID_DIGITS = 19
 """Ids are padded to this many digits, as Flink pads them: names sort as numbers do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Leader:
+    """The driver that leads a job: its fencing token, counted from 1, and its name."""
+
+    token: int
+    driver: str = ""
+
+    def encode(self) -> bytes:
+        """Return the value of the record."""
+        return json.dumps({"token": self.token, "driver": self.driver}).encode()
+
+    @classmethod
+    def decode(cls, data: bytes) -> Leader:
+        """Read the value of the record. Raises StoreError."""
+        try:
+            fields = json.loads(data)
+            return cls(int(fields["token"]), str(fields["driver"]))
+        except (ValueError, KeyError, TypeError) as error:
+            raise StoreError(f"the record {LEADER!r} cannot be read ({error}): {data[:80]!r}; remove it") from error
+
+    def __str__(self) -> str:
+        return f"driver {self.token}" + (f" ({self.driver})" if self.driver else "")
 
 
 class CheckpointStore(Protocol):
@@ -50,11 +84,14 @@ class CheckpointStore(Protocol):
     coordinator's counter is its `checkpointIdCounter`.
     """
 
-    def begin(self, *, recover: bool) -> str:
-        """Open the store for a new driver; with `recover` it goes on with the run there is, else it begins one.
+    def begin(self, *, recover: bool, driver: str = "") -> str:
+        """Make this driver the leader; with `recover` it resumes the run that is in the store, else it begins one.
 
-        Returns the status in which that run has ended, "" when it has not.
+        `driver` names it in the errors of others. Returns the status in which that run has ended, "" if it has not.
         """
+
+    def check_leadership(self) -> None:
+        """Raise LeadershipLostError if another driver has taken over since `begin`."""
 
     def next_id(self) -> int:
         """Give out an id. Flink: `CheckpointIDCounter.getAndIncrement`."""
@@ -80,8 +117,11 @@ class CheckpointStore(Protocol):
     def wanted(self) -> dict[str, int]:
         """What was noted of that; empty when nothing was."""
 
-    def end(self, status: str) -> None:
-        """Note that the run has ended."""
+    def end(self, status: str, savepoint: str = "") -> None:
+        """Note that the run has ended, and the savepoint with which it was stopped."""
+
+    def stopped_with(self) -> str:
+        """Return the savepoint with which the run was stopped, "" if it was not."""
 
     def close(self) -> None:
         """Let go of connections."""
@@ -97,9 +137,16 @@ class MemoryStore:
         self._next_id = next_id
         self._first_id = next_id if first_id is None else first_id
 
-    def begin(self, *, recover: bool) -> str:
+    def begin(self, *, recover: bool, driver: str = "") -> str:
         """There never was an earlier driver."""
         return ""
+
+    def check_leadership(self) -> None:
+        """No other driver can know of this store."""
+
+    def leads(self) -> Leader | None:
+        """No other driver can know of this store."""
+        return None
 
     def next_id(self) -> int:
         """Give out an id."""
@@ -133,8 +180,12 @@ class MemoryStore:
         """Nothing outlives the driver."""
         return {}
 
-    def end(self, status: str) -> None:
+    def end(self, status: str, savepoint: str = "") -> None:
         """Nobody will ask."""
+
+    def stopped_with(self) -> str:
+        """Nothing outlives the driver."""
+        return ""
 
     def close(self) -> None:
         """There is nothing to let go of."""
@@ -148,10 +199,20 @@ class MemoryStore:
 
 
 class Records(Protocol):
-    """Small values by name; a name may have one `/` in it. All raise StoreError."""
+    """Small values by name; a name may have one `/` in it. All methods raise StoreError.
+
+    Records are only written by a leader: `lead` comes first, and once another driver has called it, every method raises
+    LeadershipLostError. Records that have never led can be read.
+    """
+
+    def lead(self, driver: str) -> None:
+        """Take the leadership, under the next fencing token. `driver` is written down for others to read."""
+
+    def leader(self) -> Leader | None:
+        """Return the driver that leads now, whichever it is; None if none ever has."""
 
     def read(self, name: str) -> bytes | None:
-        """The value; None when there is none."""
+        """Return the value, None if there is none."""
 
     def write(self, name: str, data: bytes) -> None:
         """Make this the value, at once. Raises InconsistentStoreError when nobody knows whether it is."""
@@ -163,7 +224,7 @@ class Records(Protocol):
         """Remove the value, if there is one."""
 
     def names(self, below: str) -> list[str]:
-        """The names below this one, without it."""
+        """Return the names below this one, without it."""
 
     def close(self) -> None:
         """Let go of connections."""
@@ -171,48 +232,68 @@ class Records(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One life of a job: its lowest checkpoint id, and how it ended, "" while it has not."""
+    """One life of a job: its lowest checkpoint id, how it ended, "" while it has not, and with which savepoint."""
 
     first_id: int
     status: str = ""
+    savepoint: str = ""
 
 
 class DurableStore:
     """A store in records that outlive the driver; it keeps nothing itself."""
 
     def __init__(self, records: Records) -> None:
-        self._records = records
+        self.records = records
 
-    def begin(self, *, recover: bool) -> str:
-        """Go on with the run there is, or begin one; an unfinished one is not begun anew over its own checkpoints.
+    def begin(self, *, recover: bool, driver: str = "") -> str:
+        """Take the leadership and resume the run in the store, or begin one.
 
-        Raises StoreError when that was asked for.
+        Raises StoreError, and leaves the leader alone, when an unfinished run would be begun again over its own
+        checkpoints.
         """
+        self._check_beginning(self._run(), recover=recover)
+        self.records.lead(driver)
         run = self._run()
-        if run is not None and recover:
+        if self._check_beginning(run, recover=recover):
+            assert run is not None
             return run.status
-        left = [entry.checkpoint_id for entry in self.checkpoints()]
-        if left:
-            ended = "" if run is None else run.status
-            if run is None and recover:
-                raise StoreError(
-                    f"{self._where(RUN)} is gone, but there are checkpoint(s) {', '.join(map(str, left))}: nobody "
-                    "knows which run they are of; go on from one of them by its path, with restore_path"
-                )
-            what = f"ended as {ended}, but was not cleaned up" if ended else "has not ended"
-            raise StoreError(
-                f"{self._records!r} holds checkpoint(s) {', '.join(map(str, left))} of a run of this job that {what}: "
-                "start with recover=True to go on with it, or give the new job another id"
-            )
         if run is None or run.status:
-            first_id = int(self._records.update(COUNTER, lambda data: str(self._id_or_first(run, data)).encode()))
+            first_id = int(self.records.update(COUNTER, lambda data: str(self._id_or_first(run, data)).encode()))
             self._write_run(Run(first_id))
         self._want_nothing()
         return ""
 
+    def _check_beginning(self, run: Run | None, *, recover: bool) -> bool:
+        """Return True if a driver that begins so resumes the run. Raises StoreError when it may not begin."""
+        if run is not None and recover:
+            return True
+        left = ", ".join(str(entry.checkpoint_id) for entry in self.checkpoints())
+        if left and run is None and recover:
+            raise StoreError(
+                f"{self._where(RUN)} is gone, but there are checkpoint(s) {left}: nobody knows which run they are of; "
+                "start from one of them by its path, with restore_path"
+            )
+        if left:
+            ended = "" if run is None else run.status
+            what = f"ended as {ended}, but was not cleaned up" if ended else "has not ended"
+            raise StoreError(
+                f"{self.records!r} holds checkpoint(s) {left} of a run of this job that {what}: "
+                "start with recover=True to resume it, or give the new job another id"
+            )
+        return False
+
+    def leads(self) -> Leader | None:
+        """Return the driver that leads an unfinished run, None when no run is unfinished."""
+        run = self._run()
+        return None if run is None or run.status else self.records.leader()
+
+    def check_leadership(self) -> None:
+        """Raise LeadershipLostError if another driver leads."""
+        self.records.read(RUN)
+
     def next_id(self) -> int:
         """Give out an id; it is counted before anybody has it."""
-        return int(self._records.update(COUNTER, lambda data: str(self._id_in(data) + 1).encode())) - 1
+        return int(self.records.update(COUNTER, lambda data: str(self._id_in(data) + 1).encode())) - 1
 
     def raise_counter(self, next_id: int) -> None:
         """Give out no id below this any more; a run that has used none begins with this one."""
@@ -221,7 +302,7 @@ class DurableStore:
         if next_id > counter:
             if run is not None and run.first_id == counter:
                 self._write_run(Run(next_id, run.status))
-            self._records.update(COUNTER, lambda data: str(max(self._id_in(data), next_id)).encode())
+            self.records.update(COUNTER, lambda data: str(max(self._id_in(data), next_id)).encode())
 
     def ids(self) -> range:
         run, counter = self._run(), self._counter()
@@ -230,24 +311,24 @@ class DurableStore:
     def checkpoints(self) -> list[StoredCheckpoint]:
         """All entries, oldest first. One that cannot be read is an error: it might be the one that counts."""
         found = []
-        for name in sorted(self._records.names(CHECKPOINTS)):
-            data = self._records.read(f"{CHECKPOINTS}/{name}")
+        for name in sorted(self.records.names(CHECKPOINTS)):
+            data = self.records.read(f"{CHECKPOINTS}/{name}")
             if data is not None:
                 found.append(_decode(data, f"checkpoint {name.lstrip('0')}, {self._where(f'{CHECKPOINTS}/{name}')},"))
         return found
 
     def add(self, checkpoint: StoredCheckpoint) -> None:
         """Add an entry."""
-        self._records.write(_entry(checkpoint.checkpoint_id), _encode(checkpoint))
+        self.records.write(_entry(checkpoint.checkpoint_id), _encode(checkpoint))
 
     def remove(self, checkpoint_id: int) -> None:
-        self._records.remove(_entry(checkpoint_id))
+        self.records.remove(_entry(checkpoint_id))
 
     def want(self, parallelism: Mapping[str, int]) -> None:
-        self._records.write(PARALLELISM, json.dumps(dict(parallelism)).encode())
+        self.records.write(PARALLELISM, json.dumps(dict(parallelism)).encode())
 
     def wanted(self) -> dict[str, int]:
-        data = self._records.read(PARALLELISM)
+        data = self.records.read(PARALLELISM)
         try:
             return {str(name): int(number) for name, number in json.loads(data or b"{}").items()}
         except (ValueError, AttributeError, TypeError) as error:
@@ -255,18 +336,22 @@ class DurableStore:
 
     def _want_nothing(self) -> None:
         """What an earlier run wanted is none of this one's; where there is nothing, nothing has to be deleted."""
-        if self._records.read(PARALLELISM) is not None:
-            self._records.remove(PARALLELISM)
+        if self.records.read(PARALLELISM) is not None:
+            self.records.remove(PARALLELISM)
 
-    def end(self, status: str) -> None:
-        self._write_run(Run(self.ids().start, status))
+    def end(self, status: str, savepoint: str = "") -> None:
+        self._write_run(Run(self.ids().start, status, savepoint))
         self._want_nothing()
 
+    def stopped_with(self) -> str:
+        run = self._run()
+        return "" if run is None else run.savepoint
+
     def close(self) -> None:
-        self._records.close()
+        self.records.close()
 
     def _counter(self) -> int:
-        return self._id_or_first(self._run(), self._records.read(COUNTER))
+        return self._id_or_first(self._run(), self.records.read(COUNTER))
 
     def _id_or_first(self, run: Run | None, data: bytes | None) -> int:
         return FIRST_CHECKPOINT_ID if run is None and data is None else self._id_in(data)
@@ -280,23 +365,24 @@ class DurableStore:
             raise StoreError(f"the counter of checkpoint ids, {self._where(COUNTER)}, {found}") from error
 
     def _where(self, name: str) -> str:
-        return f"{name} in {self._records!r}"
+        return f"{name} in {self.records!r}"
 
     def _run(self) -> Run | None:
-        data = self._records.read(RUN)
+        data = self.records.read(RUN)
         if data is None:
             return None
         try:
             fields = json.loads(data)
-            return Run(int(fields["first_id"]), str(fields["status"]))
+            return Run(int(fields["first_id"]), str(fields["status"]), str(fields.get("savepoint", "")))
         except (ValueError, KeyError, TypeError) as error:
             raise StoreError(f"{self._where(RUN)} cannot be read ({error}): {data[:80]!r}") from error
 
     def _write_run(self, run: Run) -> None:
-        self._records.write(RUN, json.dumps({"first_id": run.first_id, "status": run.status}).encode())
+        fields = {"first_id": run.first_id, "status": run.status}
+        self.records.write(RUN, json.dumps(fields | ({"savepoint": run.savepoint} if run.savepoint else {})).encode())
 
     def __repr__(self) -> str:
-        return f"DurableStore({self._records!r})"
+        return f"DurableStore({self.records!r})"
 
 
 def _entry(checkpoint_id: int) -> str:
@@ -324,13 +410,21 @@ def _decode(data: bytes, what: str) -> StoredCheckpoint:
         raise StoreError(f"{what} cannot be read ({error}): {data[:80]!r}; repair or remove it") from error
 
 
+def lost(records: object, leader: Leader | None) -> LeadershipLostError:
+    """Return the error of a driver whose records another one leads now."""
+    return LeadershipLostError(
+        f"{'another driver' if leader is None else leader} has taken over this job in {records!r}: this driver stops "
+        "and publishes nothing more; what it had not completed is left to the other"
+    )
+
+
 def look_up(records: Records, name: str, data: bytes, error: StoreError) -> None:
     """After a write that ended in an error: was it made all the same? Raises that error when it was not, and
     InconsistentStoreError when nobody knows.
     """
     try:
         there = records.read(name) == data
-    except StoreError as again:
+    except StoreError as again:  # also when another driver leads by now, which has found it, or has not
         raise InconsistentStoreError(f"{error}; whether it was written is unknown: {again}") from error
     if not there:
         raise error

@@ -18,7 +18,7 @@ from kit.host.answers import carry_out
 from kit.host.local_state import LocalState, StateReader
 from kit.host.output import Output
 from kit.host.storage import CheckpointLocation, CheckpointStorage
-from kit.operators.source import SplitReader
+from kit.operators.source import Source, SplitReader
 from kit.operators.source_spec import SourceSpec
 from kit.protocol.commands import (
     CommitEffects,
@@ -62,6 +62,7 @@ class TaskFiles:
         self._local = local
         self._output = output
         self._readers: dict[str, SplitReader] = {}
+        self._sources: dict[str, Source] = {}
 
     def carry_out(self, command: Command, sync_ms: int = 0) -> Word | None:
         """Do what the command says; returns the event that answers it.
@@ -87,17 +88,20 @@ class TaskFiles:
     def _read_split(self, command: ReadSplit) -> Word:
         split_id = str(command.split["id"])
         try:
-            read = self._reader(command.operator_id).read(command.split, command.position, command.max_rows)
+            read = self._checked_reader(command).read(command.split, command.position, command.max_rows)
         except Exception as error:
             failed = command.failed(error)
             return replace(failed, error=f"source {self._job.operator(command.operator_id).name!r}: {failed.error}")
         return SplitRead(split_id=split_id, batch=read.batch, position=read.position, finished=read.finished)
 
-    def _reader(self, operator_id: str) -> SplitReader:
+    def _checked_reader(self, command: ReadSplit) -> SplitReader:
+        operator_id = command.operator_id
         if operator_id not in self._readers:
             spec = self._job.operator(operator_id).spec
             assert isinstance(spec, SourceSpec)
+            self._sources[operator_id] = spec.source
             self._readers[operator_id] = spec.source.open_reader()
+        self._sources[operator_id].check_split(command.split)
         return self._readers[operator_id]
 
     def _read_state(self, command: ReadState) -> Word:

@@ -4,6 +4,11 @@ A connection is made at the first use and kept. An operation that the connection
 it cannot be told whether a write was carried out the node is read, and only when that fails as well is the outcome
 unknown. The counter is changed by compare-and-set on the node's version, so no two drivers ever get the same id.
 
+The node `leader` holds the fencing token. A driver takes over by setting it; every change that a driver makes is one
+transaction with a check that the node still has the version which that driver gave it. So ZooKeeper itself refuses what
+a frozen driver sends when it wakes up, whatever has become of its session. (Flink's leader latch is an ephemeral node,
+which says who leads but does not guard what a former leader has already sent.)
+
 Follows Flink's `ZooKeeperStateHandleStore` and `ZooKeeperCheckpointIDCounter`. Flink locks each node that a driver
 refers to with an ephemeral child, since a standby may still read it; here a driver that is gone reads no more.
 """
@@ -12,10 +17,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from functools import partial
 from typing import Any, TypeVar
 
 from kit.host.storage import CheckpointStorage
 from kit.host.store_errors import InconsistentStoreError, StoreError
+from kit.host.stores import CHECKPOINTS, LEADER, Leader, lost
 
 try:
     from kazoo.client import KazooClient
@@ -65,15 +72,47 @@ class ZooKeeperRecords:
         self._hosts = hosts
         self._root = root
         self._client: Any = None
+        self._led: int | None = None
+        """The version of the leader's node while this driver leads."""
 
     @classmethod
     def open(cls, address: Mapping[str, str], storage: CheckpointStorage) -> ZooKeeperRecords:
         """The records that `zookeeper://<hosts><root>` names, for the job of this storage."""
         return cls(address["hosts"], f"{address['root']}/{storage.job_id}")
 
+    def lead(self, driver: str) -> None:
+        """Set the leader's node, with the next token."""
+        self._led = None
+        self._call(lambda client: client.ensure_path(self._path(CHECKPOINTS)))
+        wanted: Leader | None = None
+        while self._led is None:
+            data, version = self._call(lambda client: self._get(client, LEADER))
+            found = None if data is None else Leader.decode(data)
+            if wanted is not None and found == wanted:
+                self._led = version
+                return
+            wanted = Leader(1 if found is None else found.token + 1, driver)
+            with suppress(InconsistentStoreError):  # the next look tells
+                self._led = self._call(partial(self._set_leader, wanted, version))
+
+    def _set_leader(self, leader: Leader, version: int, client: Any) -> int | None:
+        """Set the leader's node if it still has this version; return the new one, None if another driver was faster."""
+        try:
+            if version < 0:
+                client.create(self._path(LEADER), leader.encode())
+                return 0
+            return int(client.set(self._path(LEADER), leader.encode(), version=version).version)
+        except (BadVersionError, NodeExistsError):
+            return None
+
+    def leader(self) -> Leader | None:
+        """Return the driver in the leader's node."""
+        data = self._call(lambda client: self._get(client, LEADER)[0])
+        return None if data is None else Leader.decode(data)
+
     def read(self, name: str) -> bytes | None:
         """The node's data."""
-        return self._call(lambda client: self._get(client, name)[0])
+        return self._call(lambda client: self._checked(client, self._get(client, name)[0]))
 
     def write(self, name: str, data: bytes) -> None:
         """Set the node's data, or create it."""
@@ -95,9 +134,9 @@ class ZooKeeperRecords:
             data = change(found)
             try:
                 if found is None:
-                    client.create(self._path(name), data, makepath=True)
+                    self._guarded(client, lambda guarded: guarded.create(self._path(name), data))
                 else:
-                    client.set(self._path(name), data, version=version)
+                    self._guarded(client, lambda guarded: guarded.set_data(self._path(name), data, version=version))
             except (BadVersionError, NodeExistsError):
                 return None
             return data
@@ -111,7 +150,7 @@ class ZooKeeperRecords:
 
         def attempt(client: Any) -> None:
             with suppress(NoNodeError):
-                client.delete(self._path(name))
+                self._guarded(client, lambda guarded: guarded.delete(self._path(name)))
 
         self._call(attempt)
 
@@ -120,9 +159,10 @@ class ZooKeeperRecords:
 
         def attempt(client: Any) -> list[str]:
             try:
-                return sorted(client.get_children(self._path(below)))
+                children = client.get_children(self._path(below))
             except NoNodeError:
-                return []
+                children = []
+            return self._checked(client, sorted(children))
 
         return self._call(attempt)
 
@@ -146,10 +186,33 @@ class ZooKeeperRecords:
     def _put(self, client: Any, name: str, data: bytes) -> None:
         path = self._path(name)
         try:
-            client.set(path, data)
+            self._guarded(client, lambda guarded: guarded.set_data(path, data))
         except NoNodeError:
             with suppress(NodeExistsError):  # an earlier attempt created it after all
-                client.create(path, data, makepath=True)
+                self._guarded(client, lambda guarded: guarded.create(path, data))
+
+    def _guarded(self, client: Any, change: Callable[[Any], None]) -> None:
+        """Make a change if this driver still leads, in one transaction. Raises what ZooKeeper says against it."""
+        if self._led is None:
+            raise StoreError(f"{self!r} can only be read: this driver has not taken the leadership")
+        transaction = client.transaction()
+        transaction.check(self._path(LEADER), version=self._led)
+        change(transaction)
+        checked, changed = transaction.commit()
+        if isinstance(checked, BadVersionError | NoNodeError):
+            raise lost(self, self._leader_of(client))
+        if isinstance(changed, Exception):
+            raise changed
+
+    def _checked(self, client: Any, read: T) -> T:
+        """Return what was read, if this driver still leads or never has."""
+        if self._led is not None and self._get(client, LEADER)[1] != self._led:
+            raise lost(self, self._leader_of(client))
+        return read
+
+    def _leader_of(self, client: Any) -> Leader | None:
+        data, _ = self._get(client, LEADER)
+        return None if data is None else Leader.decode(data)
 
     def _call(self, operation: Callable[[Any], T]) -> T:
         """Try an operation, again where the connection breaks; it must not matter whether it is done twice."""

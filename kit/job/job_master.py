@@ -12,10 +12,12 @@ Its life is a sequence of phases (`kit.job.status`). After each event it goes on
     RUNNING       until all tasks have finished, something fails, or the user ends it
     RESTARTING    waits for the workers to leave, the delay to pass, the store to answer, and for slots; then restores
     FINISHING ..  waits for the workers to leave and the store to answer, then ends
+    SUSPENDING    another driver leads the job: waits for the workers to leave, then ends and deletes nothing
 
 A failure's path: `TaskStateChanged(FAILED)` or `SlotLost` -> `_on_failure`: pending checkpoints aborted, the restart
 strategy asked -> `StopEpoch` -> `EpochEnded` and the delay over -> `_restore` -> `_deploy_when_restored`: operator
-coordinators reset, `StartEpoch` and `DeployTask` to every task. A rescale takes the same path without a failure: the
+coordinators reset, `StartEpoch` and `DeployTask` to every task. A failure that comes again and again ends the job
+(`kit.job.failures`). A rescale takes the same path without a failure: the
 restart strategy is not asked, and what is deployed is another execution graph (`kit.job.rescaling`).
 
 Follows Flink's `JobMaster`, `SchedulerBase`, `DefaultScheduler`, `AdaptiveScheduler` and
@@ -31,6 +33,7 @@ from kit.coordinator.statistics import CheckpointStatsTracker
 from kit.graph.execution_graph import ExecutionGraph
 from kit.graph.job_graph import JobGraph
 from kit.graph.settings import SettingError
+from kit.job.failures import FailureCause, RepeatedFailures, repeated_error
 from kit.job.last_checkpoint import LastCheckpoint
 from kit.job.leftovers import Leftovers, remove_orphans
 from kit.job.operator_coordinators import OperatorCoordinators
@@ -38,7 +41,7 @@ from kit.job.rescaling import Rescaling
 from kit.job.rescaling_master import RescalingMaster
 from kit.job.restart import create_restarts
 from kit.job.restoring import Restoring, hold_in_flight_data
-from kit.job.starting import JobStart
+from kit.job.starting import JobStart, ended_before
 from kit.job.status import PHASES, JobEvent, JobStatus, Phase
 from kit.job.stopping import StopWithSavepoint
 from kit.job.task_table import TaskTable
@@ -85,7 +88,8 @@ class JobMaster(RescalingMaster):
         self.epoch = 0
         self.tasks = TaskTable()
         self.coordinators = OperatorCoordinators(job, self)
-        self._failure: str | None = None
+        self._failure: tuple[str, FailureCause | None] | None = None
+        """An error that a part reported, and its cause: the job fails once the event at hand is dealt with."""
         self.rescaling = Rescaling(job, self)
         self.checkpoints = CheckpointCoordinator(
             job.job_id,
@@ -96,7 +100,10 @@ class JobMaster(RescalingMaster):
             statistics=CheckpointStatsTracker(CHECKPOINT_HISTORY),
             listener=self.rescaling,
         )
-        self._restarts = create_restarts(job.settings.restart)
+        self._restarts = create_restarts(job.settings.restart, job.job_id)
+        self._repeated = RepeatedFailures(job.settings)
+        self._failed_with_latest: int | None = None
+        """The latest checkpoint at the last failure."""
         self._start = JobStart(self.graph, self.checkpoints, self.emit)
         self._awaited: set[str] = set()
         """What the phase waits for, beside the checkpoint that may be being stored."""
@@ -105,6 +112,8 @@ class JobMaster(RescalingMaster):
         self._leftovers = Leftovers(self.checkpoints)
         self.restored_path = ""
         self.stopping = StopWithSavepoint()
+        self._held: list[events.RequestSavepoint | events.RequestStop] = []
+        """Savepoints that were asked for while the job is being restarted: they begin when all tasks run again."""
 
     # --- from phase to phase --------------------------------------------------------------------------------------
 
@@ -114,9 +123,9 @@ class JobMaster(RescalingMaster):
         before = None
         while before is not self.phase or self._failure is not None:
             before = self.phase
-            error, self._failure = self._failure, None
-            if error is not None:
-                self._on_failure(error)
+            failure, self._failure = self._failure, None
+            if failure is not None:
+                self._on_failure(*failure)
             self.checkpoints.settle()
             if self.phase in _GO_ON:
                 _GO_ON[self.phase](self)
@@ -137,6 +146,11 @@ class JobMaster(RescalingMaster):
         if self.status.is_terminal:
             self.coordinators.close()
             self.rescaling.end(self.status.name)
+            for request in self._held:
+                self._refuse(
+                    request.request_id, f"the savepoint waited for a restart, and the job is {self.status.name}"
+                )
+            self._held = []
 
     # --- the start ------------------------------------------------------------------------------------------------
 
@@ -159,9 +173,9 @@ class JobMaster(RescalingMaster):
         self.rescaling.recovered(event.parallelism, self.graph)
         self._learn(event)
         if event.status and self.phase is Phase.STARTING:
-            self._end_in(Phase[event.status], f"it was {event.status} before its driver died")
+            self._end_in(Phase[event.status], ended_before(event))
 
-    @handles(events.SnapshotResolved, events.OrphansRemoved)
+    @handles(events.SnapshotResolved, events.LaterOutputDiscarded, events.OrphansRemoved)
     def _learn(self, event: Word) -> None:
         if self.phase is Phase.STARTING:
             try:
@@ -186,9 +200,15 @@ class JobMaster(RescalingMaster):
     # --- restoring and deploying ----------------------------------------------------------------------------------
 
     def _restore(self, event: JobEvent) -> None:
-        """Go back to the latest checkpoint, or to nothing: first its state is assigned, then hooks are given theirs.
+        """Restore the whole job from the latest checkpoint, or from scratch: assign its state, then restore the hooks.
 
-        Flink: `SchedulerBase.restoreState`.
+        Flink: `SchedulerBase.restoreState` for a global recovery (`restoreLatestCheckpointedStateToAll`). Flink's
+        regional failover restarts only the pipelined region that failed (`restoreLatestCheckpointedStateToSubtasks`):
+        the operator coordinators keep running, and each is told which of its subtasks go back (`subtaskReset`).
+        Regional failover has no twin here. All tasks of an epoch run in one Spark barrier stage, which fails as a
+        whole, so no task is left to spare. It would rarely spare one in Flink either: a keyed or rebalancing exchange
+        joins its tasks to one region, so only the unconnected parts of a job are regions of their own. Flink's
+        `AdaptiveScheduler` restores whole jobs too.
         """
         self._enter(event)
         self._take_slots()
@@ -216,7 +236,7 @@ class JobMaster(RescalingMaster):
         if HOOKS in self._awaited and self._restoring is None:
             self._awaited.discard(HOOKS)
             if event.error:
-                self._on_failure(event.error, recoverable=self.epoch > 0)
+                self._hooks_failed(event.error)
 
     def _awaits_hooks_of(self, checkpoint_id: int) -> bool:
         """Whether the hooks were asked to go back to this checkpoint, and nothing has come in between."""
@@ -227,9 +247,12 @@ class JobMaster(RescalingMaster):
     def _hook_failed(self, event: events.MasterHookFailed) -> None:
         """The restart strategy is asked, as in `DefaultScheduler.restartTasks`; at the very start the job fails."""
         if self._awaits_hooks_of(event.checkpoint_id):
-            self._on_failure(event.error, recoverable=self.epoch > 0)
+            self._hooks_failed(event.error)
         else:
             self.checkpoints.handle(event)
+
+    def _hooks_failed(self, error: str) -> None:
+        self._on_failure(error, FailureCause.of_text("master hooks", error), recoverable=self.epoch > 0)
 
     def _deploy_when_restored(self) -> None:
         if self._awaited:
@@ -243,7 +266,7 @@ class JobMaster(RescalingMaster):
         self.epoch += 1
         self.coordinators.deploy(latest, self.graph.parallelism)
         if self.epoch == 1 and self._failure is not None:  # at the very start: whoever cannot begin never will
-            error, self._failure = self._failure, None
+            (error, _), self._failure = self._failure, None
             self._dismiss_workers(JobEvent.FAIL_FOR_GOOD, error)
             return
         self._enter(JobEvent.DEPLOYED)
@@ -273,7 +296,8 @@ class JobMaster(RescalingMaster):
             self._take_last_checkpoint_when_all_data_ended()
             return
         if message.state is ExecutionState.FAILED:
-            self._task_failed(message.task, message.error, recoverable=message.recoverable)
+            cause = FailureCause.of_task(message)
+            self._task_failed(message.task, message.error, cause, recoverable=message.recoverable)
             return
         self.tasks.report(message)
         if message.state is ExecutionState.RUNNING:
@@ -287,9 +311,11 @@ class JobMaster(RescalingMaster):
         """Whether an attempt of a task is that of the epoch whose workers are at work."""
         return attempt == self.epoch and self.phase is Phase.RUNNING
 
-    def _task_failed(self, task: str, error: str, *, recoverable: bool = True) -> None:
+    def _task_failed(
+        self, task: str, error: str, cause: FailureCause | None = None, *, recoverable: bool = True
+    ) -> None:
         self._attempt_ended(task, ExecutionState.FAILED, error)
-        self._on_failure(f"{task} failed: {error}", recoverable=recoverable)
+        self._on_failure(f"{task} failed: {error}", cause, recoverable=recoverable)
 
     def _attempt_ended(self, task: str, state: ExecutionState, error: str = "") -> None:
         """A task failed or was cancelled: its operators' coordinators are told."""
@@ -302,6 +328,9 @@ class JobMaster(RescalingMaster):
             if self.checkpoints.config.is_periodic and not self.checkpoints.periodic.is_scheduling:
                 self.checkpoints.start_checkpoint_scheduler()
             self._tell_of_rescale()
+            held, self._held = self._held, []
+            for request in held:
+                (self._stop if isinstance(request, events.RequestStop) else self._snapshot_requested)(request)
 
     def _take_last_checkpoint_when_all_data_ended(self) -> None:
         """The tasks wait for one more checkpoint before they finish: begin it now rather than an interval later."""
@@ -341,7 +370,7 @@ class JobMaster(RescalingMaster):
     @handles(events.SlotLost)
     def _slot_lost(self, event: events.SlotLost) -> None:
         if event.epoch == self.epoch and self.ending_as is None:
-            self._on_failure(f"worker {event.slot} was lost: {event.error}", recoverable=True)
+            self._on_failure(f"worker {event.slot} was lost: {event.error}")
 
     # --- operator coordinators ------------------------------------------------------------------------------------
 
@@ -354,9 +383,7 @@ class JobMaster(RescalingMaster):
     def _operator_event_lost(self, event: events.OperatorEventLost) -> None:
         """Coordinator and task do not agree any more: only a restart brings them together."""
         if self._is_of_this_epoch(event.attempt):
-            self._task_failed(
-                event.task, f"an event of its operator coordinator was lost: {event.error}", recoverable=True
-            )
+            self._task_failed(event.task, f"an event of its operator coordinator was lost: {event.error}")
 
     def send_operator_event(self, vertex: str, operator_id: str, subtask: int, attempt: int, payload: Payload) -> None:
         if self._is_of_this_epoch(attempt):
@@ -376,12 +403,16 @@ class JobMaster(RescalingMaster):
 
     def coordinator_failed(self, error: str) -> None:
         """A coordinator raised: the job fails once the event at hand is dealt with."""
+        self._fail_later(error, FailureCause.of_text("operator coordinators", error))
+
+    def _fail_later(self, error: str, cause: FailureCause | None) -> None:
         if self._failure is None:
-            self._failure = error
+            self._failure = error, cause
 
     # --- failing, restarting, ending ------------------------------------------------------------------------------
 
-    def _on_failure(self, error: str, *, recoverable: bool = True) -> None:
+    def _on_failure(self, error: str, cause: FailureCause | None = None, *, recoverable: bool = True) -> None:
+        """Restart the job, if the strategy allows it and the `cause` has not come too often (None: it may pass)."""
         if self.phase not in (Phase.RESTORING, Phase.RUNNING):
             return
         self.rescaling.stopped()
@@ -390,7 +421,11 @@ class JobMaster(RescalingMaster):
         if self.stopping.stands:
             self._fail_after_savepoint(error)
             return
-        delay_ms = self._restarts.next_delay_ms(self.at) if recoverable else None
+        latest_id = self.checkpoints.store.latest_id
+        progressed, self._failed_with_latest = latest_id != self._failed_with_latest, latest_id
+        delay_ms = self._restarts.next_delay_ms(self.at, progressed=progressed) if recoverable else None
+        if delay_ms is not None and self._repeated.is_one_too_many(cause, latest_id):
+            delay_ms, error = None, repeated_error(error)
         if delay_ms is None:
             self._dismiss_workers(JobEvent.FAIL_FOR_GOOD, error)
             return
@@ -449,7 +484,7 @@ class JobMaster(RescalingMaster):
             self._end()
         elif self.checkpoints.ledger.storing is None and self.ending_as is not None:
             self._awaited = {RESULT}
-            self.emit(StoreJobResult(status=self.ending_as.name))
+            self.emit(StoreJobResult(status=self.ending_as.name, savepoint=self.stopping.path))
 
     @handles(events.JobResultStored)
     def _result_stored(self, event: events.JobResultStored) -> None:
@@ -469,9 +504,29 @@ class JobMaster(RescalingMaster):
         if not keep_all:
             self.emit(remove_orphans((*retained, *store.subsumed), self.checkpoints.ledger.savepoints))
         answer = self.stopping.end(status, error)
-        self._become(phase, answer.error if answer is not None and status is JobStatus.FAILED else error)
+        self._become(phase, answer.error if answer is not None and status.is_failure else error)
         if answer is not None:
             self.emit(answer)
+
+    @handles(events.LeadershipLost)
+    def _leadership_lost(self, event: events.LeadershipLost) -> None:
+        """Stop, since another driver leads the job, and leave to it all that completed checkpoints refer to.
+
+        A checkpoint that was being stored may be complete, and the other driver may have found it.
+
+        Flink suspends the job: `JobMasterServiceLeadershipRunner.revokeLeadership`.
+        """
+        if self.phase is Phase.STARTING:
+            self._cannot_begin(event.error)
+        elif not self.status.is_terminal and self.phase is not Phase.SUSPENDING:
+            self.error = event.error
+            self.checkpoints.completion.give_up_storing(event.error)
+            self.checkpoints.stop_checkpoint_scheduler(event.error)
+            self._dismiss_workers(JobEvent.LOSE_LEADERSHIP, event.error)
+
+    def _suspend_when_ready(self) -> None:
+        if not self._awaited:
+            self._end(keep_all=True)
 
     @handles(events.RequestCancel)
     def _cancel(self, event: events.RequestCancel) -> None:
@@ -497,7 +552,9 @@ class JobMaster(RescalingMaster):
 
     @handles(events.RequestStop)
     def _stop(self, event: events.RequestStop) -> None:
-        if self.stopping.is_under_way:
+        if self._is_restarting and not self.stopping.is_under_way:
+            self._held.append(event)
+        elif self.stopping.is_under_way:
             self._refuse(event.request_id, "the job cannot be stopped: it is being stopped already")
         elif self.status is not JobStatus.RUNNING or self._is_over:
             what = "over" if self.status is JobStatus.RUNNING else self.status.name
@@ -506,6 +563,13 @@ class JobMaster(RescalingMaster):
             self.stopping.begin(event.request_id)
             self.checkpoints.stop_checkpoint_scheduler()
             self.checkpoints.handle(event)
+
+    @property
+    def _is_restarting(self) -> bool:
+        """Whether the tasks ran before, and will run again. Flink declines a savepoint then; here it waits."""
+        if self.phase is Phase.RUNNING:
+            return self.epoch > 1 and not self.tasks.all_running
+        return self.epoch > 0 and self.phase in (Phase.RESTARTING, Phase.RESTORING)
 
     def _refuse(self, request_id: int, error: str) -> None:
         self.emit(CompleteRequest(request_id=request_id, error=error))
@@ -523,6 +587,8 @@ class JobMaster(RescalingMaster):
         if self._is_over or self.stopping.is_under_way:
             why = "the job ends" if self._is_over else "the job is being stopped with a savepoint"
             self._refuse(event.request_id, f"no snapshot can be taken any more: {why}")
+        elif self._is_restarting and isinstance(event, events.RequestSavepoint):
+            self._held.append(event)
         else:
             self.checkpoints.handle(event)
 
@@ -569,12 +635,12 @@ class JobMaster(RescalingMaster):
     def execution_state(self, task: str) -> ExecutionState:
         return self.tasks.state_of(task)
 
-    def fail_job(self, error: str, checkpoint_id: int | None) -> None:
-        self.coordinator_failed(error)
+    def fail_job(self, error: str, checkpoint_id: int | None, *, may_pass: bool) -> None:
+        self._fail_later(error, None if may_pass else FailureCause.of_text("checkpoints", error))
 
-    def fail_job_due_to_task_failure(self, error: str, task: str) -> None:
+    def fail_job_due_to_task_failure(self, error: str, task: str, *, may_pass: bool) -> None:
         """The same where one task is to blame."""
-        self.coordinator_failed(f"{task}: {error}")
+        self._fail_later(f"{task}: {error}", None if may_pass else FailureCause.of_text(task.rpartition("/")[0], error))
 
     def validate(self) -> None:
         """Check the invariants of the job and its parts."""
@@ -595,5 +661,6 @@ _GO_ON: dict[Phase, Callable[[JobMaster], None]] = {
     Phase.FINISHING: JobMaster._end_when_ready,
     Phase.FAILING: JobMaster._end_when_ready,
     Phase.CANCELLING: JobMaster._end_when_ready,
+    Phase.SUSPENDING: JobMaster._suspend_when_ready,
 }
 """What each phase does after an event, if it waits for nothing more."""

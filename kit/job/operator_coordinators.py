@@ -23,8 +23,11 @@ from kit.coordinator.completed_checkpoint import CompletedCheckpoint
 from kit.graph.job_graph import ChainedOperator, JobGraph, JobVertex
 from kit.job.subtask_gateway import GatedSubtask
 from kit.operators.coordinator import NO_CHECKPOINT, OperatorCoordinator, Payload
+from kit.protocol.commands import Note
 from kit.protocol.messages import OperatorEventToCoordinator
+from kit.protocol.notes import NoteKind
 from kit.protocol.tasks import split_task_name
+from kit.protocol.words import Word
 
 
 class CoordinatorHost(Protocol):
@@ -41,6 +44,9 @@ class CoordinatorHost(Protocol):
 
     def set_is_processing_backlog(self, operator_id: str, is_processing: bool) -> None:
         """An operator works through a backlog, or has done so."""
+
+    def emit(self, word: Word) -> None:
+        """Give a command."""
 
     def coordinator_failed(self, error: str) -> None:
         """A coordinator raised, or asked to fail the job: it fails once the event at hand is dealt with."""
@@ -150,6 +156,7 @@ class OperatorCoordinatorHolder:
             self._create()
         self._is_started = True
         if again or checkpoint_id != NO_CHECKPOINT:
+            self._note("CoordinatorReset", None if checkpoint_id == NO_CHECKPOINT else checkpoint_id)
             self._call(lambda: self.coordinator.reset_to_checkpoint(checkpoint_id, state))
         self._call(self.coordinator.start)
 
@@ -237,11 +244,17 @@ class OperatorCoordinatorHolder:
 
     def notify_complete(self, checkpoint_id: int) -> None:
         self._open_gates(checkpoint_id)
+        self._note("CoordinatorNotified", checkpoint_id, outcome="complete")
         self._call(lambda: self.coordinator.notify_checkpoint_complete(checkpoint_id))
 
     def notify_aborted(self, checkpoint_id: int) -> None:
         self._open_gates(checkpoint_id)
+        self._note("CoordinatorNotified", checkpoint_id, outcome="aborted")
         self._call(lambda: self.coordinator.notify_checkpoint_aborted(checkpoint_id))
+
+    def _note(self, kind: NoteKind, checkpoint_id: int | None, **data: str) -> None:
+        data = {"operator": self.name, "operator_id": self.operator_id, **data}
+        self.host.emit(Note(kind=kind, checkpoint_id=checkpoint_id, data=data))
 
     def _open_gates(self, checkpoint_id: int) -> None:
         for gateway in self.gateways.values():

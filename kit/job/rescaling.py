@@ -69,7 +69,11 @@ class Rescaling:
         self._before: dict[str, int] = {}
         """What was wanted before it."""
         self._noting: dict[int, RequestRescale] = {}
-        """Those that are being noted in the durable store."""
+        """Requests that the durable store does not hold yet, by number, oldest first."""
+        self._is_noting = False
+        """True while the host writes to the durable store. Writes may end in any order, so there is one at a time."""
+        self._is_stale = False
+        """True if the durable store may hold something else than `wanted`."""
         self._is_deployed = False
         """Whether the epoch that was deployed last runs as it asked."""
         self._failures_left: int | None = None
@@ -141,23 +145,22 @@ class Rescaling:
         self._refuse_below_minimum(wanted)
         if self._is_durable:
             self._noting[event.request_id] = event
-            self._note_wanted(event.request_id, *self._noting.values())
+            self._note_next()
         else:
             self._take(event)
 
     def noted(self, word: ParallelismStored, why_not: str) -> bool:
         """What the user wants is noted, and counts from now on; False if not, for this reason or the word's own."""
+        self._is_noting = False
         event = self._noting.pop(word.request_id, None)
-        if event is None:
-            return False
         error = f"what is wanted cannot be noted: {word.error}" if word.error else why_not
-        if not error:
+        if event is not None and not error:
             self._take(event)
-            return True
-        if not word.error:
-            self._note_wanted(NO_REQUEST, *self._noting.values())
-        self.emit(CompleteRequest(request_id=event.request_id, error=f"the job was not rescaled: {error}"))
-        return False
+        elif event is not None:
+            self._is_stale |= not word.error
+            self.emit(CompleteRequest(request_id=event.request_id, error=f"the job was not rescaled: {error}"))
+        self._note_next()
+        return event is not None and not error
 
     def recovered(self, parallelism: Mapping[str, int], graph: ExecutionGraph) -> None:
         """An earlier driver noted this. What the job has no vertex for any more, or cannot be, is left."""
@@ -166,11 +169,16 @@ class Rescaling:
             graph.with_parallelism(known)
             self.wanted |= known
 
-    def _note_wanted(self, request_id: int, *events: RequestRescale) -> None:
+    def _note_next(self) -> None:
+        """Write the oldest request that is not noted yet to the durable store, or `wanted` if the store is stale."""
+        if self._is_noting or not (self._noting or self._is_stale):
+            return
         wanted = dict(self.wanted)
-        for each in events:
-            wanted |= parallelism_of(self._job, each.parallelism)
-        self.emit(StoreParallelism(request_id=request_id, parallelism=wanted))
+        number, event = next(iter(self._noting.items()), (NO_REQUEST, None))
+        if event is not None:
+            wanted |= parallelism_of(self._job, event.parallelism)
+        self._is_noting, self._is_stale = True, False
+        self.emit(StoreParallelism(request_id=number, parallelism=wanted))
 
     @property
     def _is_durable(self) -> bool:
@@ -224,7 +232,8 @@ class Rescaling:
         """What is wanted cannot be after all: what was wanted before is, or what runs."""
         self.wanted = self._before if self._request is not None else dict(self._runs)
         if self._is_durable:
-            self._note_wanted(NO_REQUEST, *self._noting.values())
+            self._is_stale = True
+            self._note_next()
         self._new_manager()
         self.emit(Note(kind="RescaleRefused", data={"error": error}))
         if self._request is not None:
@@ -380,6 +389,7 @@ class Rescaling:
         for number in self._noting:
             self.emit(CompleteRequest(request_id=number, error=f"the job was not rescaled: it is {status}"))
         self._noting.clear()
+        self._is_stale = False
 
     def __repr__(self) -> str:
         slots = "" if self.slots is None else f", {self.slots} slots"

@@ -4,6 +4,7 @@
     RecoverCheckpoints   with a durable store: what an earlier driver of the job left
         found: the job goes on from the newest; `restore_path` was for the first driver
     ResolveSnapshot      nothing found, and there is a `restore_path`
+        DiscardLaterOutput  if the user wants it: what sinks published after the snapshot
         StoreCheckpoint  the snapshot is noted in the durable store like a checkpoint of the job's own
     RemoveOrphans        with a durable store: what the earlier driver left and nothing refers to
 
@@ -22,19 +23,21 @@ from kit.graph.settings import SettingError
 from kit.job.leftovers import remove_orphans
 from kit.job.restoring import assignment_vertices
 from kit.metadata import read_metadata
-from kit.protocol.commands import EnumerateSplits, RecoverCheckpoints, ResolveSnapshot
+from kit.protocol.commands import DiscardLaterOutput, EnumerateSplits, RecoverCheckpoints, ResolveSnapshot
 from kit.protocol.events import (
     CheckpointsRecovered,
     CheckpointStored,
     CheckpointStoreFailed,
+    LaterOutputDiscarded,
     OrphansRemoved,
     SnapshotResolved,
     StartJob,
 )
+from kit.protocol.properties import LaterOutput
 from kit.protocol.words import Word
 from kit.restore.validate import load_and_validate
 
-STORE, SNAPSHOT, ORPHANS = "store", "snapshot", "orphans"
+STORE, SNAPSHOT, ORPHANS, OUTPUT = "store", "snapshot", "orphans", "output"
 """What is awaited, beside the sources by their operators' ids."""
 
 
@@ -79,7 +82,7 @@ class JobStart:
     def _resolve(self, event: StartJob) -> None:
         if event.restore_path is not None:
             self.awaited.add(SNAPSHOT)
-            self._emit(ResolveSnapshot(path=event.restore_path))
+            self._emit(ResolveSnapshot(path=event.restore_path, later_output=event.later_output))
 
     def take(self, event: Word) -> None:
         """One of the answers in `ANSWERS`. Raises ValueError when the job cannot begin with it.
@@ -126,6 +129,13 @@ class JobStart:
             raise ValueError(f"{event.path}: {error}") from error
         if self._checkpoints.store.is_durable:
             self.awaited.add(SNAPSHOT)
+        if self.event.later_output is LaterOutput.DISCARD:
+            self.awaited.add(OUTPUT)
+            self._emit(DiscardLaterOutput(location=event.location, checkpoint_id=metadata.checkpoint_id))
+
+    def on_later_output_discarded(self, event: LaterOutputDiscarded) -> None:
+        """The sinks' directories hold what the snapshot covers, and no more."""
+        self.awaited.discard(OUTPUT)
 
     def on_orphans_removed(self, event: OrphansRemoved) -> None:
         """The job's directories hold nothing that will not be needed."""
@@ -145,8 +155,20 @@ class JobStart:
 
 ANSWERS: dict[type[Word], Callable[[JobStart, Any], None]] = {
     CheckpointsRecovered: JobStart.on_recovered,
+    LaterOutputDiscarded: JobStart.on_later_output_discarded,
     OrphansRemoved: JobStart.on_orphans_removed,
     SnapshotResolved: JobStart.on_resolved,
     CheckpointStored: JobStart.on_stored,
     CheckpointStoreFailed: JobStart.on_store_failed,
 }
+
+
+def ended_before(event: CheckpointsRecovered) -> str:
+    """Return what a driver says that was to resume a job that has ended."""
+    text = f"the job had ended before this driver came: it is {event.status}"
+    if not event.savepoint:
+        return text
+    return (
+        f"{text}, stopped with the savepoint {event.savepoint}; to resume from that, start the job without recover "
+        f"and with restore_path={event.savepoint!r}"
+    )

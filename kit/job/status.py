@@ -25,11 +25,17 @@ class JobStatus(Enum):
     CANCELLING = "CANCELLING"
     CANCELED = "CANCELED"
     FINISHED = "FINISHED"
+    SUSPENDED = "SUSPENDED"
 
     @property
     def is_terminal(self) -> bool:
-        """Whether nothing follows."""
+        """Whether nothing follows, for this driver. Flink: `isTerminalState`."""
         return self in _ENDS
+
+    @property
+    def is_failure(self) -> bool:
+        """Return True if the job ended with an error, for this driver at least."""
+        return self in (JobStatus.FAILED, JobStatus.SUSPENDED)
 
 
 class Phase(Enum):
@@ -47,9 +53,12 @@ class Phase(Enum):
     """All tasks have finished and the workers leave; what follows may need the durable store, in all three of these."""
     FAILING = "FAILING"
     CANCELLING = "CANCELLING"
+    SUSPENDING = "SUSPENDING"
+    """Another driver has taken over the job; the workers of this one leave."""
     FINISHED = "FINISHED"
     FAILED = "FAILED"
     CANCELED = "CANCELED"
+    SUSPENDED = "SUSPENDED"
 
     __hash__ = object.__hash__  # each is the only one of its name; an Enum's own hash is a call of Python's
 
@@ -76,6 +85,7 @@ class JobEvent(Enum):
     RESCALE = "it is rescaled"
     RESTART = "the workers have left, the delay is over"
     CANCEL = "it is cancelled"
+    LOSE_LEADERSHIP = "another driver takes over"
     ALL_FINISHED = "all tasks have finished"
     END = "the workers have left, the store knows"
 
@@ -84,6 +94,7 @@ _STATUS = {
     Phase.STARTING: JobStatus.CREATED,
     Phase.RESTORING: JobStatus.RUNNING,
     Phase.FINISHING: JobStatus.RUNNING,
+    Phase.SUSPENDING: JobStatus.FAILING,
 } | {phase: JobStatus[phase.name] for phase in Phase if phase.name in JobStatus.__members__}
 _ENDING_AS = {
     Phase.FINISHING: JobStatus.FINISHED,
@@ -92,8 +103,10 @@ _ENDING_AS = {
     Phase.FAILED: JobStatus.FAILED,
     Phase.CANCELLING: JobStatus.CANCELED,
     Phase.CANCELED: JobStatus.CANCELED,
+    Phase.SUSPENDING: JobStatus.SUSPENDED,
+    Phase.SUSPENDED: JobStatus.SUSPENDED,
 }
-_ENDS = frozenset({JobStatus.FINISHED, JobStatus.FAILED, JobStatus.CANCELED})
+_ENDS = frozenset({JobStatus.FINISHED, JobStatus.FAILED, JobStatus.CANCELED, JobStatus.SUSPENDED})
 
 PHASES = Transitions(
     "a job",
@@ -110,6 +123,7 @@ PHASES = Transitions(
             JobEvent.FAIL: Phase.RESTARTING,
             JobEvent.FAIL_FOR_GOOD: Phase.FAILING,
             JobEvent.CANCEL: Phase.CANCELLING,
+            JobEvent.LOSE_LEADERSHIP: Phase.SUSPENDING,
         },
         Phase.RUNNING: {
             JobEvent.ALL_FINISHED: Phase.FINISHING,
@@ -117,17 +131,21 @@ PHASES = Transitions(
             JobEvent.FAIL: Phase.RESTARTING,
             JobEvent.FAIL_FOR_GOOD: Phase.FAILING,
             JobEvent.CANCEL: Phase.CANCELLING,
+            JobEvent.LOSE_LEADERSHIP: Phase.SUSPENDING,
         },
         Phase.RESTARTING: {
             JobEvent.RESTART: Phase.RESTORING,
             JobEvent.FAIL_FOR_GOOD: Phase.FAILING,
             JobEvent.CANCEL: Phase.CANCELLING,
+            JobEvent.LOSE_LEADERSHIP: Phase.SUSPENDING,
         },
-        Phase.FINISHING: {JobEvent.END: Phase.FINISHED},
-        Phase.FAILING: {JobEvent.END: Phase.FAILED},
-        Phase.CANCELLING: {JobEvent.END: Phase.CANCELED},
+        Phase.FINISHING: {JobEvent.END: Phase.FINISHED, JobEvent.LOSE_LEADERSHIP: Phase.SUSPENDING},
+        Phase.FAILING: {JobEvent.END: Phase.FAILED, JobEvent.LOSE_LEADERSHIP: Phase.SUSPENDING},
+        Phase.CANCELLING: {JobEvent.END: Phase.CANCELED, JobEvent.LOSE_LEADERSHIP: Phase.SUSPENDING},
+        Phase.SUSPENDING: {JobEvent.END: Phase.SUSPENDED},
         Phase.FINISHED: {},
         Phase.FAILED: {},
         Phase.CANCELED: {},
+        Phase.SUSPENDED: {},
     },
 )

@@ -48,6 +48,11 @@ class StopWithSavepoint:
         """Whether the savepoint is complete, so that sinks may have published what it covers."""
         return self.answer is not None
 
+    @property
+    def path(self) -> str:
+        """The savepoint that is complete, while the tasks finish; "" if there is none."""
+        return "" if self.answer is None else self.answer.path or ""
+
     def holds_back(self, word: CompleteRequest) -> bool:
         """Take note of the answer to the stop; True when it has to wait until the job has finished."""
         if word.request_id != self.request:

@@ -235,8 +235,12 @@ class Agenda:
     def duplicate_message(self, sender: str, receiver: str, place: int) -> Envelope:
         """The `place`-th message on this route is followed by a copy of itself. Raises KeyError or IndexError."""
         queue = self._mail[sender, receiver][1]
-        queue.insert(place + 1, Envelope(*queue[place]))
+        self.insert_message(sender, receiver, place + 1, Envelope(*queue[place]))
         return queue[place]
+
+    def insert_message(self, sender: str, receiver: str, place: int, message: Envelope) -> None:
+        """Let a message be the `place`-th on this route. Raises KeyError for a route that nothing is under way on."""
+        self._mail[sender, receiver][1].insert(place, message)
 
     def delay_message(self, sender: str, receiver: str, place: int, until_ms: int) -> Envelope:
         """The `place`-th message on this route, and what is behind it, does not arrive before that time. Raises

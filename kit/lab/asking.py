@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
 from kit.lab.actions import Action
 from kit.lab.choices import Choices
-from kit.lab.state_history import why_value
-from kit.lab.why_not import named_action, why_not
 from kit.lab.world import World
-from kit.why import Asking, Why
-from kit.why.asking import Named, named_by
+from kit.why.asking import Asking, Named, named_by
+
+if TYPE_CHECKING:
+    from kit.why.answer import Why
 
 
 class InALab(Named, total=False):
@@ -38,6 +38,8 @@ class LabAsking(Asking):
 
         Raises LabError for words that name none.
         """
+        from kit.lab.why_not import named_action, why_not
+
         known = self._known()
         if isinstance(action, str):
             action = named_action(action, known, self.enabled(), self.faults())
@@ -56,6 +58,8 @@ class LabAsking(Asking):
         if isinstance(about, Action):
             return self.why_not(about)
         if "key" in named:
+            from kit.lab.state_history import why_value
+
             of = named.get("task") if about is None else str(about)
             return why_value(self, self._known(), named["key"], named.get("state"), of)
         asked: Any = {name: value for name, value in named.items() if name != "state"}

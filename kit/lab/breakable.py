@@ -24,6 +24,7 @@ from kit.lab.faults import (
     DuplicateMessage,
     FailCommand,
     FailNextRead,
+    ForgeMessage,
     FreezeWorker,
     KillDriver,
     KillWorker,
@@ -38,12 +39,13 @@ from kit.lab.faults import (
     TruncateFile,
     TurnClock,
 )
+from kit.lab.forging import forged
 from kit.protocol.commands import ReadSplit, ScheduleTimer
 from kit.protocol.duties import Command, Failure
 from kit.protocol.events import CreditReceived, OperatorEventLost, SlotLost, SlotsChanged
 from kit.protocol.messages import OperatorEventToTask
 from kit.protocol.trace import Trace, TraceRecord
-from kit.protocol.words import Machine, Word
+from kit.protocol.words import Envelope, Machine, Word
 from kit.task.stream_task import StreamTask
 
 LAB, FAULT = "lab", "fault"
@@ -112,6 +114,21 @@ class Breakable:
 
     def _duplicate_message(self, fault: DuplicateMessage) -> None:
         self.agenda.duplicate_message(fault.sender, fault.receiver, fault.place)
+
+    def _forge_message(self, fault: ForgeMessage) -> None:
+        message = self.agenda.message(fault.sender, fault.receiver, fault.place)
+        assert message is not None
+        word = forged(message.word, fault.claims, self._copied)
+        self.agenda.insert_message(fault.sender, fault.receiver, fault.place + 1, Envelope(word, message.cause))
+
+    def _copied(self, path: str) -> str:
+        """Copy a file, if it still exists; return the path of the copy, beside it."""
+        directory, _, name = path.rpartition("/")
+        copy = f"{directory}/forged-{self._faults}-{name}"
+        contents = self.edge.files.contents
+        if path in contents:
+            contents[copy] = contents[path]
+        return copy
 
     def _delay_message(self, fault: DelayMessage) -> None:
         self.agenda.delay_message(fault.sender, fault.receiver, fault.place, fault.until_ms)
@@ -253,6 +270,7 @@ class Breakable:
         DropMessage: _drop_message,
         DuplicateMessage: _duplicate_message,
         DelayMessage: _delay_message,
+        ForgeMessage: _forge_message,
         FailCommand: _fail_command,
         NeverAnswer: _never_answer,
         LoseAnswer: _lose_answer,

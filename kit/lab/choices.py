@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from html import escape
-from typing import Any, overload
-
-import pandas as pd
+from typing import TYPE_CHECKING, Any, overload
 
 from kit.lab.actions import Action
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 SHOWN = 20
 """As many are printed; a notebook's table has five times as many."""
@@ -44,6 +45,8 @@ class Choices(Sequence[Action]):
         """One row per action, those that are refused too: number (none for these), group, action, whom it happens to,
         key, and why not.
         """
+        import pandas as pd
+
         rows: list[dict[str, Any]] = [
             {"number": number, **_row(action), "why_not": ""} for number, action in enumerate(self._actions)
         ]

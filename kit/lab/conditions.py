@@ -7,6 +7,7 @@ from typing import Any
 
 from kit.lab.errors import LabError, enumerated, nearest
 from kit.lab.record_kinds import record_kinds
+from kit.protocol.durations import Duration, DurationError, to_ms
 
 Condition = Callable[[int], bool]
 """Whether it is so, after a step before which the trace had so many records."""
@@ -17,7 +18,7 @@ def condition_of(
     until: Callable[[Any], bool] | None,
     checkpoint: int | None,
     record: str | None,
-    at_ms: int | None,
+    at_ms: Duration | None,
     *,
     finished: bool,
 ) -> Condition:
@@ -38,7 +39,11 @@ def condition_of(
             raise LabError(f"no record is a {record!r}; did you mean {enumerated(nearest(record, record_kinds()))}?")
         conditions.append(lambda before: any(each.kind == record for each in lab.trace.since(before)))
     if at_ms is not None:
-        conditions.append(lambda before: lab.at_ms >= at_ms)
+        try:
+            until_ms = to_ms(at_ms, "run_until: at_ms")
+        except DurationError as error:
+            raise LabError(str(error)) from None
+        conditions.append(lambda before: lab.at_ms >= until_ms)
     if finished:
         conditions.append(lambda before: lab.finished)
     if not conditions:

@@ -14,7 +14,7 @@ from kit.host.file_records import FileRecords
 from kit.host.job_files import JobFiles
 from kit.host.local_state import LocalState
 from kit.host.memory import MemoryFiles
-from kit.host.output import MemoryOutput, sinks
+from kit.host.output import MemoryOutput, lineage_of, sinks
 from kit.host.storage import CheckpointStorage
 from kit.host.stores import DurableStore, MemoryStore
 from kit.host.task_files import TaskFiles
@@ -34,7 +34,7 @@ class LabEdge:
         hooks: MasterHooks,
         files: MemoryFiles,
         output: MemoryOutput,
-        store: MemoryStore | None = None,
+        store: MemoryStore | DurableStore | None = None,
         checkpoints: str = "",
     ) -> None:
         self.files = files
@@ -43,18 +43,16 @@ class LabEdge:
         self._job = job
         self._checkpoints = checkpoints
         settings = job.settings.checkpoint
-        storage = self._storage = CheckpointStorage(
-            checkpoints or settings.directory or CHECKPOINTS,
-            job.job_id,
-            settings.savepoint_directory,
-            settings.memory_threshold_bytes,
-            files.filesystem,
-        )
-        durable = settings.is_durable
-        self.store = store or (DurableStore(FileRecords(storage)) if durable else MemoryStore())
+        storage = self._storage = self._storage_on(files)
+        self.store = store or (DurableStore(FileRecords(storage)) if settings.is_durable else MemoryStore())
         self.for_job = JobFiles(job, storage, hooks, self.store, output)
         local = LocalState(LOCAL_STATE, job.job_id, files.filesystem) if settings.local_recovery else None
         self.for_tasks = TaskFiles(job, storage, output, local)
+
+    @property
+    def lineage(self) -> str:
+        """The name that all drivers of a job with a durable store share; "" where each run is on its own."""
+        return lineage_of(self._job, self._storage)
 
     def check_restore_path(self, path: object) -> None:
         """Raise LabError unless there is a snapshot there, on the lab's disk."""
@@ -83,8 +81,26 @@ class LabEdge:
 
     def __deepcopy__(self, memo: dict[int, object]) -> LabEdge:
         """A lab that is forked or rewound gets files of its own; the hooks, being the user's, are shared."""
-        store = self.store.copy() if isinstance(self.store, MemoryStore) else None
-        return LabEdge(self._job, self.hooks, self.files.copy(), self.output.copy(), store, self._checkpoints)
+        files = self.files.copy()
+        return LabEdge(self._job, self.hooks, files, self.output.copy(), self._store_on(files), self._checkpoints)
+
+    def _storage_on(self, files: MemoryFiles) -> CheckpointStorage:
+        settings = self._job.settings.checkpoint
+        return CheckpointStorage(
+            self._checkpoints or settings.directory or CHECKPOINTS,
+            self._job.job_id,
+            settings.default_savepoint_directory,
+            settings.memory_threshold_bytes,
+            files.filesystem,
+        )
+
+    def _store_on(self, files: MemoryFiles) -> MemoryStore | DurableStore:
+        """Return this driver's store on a copy of its files: the same driver leads there."""
+        if isinstance(self.store, MemoryStore):
+            return self.store.copy()
+        records = self.store.records
+        assert isinstance(records, FileRecords)
+        return DurableStore(records.copy(self._storage_on(files)))
 
     def __repr__(self) -> str:
         return f"LabEdge({self.files!r}, {self.output!r})"

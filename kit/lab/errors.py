@@ -9,7 +9,7 @@ from kit.host.job_failed import JobFailedError
 
 MOST_NAMED = 5
 MOST_LINES, KEPT_AT_END = 6, 2
-LONGEST_LINE = 300
+LONGEST_LINE, KEPT_AT_START = 500, 200
 
 
 class LabError(Exception):
@@ -20,16 +20,32 @@ class LabJobFailedError(LabError, JobFailedError):
     """The job in the lab has failed, or a snapshot asked of it: the error that `SparkJob` raises, too."""
 
 
+class Interrupted(KeyboardInterrupt):
+    """A long search was interrupted; `found` is what it had found by then."""
+
+    def __init__(self, found: object) -> None:
+        super().__init__(f"{found!r} (sys.last_value.found)")
+        self.found = found
+
+
 class LabWarning(UserWarning):
-    """What the lab gives is less than it looks like: the job has failed."""
+    """What the lab gives is less than it looks like: the job has failed, or loses rows."""
 
 
 def said(*lines: str) -> str:
-    """A message of these lines, without the empty ones: too long a line is cut, of too many the middle is left out."""
+    """Return a message of these lines without the empty ones: of too many lines, and of too long a line, the middle is
+    left out, since the reason of an error is at its end.
+    """
     parts = [part for line in lines for part in line.splitlines() if part.strip()]
     if len(parts) > MOST_LINES:
         parts = [*parts[: MOST_LINES - KEPT_AT_END], *parts[-KEPT_AT_END:]]
-    return "\n".join(part if len(part) <= LONGEST_LINE else f"{part[:LONGEST_LINE]}..." for part in parts)
+    return "\n".join(map(_cut, parts))
+
+
+def _cut(line: str) -> str:
+    if len(line) <= LONGEST_LINE:
+        return line
+    return f"{line[:KEPT_AT_START]} ... {line[KEPT_AT_START - LONGEST_LINE :]}"
 
 
 def nearest(wrong: str, known: Sequence[str]) -> list[str]:

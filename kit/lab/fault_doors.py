@@ -37,6 +37,7 @@ from kit.lab.faults import (
     TruncateFile,
     TurnClock,
 )
+from kit.lab.forging import STRANGER, claims_of
 from kit.lab.step import Step
 from kit.lab.world import World
 from kit.protocol.trace import TraceRecord
@@ -112,6 +113,23 @@ class FaultDoors:
         """Let a message that is under way arrive twice. Raises LabError where no host could do that."""
         messages = possible.message_faults(self._world, DuplicateMessage)
         return self._inflict(self._meant(what, messages, "that could be doubled"))
+
+    def forge(
+        self,
+        what: What,
+        *,
+        job: str | None = None,
+        task: str | None = None,
+        attempt: int | None = None,
+        checkpoint: int | None = None,
+    ) -> Step:
+        """Let a forged copy follow a report on a checkpoint that is under way: an acknowledgement, a decline or
+        measurements. The copy claims another job, task, attempt or checkpoint, by default the task "stranger/0".
+        """
+        claims = claims_of(job=job, task=task, attempt=attempt, checkpoint=checkpoint)
+        reports = [each for each in possible.forgeries(self._world) if each.claims == STRANGER]
+        found = self._meant(what, reports, "that could be forged")
+        return self._inflict(replace(found, claims=claims) if claims else found)
 
     def delay(self, what: What, *, by_ms: int | None = None, until_ms: int | None = None) -> Step:
         """Hold a message that is under way back, and those behind it, by some ms (1,000) or until a time."""

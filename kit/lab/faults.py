@@ -55,6 +55,18 @@ class DelayMessage(MessageFault):
     pattern: ClassVar = "hold {message}{of_checkpoint} from {sender} to {receiver} back until {until_ms} ms"
 
 
+@dataclass(frozen=True, slots=True, repr=False)
+class ForgeMessage(MessageFault):
+    """A task's report on a checkpoint is followed by a forged copy of it, which claims another job, task, attempt or
+    checkpoint, and brings copies of the files unless it claims another job.
+    """
+
+    claims: str = "task=stranger/0"
+
+    verb: ClassVar = "forge"
+    pattern: ClassVar = "forge {message}{of_checkpoint} from {sender} to {receiver}: {claims}"
+
+
 # --- what was asked for -----------------------------------------------------------------------------------------------
 
 

@@ -25,10 +25,10 @@ def garbage_among_new_objects_only() -> Iterator[Callable[[], None]]:
             gc.collect()
             gc.freeze()
 
-    if is_ours:
-        gc.freeze()
+    unfreeze = gc.unfreeze if is_ours else int
     try:
+        if is_ours:
+            gc.freeze()
         yield settle
     finally:
-        if is_ours:
-            gc.unfreeze()
+        unfreeze()

@@ -13,6 +13,7 @@ import copy
 from bisect import bisect_left
 
 from kit.draw.uncollected import uncollected
+from kit.lab.interrupts import interrupts_deferred
 from kit.lab.world import World
 from kit.protocol.trace import Trace
 
@@ -31,12 +32,15 @@ class Keyframes:
         """Position, length of the trace, world."""
         self._ends: list[int] = []
         """How long the trace was after each step."""
+        self._trace = Trace()
+        """The trace of the run: it only grows, so what it had at a copy it still has."""
 
     def take(self, position: int, world: World) -> bool:
         """The run has come to this position: check and copy it, if it is time; returns whether it was.
 
         Raises AssertionError when an invariant is broken.
         """
+        self._trace = world.trace
         self._ends[position - 1 :] = [len(world.trace)]
         since = position - self._frames[-1][0] if self._frames else position
         if self._frames and (since < KEYFRAME_EVERY or since < STEPS_PER_PART * world.size):
@@ -57,13 +61,13 @@ class Keyframes:
 
         return min(range(1, len(positions) - 1), key=gap)
 
-    def last_before(self, position: int, trace: Trace) -> tuple[int, World]:
-        """The last copy at or before `position`, to go on from; later ones are dropped. `trace` is that of the run."""
+    def last_before(self, position: int) -> tuple[int, World]:
+        """Return the last copy at or before `position`, to go on from; later ones are dropped."""
         while self._frames[-1][0] > position:
             self._frames.pop()
         at, records, frame = self._frames[-1]
         world = _without_trace(frame)
-        world.trace = trace.first(records, stages=world.trace.stages)
+        world.trace = self._trace.first(records, stages=world.trace.stages)
         return at, world
 
     def position_of(self, records: int, most: int) -> int:
@@ -73,7 +77,7 @@ class Keyframes:
     def copy(self) -> Keyframes:
         """The same copies, for a run with the same past."""
         other = Keyframes()
-        other._frames, other._ends = list(self._frames), list(self._ends)
+        other._frames, other._ends, other._trace = list(self._frames), list(self._ends), self._trace
         return other
 
     def __len__(self) -> int:
@@ -88,5 +92,5 @@ def _without_trace(world: World) -> World:
     would take as long as the copying.
     """
     trace = world.trace
-    with uncollected():
+    with interrupts_deferred(), uncollected():
         return copy.deepcopy(world, {id(trace): Trace(detailed=trace.detailed, stages=trace.stages)})

@@ -10,6 +10,10 @@
 The same job, input, seed and choices give the same run. The lab keeps the list of what was done and, every so often,
 a copy of its world; going to a step means taking the last copy before it and doing the rest again. After `back` the
 undone steps are kept until another one is taken, so `goto` leads forward again as well.
+
+A step is taken as a whole or not at all. An interrupt waits until the current step is complete
+(`kit.lab.interrupts`). If an exception breaks a step off all the same, the lab makes its world again: it takes the last
+copy, and repeats the steps up to the one that was broken off.
 """
 
 from __future__ import annotations
@@ -18,9 +22,8 @@ import copy
 import os
 import warnings
 from collections.abc import Callable, Iterable, Sequence
-from typing import Literal, overload
-
-import pandas as pd
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 from kit.api.environment import StreamEnvironment
 from kit.coordinator.master_hooks import MasterHook
@@ -34,8 +37,8 @@ from kit.draw.statistics import CheckpointStatistics
 from kit.graph.job_graph import JobGraph
 from kit.graph.parts import Parts
 from kit.host.memory import MemoryFiles
+from kit.host.output import output_at_risk
 from kit.job.job_master import JobMaster
-from kit.job.status import JobStatus
 from kit.lab.actions import Action, Fault, LetTimePass
 from kit.lab.asking import LabAsking
 from kit.lab.by_words import chosen
@@ -43,12 +46,13 @@ from kit.lab.choices import Choices
 from kit.lab.conditions import Condition, condition_of
 from kit.lab.edge import LabEdge
 from kit.lab.errors import LabError, LabJobFailedError, LabWarning, enumerated, said
-from kit.lab.failures import for_the_lab, is_left_to_count, job_failed, job_repeats, repeated, why_not_restarted
+from kit.lab.failures import for_the_lab, job_failed, why_not_restarted
 from kit.lab.fault_doors import FaultDoors
 from kit.lab.following import LEAVE, Follow, FollowingWorld, LeaveRecording, follow, world_of_recording
 from kit.lab.garbage import garbage_among_new_objects_only
+from kit.lab.interrupts import interrupts_deferred
 from kit.lab.keyframes import Keyframes
-from kit.lab.opening import checked_seed, claim_mode_of, job_graph, open_edge
+from kit.lab.opening import checked_seed, claim_mode_of, job_graph, later_output_of, open_edge
 from kit.lab.play_doors import PlayDoors
 from kit.lab.possible_faults import DRIVER_IS_DEAD, stands_still
 from kit.lab.progress import Progress
@@ -67,10 +71,13 @@ from kit.protocol.events import (
     RequestStop,
     StartJob,
 )
-from kit.protocol.properties import RecoveryClaimMode
+from kit.protocol.properties import LaterOutput, RecoveryClaimMode
 from kit.protocol.trace import Trace
 from kit.protocol.words import Word
 from kit.task.stream_task import StreamTask
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 MOST_STEPS = 1_000_000
 CHECK_EVERY = 16
@@ -79,7 +86,7 @@ world is copied. When one is broken the lab goes back to the last copy, does the
 event, and stands where it broke.
 """
 SAVEPOINTS = "/savepoints"
-"""Where savepoints go that are given no directory."""
+"""The directory of savepoints that are given none, in a job without any directory."""
 Target = str | os.PathLike[str] | None
 """A directory for a savepoint, None for the configured one."""
 
@@ -93,14 +100,17 @@ class Lab(FaultDoors, RescaleDoors, PlayDoors, StateDoors, LabAsking):
     anew and would mix its rows with those (see `ParquetSink(mode=...)`). With `recover` this lab is the driver
     that comes after that one's, which died where it stands now; the job must have a durable store
     (`CheckpointConfig(store="filesystem", directory=...)`). `claim_mode` says whose the snapshot at `restore_path` is
-    from now on: NO_CLAIM (the user's; the first checkpoint is a full one), CLAIM (the job's) or LEGACY.
+    from now on: NO_CLAIM (the user's; the first checkpoint is a full one), CLAIM (the job's) or LEGACY. `later_output`
+    says what becomes of output that was published after the snapshot, whose rows come again: "error" rejects the
+    restore, "discard" deletes that output, "keep" has those rows twice.
 
     `hooks` are master hooks. `scheduler` chooses what happens next when `step` is not told: by default `Random()`,
     by the seed; see `kit.lab.schedulers`. `parts` are parts of the protocol of your own; a PartError names one that
     breaks its contract.
 
     A job whose environment was given no `restart` is restarted ten times at most, a second after each failure, if it
-    takes periodic checkpoints, and not at all otherwise; Flink goes on forever.
+    takes periodic checkpoints, and not at all otherwise; Flink goes on forever. A failure that comes three times in the
+    same way, with no checkpoint completed in between, ends a job whose restarts nobody counts (`kit.job.failures`).
 
     Raises LabError for what cannot be run, a `restore_path` that leads nowhere among it.
     """
@@ -113,6 +123,7 @@ class Lab(FaultDoors, RescaleDoors, PlayDoors, StateDoors, LabAsking):
         restore_path: str | os.PathLike[str] | None = None,
         allow_non_restored_state: bool = False,
         claim_mode: RecoveryClaimMode | str = RecoveryClaimMode.NO_CLAIM,
+        later_output: LaterOutput | str = LaterOutput.ERROR,
         after: Lab | None = None,
         recover: bool = False,
         hooks: Sequence[MasterHook] = (),
@@ -123,9 +134,12 @@ class Lab(FaultDoors, RescaleDoors, PlayDoors, StateDoors, LabAsking):
             restore_path=os.fspath(restore_path) if isinstance(restore_path, os.PathLike) else restore_path,
             allow_non_restored_state=allow_non_restored_state,
             claim_mode=claim_mode_of(claim_mode),
+            later_output=later_output_of(later_output),
             recover=recover,
         )
         graph = for_the_lab(job_graph(job, parts))
+        if risk := output_at_risk(graph):
+            warnings.warn(LabWarning(risk), stacklevel=2)
         self._open(World(graph, open_edge(graph, start, hooks, _edge_of(after))), seed, scheduler)
         self._do(start)
 
@@ -133,8 +147,8 @@ class Lab(FaultDoors, RescaleDoors, PlayDoors, StateDoors, LabAsking):
         self.job = world.job
         self.seed = checked_seed(seed)
         self.scheduler = checked_scheduler(scheduler)
-        self._world = world
         world.check_every = CHECK_EVERY
+        self._world = world
         self._done: list[Action | Word] = []
         self._undone: list[Action | Word] = []
         self._keyframes = Keyframes()
@@ -169,6 +183,17 @@ class Lab(FaultDoors, RescaleDoors, PlayDoors, StateDoors, LabAsking):
         except AssertionError as error:
             raise LabError(f"the lab cannot do what was recorded, {lab._done[-1]}: {error}") from error
         return lab
+
+    @cached_property
+    def _world(self) -> World:  # type: ignore[override]
+        """The world after the last complete step. This makes it again when a step was broken off."""
+        at, world = self._keyframes.last_before(self.position)
+        with interrupts_deferred() as interrupts, garbage_among_new_objects_only():
+            for position, action in enumerate(self._done[at:], at + 1):
+                interrupts.deliver()
+                _perform(world, action)
+                self._keyframes.take(position, world)
+        return world
 
     # --- looking --------------------------------------------------------------------------------------------------
 
@@ -252,7 +277,7 @@ class Lab(FaultDoors, RescaleDoors, PlayDoors, StateDoors, LabAsking):
         when there is no such sink, or more than one.
         """
         path = self._world.edge.sink_path(sink)
-        if self.master.status is JobStatus.FAILED:
+        if self.master.status.is_failure:
             warnings.warn(LabWarning(str(job_failed(self._world, self.position))), stacklevel=2)
         return self._world.edge.output.read(path)
 
@@ -296,23 +321,19 @@ class Lab(FaultDoors, RescaleDoors, PlayDoors, StateDoors, LabAsking):
         this time has come; `finished`: the job has ended; `until`: any condition on the lab.
 
         Raises LabError when the job comes to rest before, with the reason if it has failed; with `finished` also when
-        it has ended so. Raises LabError as well when a task fails for the third time in the same place and no
-        checkpoint was completed in between, unless the user chose a strategy that counts its restarts; the lab stands
-        where that was noticed, and goes on if asked again.
+        it has ended so.
         """
         step = self._step_until(condition_of(self, until, checkpoint, record, at_ms, finished=finished))
         if step is None:
             raise self._came_to_rest(checkpoint, record)
-        if finished and self.master.status is JobStatus.FAILED:
+        if finished and self.master.status.is_failure:
             raise job_failed(self._world, self.position)
         return step
 
     def run(self) -> Step:
-        """Step until the job has ended and nothing is left to be done. Raises LabError when it fails, and says why;
-        also when it fails for the third time in the same way, as `run_until` does.
-        """
+        """Step until the job has ended and nothing is left to be done. Raises LabError when it fails, and says why."""
         step = self._step_until(lambda before: self._world.is_at_rest)
-        if self.master.status is JobStatus.FAILED:
+        if self.master.status.is_failure:
             raise job_failed(self._world, self.position)
         if not self.finished:
             raise self._came_to_rest()
@@ -320,9 +341,14 @@ class Lab(FaultDoors, RescaleDoors, PlayDoors, StateDoors, LabAsking):
 
     def _step_until(self, condition: Condition) -> Step | None:
         """Step until it is so; None when nothing can happen any more before."""
-        epoch = self.master.epoch if self.master.status is JobStatus.RESTARTING else 0
-        with Progress(self._world, self.position) as progress, garbage_among_new_objects_only():
+        with (
+            interrupts_deferred() as interrupts,
+            Progress(self._world, self.position) as progress,
+            garbage_among_new_objects_only(),
+        ):
             for _ in range(MOST_STEPS):
+                if interrupts.pending:
+                    self._interrupted(interrupts)
                 if self._world.is_at_rest:
                     self.validate()
                     return None
@@ -331,20 +357,12 @@ class Lab(FaultDoors, RescaleDoors, PlayDoors, StateDoors, LabAsking):
                 if condition(before):
                     self.validate()
                     return Step(self.position, action, self.trace, before, len(self.trace))
-                if self.master.status is JobStatus.RESTARTING and self.master.epoch != epoch:
-                    epoch = self.master.epoch
-                    self._stop_at_repeated_failure()
                 progress.step(self.position)
         raise LabError(f"not reached within {MOST_STEPS} steps")
 
-    def _stop_at_repeated_failure(self) -> None:
-        failure = None if is_left_to_count(self.job.settings) else repeated(self._world)
-        if failure is not None:
-            raise job_repeats(self._world, failure)
-
     def _came_to_rest(self, checkpoint: int | None = None, record: str | None = None) -> LabError:
         """What was waited for will not come any more."""
-        if self.master.status is JobStatus.FAILED:
+        if self.master.status.is_failure:
             return job_failed(self._world, self.position)
         completed = [str(each) for each in sorted(self.checkpoints().query("status == 'COMPLETED'")["id"])]
         return LabError(
@@ -369,7 +387,7 @@ class Lab(FaultDoors, RescaleDoors, PlayDoors, StateDoors, LabAsking):
         enabled = Enabled(agenda)
         if not enabled:
             what = f"nothing can happen: the job is {self.master.status.name}"
-            failed = self.master.status is JobStatus.FAILED
+            failed = self.master.status.is_failure
             why = (self.master.error, why_not_restarted(self._world)) if failed else ()
             raise LabError(said(what, *why, *stands_still(self._world)))
         choice = self.scheduler(enabled, self)
@@ -404,7 +422,7 @@ class Lab(FaultDoors, RescaleDoors, PlayDoors, StateDoors, LabAsking):
     def savepoint(self, target: Target = None, *, wait: Literal[False] = False) -> int: ...
 
     def savepoint(self, target: Target = None, *, wait: bool = False) -> int | str:
-        """Ask for a savepoint below `target`, or the configured directory, or else `/savepoints`."""
+        """Ask for a savepoint below `target`, by default in the configured directory, or else in `/savepoints`."""
         path = self._savepoints(target)
         return self._ask(lambda number: RequestSavepoint(request_id=number, target=path), wait=wait)
 
@@ -422,7 +440,7 @@ class Lab(FaultDoors, RescaleDoors, PlayDoors, StateDoors, LabAsking):
     def _savepoints(self, target: Target) -> str | None:
         if target is not None:
             return os.fspath(target)
-        return None if self.job.settings.checkpoint.savepoint_directory is not None else SAVEPOINTS
+        return SAVEPOINTS if self.job.settings.checkpoint.default_savepoint_directory is None else None
 
     def answer(self, request: int) -> str | None:
         """Where the snapshot of a request is, or None as long as it is not done; JobFailedError when it failed. Of a
@@ -455,11 +473,13 @@ class Lab(FaultDoors, RescaleDoors, PlayDoors, StateDoors, LabAsking):
 
     def replay(self, actions: Iterable[Action | Word]) -> Lab:
         """Do all this, as another lab's `actions` have it. Raises LabError at an action that cannot happen."""
-        for action in actions:
-            if isinstance(action, Action) and not isinstance(action, LetTimePass):
-                self.step(action)
-            else:
-                self._do(action)
+        with interrupts_deferred() as interrupts:
+            for action in actions:
+                interrupts.deliver()
+                if isinstance(action, Action) and not isinstance(action, LetTimePass):
+                    self.step(action)
+                else:
+                    self._do(action)
         return self
 
     # --- back and forth -------------------------------------------------------------------------------------------
@@ -469,38 +489,55 @@ class Lab(FaultDoors, RescaleDoors, PlayDoors, StateDoors, LabAsking):
         return self.goto(self.position - steps)
 
     def goto(self, position: int) -> Lab:
-        """Go to the moment after `position` steps, back or forth among those that have been taken."""
+        """Go to the moment after `position` steps, back or forth among those that have been taken.
+
+        When this is interrupted, a lab that was to go back stays where it was; one that was to go forward stands at
+        one of the steps between.
+        """
         path = self._done + self._undone
         if not 1 <= position <= len(path):
             raise LabError(
                 f"there is no step {position}: {len(path)} steps have been taken, the first started the job; "
                 f"goto(1) to goto({len(path)}) are possible, and run_until() goes on"
             )
-        with garbage_among_new_objects_only():
+        with interrupts_deferred() as interrupts, garbage_among_new_objects_only():
             if position < self.position:
                 self._rewind(position)
-            self._undone = []
-            for action in path[self.position : position]:
-                self._do(action)
-        self._undone = path[position:]
+            try:
+                self._undone = []
+                for action in path[self.position : position]:
+                    interrupts.deliver()
+                    self._do(action)
+            finally:
+                self._undone = path[self.position :]
         return self
 
     def fork(self, seed: int | None = None) -> Lab:
         """A second lab with the same past, whose future is its own; with another `seed` it chooses otherwise there."""
+        seed = self.seed if seed is None else checked_seed(seed)
+        with interrupts_deferred():
+            other = self._with(copy.deepcopy(self._world), self.position, self._keyframes.copy())
+            other.seed, other._undone = seed, list(self._undone)
+        return other
+
+    def _with(self, world: World, position: int, keyframes: Keyframes) -> Lab:
+        """Return a lab with the same past up to `position`, which owns this world and these copies."""
         other = copy.copy(self)
-        other.seed = self.seed if seed is None else checked_seed(seed)
-        other._world = copy.deepcopy(self._world)
-        other._done, other._undone = list(self._done), list(self._undone)
-        other._keyframes = self._keyframes.copy()
+        other._world, other._keyframes = world, keyframes
+        other._done, other._undone = self._done[:position], []
         other._latest = Latest()
         return other
 
     def _rewind(self, position: int) -> None:
-        path = self._done
-        at, self._world = self._keyframes.last_before(position, self.trace)
-        self._done = path[:at]
-        for action in path[at:position]:
-            self._do(action)
+        """Go back. Another lab repeats the steps, and this one takes everything over at once at the end."""
+        keyframes = self._keyframes.copy()
+        at, world = keyframes.last_before(position)
+        other = self._with(world, at, keyframes)
+        with interrupts_deferred() as interrupts:
+            for action in self._done[at:position]:
+                interrupts.deliver()
+                other._do(action)
+        vars(self).update(_world=other._world, _done=other._done, _keyframes=keyframes)
 
     def _do(self, action: Action | Word) -> Step:
         before = self._take(action)
@@ -509,36 +546,49 @@ class Lab(FaultDoors, RescaleDoors, PlayDoors, StateDoors, LabAsking):
     def _take(self, action: Action | Word) -> int:
         """Take one step; returns how many records there were before."""
         if self._world.follows and not isinstance(action, Follow | LeaveRecording):
-            self._do(LEAVE)
-        if self._undone:
-            self._undone = self._undone[1:] if self._undone[0] == action else []
-        position, before = self.position, len(self.trace)
+            self._take(LEAVE)
+        world, undone = self._world, self._undone
+        position, before = self.position, len(world.trace)
         try:
-            self._perform(action)
+            _perform(world, action)
             self._done.append(action.remembered if isinstance(action, Action) else action)
-            if self._keyframes.take(self.position, self._world):
-                self._latest.keep_up(self.trace)
+            if undone:
+                self._undone = _after(undone, action)
+            if self._keyframes.take(self.position, world):
+                self._latest.keep_up(world.trace)
         except AssertionError:
             self._find_breach([*self._done[:position], action])
             raise
+        except BaseException as error:
+            if not isinstance(error, Exception):  # an interrupt: the world is between two steps
+                del self._world
+                self._undone = undone if self.position == position else _after(undone, action)
+            raise
         return before
 
-    def _perform(self, action: Action | Word) -> None:
-        if isinstance(action, Action):
-            self._world.perform(action)
-        elif self._world.driver_is_dead:
-            raise LabError(DRIVER_IS_DEAD)
-        else:
-            self._world.deliver(self._world.master, action)
+    def _interrupted(self, interrupts: Any) -> None:
+        """Deliver an interrupt between two steps."""
+        try:
+            interrupts.deliver()
+        except KeyboardInterrupt as interrupt:
+            interrupt.add_note(f"{self!r}: its last step is complete, and run() goes on from there")
+            raise
 
     def _find_breach(self, path: list[Action | Word]) -> None:
         """An invariant was found broken: go from the last copy on, which was sound, and check after each event."""
-        at, self._world = self._keyframes.last_before(len(path) - 1, self.trace)
-        self._world.check_every = 1
+        at, world = self._keyframes.last_before(len(path) - 1)
+        world.check_every = 1
+        self._world = world
         self._done = path[:at]
-        for action in path[at:]:
-            self._perform(action)
-            self._done.append(action)
+        try:
+            for action in path[at:]:
+                _perform(world, action)
+                self._done.append(action)
+        except BaseException as error:
+            if not isinstance(error, Exception):
+                del self._world
+                self._done = path[:-1]
+            raise
 
     def validate(self) -> None:
         """Check the invariants of every machine and every wire; AssertionError with names when one is broken."""
@@ -579,9 +629,24 @@ class Lab(FaultDoors, RescaleDoors, PlayDoors, StateDoors, LabAsking):
     def __repr__(self) -> str:
         return (
             f"Lab({self.job.name}, step {self.position}, {self.at_ms} ms, {self.master.status.name}"
-            + (f": {shorten(self.error)}" if self.error else "")
+            + (f": {shorten(self.error.splitlines()[0])}" if self.error else "")
             + f", {self._world.enabled_count} enabled)"
         )
+
+
+def _perform(world: World, action: Action | Word) -> None:
+    """Do one thing in a world."""
+    if isinstance(action, Action):
+        world.perform(action)
+    elif world.driver_is_dead:
+        raise LabError(DRIVER_IS_DEAD)
+    else:
+        world.deliver(world.master, action)
+
+
+def _after(undone: list[Action | Word], action: Action | Word) -> list[Action | Word]:
+    """Return the undone steps that can still be repeated after this one."""
+    return undone[1:] if undone and undone[0] == action else []
 
 
 def _edge_of(after: Lab | None) -> LabEdge | None:

@@ -14,7 +14,7 @@ from kit.lab.edge import LabEdge
 from kit.lab.errors import LabError
 from kit.lab.snapshot_on_disk import Before
 from kit.protocol.events import StartJob
-from kit.protocol.properties import RecoveryClaimMode
+from kit.protocol.properties import LaterOutput, RecoveryClaimMode
 
 
 def job_graph(job: object, parts: Parts | None = None) -> JobGraph:
@@ -26,7 +26,7 @@ def job_graph(job: object, parts: Parts | None = None) -> JobGraph:
     if not isinstance(job, JobGraph):
         hint = ": give the environment that it was made from" if hasattr(job, "environment") else ""
         raise LabError(f"a lab runs a StreamEnvironment or a JobGraph, not a {type(job).__name__}{hint}")
-    return job.with_parts(parts)
+    return job.checked_to_act().with_parts(parts)
 
 
 def open_edge(
@@ -37,10 +37,11 @@ def open_edge(
     """
     files = MemoryFiles() if before is None else before.files.copy()
     output = MemoryOutput() if before is None else before.output.copy()
+    edge = LabEdge(job, MasterHooks(hooks), files, output, checkpoints=checkpoints)
+    output.begin_run(edge.lineage)
     if start.restore_path is None and not start.recover:
         durable = job.settings.checkpoint.is_durable
         (check_new_output if durable else begin_new_output)(job, output)
-    edge = LabEdge(job, MasterHooks(hooks), files, output, checkpoints=checkpoints)
     if start.restore_path is not None:
         edge.check_restore_path(start.restore_path)
     edge.for_tasks.forget_local_state()  # the workers of a new driver are new ones
@@ -52,6 +53,15 @@ def checked_seed(seed: object) -> int:
     if not isinstance(seed, int) or isinstance(seed, bool):
         raise LabError(f"seed is {seed!r}, but must be an integer: the same one gives the same run")
     return seed
+
+
+def later_output_of(choice: LaterOutput | str) -> LaterOutput:
+    """Return the choice, given by itself or by its value. Raises LabError for another."""
+    try:
+        return LaterOutput(choice)
+    except ValueError:
+        known = ", ".join(repr(each.value) for each in LaterOutput)
+        raise LabError(f"later_output is {choice!r}, but must be one of {known}") from None
 
 
 def claim_mode_of(mode: RecoveryClaimMode | str) -> RecoveryClaimMode:

@@ -23,12 +23,14 @@ import pandas as pd
 from kit.draw.page import page_html
 from kit.draw.run import Run, run_of
 from kit.lab.errors import LabError, enumerated, nearest
+from kit.lab.interrupts import interrupts_deferred
 from kit.lab.lab import Lab
 from kit.lab.play_commands import Job, Scene, carry_out
 from kit.lab.play_outcome import NOTHING, ROWS_ONLY, outcome
 from kit.lab.play_text import PlayError, PlayText, parse
 from kit.lab.play_writing import play_of
 from kit.lab.played import Played
+from kit.protocol.json_lines import file_of
 from kit.protocol.showing import Showing
 from kit.protocol.trace import Trace
 
@@ -88,10 +90,20 @@ class Play(Showing):
 
     def next(self) -> Played:
         """Play the next block. Raises PlayError, naming file and line, for a command that cannot be done, and LabError
-        at the end.
+        at the end. A block that is interrupted is undone.
         """
         if self.done:
             raise LabError(f"the play {self.text.name!r} is at its end; play.lab goes on")
+        scene, shown, notes = self._scene.standing(), self._shown, [list(each) for each in self._notes]
+        try:
+            return self._next()
+        except KeyboardInterrupt:
+            with interrupts_deferred():
+                self._scene.go_back(scene)
+                self._shown, self._notes = shown, notes
+            raise
+
+    def _next(self) -> Played:
         block = self.text.blocks[len(self.played)]
         lab, told = self.lab, []
         begin = self._shown
@@ -219,9 +231,10 @@ def save_play(lab: Lab, path: str | PathLike[str], job: str = "", title: str = "
     """Write what was done in a lab as a play, with what came of it, and return the path, which ends in `.play`.
 
     `job` is the ready job with the lab's settings; a play of another job is opened with that. Raises LabError for a run
-    that went on from another lab's, or that the play does not bring about again.
+    that went on from another lab's, or that the play does not bring about again, FileNotFoundError when the file's
+    directory does not exist.
     """
-    file = Path(path)
+    file = file_of(path)
     if file.suffix != SUFFIX:
         raise LabError(f"{path} is to hold a play: let its name end in {SUFFIX!r}")
     title = title or f"A run of {lab.job.name}"
@@ -230,6 +243,5 @@ def save_play(lab: Lab, path: str | PathLike[str], job: str = "", title: str = "
     again = Play(text, str(file), None if job else lab.job).run()
     if list(again.trace) != list(lab.trace):
         raise LabError(f"done again, this run comes out otherwise: is the job {text.job!r} that of {lab!r}?")
-    file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(str(again.as_played), encoding="utf-8")
     return file

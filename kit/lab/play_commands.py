@@ -7,7 +7,9 @@ sentence has them all, for instance `AcknowledgeCheckpoint from sums/1`: see `la
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Callable, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,7 +22,7 @@ from kit.draw.run import run_of
 from kit.graph.job_graph import JobGraph
 from kit.lab.actions import Action, LetTimePass
 from kit.lab.by_words import matching
-from kit.lab.errors import MOST_NAMED, LabError, nearest
+from kit.lab.errors import MOST_NAMED, LabError, LabWarning, nearest
 from kit.lab.faults import ThawWorker
 from kit.lab.given_jobs import GivenJob
 from kit.lab.incremental_snapshot import leave_incremental_snapshot
@@ -66,10 +68,23 @@ class Scene:
         """The newest lab."""
         return self.labs[-1]
 
+    def standing(self) -> dict[str, Any]:
+        """Return everything that commands change, so that `go_back` can restore it."""
+        lists = {"labs": list(self.labs), "held": list(self.held), "said": list(self.said)}
+        return {**vars(self), **lists, "safety": deepcopy(self.safety), "position": self.lab.position}
+
+    def go_back(self, standing: dict[str, Any]) -> None:
+        """Undo all commands since then."""
+        position = standing.pop("position")
+        vars(self).update(standing)
+        self.lab.goto(position)
+
     def begin(self, **how: Any) -> None:
         """Another lab of the job, behind the present one if there is one; what is held back stays so."""
         after = self.labs[-1] if self.labs else None
-        self.labs.append(Lab(self._job(), after=after, hooks=self.hooks, **how))
+        with warnings.catch_warnings():  # a play shows what comes of the settings it chooses
+            warnings.simplefilter("ignore", LabWarning)
+            self.labs.append(Lab(self._job(), after=after, hooks=self.hooks, **how))
         self._how = how
         self.safety.begin(self.lab)
 
@@ -273,6 +288,12 @@ def _duplicate(scene: Scene, words: str) -> None:
     scene.lab.duplicate(words)
 
 
+def _forge(scene: Scene, words: str, claims: str) -> None:
+    claimed = (claim.split(" ") for claim in claims.split(", "))
+    given: dict[str, Any] = {name: int(claim) if claim.isdecimal() else claim for name, claim in claimed}
+    scene.lab.forge(words, **given)
+
+
 def _delay(scene: Scene, words: str, by_ms: str) -> None:
     scene.lab.delay(words, by_ms=int(by_ms))
 
@@ -467,6 +488,12 @@ VERBS = (
     Verb("never answer WORDS", "a command is neither carried out nor answered", r"never answer (.+)", _never),
     Verb("lose WORDS", "a message or a file is gone", r"lose (.+)", _lose),
     Verb("duplicate WORDS", "a message arrives twice", r"duplicate (.+)", _duplicate),
+    Verb(
+        "forge WORDS: CLAIMS",
+        "a copy of a report follows, which claims another `job NAME`, `task NAME/0`, `attempt N`, `checkpoint N`",
+        r"forge ([^:]+): ((?:job|task|attempt|checkpoint) \S+(?:, (?:job|task|attempt|checkpoint) \S+)*)",
+        _forge,
+    ),
     Verb("delay WORDS by N ms", "a message is held back, with those behind it", r"delay (.+) by (\d+) ms", _delay),
     Verb("freeze worker N", "it stands still", r"freeze worker (\d+)", _freeze),
     Verb("thaw worker N", "it goes on", r"thaw worker (\d+)", _thaw),

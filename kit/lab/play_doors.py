@@ -8,7 +8,10 @@ from typing import Any
 
 from kit.api.environment import StreamEnvironment
 from kit.graph.job_graph import JobGraph
+from kit.lazily import Later
 
+OPEN_PLAY = Later("open a play")
+SAVE_PLAY = Later("save a play")
 Job = StreamEnvironment | JobGraph | Callable[[int], StreamEnvironment | JobGraph]
 
 
@@ -23,7 +26,7 @@ class PlayDoors:
 
         Raises LabError with the nearest names.
         """
-        return _plays[0](name, job)
+        return OPEN_PLAY(name, job)
 
     def save_play(self, path: str | os.PathLike[str], job: str = "", title: str = "", question: str = "") -> Any:
         """Write what was done in this lab as a play, to be read and opened again, and return the path (`*.play`).
@@ -32,12 +35,4 @@ class PlayDoors:
         `lab.trace.save_play` writes a recording, which `Lab.follow` does again. Raises LabError for a run that went on
         from another lab's.
         """
-        return _plays[1](self, path, job, title, question)
-
-
-_plays: list[Callable[..., Any]] = []
-
-
-def plays_with(open_play: Callable[..., Any], save_play: Callable[..., Any]) -> None:
-    """Let these open and save plays, which know labs (`kit.lab.play`)."""
-    _plays[:] = [open_play, save_play]
+        return SAVE_PLAY(self, path, job, title, question)

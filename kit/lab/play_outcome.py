@@ -30,7 +30,8 @@ NAME_WIDTH = 10
 LONGEST = 140
 FACTS = (
     "request", "phase", "why", "slots", "least", "state", "status", "reason", "result", "detail", "error", "hook",
-    "task", "tasks", "awaited", "epoch", "slot", "next_id", "last_subsumed_id", "latest_completed_id", "drain",
+    "operator", "outcome", "task", "tasks", "awaited", "epoch", "slot", "next_id", "last_subsumed_id",
+    "latest_completed_id", "drain",
 )  # fmt: skip
 """What is told of a record's data, in this order; all else is left out."""
 _JOB = re.compile(r"/[0-9a-f]{32}(?=/)")

@@ -28,6 +28,7 @@ from kit.lab.faults import (
     FailCommand,
     FailNextRead,
     FileFault,
+    ForgeMessage,
     FreezeWorker,
     KillDriver,
     KillWorker,
@@ -43,6 +44,8 @@ from kit.lab.faults import (
     TurnClock,
     WorkerFault,
 )
+from kit.lab.forging import REPORTS, USUAL
+from kit.lab.forging import why_not as why_not_forged
 from kit.lab.message_rules import MESSAGE_RULES
 from kit.lab.world import World
 from kit.protocol.commands import ReadSplit, StopEpoch
@@ -66,6 +69,7 @@ def possible_faults(world: World) -> Iterator[Fault]:
     """Every fault that there is something for, in a fixed order; `refusal` says of each whether it may happen."""
     for kind in (DropMessage, DuplicateMessage, DelayMessage):
         yield from message_faults(world, kind)
+    yield from forgeries(world)
     yield from failing_commands(world)
     yield from unanswered_commands(world)
     yield from lost_answers(world)
@@ -86,6 +90,14 @@ def message_faults(world: World, kind: type[MessageFault]) -> Iterator[MessageFa
     for (sender, receiver), place, message in world.agenda.messages():
         about = (*_named(message.word), sender, receiver, place)
         yield DelayMessage(*about, world.at_ms + DELAY_MS) if kind is DelayMessage else kind(*about)
+
+
+def forgeries(world: World) -> Iterator[ForgeMessage]:
+    """The usual forgeries of each report on a checkpoint that is under way."""
+    for (sender, receiver), place, message in world.agenda.messages():
+        if isinstance(message.word, REPORTS):
+            for claims in USUAL:
+                yield ForgeMessage(*_named(message.word), sender, receiver, place, claims)
 
 
 def failing_commands(world: World) -> Iterator[FailCommand]:
@@ -257,6 +269,10 @@ def _message(world: World, fault: MessageFault) -> str | None:
         return f"this {fault.message} cannot be lost: no other checkpoint will follow that could cover it"
     if isinstance(fault, DuplicateMessage) and not rule.doubled:
         return f"{fault.message} cannot be doubled: {rule.why_not_doubled}"
+    if isinstance(fault, ForgeMessage):
+        if not isinstance(meant.word, REPORTS):
+            return f"{fault.message} cannot be forged: only what a task reports on a checkpoint can"
+        return why_not_forged(fault.claims)
     if isinstance(fault, DelayMessage) and fault.until_ms <= world.at_ms:
         return f"it is {world.at_ms} ms already"
     return None

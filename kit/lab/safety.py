@@ -35,7 +35,7 @@ from kit.protocol.events import RequestStop, StartJob
 MOST_STEPS = 3_000
 """A life that has not ended after so many steps in peace will not."""
 GO_ON = re.compile(r"go on from this savepoint, restore_path='([^']+)', and from no older checkpoint")
-REFUSED = "start with recover=True to go on with it"
+REFUSED = "start with recover=True to resume it"
 """What the refusal of a job says whose end could not be noted in the store."""
 INCONSISTENT = "PossibleInconsistentState"
 ERRORS = ("error", "detail")
@@ -151,6 +151,7 @@ class Safety:
         for path in self.damaged if error else ():
             directory, _, name = path.rpartition("/")
             below, _, record = path.partition(STORE)
+            record = record.partition("/")[2]  # without the leader's directory
             names = {path: "", f"{directory}'": name, f"{record} in {below}{STORE[:-1]}": ""}
             if any(one in error and other in error for one, other in names.items()):
                 raise DamageTold(error)
@@ -251,7 +252,7 @@ def _snapshot_id(lab: Lab, location: str) -> int:
 def _state_files(lab: Lab) -> set[str]:
     """The files in checkpoints and savepoints, except for `_metadata`, and for what a durable store notes there."""
     config = lab.job.settings.checkpoint
-    below = {config.directory or "/", config.savepoint_directory or SAVEPOINTS}
+    below = {config.directory or "/", config.default_savepoint_directory or SAVEPOINTS}
     found = {path for each in below for path in lab.files.paths(each)}
     return {path for path in found if not path.endswith(METADATA) and STORE not in path}
 

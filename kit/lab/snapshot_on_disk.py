@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-import pyarrow.parquet as pq
-
 from kit.connectors.files import open_path
 from kit.connectors.sink import MEMORY
 from kit.host.memory import MemoryFiles
@@ -30,18 +28,14 @@ class OutputOfAnEarlierRun(MemoryOutput):
         super().commit([effect for effect in effects if effect.staged in self.staged or self._is_there(effect)])
 
     def _is_there(self, effect: Effect) -> bool:
+        import pyarrow.parquet as pq
+
         for path in (effect.final, effect.staged):
             if effect.final not in self.published and not path.startswith(MEMORY):
                 system, inner = open_path(path)
                 if system.get_file_info(inner).is_file:
                     self.published[effect.final] = pq.read_table(inner, filesystem=system)
         return effect.final in self.published
-
-    def copy(self) -> OutputOfAnEarlierRun:
-        """The same tables, which never change."""
-        other = OutputOfAnEarlierRun()
-        other.staged, other.published = dict(self.staged), dict(self.published)
-        return other
 
 
 @dataclass(frozen=True)

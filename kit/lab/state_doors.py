@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-import pandas as pd
+from typing import TYPE_CHECKING
 
 from kit.draw.state_tables import StateTables
 from kit.lab.live_state import queue_table, state_tables
 from kit.lab.world import World
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 class StateDoors:

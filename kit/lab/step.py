@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-
-import pandas as pd
+from typing import TYPE_CHECKING
 
 from kit.draw.captions import caption_of
 from kit.draw.kinds import BULK, level_of
@@ -14,6 +13,9 @@ from kit.lab.actions import Action
 from kit.operators.spec import shorten
 from kit.protocol.trace import Trace, TraceRecord
 from kit.protocol.words import Word
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 @dataclass(frozen=True, slots=True)

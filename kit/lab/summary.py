@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from html import escape
-
-import pandas as pd
+from typing import TYPE_CHECKING
 
 from kit.lab.world import World
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 LARGE = 20_000
 """More records than this, half a second's worth, are not taken in for a picture that nobody asked for by name."""
@@ -17,6 +19,8 @@ def summary(world: World) -> pd.DataFrame:
     """One row per vertex: its operators, how many subtasks are in which state, how many elements are on the way to it,
     and how many of its subtasks have acknowledged the newest pending checkpoint ("" when there is none).
     """
+    import pandas as pd
+
     pending = max(world.master.checkpoints.pending.values(), key=lambda each: each.checkpoint_id, default=None)
     waiting = {} if pending is None else pending.not_yet_acked_tasks
     on_the_way: Counter[str] = Counter()

@@ -26,7 +26,7 @@ import pandas as pd
 
 from kit.api.environment import StreamEnvironment
 from kit.graph.job_graph import JobGraph
-from kit.lab.errors import LabError
+from kit.lab.errors import Interrupted, LabError
 from kit.lab.given_jobs import Check, GivenJob
 from kit.lab.lab import Lab
 from kit.lab.play_text import PlayText
@@ -35,6 +35,7 @@ from kit.lab.safety import TriedJob
 from kit.lab.shrinking import MOST_RUNS, Shrinking
 from kit.lab.trial_plays import play_of_trial
 from kit.lab.trials import DEEDS, Telling, Trial
+from kit.protocol.json_lines import file_of
 
 
 @dataclass(frozen=True)
@@ -69,8 +70,7 @@ class Failure:
         """Write the play to a file (`*.play`, by default `seed-<n>.play` here), which `Lab.play(path)` opens; a play of
         a job of one's own is opened with that, `Lab.play(path, job)`. Once the fault is mended the play passes.
         """
-        file = Path(f"{self.play.name}.play" if path is None else path)
-        file.parent.mkdir(parents=True, exist_ok=True)
+        file = file_of(f"{self.play.name}.play" if path is None else path)
         file.write_text(str(self.play), encoding="utf-8")
         return file
 
@@ -153,7 +153,8 @@ def swarm(
     with runs that nothing was done to. `shrink` is how many runs may be spent on making a failing trial smaller, 0 for
     none. `progress` is called after each trial.
 
-    Raises LabError for a kind of fault that there is not.
+    Raises LabError for a kind of fault that there is not, and Interrupted when the user interrupts it: `found` then is
+    the swarm so far.
     """
     kinds = tuple(DEEDS) if faults is None else tuple(faults)
     unknown = [kind for kind in kinds if kind not in DEEDS]
@@ -161,17 +162,33 @@ def swarm(
         raise LabError(f"{unknown[0]!r} is nothing that may be done to a job: {', '.join(DEEDS)} are")
     given = None if job is None else GivenJob.of(job, check)
     result = Swarm()
-    for seed in seeds:
-        telling = drawn(seed, kinds, given).run()
-        _add(result, seed, telling)
-        if telling.violation is not None:
-            shrunk = Shrinking(telling, shrink).run() if shrink else telling
-            result.failures.append(Failure(seed, telling, shrunk))
-        if progress is not None:
-            progress(result)
-        if len(result.failures) == most_failures:
-            break
+    is_interrupted = False
+    try:
+        for seed in seeds:
+            _try(result, drawn(seed, kinds, given), shrink)
+            if progress is not None:
+                progress(result)
+            if len(result.failures) == most_failures:
+                break
+    except KeyboardInterrupt:
+        is_interrupted = True
+    if is_interrupted:  # not in `except`: the exception's context would keep the trial in memory
+        raise Interrupted(result)
     return result
+
+
+def _try(result: Swarm, trial: Trial, shrink: int) -> None:
+    """Add one trial; one that fails is added even if its shrinking is interrupted, as small as it is by then."""
+    telling = trial.run()
+    _add(result, trial.seed, telling)
+    if telling.violation is None:
+        return
+    shrinking = Shrinking(telling, shrink)
+    try:
+        if shrink:
+            shrinking.run()
+    finally:
+        result.failures.append(Failure(trial.seed, telling, shrinking.smallest))
 
 
 def drawn(seed: int, kinds: tuple[str, ...] = tuple(DEEDS), job: TriedJob | None = None) -> Trial:

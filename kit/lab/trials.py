@@ -400,7 +400,7 @@ def _is_beyond_help(fault: FileFault) -> bool:
     checksum, so a wrong byte in it may mean anything.
     """
     if isinstance(fault, LoseFile):
-        return "/store/checkpoints/" in fault.path
+        return "/checkpoints/" in fault.path.partition("/store/")[2]
     return isinstance(fault, CorruptFile) and fault.path.endswith("/_metadata")
 
 

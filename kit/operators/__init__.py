@@ -34,6 +34,7 @@ from kit.operators.broadcast import (
     ReadOnlyBroadcastState,
     ReadOnlyContext,
 )
+from kit.operators.checkpoint_listener import CheckpointListener
 from kit.operators.checkpointed import (
     CheckpointedFunction,
     FunctionInitializationContext,
@@ -72,6 +73,7 @@ from kit.operators.side_output import (
 from kit.operators.source import (
     ReadResult,
     Source,
+    SourceListener,
     Split,
     SplitReader,
 )
@@ -126,6 +128,7 @@ __all__ = [
     "BroadcastContext",
     "BroadcastProcess",
     "BroadcastProcessFunction",
+    "CheckpointListener",
     "CheckpointedFunction",
     "CoProcess",
     "CoProcessFunction",
@@ -170,6 +173,7 @@ __all__ = [
     "SlidingEventTimeWindows",
     "Source",
     "SourceCoordinator",
+    "SourceListener",
     "SourceSpec",
     "Split",
     "SplitEnumerator",

@@ -19,7 +19,8 @@ import pyarrow.compute as pc
 
 from kit.backend.interned_keys import sortable
 from kit.backend.picking import picked
-from kit.operators.aggregates import Aggregate, AggregateSet, FirstRows, as_tuple
+from kit.backend.state_definition import Aspects
+from kit.operators.aggregates import Aggregate, AggregateSet, FirstRows, aggregate_aspects, as_tuple
 from kit.operators.base import Operator
 from kit.operators.spec import ResolvedSpec, key_columns, key_type_of, keys_of, unique_names
 
@@ -48,6 +49,10 @@ class KeyedAggregate(ResolvedSpec):
         fields = [self.input_schema.field(key) for key in self.keys] + totals.fields
         unique_names((field.name for field in fields), self.name)
         self._set(input_schemas=(self.input_schema,), output_schema=pa.schema(fields), key_type=key_type)
+
+    def state_aspects(self) -> Aspects:
+        """Return the key and the aggregates."""
+        return {"key_by": list(self.keys), "aggregates": aggregate_aspects(self.aggregates)}
 
     def create(self) -> KeyedAggregateOperator:
         """One subtask's operator."""

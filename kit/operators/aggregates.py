@@ -255,6 +255,11 @@ def _as_kept(column: pa.Array, kept: pa.DataType) -> pa.Array:
     return plain if plain.type == kept else plain.cast(kept)
 
 
+def aggregate_aspects(aggregates: Iterable[Aggregate]) -> dict[str, str]:
+    """Return the aggregates as a snapshot's definition holds them."""
+    return {aggregate.name: repr(aggregate) for aggregate in aggregates}
+
+
 _ONLY_ROW = np.zeros(1, np.int64)
 
 

@@ -17,13 +17,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import pyarrow as pa
 
 from kit.backend.heap import HeapKeyedStateBackend
 from kit.backend.operator_store import OperatorStateStore
 from kit.backend.raw_state import RawStateInputs, RawStateOutputs
+from kit.backend.state_definition import Aspects
+from kit.operators.checkpoint_listener import CheckpointListener
 from kit.operators.coordinator import OperatorCoordinator, OperatorCoordinatorContext
 from kit.protocol.snapshots import Effect
 from kit.state.handles import KeyGroupRange
@@ -94,6 +96,11 @@ class Operator:
 
     context: OperatorContext
 
+    @property
+    def checkpoint_listener(self) -> CheckpointListener | None:
+        """The user's object that is notified of how checkpoints end, after the operator; None if there is none."""
+        return None
+
     def setup(self, context: OperatorContext) -> None:
         """Take the context; no state is to be had yet."""
         self.context = context
@@ -138,6 +145,9 @@ class Operator:
         Flink: `AbstractStreamOperator.snapshotState`.
         """
 
+    def emit_collected(self) -> None:
+        """Send what the user's function has made since the last call, if it is not sent at once."""
+
     def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
         """The checkpoint is stored for good: publish what it covers."""
 
@@ -165,9 +175,18 @@ class OperatorSpec:
 
     key_type: pa.DataType | None = None
 
+    acts: ClassVar[bool] = True
+    """Whether the operator may do something by itself. One that does not is left out of a job where its records reach
+    no sink.
+    """
+
     def create(self) -> Operator:
         """A new operator for one subtask."""
         raise NotImplementedError(f"{type(self).__name__} does not say how to create its operator")
+
+    def state_aspects(self) -> Aspects:
+        """Return what the keyed state is made from (`kit.backend.state_definition`): a restore compares it."""
+        return {}
 
     def create_coordinator(self, context: OperatorCoordinatorContext) -> OperatorCoordinator | None:
         """A new coordinator of this operator, None for an operator that has none (`OperatorCoordinator.Provider`)."""

@@ -10,9 +10,9 @@ Follows Flink's `KeyedProcessOperator`; Flink itself goes row by row.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -20,20 +20,28 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kit.backend.descriptors import StateDescriptor
+from kit.backend.exact_values import ONE_HAS_A_ZONE, InexactError, exact_array, same_clock
 from kit.backend.key_codec import codec_for
 from kit.backend.keyed_states import KINDS
 from kit.backend.tables import StateTable, Values
 from kit.backend.timers import DueTimers
 from kit.operators.function_operator import KeyedFunctionOperator, TimeView
-from kit.operators.process import FunctionSpec
+from kit.operators.process import FunctionSpec, ProcessFunction
+from kit.operators.returned import Returned
 from kit.operators.rows import misnamed
 from kit.operators.side_output import OutputTag
-from kit.operators.spec import UserFunctionError, column_list
+from kit.operators.spec import UserFunctionError, column_list, shorten
 from kit.operators.watermarks import event_times_ms
 from kit.state.errors import StateDescriptorError
 
 Mask = Any  # a bool column of Arrow or numpy: the rows meant; None for all of them
 Numbers = npt.NDArray[np.int64]
+
+BATCHES = Returned((pa.RecordBatch, Mapping), "batch", "a record batch, or columns by name")
+"""What hooks return that are called with batches."""
+Batch: TypeAlias = pa.RecordBatch | Mapping[str, Any]
+EmittedBatches: TypeAlias = Batch | tuple[OutputTag, Batch] | Iterable[Batch | tuple[OutputTag, Batch]] | None
+"""What a hook may return (`kit.operators.returned`)."""
 
 
 class BatchState:
@@ -170,11 +178,11 @@ class KeyedBatchFunction:
     def open(self, ctx: BatchContext) -> None:
         """Called once before the first batch; `ctx` is a `BatchContext` whose `keys` has no rows."""
 
-    def process_batch(self, batch: pa.RecordBatch, ctx: BatchContext) -> None:
-        """Called for each batch; `ctx.emit(...)` what comes of it. `ctx` is a `BatchContext`."""
+    def process_batch(self, batch: pa.RecordBatch, ctx: BatchContext) -> EmittedBatches:
+        """Make any number of batches of one: `ctx.emit(batch)` or `yield batch`. `ctx` is a `BatchContext`."""
         raise NotImplementedError(f"{type(self).__name__} does not define process_batch(batch, ctx)")
 
-    def on_timers(self, ctx: BatchContext) -> None:
+    def on_timers(self, ctx: BatchContext) -> EmittedBatches:
         """Called when timers fire: `ctx.keys` and `ctx.timestamps_ms` have a row for each, the earliest first.
 
         `ctx` is a `BatchContext`.
@@ -184,6 +192,7 @@ class KeyedBatchFunction:
 class KeyedBatchProcess(FunctionSpec):
     """A `KeyedBatchFunction`; its one input has a key."""
 
+    kinds = (ProcessFunction, KeyedBatchFunction)
     hooks = ("process_batch",)
     rows = False
 
@@ -210,7 +219,9 @@ class KeyedBatchOperator(KeyedFunctionOperator):
         times = None if given.time_column is None else event_times_ms(batch, given.time_column, self._name)
         context = BatchContext(self, given.keys_of(batch, self.context.keyed_state.key_type), times)
         try:
-            self.function.process_batch(batch, context)
+            made = self.function.process_batch(batch, context)
+            if made is not None:
+                BATCHES.emit(made, context)
         except Exception as error:
             raise UserFunctionError.of_batch(self._name, self.function.process_batch, batch, error) from error
 
@@ -218,7 +229,8 @@ class KeyedBatchOperator(KeyedFunctionOperator):
         """Call `on_timers` until nothing is due: a timer that fires may register another that is."""
         while len((timers := due()).timestamps_ms):
             at = f"{len(timers.keys)} timers, the first at {timers.timestamps_ms[0]} of key {timers.keys[0]}"
-            self.call(at, self.function.on_timers, BatchContext(self, timers.keys, timers.timestamps_ms))
+            context = BatchContext(self, timers.keys, timers.timestamps_ms)
+            self.call_and_emit(at, BATCHES, self.function.on_timers, context)
 
 
 def _meant(keys: pa.Array, where: Mask) -> pa.Array:
@@ -233,4 +245,18 @@ def _as_batch(batch: pa.RecordBatch | Mapping[str, Any], schema: pa.Schema, reme
         return batch
     if problem := misnamed(batch, schema):
         raise TypeError(f"{problem}; {remedy}")
-    return pa.RecordBatch.from_pydict(dict(batch), schema=schema)
+    columns = {column.name: _as_column(batch[column.name], column) for column in schema}
+    return pa.RecordBatch.from_pydict(columns, schema=schema)
+
+
+def _as_column(values: Any, column: pa.Field) -> Any:
+    """Return the values of a column, those of a list as Arrow. Raises TypeError for values that Arrow would change."""
+    if isinstance(values, list | tuple):
+        try:
+            return exact_array(values, column.type)
+        except InexactError as error:
+            value = shorten(repr(values[error.number]))
+            raise TypeError(f"column {column.name!r} is {column.type}, and {value} does not fit: {error}") from None
+    if isinstance(values, pa.Array | pa.ChunkedArray) and not same_clock(column.type, values.type):
+        raise TypeError(f"column {column.name!r} is {column.type}, and {values.type} {ONE_HAS_A_ZONE}")
+    return values

@@ -24,6 +24,7 @@ from kit.operators.function_operator import (
     ProcessFunctionContext,
 )
 from kit.operators.process import FunctionSpec
+from kit.operators.returned import Emitted, never_runs
 from kit.operators.rows import Row
 
 
@@ -36,14 +37,14 @@ class BroadcastProcessFunction:
     def open(self, ctx: ReadOnlyContext) -> None:
         """Called once before the first row; `ctx` is a `ReadOnlyContext`."""
 
-    def process_element(self, row: Row, ctx: ReadOnlyContext) -> None:
+    def process_element(self, row: Row, ctx: ReadOnlyContext) -> Emitted:
         """Called for each row of the stream; `ctx.broadcast_state(...)` can be read.
 
         `ctx` is a `ReadOnlyContext`.
         """
         raise NotImplementedError(f"{type(self).__name__} does not define process_element(row, ctx)")
 
-    def process_broadcast_element(self, row: Row, ctx: BroadcastContext) -> None:
+    def process_broadcast_element(self, row: Row, ctx: BroadcastContext) -> Emitted:
         """Called in every subtask for each row of the broadcast stream; `ctx.broadcast_state(...)` can be written.
 
         `ctx` is a `BroadcastContext`.
@@ -61,21 +62,21 @@ class KeyedBroadcastProcessFunction:
     def open(self, ctx: KeyedReadOnlyContext) -> None:
         """Called once before the first row; `ctx` is a `KeyedReadOnlyContext`."""
 
-    def process_element(self, row: Row, ctx: KeyedReadOnlyContext) -> None:
+    def process_element(self, row: Row, ctx: KeyedReadOnlyContext) -> Emitted:
         """Called for each row of the keyed stream, with its key's state and timers; broadcast state can be read.
 
         `ctx` is a `KeyedReadOnlyContext`.
         """
         raise NotImplementedError(f"{type(self).__name__} does not define process_element(row, ctx)")
 
-    def process_broadcast_element(self, row: Row, ctx: KeyedBroadcastContext) -> None:
+    def process_broadcast_element(self, row: Row, ctx: KeyedBroadcastContext) -> Emitted:
         """Called in every subtask for each row of the broadcast stream; broadcast state can be written.
 
         `ctx` is a `KeyedBroadcastContext`.
         """
         raise NotImplementedError(f"{type(self).__name__} does not define process_broadcast_element(row, ctx)")
 
-    def on_timer(self, timestamp_ms: int, ctx: KeyedReadOnlyContext) -> None:
+    def on_timer(self, timestamp_ms: int, ctx: KeyedReadOnlyContext) -> Emitted:
         """Called when a timer fires, for the key it was registered for; `ctx` is a `KeyedReadOnlyContext`."""
 
 
@@ -116,7 +117,7 @@ class KeyedBroadcastContext(BroadcastContext):
 
     _operator: KeyedBroadcastOperator
 
-    def apply_to_keyed_state(self, descriptor: StateDescriptor, function: Callable[[Any, KeyedState], None]) -> None:
+    def apply_to_keyed_state(self, descriptor: StateDescriptor, function: Callable[[Any, KeyedState], Any]) -> None:
         """Call `function(key, state)` for every key of this subtask that has an entry in the state."""
         self._operator.apply_to_keyed_state(descriptor, function)
 
@@ -174,13 +175,14 @@ class KeyedBroadcastOperator(_WithBroadcastState, KeyedFunctionOperator):
         """One to read, with state and timers; one to write."""
         return [KeyedReadOnlyContext(self), KeyedBroadcastContext(self)]
 
-    def apply_to_keyed_state(self, descriptor: StateDescriptor, function: Callable[[Any, KeyedState], None]) -> None:
+    def apply_to_keyed_state(self, descriptor: StateDescriptor, function: Callable[[Any, KeyedState], Any]) -> None:
         """Call a function for every key that has an entry in a state."""
         table = self.context.keyed_state.table(descriptor)
         state = self.state(descriptor)
         for key in table.keys(table.entries()).to_pylist():
             self.context.keyed_state.set_current_key(key)
-            function(key, state)
+            if never_runs(function(key, state)):
+                raise TypeError("apply_to_keyed_state: the function yields or is async, so it runs nothing")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -191,6 +193,7 @@ class BroadcastProcess(FunctionSpec):
 
     states: tuple[MapStateDescriptor, ...] = ()
 
+    kinds: ClassVar[tuple[type, type]] = (BroadcastProcessFunction, KeyedBroadcastProcessFunction)
     hooks: ClassVar[tuple[str, ...]] = ("process_element", "process_broadcast_element")
 
     def create(self) -> FunctionOperator:

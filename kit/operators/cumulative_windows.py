@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from kit.operators.window_assigners import Times, WindowAssigner
+from kit.protocol.durations import settle_durations
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +28,7 @@ class CumulativeEventTimeWindows(WindowAssigner):
     offset_ms: int = 0
 
     def __post_init__(self) -> None:
+        settle_durations(self, "size_ms", "step_ms", "offset_ms")
         if self.step_ms < 1 or self.size_ms < 1 or self.size_ms % self.step_ms or abs(self.offset_ms) >= self.size_ms:
             raise ValueError(
                 f"{self!r}: step_ms must be 1 or more, size_ms a multiple of it, and offset_ms smaller than size_ms"

@@ -11,7 +11,7 @@ Follows Flink's `ProcessOperator`, `KeyedProcessOperator` and `KeyedCoProcessOpe
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import repeat
 from typing import Any
@@ -20,13 +20,17 @@ import pyarrow as pa
 
 from kit.backend.arrow_types import as_type
 from kit.backend.descriptors import StateDescriptor
+from kit.backend.exact_values import ONE_HAS_A_ZONE, same_clock
 from kit.backend.keyed_states import KeyedState
+from kit.backend.state_definition import Aspects
 from kit.backend.timers import DueTimers, TimerService
 from kit.operators.base import Operator
+from kit.operators.checkpoint_listener import CheckpointListener
 from kit.operators.checkpointed import CheckpointedFunction, FunctionInitializationContext, FunctionSnapshotContext
+from kit.operators.returned import ROWS, Returned, never_runs
 from kit.operators.rows import Row, RowMaker, joined, pieces, rows_of
 from kit.operators.side_output import OutputTag
-from kit.operators.spec import UserFunctionError, key_type_of
+from kit.operators.spec import SchemaError, UserFunctionError, column_field, key_type_of
 from kit.operators.watermarks import check_time_column, event_times_ms
 
 
@@ -51,6 +55,24 @@ class FunctionInput:
         fields = list(key_type)
         columns = [as_type(batch.column(key), field.type) for key, field in zip(self.keys, fields, strict=True)]
         return pa.StructArray.from_arrays(columns, fields=fields)
+
+
+def check_one_clock(first: FunctionInput, second: FunctionInput, operator: str) -> None:
+    """Raise SchemaError for two inputs with event times that cannot be compared."""
+    if first.time_column is None or second.time_column is None:
+        return
+    types = [column_field(each.schema, str(each.time_column), operator).type for each in (first, second)]
+    if not same_clock(*types):
+        raise SchemaError(
+            f"{operator}: event time of the first stream is column {first.time_column!r} ({types[0]}), and "
+            f"{second.time_column!r} of the second ({types[1]}) {ONE_HAS_A_ZONE}"
+        )
+
+
+def key_aspects(inputs: Iterable[FunctionInput]) -> Aspects:
+    """Return the key columns, of two keyed inputs those of each."""
+    keys = [list(given.keys) for given in inputs if given.keys]
+    return {"key_by": keys[0] if len(keys) == 1 else keys} if keys else {}
 
 
 class TimeView:
@@ -164,6 +186,11 @@ class FunctionOperator(Operator):
         self._aside: dict[OutputTag, tuple[list[Row], list[Row]]] = {}
         self.function = function
 
+    @property
+    def checkpoint_listener(self) -> CheckpointListener | None:
+        """The function, if it is one."""
+        return self.function if isinstance(self.function, CheckpointListener) else None
+
     def create_contexts(self) -> list[Any]:
         """What the function sees on each input; `open` is given the first."""
         return [ProcessFunctionContext(self) for _ in self._inputs]
@@ -205,7 +232,9 @@ class FunctionOperator(Operator):
         for piece in pieces(batch):
             for self.at, _, context.timestamp_ms in zip(rows_of(piece), turns, times):  # the rows end first
                 try:
-                    hook(self.at, context)
+                    made = hook(self.at, context)
+                    if made is not None:
+                        ROWS.emit(made, context)
                 except Exception as error:
                     raise UserFunctionError.of(self._name, hook, f"row {self.at}", error) from error
             self._set_made_down()
@@ -221,10 +250,20 @@ class FunctionOperator(Operator):
             hook = getattr(self.function, self._hooks[0])
             self._columns.append(RowMaker(self._name, hook).batch(rows, self._returns, given))
 
-    def call(self, at: str, function: Callable[..., None], *arguments: Any) -> None:
+    def call(self, at: str, function: Callable[..., Any], *arguments: Any) -> None:
         """Call a function of the user's; its errors name it and what it was called for."""
         try:
-            function(*arguments)
+            if never_runs(function(*arguments)):
+                raise TypeError("it runs nothing, since it yields or is async: only functions of rows and timers yield")
+        except Exception as error:
+            raise UserFunctionError.of(self._name, function, at, error) from error
+
+    def call_and_emit(self, at: str, emitting: Returned, function: Callable[..., Any], *arguments: Any) -> None:
+        """Do the same, and emit what the function returned; the last of `arguments` is its context."""
+        try:
+            made = function(*arguments)
+            if made is not None:
+                emitting.emit(made, arguments[-1])
         except Exception as error:
             raise UserFunctionError.of(self._name, function, at, error) from error
 
@@ -281,5 +320,5 @@ class KeyedFunctionOperator(FunctionOperator):
                 self.at = {"timer": timestamp_ms, "key": key}
                 context.timestamp_ms = timestamp_ms
                 at = f"the timer at {timestamp_ms} of key {key!r}"
-                self.call(at, self.function.on_timer, timestamp_ms, context)
+                self.call_and_emit(at, ROWS, self.function.on_timer, timestamp_ms, context)
         self.emit_collected()

@@ -13,14 +13,16 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from kit.backend.state_definition import Aspects
 from kit.operators.base import Operator
-from kit.operators.function_operator import FunctionInput
+from kit.operators.function_operator import FunctionInput, key_aspects
 from kit.operators.join import PairColumns, key_type_of_both, slices
 from kit.operators.key_time_index import expand
 from kit.operators.row_buffer import RowBuffer
 from kit.operators.side_output import OutputTag
 from kit.operators.spec import ResolvedSpec, SchemaError
 from kit.operators.watermarks import event_times_ms
+from kit.protocol.durations import settle_durations
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -35,6 +37,7 @@ class IntervalJoin(ResolvedSpec):
     right_late_tag: OutputTag | None = None
 
     def _resolve(self) -> None:
+        settle_durations(self, "lower_ms", "upper_ms")
         if self.lower_ms > self.upper_ms:
             raise ValueError(f"{self.name}: lower_ms {self.lower_ms} is above upper_ms {self.upper_ms}")
         for given, tag in ((self.left, self.left_late_tag), (self.right, self.right_late_tag)):
@@ -45,6 +48,10 @@ class IntervalJoin(ResolvedSpec):
         self._set(
             input_schemas=(self.left.schema, self.right.schema), output_schema=self.columns().schema, key_type=key_type
         )
+
+    def state_aspects(self) -> Aspects:
+        """Return the keys: rows are kept whole, and found by whatever time and bounds the join has."""
+        return key_aspects((self.left, self.right))
 
     def columns(self) -> PairColumns:
         """The columns of a pair."""

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import pyarrow as pa
 
 from kit.backend.arrow_types import stored_type
-from kit.operators.function_operator import FunctionInput
+from kit.operators.function_operator import FunctionInput, check_one_clock
 from kit.operators.key_time_index import Numbers
 from kit.operators.spec import SchemaError, row_type
 
@@ -45,6 +45,7 @@ def key_type_of_both(left: FunctionInput, right: FunctionInput, operator: str) -
     Key columns may have other names on the two sides, so structs are compared by their types.
     """
     types = [given.key_type(operator) for given in (left, right)]
+    check_one_clock(left, right, operator)
     for given in (left, right):
         row_type(given.schema, operator, in_columns=True)
     parts = [[stored_type(given.schema.field(key).type) for key in given.keys] for given in (left, right)]

@@ -86,9 +86,11 @@ class MergingWindowOperator(WindowOperatorBase):
         if due.namespaces is not None and len(due.keys):
             keys, windows = due.keys, due.namespaces.to_numpy()
             slots = self._bounds.slots(keys, windows, create=False)
+            # None for a timer of a lateness that was allowed before a restore.
+            keys, windows, times, slots = where(slots >= 0, keys, windows, due.timestamps_ms, slots)
             starts, ends = self._bounds_of(slots)
-            self._fire(*where(due.timestamps_ms == ends - 1, keys, windows, starts, ends))
-            self._clear(*where(due.timestamps_ms == self._clears_at(ends - 1), keys, windows))
+            self._fire(*where(times == ends - 1, keys, windows, starts, ends))
+            self._clear(*where(times >= self._clears_at(ends - 1), keys, windows))
         self.context.output.emit_watermark(timestamp_ms)
 
     def _is_over(self, ends: Numbers) -> npt.NDArray[np.bool_]:

@@ -11,18 +11,24 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from inspect import Parameter, isasyncgenfunction, iscoroutinefunction, isfunction, signature
 from typing import Any, ClassVar
 
 import pyarrow as pa
 
 from kit.backend.arrow_types import has_nanosecond_times, stored_type
+from kit.backend.state_definition import Aspects
+from kit.operators.function_bases import check_bases
 from kit.operators.function_operator import (
     FunctionInput,
     FunctionOperator,
     KeyedFunctionOperator,
     KeyedProcessFunctionContext,
     ProcessFunctionContext,
+    check_one_clock,
+    key_aspects,
 )
+from kit.operators.returned import Emitted
 from kit.operators.rows import Row
 from kit.operators.spec import ResolvedSpec, SchemaError, check_made_of_rows
 
@@ -36,9 +42,9 @@ class ProcessFunction:
     def open(self, ctx: ProcessFunctionContext) -> None:
         """Called once before the first row; `ctx` is a `ProcessFunctionContext`."""
 
-    def process_element(self, row: Row, ctx: ProcessFunctionContext) -> None:
-        """Called for each row, a dict; `ctx.emit(...)` or `ctx.output(tag, ...)` what comes of it. `ctx` is a
-        `ProcessFunctionContext`.
+    def process_element(self, row: Row, ctx: ProcessFunctionContext) -> Emitted:
+        """Make any number of rows of one row, a dict: `ctx.emit(row)` or `yield row`; for a side output
+        `ctx.output(tag, row)` or `yield tag, row`. `ctx` is a `ProcessFunctionContext`.
         """
         raise NotImplementedError(f"{type(self).__name__} does not define process_element(row, ctx)")
 
@@ -52,13 +58,13 @@ class KeyedProcessFunction:
     def open(self, ctx: KeyedProcessFunctionContext) -> None:
         """Called once before the first row; `ctx` is a `KeyedProcessFunctionContext`."""
 
-    def process_element(self, row: Row, ctx: KeyedProcessFunctionContext) -> None:
-        """Called for each row, a dict; `ctx.emit(...)` what comes of it. `ctx` is a
+    def process_element(self, row: Row, ctx: KeyedProcessFunctionContext) -> Emitted:
+        """Make any number of rows of one row, a dict: `ctx.emit(row)` or `yield row`. `ctx` is a
         `KeyedProcessFunctionContext`.
         """
         raise NotImplementedError(f"{type(self).__name__} does not define process_element(row, ctx)")
 
-    def on_timer(self, timestamp_ms: int, ctx: KeyedProcessFunctionContext) -> None:
+    def on_timer(self, timestamp_ms: int, ctx: KeyedProcessFunctionContext) -> Emitted:
         """Called when a timer fires, for the key it was registered for.
 
         `ctx` is a `KeyedProcessFunctionContext`, whose `timestamp_ms` is the timer's.
@@ -74,11 +80,11 @@ class CoProcessFunction:
     def open(self, ctx: ProcessFunctionContext) -> None:
         """Called once before the first row; `ctx` is a `ProcessFunctionContext`."""
 
-    def process_element1(self, row: Row, ctx: ProcessFunctionContext) -> None:
+    def process_element1(self, row: Row, ctx: ProcessFunctionContext) -> Emitted:
         """Called for each row of the first stream; `ctx` is a `ProcessFunctionContext`."""
         raise NotImplementedError(f"{type(self).__name__} does not define process_element1(row, ctx)")
 
-    def process_element2(self, row: Row, ctx: ProcessFunctionContext) -> None:
+    def process_element2(self, row: Row, ctx: ProcessFunctionContext) -> Emitted:
         """Called for each row of the second stream; `ctx` is a `ProcessFunctionContext`."""
         raise NotImplementedError(f"{type(self).__name__} does not define process_element2(row, ctx)")
 
@@ -92,30 +98,22 @@ class KeyedCoProcessFunction:
     def open(self, ctx: KeyedProcessFunctionContext) -> None:
         """Called once before the first row; `ctx` is a `KeyedProcessFunctionContext`."""
 
-    def process_element1(self, row: Row, ctx: KeyedProcessFunctionContext) -> None:
+    def process_element1(self, row: Row, ctx: KeyedProcessFunctionContext) -> Emitted:
         """Called for each row of the first stream; `ctx` is a `KeyedProcessFunctionContext`."""
         raise NotImplementedError(f"{type(self).__name__} does not define process_element1(row, ctx)")
 
-    def process_element2(self, row: Row, ctx: KeyedProcessFunctionContext) -> None:
+    def process_element2(self, row: Row, ctx: KeyedProcessFunctionContext) -> Emitted:
         """Called for each row of the second stream; `ctx` is a `KeyedProcessFunctionContext`."""
         raise NotImplementedError(f"{type(self).__name__} does not define process_element2(row, ctx)")
 
-    def on_timer(self, timestamp_ms: int, ctx: KeyedProcessFunctionContext) -> None:
+    def on_timer(self, timestamp_ms: int, ctx: KeyedProcessFunctionContext) -> Emitted:
         """Called when a timer fires, for the key it was registered for.
 
         `ctx` is a `KeyedProcessFunctionContext`, whose `timestamp_ms` is the timer's.
         """
 
 
-KINDS: tuple[tuple[type, type], ...] = (
-    (ProcessFunction, KeyedProcessFunction),
-    (CoProcessFunction, KeyedCoProcessFunction),
-)
-"""What a function without a key is derived from, and what one with a key is."""
-
-
-def _is_a(function: Callable[[], Any], kind: type) -> bool:
-    return isinstance(function, type) and issubclass(function, kind)
+_OPTIONAL = (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -126,7 +124,10 @@ class FunctionSpec(ResolvedSpec):
     function: Callable[[], Any]
     returns: pa.Schema
 
+    kinds: ClassVar[tuple[type, type]] = (ProcessFunction, KeyedProcessFunction)
+    """What a function without a key is derived from, and what one with a key is."""
     hooks: ClassVar[tuple[str, ...]] = ("process_element",)
+    acts: ClassVar[bool] = True
     rows: ClassVar[bool] = True
     """Whether the function is called row by row."""
 
@@ -135,23 +136,42 @@ class FunctionSpec(ResolvedSpec):
         kind = FunctionOperator if self.key_type is None else KeyedFunctionOperator
         return kind(self.name, self.function(), self.returns, self.inputs, self.hooks)
 
-    def _check_kind(self) -> None:
-        """Raise TypeError for a function of a keyed stream where there is no key, and the other way around."""
+    def state_aspects(self) -> Aspects:
+        """Return the key: what a function keeps is its own affair."""
+        return key_aspects(self.inputs)
+
+    def _check_functions(self) -> None:
+        """Leave the check of the function to `_check_function`, since each subtask makes its own."""
+
+    def _check_function(self) -> None:
+        """Raise TypeError for what makes no function of the right kind."""
+        function = self.function
         keyed = any(given.keys for given in self.inputs)
-        for plain, with_key in KINDS:
-            if _is_a(self.function, with_key) and not keyed:
-                what = f"is a {with_key.__name__}, and the stream has no key: call key_by(...) before process"
-            elif _is_a(self.function, plain) and keyed:
-                what = f"is a {plain.__name__}: derive it from {with_key.__name__}, since the stream has a key"
-            else:
-                continue
-            raise TypeError(f"{self.name}: {getattr(self.function, '__name__', self.function)} {what}")
+        wanted, other = self.kinds[::-1] if keyed else self.kinds
+        if not callable(function):
+            raise TypeError(f"{self.name}: give the class {type(function).__name__} itself, not an object of it")
+        name = getattr(function, "__name__", repr(function))
+        if isinstance(function, type) and not issubclass(function, wanted):
+            what = f"is not derived from {wanted.__name__}"
+            if issubclass(function, other) and keyed:
+                what = f"is a {other.__name__}: derive it from {wanted.__name__}, since the stream has a key"
+            elif issubclass(function, other):
+                what = f"is a {other.__name__}, and the stream has no key: call key_by(...) before process"
+            raise TypeError(f"{self.name}: {name} {what}")
+        if needed := _arguments_needed(function):
+            instead = (
+                f"lambda: {name}(...)" if isinstance(function, type) else f"a class derived from {wanted.__name__}"
+            )
+            raise TypeError(f"{self.name}: {name} is called without arguments and needs {needed}: give {instead}")
+        if isinstance(function, type):
+            check_hooks(self.name, function)
+            check_bases(function, self.name)
 
     def _resolve(self) -> None:
-        if not callable(self.function):
-            raise TypeError(f"{self.name}: give the class {type(self.function).__name__} itself, not an object of it")
-        self._check_kind()
+        self._check_function()
         key_types = [given.key_type(self.name) for given in self.inputs if given.keys]
+        if len(self.inputs) == 2:
+            check_one_clock(*self.inputs, self.name)
         if self.rows:
             check_made_of_rows(self.returns, self.name)
             check_keys_of_rows(self.inputs, self.name)
@@ -162,6 +182,34 @@ class FunctionSpec(ResolvedSpec):
             raise SchemaError(f"{self.name}: the keys have types {key_types[0]} and {key_types[1]}: cast one before")
         schemas = tuple(given.schema for given in self.inputs)
         self._set(input_schemas=schemas, output_schema=self.returns, key_type=key_types[0] if key_types else None)
+
+
+def check_hooks(operator: str, function: type) -> None:
+    """Raise TypeError for a function class with a hook that would never be called, or never run."""
+    bases = [kind for kind in function.__mro__ if kind.__module__.startswith(f"{__package__}.")]
+    hooks = {name for kind in bases for name, hook in vars(kind).items() if isfunction(hook) and name[0] != "_"}
+    plain = {_plain(name): name for name in hooks}
+    for name in filter(lambda name: name[0] != "_", dir(function)):
+        hook, meant = getattr(function, name), plain.get(_plain(name), name)
+        if meant != name:
+            raise TypeError(f"{operator}: {function.__name__}.{name} would never be called: the hook is named {meant}")
+        if name in hooks and (iscoroutinefunction(hook) or isasyncgenfunction(hook)):
+            raise TypeError(f"{operator}: {function.__name__}.{name} is async, and hooks run in turn: use a plain def")
+
+
+def _arguments_needed(function: Callable[..., Any]) -> str:
+    """The arguments without which a function cannot be called, by name; "" where there are none or none is known."""
+    try:
+        parameters = signature(function).parameters.values()
+    except (TypeError, ValueError):
+        return ""
+    needed = [each.name for each in parameters if each.default is each.empty and each.kind not in _OPTIONAL]
+    return ", ".join(needed)
+
+
+def _plain(name: str) -> str:
+    """A name as `processElement` and `process_element` have in common."""
+    return name.replace("_", "").lower()
 
 
 class Process(FunctionSpec):
@@ -175,6 +223,7 @@ class KeyedProcess(FunctionSpec):
 class CoProcess(FunctionSpec):
     """A `CoProcessFunction`, or a `KeyedCoProcessFunction` where both inputs are keyed."""
 
+    kinds: ClassVar[tuple[type, type]] = (CoProcessFunction, KeyedCoProcessFunction)
     hooks: ClassVar[tuple[str, ...]] = ("process_element1", "process_element2")
 
 

@@ -15,10 +15,11 @@ import numpy as np
 import pyarrow as pa
 
 from kit.backend.descriptors import ValueStateDescriptor
+from kit.backend.state_definition import Aspects
 from kit.operators.aggregates import as_tuple
 from kit.operators.base import Operator
 from kit.operators.rows import AS_REDUCED, Row, RowMaker, rows_of
-from kit.operators.spec import ResolvedSpec, UserFunctionError, key_type_of, keys_of, row_type
+from kit.operators.spec import ResolvedSpec, UserFunctionError, check_function, key_type_of, keys_of, row_type
 from kit.operators.window_contents import ReduceFunction
 
 
@@ -31,10 +32,15 @@ class KeyedReduce(ResolvedSpec):
     function: ReduceFunction
 
     def _resolve(self) -> None:
+        check_function(self.function, self.name, "a function of two rows (dicts)")
         self._set(keys=as_tuple(self.keys))
         key_type = key_type_of(self.input_schema, self.keys, self.name)
         row_type(self.input_schema, self.name)
         self._set(input_schemas=(self.input_schema,), output_schema=self.input_schema, key_type=key_type)
+
+    def state_aspects(self) -> Aspects:
+        """Return the key."""
+        return {"key_by": list(self.keys)}
 
     def create(self) -> KeyedReduceOperator:
         """One subtask's operator."""

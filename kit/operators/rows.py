@@ -17,12 +17,14 @@ from typing import Any
 import pyarrow as pa
 
 from kit.backend.arrow_types import type_in_rows
+from kit.backend.exact_values import InexactError, exact_array
 from kit.operators.spec import UserFunctionError, batch_of, column_list, function_name, shorten
 
 Row = dict[str, Any]
 Columns = Sequence[Sequence[Any]]
 
 AS_RETURNS = "give every row these columns (None where there is no value), or declare what it makes: returns={columns}"
+AS_MAPPED = "map makes one row of each: flat_map makes any number of rows, and filter leaves rows out"
 AS_REDUCED = (
     "what a reduce function gives has the columns of what it takes: add or drop columns with map, before or after"
 )
@@ -104,12 +106,13 @@ def _fitting(columns: Columns | None, schema: pa.Schema) -> pa.RecordBatch | Non
 @dataclass(frozen=True, slots=True)
 class RowMaker:
     """A function that makes rows for an operator; `remedy` says what to do about rows that do not fit, and may name
-    the `{columns}` of such a row.
+    the `{columns}` of such a row, `instead` what to do about what is no row at all.
     """
 
     operator: str
     function: Callable[..., Any]
     remedy: str = AS_RETURNS
+    instead: str = ""
 
     def batch(self, rows: Sequence[Any], schema: pa.Schema, given: Sequence[Row]) -> pa.RecordBatch:
         """The rows as columns; `given` has for each the row that it was made of. Raises UserFunctionError."""
@@ -138,8 +141,11 @@ class RowMaker:
         """Raise UserFunctionError unless the row, made of what `at` describes, fits the columns."""
         problem = _misfit(row, schema)
         if problem:
-            columns = _declaration(row, schema) if isinstance(row, Mapping) else "{...}"
-            raise self._misfit(row, at, f"{problem}\n  {self.remedy.replace('{columns}', columns)}")
+            remedy = self.instead
+            if isinstance(row, Mapping) or not remedy:
+                columns = _declaration(row, schema) if isinstance(row, Mapping) else "{...}"
+                remedy = self.remedy.replace("{columns}", columns)
+            raise self._misfit(row, at, f"{problem}\n  {remedy}")
 
     def _misfit(self, row: Any, at: str, said: str) -> UserFunctionError:
         name = function_name(self.function)
@@ -157,11 +163,13 @@ def _misfit(row: Any, schema: pa.Schema) -> str:
     if row.keys() != set(schema.names):
         return misnamed(row, schema)
     for column in schema:
-        if not _fits(row[column.name], column):
-            value = row[column.name]
+        value = row[column.name]
+        why = _why_not(value, column)
+        if why is not None:
             of_type = "" if value is None else f" ({type(value).__name__})"
             null = "" if column.nullable else " not null"
-            return f"column {column.name!r} is {column.type}{null}, and {shorten(repr(value))}{of_type} does not fit"
+            found = f"{shorten(repr(value))}{of_type} does not fit"
+            return f"column {column.name!r} is {column.type}{null}, and {found}{why and f': {why}'}"
     return _inner_misfit(row, schema)
 
 
@@ -205,14 +213,15 @@ def misnamed(row: Mapping[str, Any], schema: pa.Schema) -> str:
     )
 
 
-def _fits(value: Any, column: pa.Field) -> bool:
-    if value is None:
-        return bool(column.nullable)
+def _why_not(value: Any, column: pa.Field) -> str | None:
+    """Why a column cannot hold a value, "" where there is no more to say of it; None where it can."""
     try:
-        pa.array([value], type_in_rows(column.type) or column.type)
+        array = exact_array([value], type_in_rows(column.type) or column.type)
+    except InexactError as error:
+        return str(error)
     except (pa.ArrowException, TypeError, ValueError, AttributeError, OverflowError):
-        return False
-    return True
+        return ""
+    return "" if array.null_count and not column.nullable else None
 
 
 def _forbidden_null(batch: pa.RecordBatch) -> bool:
@@ -263,7 +272,7 @@ def _declaration(row: Mapping[str, Any], schema: pa.Schema) -> str:
 
 
 def _type_of(name: str, value: Any, schema: pa.Schema) -> str:
-    if name in schema.names and (value is None or _fits(value, schema.field(name))):
+    if name in schema.names and (value is None or _why_not(value, schema.field(name)) is None):
         return spelled(schema.field(name).type)
     try:
         return spelled(pa.array([value]).type)

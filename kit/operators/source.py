@@ -7,19 +7,21 @@ beginning of a split and otherwise means what its source likes, here the number 
 position gives the same rows again: exactly-once rests on that.
 
 To write a source of your own, derive from `Source` and define `schema`, `enumerate_splits` and `read_split` (and
-`open_reader` where something is worth keeping open between reads).
+`open_reader` where something is worth keeping open between reads). One that is to confirm outside how far it has been
+read, as to a message queue, also defines `create_listener`.
 
 Follows Flink's `Source`, `SplitEnumerator` and `SourceReader`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import pyarrow as pa
 
+from kit.operators.checkpoint_listener import CheckpointListener
 from kit.operators.display import described_html
 
 Split = dict[str, Any]
@@ -44,6 +46,19 @@ class SplitReader(Protocol):
 
     def close(self) -> None:
         """Let go of files."""
+
+
+class SourceListener(CheckpointListener):
+    """A user's object, one for each subtask of a source, that is notified of how checkpoints end.
+
+    Follows Flink's `SourceReader`, with `snapshotState` and `notifyCheckpointComplete`.
+    """
+
+    def snapshot_state(self, checkpoint_id: int, splits: Sequence[tuple[Split, int]]) -> None:
+        """Note how far the subtask has read when this checkpoint is taken: each split with the position in it.
+
+        `splits` are those that the subtask holds, and those that it has read to the end since the last checkpoint.
+        """
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -85,6 +100,17 @@ class Source:
         """All splits in the order in which they are to be read; each is JSON-like and has an `"id"` of its own."""
         raise NotImplementedError(f"{type(self).__name__} does not say what its splits are")
 
+    @property
+    def sequences(self) -> int:
+        """The number of sequences that the splits belong to."""
+        return 1
+
+    def sequence_of(self, split: Split) -> str:
+        """Return the sequence of a split: within one, event time goes on from split to split (by their order); between
+        two it may begin again, and a reader reads them side by side (`kit.operators.split_watermarks`).
+        """
+        return ""
+
     def splits_for(self, parallelism: int) -> list[Split]:
         """What this many subtasks are to read: `enumerate_splits()`, unless the source leaves the number open.
 
@@ -93,9 +119,18 @@ class Source:
         """
         return self.enumerate_splits()
 
+    def check_split(self, split: Split) -> None:
+        """Raise ValueError for a split that this source would not make. A checkpoint may come from a stranger, and says
+        what is to be read.
+        """
+
     def read_split(self, split: Split, position: int, max_rows: int) -> ReadResult:
         """At most `max_rows` rows of the split from `position` on (0 is its beginning)."""
         raise NotImplementedError(f"{type(self).__name__} does not say how to read a split")
+
+    def create_listener(self) -> SourceListener | None:
+        """Return a listener for one subtask, None if the source is not to be notified of checkpoints."""
+        return None
 
     def open_reader(self) -> SplitReader:
         """A reader for many reads in a row; for most sources `read_split` is all there is to it."""

@@ -16,7 +16,7 @@ from kit.operators.coordinator import (
     Payload,
     SubtaskGateway,
 )
-from kit.operators.split_enumerator import SplitEnumerator
+from kit.operators.split_enumerator import HELD, SplitEnumerator
 
 
 class SourceCoordinator(OperatorCoordinator):
@@ -32,11 +32,15 @@ class SourceCoordinator(OperatorCoordinator):
         self._said_backlog: bool | None = None
         self._done: set[int] = set()
         """The readers for which there was no split left."""
+        self._held: dict[int, int] = {}
+        """How many splits each reader holds, of those that hold more than one."""
 
     @property
     def splits_done(self) -> tuple[int, int]:
         """How many splits have been read to their end, as far as readers have asked for others, and of how many."""
         given = len(self.context.splits) - len(self.enumerator.remaining)
+        if self._held:
+            return max(0, given - sum(self._held.values())), len(self.context.splits)
         return max(0, given - (self.context.parallelism - len(self._done))), len(self.context.splits)
 
     def start(self) -> None:
@@ -55,6 +59,8 @@ class SourceCoordinator(OperatorCoordinator):
         for receiver, answer in self.enumerator.handle_event(subtask, payload):
             if "split" not in answer:
                 self._done.add(receiver)
+            if HELD in payload:
+                self._held[subtask] = payload[HELD] + ("split" in answer)
             self._gateways[receiver].send_event(answer)
         self._report_backlog()
 
@@ -65,6 +71,7 @@ class SourceCoordinator(OperatorCoordinator):
     def reset_to_checkpoint(self, checkpoint_id: int, state: bytes | None) -> None:
         """Go on from the splits that were left, or from all."""
         self._done.clear()
+        self._held.clear()
         self.enumerator.restore(state, self.context.splits)
         self._restored = True
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 from kit.backend.arrow_types import stream_schema
 from kit.operators.coordinator import OperatorCoordinatorContext
@@ -21,6 +22,8 @@ class SourceSpec(ResolvedSpec):
 
     source: Source
     converts: bool = field(init=False, default=False)
+
+    hooks_remedy: ClassVar[str] = "let its create_listener() return a SourceListener for each subtask"
 
     def _resolve(self) -> None:
         read = self.source.schema

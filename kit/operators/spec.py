@@ -8,8 +8,8 @@ whatever is wrong with the columns ends there, before a job runs, in a `SchemaEr
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, fields
+from typing import Any, ClassVar
 
 import pyarrow as pa
 
@@ -21,9 +21,11 @@ from kit.backend.arrow_types import (
     why_not_in_state,
     why_not_in_stream,
 )
+from kit.backend.exact_values import exact_array
 from kit.backend.key_columns import can_be_key
 from kit.backend.key_hashing import KEY_TYPES
 from kit.operators.base import OperatorSpec
+from kit.operators.function_bases import check_shared
 
 _LONGEST_VALUE = 200
 
@@ -60,9 +62,15 @@ class ResolvedSpec(OperatorSpec):
     output_schema: pa.Schema | None = field(init=False, default=None)
     key_type: pa.DataType | None = field(init=False, default=None)
 
+    acts: ClassVar[bool] = False
+
+    hooks_remedy: ClassVar[str] = "derive it from ProcessFunction as well, and use process(...)"
+    """The way to have the hooks of `kit.operators.function_bases` called, for an error."""
+
     def __post_init__(self) -> None:
         if not self.name:
             self._set(name=type(self).__name__)
+        self._check_functions()
         self._resolve()
         if self.output_schema is not None:
             check_stream(self.output_schema, self.name)
@@ -70,6 +78,12 @@ class ResolvedSpec(OperatorSpec):
     def _resolve(self) -> None:
         """Check the settings and set the schemas and the key type; raises SchemaError."""
         raise NotImplementedError
+
+    def _check_functions(self) -> None:
+        """Raise TypeError for a user's object whose hooks would never be called."""
+        for each in fields(self):
+            if each.init:
+                check_shared(getattr(self, each.name), self.name, self.hooks_remedy)
 
     def _set(self, **values: Any) -> None:
         for attribute, value in values.items():
@@ -85,11 +99,24 @@ class ResolvedSpec(OperatorSpec):
 
 def column_field(schema: pa.Schema, column: str, operator: str) -> pa.Field:
     """The field of a column; raises SchemaError naming the column, the operator and the columns there are."""
+    if not isinstance(column, str):
+        raise SchemaError(
+            f"{operator}: a column is named by a string, found {shorten(repr(column))} ({type(column).__name__}); the "
+            f"columns are {', '.join(map(repr, schema.names)) or 'none'}{_instead(operator, column)}"
+        )
     if schema.get_field_index(column) < 0:
         count = schema.names.count(column)
         found = f"there are {count} columns {column!r}" if count else f"there is no column {column!r}"
         raise SchemaError(f"{operator}: {found}; the columns are {', '.join(map(repr, schema.names)) or 'none'}")
     return schema.field(column)
+
+
+def _instead(operator: str, column: object) -> str:
+    if callable(column):
+        return f': add a column for what the function computes, with_column("key", ...), and then {operator}("key")'
+    if isinstance(column, list | tuple) and all(isinstance(each, str) for each in column):
+        return f": write {operator}({', '.join(map(repr, column))})"
+    return ""
 
 
 def check_stream(schema: pa.Schema, operator: str) -> None:
@@ -111,11 +138,14 @@ def check_made_of_rows(schema: pa.Schema, operator: str) -> None:
 
 
 def batch_of(columns: Sequence[Sequence[Any]], schema: pa.Schema) -> pa.RecordBatch:
-    """Python's values, column by column, as a batch; raises what Arrow raises for one that does not fit."""
+    """Return Python's values, column by column, as a batch.
+
+    Raises InexactError for a value that would become another one, and what Arrow raises for one that does not fit.
+    """
     arrays = []
     for column, values in zip(schema, columns, strict=True):
         plain = type_in_rows(column.type) or column.type
-        array = pa.array(values, plain)
+        array = exact_array(values, plain)
         arrays.append(array if plain.equals(column.type) else as_type(array, column.type))
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
@@ -186,6 +216,12 @@ def unique_names(names: Iterable[str], operator: str) -> None:
         if name in seen:
             raise SchemaError(f"{operator}: two output columns are named {name!r}; give one of them another name")
         seen.add(name)
+
+
+def check_function(function: object, operator: str, wanted: str) -> None:
+    """Raise TypeError for what cannot be called; `wanted` says what the operator takes."""
+    if not callable(function):
+        raise TypeError(f"{operator} takes {wanted}; found {shorten(repr(function))} ({type(function).__name__})")
 
 
 def function_name(function: Callable[..., Any]) -> str:

@@ -9,6 +9,9 @@ The splits given out belong to the readers' state, the rest to the coordinator's
 once. After a restore a reader may hold splits that it was given before; it says which is the first, and is given
 those of its own that come before.
 
+A reader that reads its splits side by side asks with `"own": true` until it has all those meant for it, and takes no
+other: one that it has not read from the start might lie behind its watermark. It says how many it holds (`"held"`).
+
 Payloads (JSON): `{"kind": "request_split", "after": index of the last split read or -1, "before": index of the first
 split held or None}` to the coordinator; `{"kind": "assign_split", "split": {...}}` and `{"kind": "no_more_splits"}`
 back. A split carries its place in the enumeration as `"index"`, and `"backlog": true` if it is part of what had piled
@@ -31,6 +34,7 @@ ASSIGN_SPLIT = "assign_split"
 NO_MORE_SPLITS = "no_more_splits"
 
 BACKLOG = "backlog"
+OWN, HELD = "own", "held"
 
 _STATE_VERSION = 1
 
@@ -79,7 +83,10 @@ class SplitEnumerator:
         """Answer a reader: (subtask, payload) pairs to send. Raises ValueError for a payload it does not know."""
         if payload.get("kind") != REQUEST_SPLIT:
             raise ValueError(f"source {self.operator_id}: reader {subtask} sent {payload}, expected {REQUEST_SPLIT!r}")
-        index = self._choose(subtask, payload.get("after", -1), payload.get("before"))
+        if payload.get(OWN):
+            index = min((index for index in self._remaining if index % self.parallelism == subtask), default=None)
+        else:
+            index = self._choose(subtask, payload.get("after", -1), payload.get("before"))
         (self._behind.add if payload.get(BACKLOG) or index in self._backlog else self._behind.discard)(subtask)
         if index is None:
             return [(subtask, {"kind": NO_MORE_SPLITS})]

@@ -15,18 +15,20 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyarrow import acero
 
 from kit.backend.arrow_types import empty_batch
 from kit.operators.base import Operator
-from kit.operators.rows import AS_TUPLES, Row, RowMaker, joined, pieces, rows_of
+from kit.operators.returned import never_returns_a_value, never_runs, rows_made
+from kit.operators.rows import AS_MAPPED, AS_TUPLES, Row, RowMaker, joined, pieces, rows_of
 from kit.operators.spec import (
     ResolvedSpec,
     SchemaError,
     UserFunctionError,
+    check_function,
     check_made_of_rows,
     column_field,
     column_list,
+    function_name,
     unique_names,
 )
 
@@ -102,7 +104,7 @@ class Map(_Transform):
     def _of_rows(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         given = rows_of(batch)
         rows = [self._call(self.function, row) for row in given]
-        return RowMaker(self.name, self.function).batch(rows, self.returns, given)
+        return RowMaker(self.name, self.function, instead=AS_MAPPED).batch(rows, self.returns, given)
 
     def _of_arguments(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         made: list[Any] = []
@@ -114,6 +116,7 @@ class Map(_Transform):
         return RowMaker(self.name, self.function, AS_TUPLES).batch_of_tuples(made, self.returns, batch)
 
     def _output_schema(self) -> pa.Schema:
+        check_function(self.function, self.name, "a function of a row (a dict)")
         unique_names((column_field(self.input_schema, name, self.name).name for name in self.arguments), self.name)
         check_made_of_rows(self.returns, self.name)
         return self.returns
@@ -138,11 +141,12 @@ class FlatMap(_Transform):
 
     def _rows_of(self, row: Row) -> list[Mapping[str, Any]]:
         try:
-            return list(self.function(row))
+            return rows_made(self.function(row))
         except Exception as error:
             raise UserFunctionError.of(self.name, self.function, f"row {row}", error) from error
 
     def _output_schema(self) -> pa.Schema:
+        check_function(self.function, self.name, "a function of a row (a dict)")
         check_made_of_rows(self.returns, self.name)
         return self.returns
 
@@ -167,6 +171,7 @@ class MapBatches(_Transform):
         raise UserFunctionError.of(self.name, self.function, f"a batch of {batch.num_rows} rows", wrong)
 
     def _output_schema(self) -> pa.Schema:
+        check_function(self.function, self.name, "a function of a record batch")
         return self.input_schema if self.returns is None else self.returns
 
 
@@ -189,8 +194,7 @@ class Filter(_Transform):
         if isinstance(self.predicate, pc.Expression):
             return batch.filter(self.predicate)
         if not self.batched:
-            mask = pa.array([bool(self._call(self.predicate, row)) for row in rows_of(batch)], pa.bool_())
-            return batch.filter(mask)
+            return batch.filter(pa.array([self._is_kept(row) for row in rows_of(batch)], pa.bool_()))
         mask = self._call_batch(self.predicate, batch)
         try:
             return batch.filter(pa.array(mask, pa.bool_()))
@@ -198,8 +202,24 @@ class Filter(_Transform):
             at = f"a batch of {batch.num_rows} rows, expected as many booleans"
             raise UserFunctionError.of(self.name, self.predicate, at, error) from error
 
+    def _is_kept(self, row: Row) -> bool:
+        try:
+            found = self.predicate(row)
+            if found is not True and found is not False and never_runs(found):
+                raise TypeError(f"it returned a {type(found).__name__}, which is always true: return True or False")
+            return bool(found)
+        except Exception as error:
+            raise UserFunctionError.of(self.name, self.predicate, f"row {row}", error) from error
+
     def _output_schema(self) -> pa.Schema:
-        if isinstance(self.predicate, pc.Expression):
+        if not isinstance(self.predicate, pc.Expression):
+            check_function(self.predicate, self.name, 'a function of a row, or an expression: pc.field("n") > 0')
+            if never_returns_a_value(self.predicate):
+                raise TypeError(
+                    f"{self.name}: {function_name(self.predicate)} returns nothing, so no row would be kept: begin its "
+                    "result with `return`"
+                )
+        else:
             try:
                 empty_batch(self.input_schema).filter(self.predicate)
             except (pa.ArrowException, KeyError) as error:
@@ -221,8 +241,9 @@ class Select(_Transform):
         return batch.select(list(self.columns))
 
     def _output_schema(self) -> pa.Schema:
+        fields = [column_field(self.input_schema, column, self.name) for column in self.columns]
         unique_names(self.columns, self.name)
-        return pa.schema([column_field(self.input_schema, column, self.name) for column in self.columns])
+        return pa.schema(fields)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -277,9 +298,11 @@ class WithColumn(_Transform):
                 made = evaluate(self.value, empty_batch(self.input_schema)).type
             except (pa.ArrowException, KeyError) as error:
                 raise _wrong_expression(self.name, self.value, self.input_schema, error) from error
-        elif self.type is None:
-            raise SchemaError(f"{self.name}: the type of column {self.column!r} is not known; give it as `type`")
         else:
+            takes = 'an expression, such as pc.field("n") * 2 or pc.scalar(0), or a function of batches'
+            check_function(self.value, self.name, takes)
+            if self.type is None:
+                raise SchemaError(f"{self.name}: the type of column {self.column!r} is not known; give it as `type`")
             made = self.type
         fields = {column.name: column for column in self.input_schema} | {self.column: pa.field(self.column, made)}
         return pa.schema(list(fields.values()))
@@ -287,6 +310,8 @@ class WithColumn(_Transform):
 
 def evaluate(expression: pc.Expression, batch: pa.RecordBatch) -> pa.Array:
     """The values of an expression over the rows of a batch."""
+    from pyarrow import acero  # brings pandas with it
+
     source = acero.Declaration("table_source", acero.TableSourceNodeOptions(pa.Table.from_batches([batch])))
     project = acero.Declaration("project", acero.ProjectNodeOptions([expression], ["value"]), [source])
     return project.to_table(use_threads=False).column(0).combine_chunks()

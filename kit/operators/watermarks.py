@@ -22,6 +22,8 @@ import pyarrow as pa
 from kit.backend.key_hashing import as_numbers
 from kit.operators.base import Operator
 from kit.operators.spec import ResolvedSpec, SchemaError, column_field
+from kit.operators.split_watermarks import SplitWatermarks
+from kit.protocol.durations import settle_durations
 from kit.protocol.elements import MAX_WATERMARK_MS, MIN_WATERMARK_MS
 
 _UNITS_PER_MS = {"us": 1_000, "ns": 1_000_000}
@@ -63,6 +65,7 @@ class TimestampsAndWatermarks(ResolvedSpec):
 
     def _resolve(self) -> None:
         check_time_column(self.input_schema, self.column, self.name)
+        settle_durations(self, "out_of_orderness_ms", "idle_ms")
         if self.out_of_orderness_ms < 0:
             raise ValueError(f"{self.name}: out_of_orderness_ms is {self.out_of_orderness_ms}, but must be 0 or more")
         if self.idle_ms is not None and self.idle_ms < 1:
@@ -82,9 +85,15 @@ class TimestampsAndWatermarksOperator(Operator):
     def __init__(self, spec: TimestampsAndWatermarks) -> None:
         self._spec = spec
         self._watermark_ms = MIN_WATERMARK_MS
+        self._splits: SplitWatermarks | None = None
         self._idle = False
         self._last_row_ms = 0
         """The host's time when a row came last, or when the operator was opened."""
+
+    def follow_splits(self) -> SplitWatermarks:
+        """Take the least watermark of the splits that the source in this chain holds."""
+        self._splits = SplitWatermarks()
+        return self._splits
 
     def open(self) -> None:
         """From now on a row is waited for."""
@@ -97,7 +106,8 @@ class TimestampsAndWatermarksOperator(Operator):
         latest_ms = int(event_times_ms(batch, self._spec.column, self._spec.name).max())
         self._last_row_ms = self.context.processing_time_ms
         self.context.output.emit(batch)
-        self._advance(max(latest_ms - self._spec.out_of_orderness_ms - 1, MIN_WATERMARK_MS))
+        watermark_ms = max(latest_ms - self._spec.out_of_orderness_ms - 1, MIN_WATERMARK_MS)
+        self._advance(watermark_ms if self._splits is None else self._splits.advance(watermark_ms))
 
     def process_watermark(self, timestamp_ms: int) -> None:
         """Only the end of event time is handed on."""

@@ -18,10 +18,11 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from kit.operators.aggregates import Aggregate, AggregateSet, as_tuple
+from kit.backend.state_definition import Aspects
+from kit.operators.aggregates import Aggregate, AggregateSet, aggregate_aspects, as_tuple
 from kit.operators.base import Operator
 from kit.operators.merging_window_operator import MergingWindowOperator
-from kit.operators.spec import column_field, row_type, unique_names
+from kit.operators.spec import check_function, column_field, row_type, unique_names
 from kit.operators.window_contents import (
     AggregatedContents,
     ListedContents,
@@ -53,6 +54,10 @@ class WindowAggregate(_Window):
 
     aggregates: tuple[Aggregate, ...]
 
+    def state_aspects(self) -> Aspects:
+        """Return the aggregates too."""
+        return {**super().state_aspects(), "aggregates": aggregate_aspects(self.aggregates)}
+
     def contents(self) -> WindowContents:
         """The aggregates' numbers."""
         totals = AggregateSet(self.aggregates, self.input_schema, self.name)
@@ -80,6 +85,7 @@ class WindowReduce(_Window):
         return ReducedContents(self.function, self.input_schema, self.name)
 
     def _window_schema(self) -> pa.Schema:
+        check_function(self.function, self.name, "a function of two rows (dicts)")
         row_type(self.input_schema, self.name)
         return self.input_schema
 
@@ -96,5 +102,6 @@ class WindowProcess(_Window):
         return ListedContents(self.function, self.input_schema, self.output_schema, self.name)
 
     def _window_schema(self) -> pa.Schema:
+        check_function(self.function, self.name, "a function of the key, the window and its rows (dicts)")
         row_type(self.input_schema, self.name)
         return self.input_schema if self.returns is None else self.returns

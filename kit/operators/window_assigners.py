@@ -10,11 +10,13 @@ Follows Flink's `WindowAssigner`, `TumblingEventTimeWindows`, `SlidingEventTimeW
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
+
+from kit.protocol.durations import settle_durations
 
 Times = npt.NDArray[np.int64]
 
@@ -61,14 +63,25 @@ def checked_assigner(assigner: object) -> WindowAssigner:
     return assigner
 
 
+def assigner_aspect(assigner: WindowAssigner) -> str:
+    """Return the kind of window as a snapshot's definition holds it: its class, and the settings that are plain."""
+    names: list[str] = [each.name for each in fields(assigner)] if is_dataclass(assigner) else []
+    settings = [(name, getattr(assigner, name)) for name in names]
+    plain = [f"{name}={value!r}" for name, value in settings if isinstance(value, int | float | str)]
+    return f"{type(assigner).__name__}({', '.join(plain)})"
+
+
 @dataclass(frozen=True, slots=True)
 class TumblingEventTimeWindows(WindowAssigner):
-    """Windows of `size_ms` side by side, aligned to 1970 plus `offset_ms`: `TumblingEventTimeWindows(60_000)`."""
+    """Windows of `size_ms` side by side, aligned to 1970 plus `offset_ms`: `TumblingEventTimeWindows(60_000)`,
+    or `TumblingEventTimeWindows("1min")`.
+    """
 
     size_ms: int
     offset_ms: int = 0
 
     def __post_init__(self) -> None:
+        settle_durations(self, "size_ms", "offset_ms")
         if self.size_ms < 1 or abs(self.offset_ms) >= self.size_ms:
             raise ValueError(f"{self!r}: size_ms must be 1 or more, and offset_ms smaller than it")
 
@@ -94,6 +107,7 @@ class SlidingEventTimeWindows(WindowAssigner):
     offset_ms: int = 0
 
     def __post_init__(self) -> None:
+        settle_durations(self, "size_ms", "slide_ms", "offset_ms")
         if self.size_ms < 1 or self.slide_ms < 1 or abs(self.offset_ms) >= self.slide_ms:
             raise ValueError(f"{self!r}: size_ms and slide_ms must be 1 or more, and offset_ms smaller than slide_ms")
 
@@ -122,6 +136,7 @@ class EventTimeSessionWindows(WindowAssigner):
     merges = True
 
     def __post_init__(self) -> None:
+        settle_durations(self, "gap_ms")
         if self.gap_ms < 1:
             raise ValueError(f"{self!r}: gap_ms must be 1 or more")
 

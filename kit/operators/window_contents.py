@@ -19,6 +19,7 @@ import pyarrow as pa
 from kit.backend.descriptors import ListStateDescriptor, ReducingStateDescriptor, StateDescriptor
 from kit.backend.tables import StateTable
 from kit.operators.aggregates import AggregateSet
+from kit.operators.returned import rows_made
 from kit.operators.rows import AS_REDUCED, Row, RowMaker
 from kit.operators.spec import UserFunctionError, as_rows, key_columns, row_type
 from kit.operators.window_assigners import Times
@@ -125,7 +126,7 @@ class ListedContents:
 
     def _call(self, key: Any, window: Window, rows: list[Row]) -> list[Mapping[str, Any]]:
         try:
-            return list(self._function(key, window, rows))
+            return rows_made(self._function(key, window, rows))
         except Exception as error:
             at = f"key {key!r} and {window!r} with {len(rows)} rows"
             raise UserFunctionError.of(self._operator, self._function, at, error) from error

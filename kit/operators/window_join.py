@@ -16,15 +16,16 @@ import numpy as np
 import pyarrow as pa
 
 from kit.backend.sorting import distinct
+from kit.backend.state_definition import Aspects
 from kit.backend.timers import DueTimers
 from kit.operators.base import Operator
-from kit.operators.function_operator import FunctionInput
+from kit.operators.function_operator import FunctionInput, key_aspects
 from kit.operators.join import PairColumns, key_type_of_both, slices
 from kit.operators.key_time_index import expand
 from kit.operators.row_buffer import RowBuffer
 from kit.operators.spec import ResolvedSpec
 from kit.operators.watermarks import event_times_ms
-from kit.operators.window_assigners import Times, WindowAssigner
+from kit.operators.window_assigners import Times, WindowAssigner, assigner_aspect
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -44,6 +45,12 @@ class WindowJoin(ResolvedSpec):
         key_type = key_type_of_both(self.left, self.right, self.name)
         schemas = (self.left.schema, self.right.schema)
         self._set(input_schemas=schemas, output_schema=self.columns().schema, key_type=key_type)
+
+    def state_aspects(self) -> Aspects:
+        """Return the keys, the kind of window, and where the times are."""
+        sides = (self.left, self.right)
+        time = [str(side.time_column) for side in sides]
+        return {**key_aspects(sides), "window": assigner_aspect(self.assigner), "time": time}
 
     def columns(self) -> PairColumns:
         """The columns of a pair."""

@@ -8,7 +8,7 @@ Follows Flink's `WindowOperator`.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -16,13 +16,15 @@ import pyarrow as pa
 
 from kit.backend.picking import picked
 from kit.backend.slot_index import FEW_ROWS, lowest
+from kit.backend.state_definition import Aspects
 from kit.operators.aggregates import FirstRows, as_tuple
 from kit.operators.base import Operator
 from kit.operators.side_output import OutputTag
 from kit.operators.spec import ResolvedSpec, SchemaError, key_type_of, keys_of
 from kit.operators.watermarks import check_time_column, event_times_ms
-from kit.operators.window_assigners import Times, WindowAssigner
+from kit.operators.window_assigners import Times, WindowAssigner, assigner_aspect
 from kit.operators.window_contents import WindowContents
+from kit.protocol.durations import settle_durations
 from kit.protocol.elements import MAX_WATERMARK_MS
 
 Mask = npt.NDArray[np.bool_]
@@ -39,6 +41,10 @@ class WindowSpec(ResolvedSpec):
     allowed_lateness_ms: int = field(default=0, kw_only=True)
     late_tag: OutputTag | None = field(default=None, kw_only=True)
 
+    def state_aspects(self) -> Aspects:
+        """Return the key, the kind of window, and where the time is."""
+        return {"key_by": list(self.keys), "window": assigner_aspect(self.assigner), "time": self.time_column}
+
     def contents(self) -> WindowContents:
         """What one subtask keeps of a window."""
         raise NotImplementedError
@@ -50,6 +56,7 @@ class WindowSpec(ResolvedSpec):
         self._set(keys=as_tuple(self.keys))
         key_type = key_type_of(self.input_schema, self.keys, self.name)
         check_time_column(self.input_schema, self.time_column, self.name)
+        settle_durations(self, "allowed_lateness_ms")
         if self.allowed_lateness_ms < 0:
             raise ValueError(f"{self.name}: allowed_lateness_ms is {self.allowed_lateness_ms}, but must be 0 or more")
         if self.late_tag is not None and not self.late_tag.schema.equals(self.input_schema):
@@ -75,6 +82,14 @@ class WindowOperatorBase(Operator):
         backend = self.context.keyed_state
         self._table = backend.table(self._contents.descriptor, pa.int64())
         self._timers = backend.timer_service("window-timers", pa.int64())
+
+    def open(self) -> None:
+        """Let restored windows be cleared by the lateness that is declared now; mostly those timers are there."""
+        slots = self._table.entries()
+        if self._spec.allowed_lateness_ms and len(slots):
+            keys, windows = self._table.keys(slots), cast(pa.Array, self._table.namespaces(slots))
+            _, ends = self._bounds_in_ms(keys, windows.to_numpy())
+            self._timers.register_event_time(keys, self._clears_at(ends - 1), windows)
 
     def windows(self) -> tuple[pa.Array, Times, Times, pa.Array]:
         """The windows that are open: of each its key, start, end and contents."""
@@ -189,7 +204,7 @@ class WindowOperator(WindowOperatorBase):
             keys, windows, assigner = due.keys, due.namespaces.to_numpy(), self._spec.assigner
             starts, ends = assigner.starts(windows), assigner.ends(windows)
             self._fire(*where(due.timestamps_ms == ends - 1, keys, windows, starts, ends))
-            keys, windows = where(due.timestamps_ms == self._clears_at(ends - 1), keys, windows)
+            keys, windows = where(due.timestamps_ms >= self._clears_at(ends - 1), keys, windows)
             self._table.clear(self._table.slots(keys, windows, create=False))
         self.context.output.emit_watermark(timestamp_ms)
 

@@ -16,7 +16,7 @@ from kit.protocol import events
 from kit.protocol.duties import Command, Duty, Failure
 from kit.protocol.elements import Element
 from kit.protocol.notes import NoteKind
-from kit.protocol.properties import CheckpointProperties, RecoveryClaimMode
+from kit.protocol.properties import CheckpointProperties, LaterOutput, RecoveryClaimMode
 from kit.protocol.reasons import PossibleInconsistentStateError, told
 from kit.protocol.snapshots import Effect, SnapshotPart
 from kit.protocol.tasks import TaskRestore
@@ -75,14 +75,30 @@ class EnumerateSplits(Command):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResolveSnapshot(Command):
-    """Find the `_metadata` at `path` (a directory or the file)."""
+    """Find the `_metadata` at `path` (a directory or the file). Output published after it is an error, unless the user
+    said what is to become of that.
+    """
 
     path: str
+    later_output: LaterOutput = LaterOutput.ERROR
 
     duty: ClassVar = Duty.WORK
     answers: ClassVar = (events.SnapshotResolved, events.StartFailed)
     fails_with: ClassVar = events.StartFailed
     failures: ClassVar = (Failure("io", "the checkpoint cannot be read"),)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DiscardLaterOutput(Command):
+    """Delete what the job's sinks published after the snapshot at `location`, which is checkpoint `checkpoint_id`."""
+
+    location: str
+    checkpoint_id: int
+
+    duty: ClassVar = Duty.WORK
+    answers: ClassVar = (events.LaterOutputDiscarded, events.StartFailed)
+    fails_with: ClassVar = events.StartFailed
+    failures: ClassVar = (Failure("io", "the files cannot be deleted"),)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -281,10 +297,11 @@ class RemoveStored(Command):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreJobResult(Command):
     """Note in the durable store that the job has ended in this status, before anything is deleted for that reason: no
-    later driver begins it again.
+    later driver begins it again. `savepoint` is the one with which it was stopped, "" if it was not.
     """
 
     status: str
+    savepoint: str = ""
 
     duty: ClassVar = Duty.WORK
     answers: ClassVar = (events.JobResultStored,)

@@ -11,6 +11,7 @@ from dataclasses import dataclass, fields
 from enum import Enum
 from typing import Any, ClassVar, TypeVar, cast
 
+from kit.protocol.events import LeadershipLost
 from kit.protocol.reasons import CheckpointFailureReason, reason_of, told
 from kit.protocol.words import Machine, ProtocolError, Word
 
@@ -102,7 +103,12 @@ def refused(machine: Machine, command: Word) -> ProtocolError:
 
 
 def check_answer(command: Command, answer: Word | None) -> None:
-    """Raise ProtocolError for an answer that the command does not declare."""
+    """Raise ProtocolError for an answer that the command does not declare.
+
+    Work may always find that the driver has lost the leadership.
+    """
+    if isinstance(answer, LeadershipLost) and command.duty in (Duty.WORK, Duty.CLEAN_UP):
+        return
     if answer is not None and type(answer) not in command.answers:
         expected = ", ".join(each.__name__ for each in command.answers) or "nothing"
         raise ProtocolError(

@@ -21,6 +21,13 @@ MAX_WATERMARK_MS = 2**63 - 1
 """Event time has ended: every timer fires (Flink's `Watermark.MAX_WATERMARK`)."""
 
 
+def event_time_text(timestamp_ms: int) -> str:
+    """Return an event time as people read it: its two ends are words, not numbers."""
+    if timestamp_ms == MAX_WATERMARK_MS:
+        return "end of event time"
+    return "no event time yet" if timestamp_ms == MIN_WATERMARK_MS else f"{timestamp_ms} ms"
+
+
 @dataclass(frozen=True, eq=False)
 class Buffer:
     """Records in columns. In a lesson it holds one row, on a cluster 64k."""
@@ -71,7 +78,11 @@ class RecordFragment:
 
 @dataclass(frozen=True, slots=True, weakref_slot=True)
 class CheckpointBarrier:
-    """The line between the records before a checkpoint and those after it (Flink's `CheckpointBarrier`)."""
+    """The line between the records before a checkpoint and those after it (Flink's `CheckpointBarrier`).
+
+    It also stands in for Flink's `CheckpointMetaData`: the checkpoint's id and time travel with the barrier, and the
+    time at which a task receives it goes straight into the task's metrics.
+    """
 
     checkpoint_id: int
     timestamp_ms: int
@@ -100,6 +111,10 @@ class Watermark:
     """No record with an earlier event time follows on this channel (barring late ones)."""
 
     timestamp_ms: int
+
+    def __repr__(self) -> str:
+        is_end = self.timestamp_ms in (MIN_WATERMARK_MS, MAX_WATERMARK_MS)
+        return f"Watermark({event_time_text(self.timestamp_ms) if is_end else f'timestamp_ms={self.timestamp_ms}'})"
 
 
 @dataclass(frozen=True, slots=True)

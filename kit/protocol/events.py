@@ -13,7 +13,7 @@ from typing import ClassVar
 import pyarrow as pa
 
 from kit.protocol.elements import Element
-from kit.protocol.properties import RecoveryClaimMode, SavepointFormatType
+from kit.protocol.properties import LaterOutput, RecoveryClaimMode, SavepointFormatType
 from kit.protocol.reasons import CheckpointFailureReason
 from kit.protocol.snapshots import RestoredPart
 from kit.protocol.stored import RecoveredCheckpoint
@@ -42,12 +42,15 @@ class StartJob(Word):
     says whose it is from then on.
 
     With `recover` the job goes on where its last driver left it, if that stored a checkpoint before it died.
+
+    Follows Flink's `SavepointRestoreSettings`.
     """
 
     restore_path: str | None = None
     allow_non_restored_state: bool = False
     claim_mode: RecoveryClaimMode = RecoveryClaimMode.NO_CLAIM
     recover: bool = False
+    later_output: LaterOutput = LaterOutput.ERROR
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,6 +79,13 @@ class CheckpointsRecovered(Word):
     checkpoints: tuple[RecoveredCheckpoint, ...] = ()
     status: str = ""
     parallelism: dict[str, int] = field(default_factory=dict)
+    savepoint: str = ""
+    """The savepoint with which it was stopped."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LaterOutputDiscarded(Word):
+    """Answer to `DiscardLaterOutput`: the files are gone."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,8 +96,20 @@ class OrphansRemoved(Word):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LeadershipLost(Word):
+    """Another driver has taken over the job; may answer any command that reads or writes the durable store, or comes by
+    itself when the host notices.
+    """
+
+    error: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StartFailed(Word):
-    """Answer to `ResolveSnapshot`, `EnumerateSplits` or `RecoverCheckpoints`: the job cannot begin."""
+    """Answer to `ResolveSnapshot`, `DiscardLaterOutput`, `EnumerateSplits` or `RecoverCheckpoints`.
+
+    The job cannot begin.
+    """
 
     error: str
 

@@ -28,7 +28,10 @@ from kit.state.operator_state import TaskStateSnapshot
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskMessage(Command):
-    """From the JobMaster to one attempt of a task."""
+    """From the JobMaster to one attempt of a task.
+
+    The host delivers it; Flink sends it through a `TaskManagerGateway`.
+    """
 
     task: str
     attempt: int
@@ -38,7 +41,10 @@ class TaskMessage(Command):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobMessage(Command):
-    """From one attempt of a task to the JobMaster."""
+    """From one attempt of a task to the JobMaster.
+
+    The host delivers it; Flink's `RpcCheckpointResponder` sends what a task reports on a checkpoint.
+    """
 
     task: str
     attempt: int
@@ -142,6 +148,10 @@ class DeployTask(TaskMessage):
 
     `recovers_channels`: some task of this epoch recovers in-flight data. Every task then ends what it recovers of each
     output with `EndOfChannelState`, and lets no live data in before all inputs have come to that.
+
+    Flink: `Execution.setInitialState` takes the state that is to be deployed. `recovers_channels` stands in for the
+    `notifyAndBlockOnCompletion` of `SequentialChannelStateReader.readOutputData` (since 1.13), which each task has set
+    unless its graph has loops.
     """
 
     restore: TaskRestore | None

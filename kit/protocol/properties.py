@@ -40,6 +40,18 @@ class SavepointFormatType(Enum):
     NATIVE = "NATIVE"
 
 
+class LaterOutput(Enum):
+    """What becomes of output that sinks published after the snapshot that a job is restored from.
+
+    Those rows come again: ERROR rejects the restore and names the files, DISCARD deletes them first, KEEP has them
+    twice. Flink restores and repeats them.
+    """
+
+    ERROR = "error"
+    DISCARD = "discard"
+    KEEP = "keep"
+
+
 class RecoveryClaimMode(Enum):
     """Who owns the snapshot that a job is restored from (Flink's `RecoveryClaimMode`)."""
 

@@ -32,6 +32,11 @@ class CheckpointFailureReason(Enum):
     CHECKPOINT_SUBSUMED = (False, "Checkpoint has been subsumed.")
     """A later one completed first. Flink: `CHECKPOINT_SUBSUMED`."""
     CHECKPOINT_DECLINED = (False, "Checkpoint was declined.")
+    """A task declined without a better reason. Flink: `CHECKPOINT_DECLINED`.
+
+    Flink 1.11 also has `JOB_FAILURE`, for a decline that is caused by an error other than a `CheckpointException`, and
+    does not count it. In 2.x a decline always has a reason of its own, as it does here.
+    """
     CHECKPOINT_DECLINED_TASK_NOT_READY = (False, "Checkpoint was declined (tasks not ready)")
     CHECKPOINT_DECLINED_TASK_CLOSING = (False, "Checkpoint was declined (task is closing)")
     """An operator is closed already. Flink: `CHECKPOINT_DECLINED_TASK_CLOSING`."""
@@ -88,7 +93,10 @@ def told(error: Exception) -> str:
 
 
 def reason_of(error: Exception, otherwise: CheckpointFailureReason) -> tuple[CheckpointFailureReason, str]:
-    """Why a checkpoint fails with `error`, and what there is to add: an error of another kind fails it `otherwise`."""
+    """Return the reason why a checkpoint fails with `error`, and what to add: `otherwise` for an error of another kind.
+
+    Flink: `CheckpointCoordinator.getCheckpointException`.
+    """
     if isinstance(error, CheckpointException):
         return error.reason, error.detail
     return otherwise, told(error)

@@ -1,9 +1,17 @@
-"""`show()`: the door of a run to the explorer, which is built at the top of the house and says here how to open it."""
+"""How runs and jobs are shown: by packages above this one, which are imported when something is to be shown."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
+
+from kit.lazily import Later
+
+EXPLORE = Later("open the explorer")
+"""Opens the explorer on anything that it knows (`kit.show`)."""
+DRAW_JOB = Later("draw a job")
+"""Draws a job in the making. Raises ImportError where it cannot."""
+EXPLAIN = Later("explain a run")
+"""Answers a question about a trace (`Trace.why`)."""
 
 
 class Showing:
@@ -15,18 +23,4 @@ class Showing:
 
         `export(path)` of what is returned writes the same as one HTML file that works offline.
         """
-        return show(self, tab=tab)
-
-
-_show: list[Callable[..., Any]] = []
-
-
-def show(thing: Any, *, tab: bool = False) -> Any:
-    """Open the explorer on anything that it knows."""
-    (opened,) = _show
-    return opened(thing, tab=tab)
-
-
-def show_with(opened: Callable[..., Any]) -> None:
-    """Let `opened` show runs (`widgets.explorer`)."""
-    _show[:] = [opened]
+        return EXPLORE(self, tab=tab)

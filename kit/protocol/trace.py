@@ -20,18 +20,20 @@ from dataclasses import dataclass, fields
 from itertools import count
 from operator import attrgetter
 from os import PathLike
-from typing import Any, NamedTuple, TypeVar
-
-import pandas as pd
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from kit.protocol import events
+from kit.protocol.elements import event_time_text
 from kit.protocol.json_lines import read_lines, write_lines
 from kit.protocol.loggable import PLAIN, field_names, loggable, values_getter
 from kit.protocol.schedule import Handled, Schedule, kept_by_name
 from kit.protocol.shape import EpochShape
-from kit.protocol.showing import Showing
+from kit.protocol.showing import EXPLAIN, Showing
 from kit.protocol.vocabulary import COMMANDS
 from kit.protocol.words import Machine, Word
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 Entry = tuple[str, int, str, int, str, int, int | None, tuple[Any, ...]]
 """A record as it is kept until somebody looks at it: the id of the event, the number of the command (0: the event
@@ -149,7 +151,10 @@ class Trace(Showing, Sequence[TraceRecord]):
         return None if found is None else self._at(found)
 
     def save(self, path: str | PathLike[str]) -> PathLike[str]:
-        """Write the records and the shapes of the epochs to a file of JSON lines, whose directory is made."""
+        """Write the records and the shapes of the epochs to a file of JSON lines.
+
+        Raises FileNotFoundError when its directory does not exist.
+        """
         head: dict[str, Any] = {"detailed": self.detailed, "stages": [stage.to_dict() for stage in self.stages]}
         if self.schedule is not None:
             head["schedule"] = self.schedule.to_dict()
@@ -240,11 +245,12 @@ class Trace(Showing, Sequence[TraceRecord]):
 
     def why(self, about: object = None, **named: Any) -> Any:
         """Why something was as it was at the end of this trace: a `kit.why.Why`, asked for as `kit.why.why` says."""
-        (explain,) = _explain
-        return explain(self, about, **named)
+        return EXPLAIN(self, about, **named)
 
     def to_pandas(self) -> pd.DataFrame:
         """One row per record: at_ms, machine, role, kind, checkpoint_id (Int64), data (dict), id, cause."""
+        import pandas as pd
+
         frame = pd.DataFrame(
             [record.to_dict() for record in self],
             columns=["at_ms", "machine", "role", "kind", "checkpoint_id", "data", "id", "cause"],
@@ -269,14 +275,6 @@ def _handled(record: TraceRecord) -> Handled:
     kept = record.data if record.role == "fault" else kept_by_name(record.kind)
     facts = {name: record.data[name] for name in kept}
     return Handled(record.id, record.at_ms, record.kind, record.cause, facts)
-
-
-_explain: list[Callable[..., Any]] = []
-
-
-def explain_with(explain: Callable[..., Any]) -> None:
-    """Let `explain` answer `Trace.why`, which is done further up in the house (`kit.why`)."""
-    _explain[:] = [explain]
 
 
 def led_by(cause: str, find: Callable[[str], Found | None]) -> Found | None:
@@ -404,6 +402,13 @@ _SAID: dict[int, tuple[weakref.ref[Any], Any]] = {}
 MOST_SAID = 512
 
 
+def _readable(value: Any) -> Any:
+    """A value of a record, the ends of event time in words."""
+    if not isinstance(value, Mapping) or value.get("type") != "Watermark":
+        return value
+    return {**value, "timestamp_ms": event_time_text(value["timestamp_ms"])}
+
+
 def _in_short(data: Mapping[str, Any]) -> str:
-    told = ", ".join(f"{name}={value!r}" for name, value in data.items() if value not in ("", None))
+    told = ", ".join(f"{name}={_readable(value)!r}" for name, value in data.items() if value not in ("", None))
     return told if len(told) <= LONGEST_DATA else f"{told[:LONGEST_DATA]}…"

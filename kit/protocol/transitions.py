@@ -11,11 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Mapping
 from enum import Enum
-from typing import Any, Generic, TypeVar
-
-import pandas as pd
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from kit.protocol.words import ProtocolError
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 S = TypeVar("S", bound=Hashable)
 NEW_LINE = "\\n"
@@ -124,6 +125,8 @@ class Transitions(Generic[S]):
 
     def to_pandas(self) -> pd.DataFrame:
         """One row per step: state, event, target."""
+        import pandas as pd
+
         rows = [
             (label(state), label(event), label(target))
             for state, row in self._table.items()

@@ -14,13 +14,15 @@ from kit.state.operator_state import OperatorState
 ILLEGAL_STATE = "java.lang.IllegalStateException"
 ILLEGAL_ARGUMENT = "java.lang.IllegalArgumentException"
 UNSUPPORTED_OPERATION = "java.lang.UnsupportedOperationException"
+CLI_ADVICE = " If you want to allow to skip this, you can set the --allowNonRestoredState option on the CLI."
 
 
 class RestoreError(ValueError):
     """State that does not fit the job it is to be restored to.
 
     `flink_class` is the Java exception Flink throws here, `flink_message` its text (None where Flink gives none), and
-    `advice` says what was found, what was expected and what to do.
+    `advice` says what was found, what was expected and what to do. The error does not repeat what Flink says about its
+    command line, which does not exist here.
     """
 
     default_flink_class = ILLEGAL_STATE
@@ -29,7 +31,8 @@ class RestoreError(ValueError):
         self.flink_class = flink_class or self.default_flink_class
         self.flink_message = flink_message
         self.advice = advice
-        super().__init__("\n".join(part for part in (flink_message, advice) if part))
+        shown = (flink_message or "").replace(CLI_ADVICE, "")
+        super().__init__("\n".join(part for part in (shown, advice) if part))
 
     def about(self, what: str) -> Self:
         """The same error, which says whose state it is about."""

@@ -88,7 +88,7 @@ def _check_all_mapped(operator_states: Mapping[str, OperatorState], vertices: Se
         raise NonRestoredStateError(
             f"There is no operator for the state {unmapped[0].operator_id}",
             f"Found in the checkpoint, but not in the job: {', '.join(described(state) for state in unmapped)}. Give "
-            "the operator the uid it had, or allow non-restored state to drop what it stored.",
+            "the operator the uid it had, or pass allow_non_restored_state=True to drop what it stored.",
         )
 
 

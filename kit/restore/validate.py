@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from kit.restore.errors import MaxParallelismError, NonRestoredStateError, described
+from kit.restore.errors import CLI_ADVICE, MaxParallelismError, NonRestoredStateError, described
 from kit.restore.operator_id_pair import OperatorIDPair
 from kit.restore.topology import AssignmentVertex
 from kit.state.operator_state import OperatorState
@@ -61,8 +61,8 @@ def _check_max_parallelism(state: OperatorState, vertex: AssignmentVertex, pair:
 def _not_in_the_job(state: OperatorState, pointer: str) -> NonRestoredStateError:
     return NonRestoredStateError(
         f"Failed to rollback to checkpoint/savepoint {pointer}. Cannot map checkpoint/savepoint state for operator "
-        f"{state.operator_id} to the new program, because the operator is not available in the new program. If you "
-        "want to allow to skip this, you can set the --allowNonRestoredState option on the CLI.",
-        f"The state is that of {described(state)}. Give the operator the uid it had, or allow non-restored state to "
-        "drop what it stored.",
+        f"{state.operator_id} to the new program, because the operator is not available in the new program."
+        f"{CLI_ADVICE}",
+        f"The state is that of {described(state)}. Give the operator the uid it had, or pass "
+        "allow_non_restored_state=True to drop what it stored.",
     )

@@ -7,7 +7,9 @@ Importing this package needs no Spark; using these names does.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from kit.lazily import offer as _offer
 
 if TYPE_CHECKING:
     from kit.host.job_failed import JobFailedError
@@ -19,30 +21,19 @@ if TYPE_CHECKING:
     from kit.spark.session import create_session
     from kit.spark.tls import Tls
 
-_HOMES = {
-    "DriverSettings": "kit.spark.driver_settings",
-    "JobFailedError": "kit.host.job_failed",
-    "SparkJob": "kit.spark.job",
-    "Tls": "kit.spark.tls",
-    "WireSettings": "kit.spark.endpoint",
-    "create_session": "kit.spark.session",
-    "recorded": "kit.spark.recording",
-    "running": "kit.spark.running_jobs",
-}
-
-
-def __getattr__(name: str) -> Any:
-    if name in _HOMES:
-        from importlib import import_module
-
-        return getattr(import_module(_HOMES[name]), name)
-    raise AttributeError(f"module 'kit.spark' has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    """What Tab offers: the names below, and nothing that this file happens to need."""
-    return [*__all__, *(name for name in globals() if name.startswith("__"))]
-
+_offer(
+    __name__,
+    {
+        "kit.host.job_failed": ["JobFailedError"],
+        "kit.spark.driver_settings": ["DriverSettings"],
+        "kit.spark.endpoint": ["WireSettings"],
+        "kit.spark.job": ["SparkJob"],
+        "kit.spark.recording": ["recorded"],
+        "kit.spark.running_jobs": ["running"],
+        "kit.spark.session": ["create_session"],
+        "kit.spark.tls": ["Tls"],
+    },
+)
 
 __all__ = [
     "DriverSettings",

@@ -15,10 +15,13 @@ import gc
 import sys
 import zipimport
 
+import pandas  # noqa: F401  (as pyarrow.acero and kit.api: it is imported when it is first used, by each worker again)
+import pyarrow.acero  # noqa: F401
 import pyspark.core.files
 import pyspark.worker  # noqa: F401
 from pyspark import daemon
 
+import kit.api
 import kit.spark.gang  # noqa: F401
 
 

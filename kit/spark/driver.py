@@ -38,7 +38,7 @@ from kit.protocol.commands import (
     StopEpoch,
 )
 from kit.protocol.duties import Command, Duty, by_command, refused
-from kit.protocol.events import EpochEnded, TimerFired
+from kit.protocol.events import EpochEnded, StartJob, TimerFired
 from kit.protocol.trace import Trace, TraceRecord
 from kit.protocol.vocabulary import COMMANDS
 from kit.protocol.words import Envelope, Word
@@ -49,6 +49,8 @@ from kit.spark.driver_settings import DriverSettings
 from kit.spark.driver_timers import DriverTimers
 from kit.spark.edge import SparkOutput, local_state_directory, open_local_state, open_storage
 from kit.spark.epoch import GangEnded, Launch
+from kit.spark.job_log import JobLog
+from kit.spark.leaders import may_be_alive, this_driver
 from kit.spark.recording import DRIVER, EventFile, read_schedule
 from kit.spark.slot import SlotTicket
 from kit.spark.slot_watch import SlotWatch
@@ -79,6 +81,7 @@ class JobDriver:
         """Held while the machine works and the trace grows; whoever looks at them takes it."""
         master_hooks = MasterHooks(hooks)
         self.master = JobMaster(job, tuple(master_hooks))
+        self._log = JobLog(self.master)
         self.trace = Trace()
         self.now = HostClock()
         self.slots = Slots(self, launch, self._ticket)
@@ -90,6 +93,8 @@ class JobDriver:
         """The newest epoch of which all tasks have run."""
         self.ended = threading.Event()
         self.error: JobFailedError | None = None
+        self.last_failure = ""
+        """Why the job was restarted last, until a checkpoint completes or the job ends."""
         self._hooks = master_hooks
         self.slot_watch = SlotWatch(reactive=job.settings.rescaling.reactive)
         self._checkpoints = checkpoints
@@ -97,8 +102,8 @@ class JobDriver:
         self._output = output
         self._local_state = local_state_directory(job)
         self._storage = open_storage(job, checkpoints)
-        store = open_store(job.settings.checkpoint.store, self._storage)
-        self._files = JobFiles(job, self._storage, master_hooks, store, output)
+        store = self._store = open_store(job.settings.checkpoint.store, self._storage)
+        self._files = JobFiles(job, self._storage, master_hooks, store, output, this_driver())
         self._discarded: set[str] = set()
         self._requests: dict[int, Future[CompleteRequest]] = {}
         self._request_count = 0
@@ -120,7 +125,17 @@ class JobDriver:
         self._cleaner = Background("kit-cleaner-driver", self.inbox.put, Failed)
         if self.slot_watch.reactive:
             self.inbox.put(Look())
+        self._check_leadership_later()
         self._thread.start()
+
+    def check_not_led(self) -> None:
+        """Raise JobFailedError if a driver that may be alive runs this job, by what the durable store says."""
+        leader = self._store.leads()
+        if leader is not None and may_be_alive(leader.driver):
+            raise JobFailedError(
+                f"job {self.job.name} is run by {leader}, according to {self._store!r}: give this job a name of its "
+                "own, or start it with recover=True to take the run over from that driver"
+            )
 
     def tell(self, event: Word) -> None:
         """Hand the JobMaster an event."""
@@ -190,6 +205,8 @@ class JobDriver:
 
     def handle(self, event: Word, cause: str = "") -> None:
         """Have the JobMaster handle this, and carry out what it asks for."""
+        if isinstance(event, StartJob) and event.recover:
+            self._log.takes_over()
         with self.lock:
             commands = self.master.handle(event, self.now(), cause)
             event_id = self.master.event_id
@@ -224,6 +241,20 @@ class JobDriver:
         again_ms = self.slot_watch.again_ms(deployed=self.slots.epoch is not None)
         if again_ms is not None:
             self.timers.after(_SLOTS_TIMER, again_ms, self._look_for_slots)
+
+    def _check_leadership_later(self) -> None:
+        """Look again in a while whether this driver leads; nothing else may have to do with the store until then."""
+        if self.job.settings.checkpoint.is_durable:
+            self.timers.after(_LEADER_TIMER, self.settings.leader_check_ms, self._check_leadership)
+
+    def _check_leadership(self) -> None:
+        self._background.submit(self._leadership)
+        self._check_leadership_later()
+
+    def _leadership(self) -> Answered | None:
+        """On the background thread."""
+        lost = self._files.check_leadership()
+        return None if lost is None else Answered(lost, "")
 
     def _answered(self, item: Answered) -> None:
         self.handle(item.event, item.cause)
@@ -261,8 +292,10 @@ class JobDriver:
         if isinstance(command, Note) and command.kind == "AllTasksRunning":
             self.ran_epoch = self.master.epoch
             self.running.set()
-        elif isinstance(command, Note) and command.kind == "WaitingForSlots":
-            logger.warning("job %s waits for slots: %s", self.job.name, self.master.rescaling.slots_said)
+        elif isinstance(command, Note) and command.kind == "CheckpointCompleted":
+            self.last_failure = ""
+        if isinstance(command, Note):
+            self._log.note(command)
 
     def _tell_task(self, message: Any, cause: str) -> None:
         self.slots.tell(message, cause)
@@ -321,11 +354,12 @@ class JobDriver:
 
     def _status_changed(self, command: JobStatusChanged, cause: str) -> None:
         status = JobStatus[command.status]
-        if status is JobStatus.RESTARTING:
-            level = logging.INFO if self.master.is_rescaled else logging.WARNING
-            logger.log(level, "job %s restarts: %s", self.job.name, command.error)
+        self._log.status(command)
+        if status is JobStatus.RESTARTING and not self.master.is_rescaled:
+            self.last_failure = command.error
         if status.is_terminal:
-            if status is JobStatus.FAILED:
+            self.last_failure = ""
+            if status.is_failure:
                 self.error = JobFailedError(command.error, self.slots.traceback)
             self._cleaner.submit(CleanedUp)
 
@@ -371,4 +405,5 @@ def _logged(what: str) -> Iterator[None]:
 
 _START_TIMER = "driver: all slots connected"
 _SLOTS_TIMER = "driver: look for slots"
+_LEADER_TIMER = "driver: does it lead"
 """A name that no machine gives its timers."""

@@ -32,6 +32,8 @@ class DriverSettings:
     """killed, where they run on this machine, after this time,"""
     abandon_ms: int = 15_000
     """and given up, fenced by the epoch, after this time."""
+    leader_check_ms: int = 2_000
+    """With a durable store the driver looks this often whether another one has taken over its job."""
     trace_records: int = 1_000_000
     """The trace keeps about this many records, the newest."""
     wire: WireSettings = field(default_factory=WireSettings)

@@ -1,15 +1,20 @@
 """What is outside a job on Spark: its checkpoint directory and where its sinks put their rows.
 
 Both are directories that every slot and the driver reach: on one machine any, on several a shared one. Rows of a
-`CollectSink` go below a directory of this process, which `collected` reads and which is gone when the process ends.
+`CollectSink` go to a directory that this process keeps for the run, or for all drivers of a job with a durable store.
+It is deleted when the process ends, or before that when nobody can read or restore its rows any more.
 """
 
 from __future__ import annotations
 
+import contextlib
+import logging
+import os
 import uuid
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cache
+from pathlib import Path
 
 import pandas as pd
 import pyarrow as pa
@@ -19,10 +24,16 @@ from kit.connectors import files
 from kit.connectors.sink import MEMORY, Sink
 from kit.graph.job_graph import JobGraph
 from kit.host.local_state import LocalState
-from kit.host.output import sinks
+from kit.host.output import lineage_of, sinks
 from kit.host.storage import CheckpointStorage
 from kit.protocol.snapshots import Effect
-from kit.spark.temporary import locked_directory, temporary_directory
+from kit.spark.temporary import locked_directory, remove_directory, temporary_directory
+
+logger = logging.getLogger("kit.spark")
+COLLECTED = "collected-"
+"""What the names of directories begin with in which jobs collect."""
+GONE = "gone"
+"""The name of a file in such a directory: it says that rows of earlier processes are missing from it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +47,8 @@ class SparkOutput:
         files.stage(self._placed(effect))
 
     def commit(self, effects: Iterable[Effect]) -> None:
-        """Make staged rows visible; twice is once."""
-        files.commit(map(self._placed, effects))
+        """Make staged rows visible; twice is once. Rows collected in a process that has ended are left out."""
+        files.commit(self._placed(effect) for effect in effects if not self._is_gone(effect))
 
     def drop(self, effects: Iterable[Effect]) -> None:
         """Delete rows that will never be visible."""
@@ -57,9 +68,52 @@ class SparkOutput:
         """Delete visible rows."""
         files.delete_published(self.place(sink.path), names)
 
+    def cover(self, location: str, checkpoint_id: int) -> None:
+        """Note where rows are that a snapshot covers."""
+        if self.collected:
+            _covered[location] = self.collected, checkpoint_id
+
+    def uncover(self, location: str) -> None:
+        """Forget a snapshot."""
+        _covered.pop(location, None)
+
+    def begin_with(self, location: str, checkpoint_id: int | None) -> None:
+        """Begin with the collected rows that the snapshot covers."""
+        if not self.collected:
+            return
+        if location not in _covered:
+            logger.warning(
+                "%s was written in another process, and the rows that a CollectSink had collected there are gone: "
+                "output() has those from now on; a ParquetSink keeps all",
+                location,
+            )
+            _note_gone_rows(self.collected)
+        collected, checkpoint_id = _covered.get(location, ("", -1))
+        for name in _files_below(self.collected) - {GONE}:
+            if collected != self.collected or not Sink.is_covered(name, checkpoint_id):
+                os.unlink(f"{self.collected}/{name}")
+        if collected not in ("", self.collected):
+            self._link(collected, checkpoint_id)
+
+    def _link(self, collected: str, checkpoint_id: int) -> None:
+        """Link to what another run, which may still run, has collected up to a checkpoint. What it publishes meanwhile
+        moves from the staged files to the published ones, so those are listed last.
+        """
+        for staged in (True, False):
+            for name in _files_below(collected):
+                if (files.STAGING in name) == staged and Sink.is_covered(name, checkpoint_id):
+                    os.makedirs(os.path.dirname(f"{self.collected}/{name}"), exist_ok=True)
+                    with contextlib.suppress(FileNotFoundError):
+                        os.link(f"{collected}/{name}", f"{self.collected}/{name}")
+
     def place(self, path: str) -> str:
         """The real path behind a sink's."""
         return f"{self.collected}/{path.removeprefix(MEMORY)}" if path.startswith(MEMORY) else path
+
+    def _is_gone(self, effect: Effect) -> bool:
+        if not effect.final.startswith(MEMORY) or not os.path.exists(f"{self.collected}/{GONE}"):
+            return False
+        return not any(os.path.exists(self.place(path)) for path in (effect.staged, effect.final))
 
     def _placed(self, effect: Effect) -> Effect:
         if not effect.final.startswith(MEMORY):
@@ -70,7 +124,9 @@ class SparkOutput:
 def open_storage(job: JobGraph, directory: str) -> CheckpointStorage:
     """The job's checkpoint storage below `directory`."""
     settings = job.settings.checkpoint
-    return CheckpointStorage(directory, job.job_id, settings.savepoint_directory, settings.memory_threshold_bytes)
+    return CheckpointStorage(
+        directory, job.job_id, settings.default_savepoint_directory, settings.memory_threshold_bytes
+    )
 
 
 def local_state_directory(job: JobGraph) -> str:
@@ -85,11 +141,6 @@ def local_state_directory(job: JobGraph) -> str:
 def open_local_state(job: JobGraph, directory: str) -> LocalState | None:
     """The copies below `directory` on this machine; None when there are to be none."""
     return LocalState(directory, job.job_id) if directory else None
-
-
-def collects(job: JobGraph) -> bool:
-    """Whether a sink of the job keeps its rows in memory."""
-    return any(sink.path.startswith(MEMORY) for sink in sinks(job))
 
 
 def read_output(job: JobGraph, output: SparkOutput, name: str) -> pd.DataFrame:
@@ -124,7 +175,37 @@ def check_writable(directory: str) -> None:
         ) from error
 
 
-@lru_cache
-def collected_directory() -> str:
-    """Where this process's jobs collect."""
-    return temporary_directory("collected-")
+_covered: dict[str, tuple[str, int]] = {}
+"""By the location of a snapshot of this process's jobs: where the rows are that it covers, and its checkpoint id."""
+
+
+def collected_directory(job: JobGraph, storage: CheckpointStorage) -> str:
+    """Return where a run of the job collects; "" where no sink does."""
+    if not any(sink.path.startswith(MEMORY) for sink in sinks(job)):
+        return ""
+    lineage = lineage_of(job, storage)
+    return _of_lineage(lineage) if lineage else temporary_directory(COLLECTED)
+
+
+@cache
+def _of_lineage(lineage: str) -> str:
+    directory = temporary_directory(COLLECTED)
+    _note_gone_rows(directory)
+    return directory
+
+
+def _note_gone_rows(directory: str) -> None:
+    """Note that checkpoints may refer to rows that were collected in another process."""
+    Path(directory, GONE).touch()
+
+
+def forget_collected(collected: str) -> None:
+    """Delete the rows that a run has collected, unless a snapshot covers them."""
+    if not any(directory == collected for directory, _ in list(_covered.values())):
+        remove_directory(collected)
+
+
+def _files_below(directory: str) -> set[str]:
+    """The paths of all files below the directory, relative to it."""
+    found = (Path(parent, name) for parent, _, names in os.walk(directory) for name in names)
+    return {str(path.relative_to(directory)) for path in found}

@@ -14,6 +14,7 @@ from kit.graph.execution_graph import ExecutionGraph
 from kit.protocol.words import Envelope
 from kit.spark.connection import is_silence
 from kit.spark.control import SlotHello
+from kit.spark.oom_kills import OomKills
 from kit.spark.slot import SlotTicket
 from kit.spark.stream import Endpoint
 
@@ -63,6 +64,8 @@ class Epoch:
     stop: Envelope | None = None
     lost: bool = False
     gang_ended: bool = False
+    oom_kills: OomKills = field(default_factory=OomKills)
+    """Counted on this machine since the epoch began."""
 
     @property
     def is_over(self) -> bool:

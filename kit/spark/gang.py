@@ -19,6 +19,7 @@ from pyspark import InheritableThread, TaskContext
 from pyspark.sql import SparkSession
 
 from kit.spark.executors import replace_silent
+from kit.spark.oom_kills import killed_by
 from kit.spark.slot import LastWord, Slot, SlotTicket
 
 GRACE_S = 2.0
@@ -192,5 +193,5 @@ def explain(failure: Exception) -> str:
         return f"{name}: {said}{hint}"
     for cause in _CAUSES:
         if found := cause.search(text):
-            return found.group(1).strip()
+            return found.group(1).strip() + killed_by(text)
     return f"{type(failure).__name__}: {text.strip().splitlines()[0] if text.strip() else 'no reason given'}"

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import logging
 import os
 import threading
 import time
@@ -21,7 +22,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from html import escape
 from tempfile import mkdtemp
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 from uuid import uuid4
 
 from kit.api.environment import StreamEnvironment
@@ -29,22 +30,23 @@ from kit.coordinator.master_hooks import MasterHook
 from kit.graph.job_graph import JobGraph
 from kit.graph.parts import Parts
 from kit.host.job_failed import JobFailedError
-from kit.host.onlooker import in_notebook
-from kit.host.output import begin_new_output, check_new_output
+from kit.host.onlooker import in_notebook, progress_is_off
+from kit.host.output import begin_new_output, check_new_output, output_at_risk
 from kit.operators.spec import shorten
 from kit.protocol.events import (
     RequestCancel,
     StartJob,
 )
-from kit.protocol.properties import RecoveryClaimMode
-from kit.spark.console import say, waiting
+from kit.protocol.properties import LaterOutput, RecoveryClaimMode
+from kit.spark.console import PATIENCE_S, say, waiting
 from kit.spark.driver import JobDriver
 from kit.spark.driver_settings import DriverSettings
 from kit.spark.edge import (
     SparkOutput,
     check_writable,
     collected_directory,
-    collects,
+    forget_collected,
+    open_storage,
 )
 from kit.spark.epoch import Launch
 from kit.spark.job_looks import JobLooks
@@ -64,6 +66,7 @@ if TYPE_CHECKING:
 CLOSE_S = 30.0
 AT_ONCE_S = 1.0
 """Whoever has no time to wait for the workers to leave gives them so long."""
+logger = logging.getLogger("kit.spark")
 SUBMIT_EVERY_S = 0.05
 
 
@@ -73,11 +76,15 @@ class SparkJob(JobRequests, JobLooks, Asking):
     `restore_path` begins from a savepoint or retained checkpoint; `allow_non_restored_state` lets state be left behind
     that no operator wants; `claim_mode` says whose the snapshot is from now on: NO_CLAIM (the user's; the first
     checkpoint is a full one), CLAIM (the job's, which deletes it when newer ones are complete) or LEGACY.
+    `later_output` says what becomes of output that was published after the snapshot, whose rows come again: "error"
+    rejects the restore, "discard" deletes that output first, "keep" has those rows twice.
 
     With `recover` the job goes on where a driver that died left it, at the parallelism that was last asked for there:
-    its settings must name a durable store (`CheckpointConfig(store=...)`), and nobody else may run it at the same time.
+    its settings must name a durable store (`CheckpointConfig(store=...)`). If that driver is alive after all, the job
+    is taken from it: it stops with status SUSPENDED, and publishes nothing more. Without `recover` a job that another
+    driver runs is rejected.
     Without a checkpoint directory in its settings the job keeps its checkpoints in a temporary one, which goes with it.
-    Raises OSError when the checkpoint directory cannot be written.
+    Raises OSError when the checkpoint directory cannot be written, and TypeError for a `spark` that is no session.
 
     A job ends by itself, or with `stop`, `cancel` or `close`; whichever way, no process, thread or socket is left. Used
     as a context manager it is closed at the end; so it is when the process ends, also by SIGTERM. As long as it runs
@@ -102,6 +109,7 @@ class SparkJob(JobRequests, JobLooks, Asking):
         hooks: Sequence[MasterHook] = (),
         *,
         claim_mode: RecoveryClaimMode | str = RecoveryClaimMode.NO_CLAIM,
+        later_output: LaterOutput | str = LaterOutput.ERROR,
         recover: bool = False,
         settings: DriverSettings | None = None,
         launch: Launch | None = None,
@@ -109,16 +117,20 @@ class SparkJob(JobRequests, JobLooks, Asking):
         parts: Parts | None = None,
     ) -> None:
         self.job = _job_graph(job).with_parts(parts)
-        self.spark = spark
+        self.spark = _session(spark)
         self._start = StartJob(
             restore_path=None if restore_path is None else os.fspath(restore_path),
             allow_non_restored_state=allow_non_restored_state,
             claim_mode=RecoveryClaimMode(claim_mode),
+            later_output=LaterOutput(later_output),
             recover=recover,
         )
-        self._output = SparkOutput(collected_directory() if collects(self.job) else "")
         directory = self.job.settings.checkpoint.directory
         self._temporary = temporary_directory("checkpoints-") if directory is None else None
+        collected = collected_directory(self.job, open_storage(self.job, directory or str(self._temporary)))
+        self._output = SparkOutput(collected)
+        if collected and not self.job.settings.checkpoint.is_durable:
+            weakref.finalize(self, forget_collected, collected).atexit = False
         self._sockets = ""
         self._recording = temporary_directory("recording-") if record is True else ""
         """What goes with the job; a recording in a directory of the user's stays."""
@@ -173,6 +185,8 @@ class SparkJob(JobRequests, JobLooks, Asking):
             self._not_started = str(error)
             raise
         self._begin_output()
+        if risk := output_at_risk(self.job):
+            logger.warning("%s", risk)
         self._not_started = ""
         self._started = True
         self.started_s = time.time()
@@ -200,6 +214,7 @@ class SparkJob(JobRequests, JobLooks, Asking):
         from kit.spark.portable import not_portable
 
         if self._begins_anew:
+            self._driver.check_not_led()
             check_new_output(self.job, self._output)
         if problem := not_portable(self.job):
             raise JobFailedError(problem)
@@ -240,7 +255,8 @@ class SparkJob(JobRequests, JobLooks, Asking):
     def wait(self, timeout_s: float | None = None, *, progress: bool = False) -> str:
         """Wait for the job's end; returns its status: FINISHED or CANCELED, or, after `timeout_s`, what it is by then.
 
-        `progress` shows a line about it meanwhile. Raises JobFailedError.
+        `progress` shows a line about it meanwhile. When the time is up a line tells how far the job is: status,
+        checkpoints, restarts, and the last failure if no checkpoint has completed since. Raises JobFailedError.
         """
         if not self._started:
             raise RuntimeError(f"job {self.job.name} has not been started: call start()")
@@ -250,6 +266,8 @@ class SparkJob(JobRequests, JobLooks, Asking):
             else:
                 with waiting(self._waited_for):
                     ended = self._driver.wait(timeout_s)
+                if not ended and timeout_s is not None and timeout_s >= PATIENCE_S and not progress_is_off():
+                    say(f"after {timeout_s:g} s {Progress.of(self._driver).line()}")
         if ended:
             self._forget()
         if self.ended and self._driver.error is not None:
@@ -365,6 +383,21 @@ class SparkJob(JobRequests, JobLooks, Asking):
         return replace(Progress.of(self._driver), error=self.error).html() + note
 
 
+def _session(spark: Any) -> SparkSession | None:
+    """Return what was given as a session. Raises TypeError for a master's address and anything else that is none."""
+    if spark is None or any(kind.__name__ == "SparkSession" for kind in type(spark).__mro__):
+        return cast("SparkSession | None", spark)
+    if isinstance(spark, str):
+        raise TypeError(
+            f"spark is the text {spark!r}, but must be a Spark session: give create_session(master={spark!r}), or "
+            "nothing for a session on this machine"
+        )
+    raise TypeError(
+        f"spark is {shorten(repr(spark))}, but must be a Spark session: give what create_session() returns, or nothing "
+        "for a session on this machine"
+    )
+
+
 def _kept_recording(record: bool | str | os.PathLike[str]) -> str:
     """A new directory in the user's; "" where he has not named any."""
     return "" if isinstance(record, bool) else mkdtemp(prefix="recording-", dir=os.fspath(record))
@@ -380,8 +413,8 @@ def _job_graph(job: StreamEnvironment | JobGraph) -> JobGraph:
     driver that comes later must find it again.
     """
     if isinstance(job, JobGraph):
-        return job
-    graph = job.job_graph()
+        return job.checked_to_act()
+    graph = job.job_graph().checked_to_act()
     known = job.has_job_id or graph.settings.checkpoint.is_durable
     return graph if known else replace(graph, job_id=uuid4().hex)
 

@@ -44,8 +44,10 @@ class JobLooks:
 
     @property
     def error(self) -> str:
-        """Why the job failed, or could not be started; "" when it did not, or is being restarted."""
-        return str(self._driver.error or self._not_started)
+        """Why the job failed, could not be started, or was restarted last; "" once it has completed a checkpoint since
+        then, and when it has ended well.
+        """
+        return str(self._driver.error or self._not_started or self._driver.last_failure)
 
     @property
     def spark_group(self) -> str:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 Target = str | os.PathLike[str] | None
-"""A directory for a savepoint, None for the configured one."""
+"""A directory for a savepoint; None for `savepoint_directory`, or `savepoints` in the directory for checkpoints."""
 Widths = int | Mapping[str, int]
 """Numbers of subtasks: of all vertices that are as wide as the widest, or by name."""
 
@@ -68,7 +68,10 @@ class JobRequests:
     def savepoint(self, target: Target = None, *, wait: Literal[False]) -> int: ...
 
     def savepoint(self, target: Target = None, *, wait: bool = True) -> str | int:
-        """Take a savepoint below `target` (or the configured directory); returns its path."""
+        """Take a savepoint below `target`; returns its path. Raises JobFailedError with the reason when there is none.
+
+        By default it goes to the `savepoint_directory` of the job's settings, or to `savepoints` in their `directory`.
+        """
         path = None if target is None else os.fspath(target)
         return self._ask(lambda number: RequestSavepoint(request_id=number, target=path), wait=wait)
 

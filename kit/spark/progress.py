@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from kit.host.onlooker import in_notebook
 from kit.job.status import JobStatus
 from kit.operators.source_coordinator import SourceCoordinator
+from kit.operators.spec import shorten
 from kit.spark.console import changes_lines, say
 
 if TYPE_CHECKING:
@@ -38,6 +39,8 @@ class Progress:
     rows: int
     checkpoints: int
     latest: int | None
+    restored: int | None
+    """The checkpoint that the present epoch was restored from."""
     error: str
 
     @classmethod
@@ -63,7 +66,8 @@ class Progress:
                 rows=sum(rows for (number, _), rows in list(driver.slots.rows_read.items()) if number == master.epoch),
                 checkpoints=statistics.counts.completed,
                 latest=None if latest is None else latest.checkpoint_id,
-                error=str(driver.error or master.error or ""),
+                restored=None if statistics.restored is None else statistics.restored.checkpoint_id,
+                error=str(driver.error or driver.last_failure),
             )
 
     @property
@@ -90,9 +94,12 @@ class Progress:
         if rows_a_second:
             parts.append(f"{rows_a_second:,.0f} rows/s")
         last = "" if self.latest is None else f", the last {self.latest}"
-        parts.append(f"{_count(self.checkpoints, 'checkpoint')}{last}" if self.checkpoints else "no checkpoint yet")
+        none = "no checkpoint yet" if self.restored is None else f"restored from checkpoint {self.restored}"
+        parts.append(f"{_count(self.checkpoints, 'checkpoint')}{last}" if self.checkpoints else none)
         if self.restarts:
             parts.append(_count(self.restarts, "restart"))
+        if self.error and not self.status.is_failure:
+            parts.append(f"the last failure: {shorten(self.error.splitlines()[0])}")
         return f"{self.name}: {', '.join(parts)}"
 
     def summary(self) -> dict[str, Any]:
@@ -103,7 +110,7 @@ class Progress:
             "epoch": self.epoch,
             "slots": self.slots,
             "restarts": self.restarts,
-            "checkpoint": "none yet" if self.latest is None else self.latest,
+            "checkpoint": next((each for each in (self.latest, self.restored) if each is not None), "none yet"),
         }
 
     def html(self) -> str:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import contextlib
 import queue
+import socket
 import threading
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Protocol
@@ -285,7 +286,9 @@ class Slots:
         if not item.clean:
             epoch.end(item.slot, item.reason)
         if epoch.stop is None:
-            self._lose(epoch, item.slot, f"process {epoch.joined[item.slot].pid}: {item.reason}")
+            hello = epoch.joined[item.slot]
+            memory = epoch.oom_kills.explain() if hello.host == socket.gethostname() else ""
+            self._lose(epoch, item.slot, f"process {hello.pid}: {item.reason}{memory}")
         self._end_when_over(epoch)
 
     def gang_ended(self, item: GangEnded) -> None:

@@ -22,10 +22,15 @@ import pyarrow as pa
 from kit.backend.heap import HeapKeyedStateBackend
 from kit.backend.operator_store import OperatorStateStore
 from kit.backend.raw_state import RawStateInputs, RawStateOutputs
+from kit.backend.state_definition import StateDefinition
 from kit.graph.execution_graph import ExecutionVertex
 from kit.graph.job_graph import ChainedOperator, JobVertex
 from kit.operators.base import Operator, Output
-from kit.protocol.commands import DropEffects
+from kit.operators.returned import never_runs
+from kit.operators.source_operator import SourceOperator
+from kit.operators.spec import UserFunctionError
+from kit.operators.watermarks import TimestampsAndWatermarksOperator
+from kit.protocol.commands import DropEffects, Note
 from kit.protocol.elements import MIN_WATERMARK_MS
 from kit.protocol.messages import OperatorEventToCoordinator
 from kit.protocol.snapshots import Effect, RestoredPart, SnapshotPart
@@ -140,10 +145,33 @@ class ChainOutput:
             self._outputs.write_watermark_status(partition, idle=idle)
 
 
+class _NoOutput:
+    """The output of an operator while its listener is notified.
+
+    Rows that a listener emitted would belong to the next checkpoint. Behind the last one there is none, and they would
+    be lost. Flink does not look.
+    """
+
+    def emit(self, batch: pa.RecordBatch) -> None:
+        raise RuntimeError("it emits rows, but no checkpoint might cover them: emit them for a row or a timer")
+
+    def emit_to(self, tag: str, batch: pa.RecordBatch) -> None:
+        self.emit(batch)
+
+    def emit_watermark(self, timestamp_ms: int) -> None:
+        raise RuntimeError("it emits a watermark: emit it for a row or a timer")
+
+    def emit_watermark_status(self, *, idle: bool) -> None:
+        raise RuntimeError("it emits a watermark status: emit it for a row or a timer")
+
+
+_NO_OUTPUT = _NoOutput()
+
+
 class ChainLink:
     """One operator of a chain together with its state; it is the `OperatorContext` that the operator sees.
 
-    Follows Flink's `StreamOperatorStateHandler`.
+    Follows Flink's `StreamOperatorStateHandler` and `StreamOperatorWrapper`.
     """
 
     def __init__(self, chained: ChainedOperator, owner: ChainOwner) -> None:
@@ -163,14 +191,19 @@ class ChainLink:
         self.output: Output
         self._owner = owner
         self._staged: list[Effect] = []
-        key_type = chained.spec.key_type
-        self._keyed = (
-            None if key_type is None else HeapKeyedStateBackend(key_type, self.key_group_range, self.max_parallelism)
-        )
+        self._keyed = self._keyed_backend(chained)
         raw_of = self.name, None if self._keyed is None else self.key_group_range
         self.raw_inputs = RawStateInputs(*raw_of)
         self.raw_outputs = RawStateOutputs(*raw_of)
         self.operator: Operator = chained.spec.create()
+
+    def _keyed_backend(self, chained: ChainedOperator) -> HeapKeyedStateBackend | None:
+        spec = chained.spec
+        if spec.key_type is None:
+            return None
+        owner = f"operator {self.name!r}" + (f" (uid {chained.uid!r})" if chained.uid else "")
+        definition = StateDefinition(owner, spec.state_aspects())
+        return HeapKeyedStateBackend(spec.key_type, self.key_group_range, self.max_parallelism, definition)
 
     @property
     def display_name(self) -> str:
@@ -260,6 +293,34 @@ class ChainLink:
                 parts.append(self._part(kind, checkpoint_id, raw.encode))
         return parts, self._staged
 
+    def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
+        """Notify the operator that a checkpoint is complete, then its function."""
+        self.operator.notify_checkpoint_complete(checkpoint_id)
+        listener = self.operator.checkpoint_listener
+        if listener is not None:
+            self._notify(listener.notify_checkpoint_complete, checkpoint_id, "complete")
+
+    def notify_checkpoint_aborted(self, checkpoint_id: int) -> None:
+        """Notify the operator that a checkpoint was aborted, then its function."""
+        self.operator.notify_checkpoint_aborted(checkpoint_id)
+        listener = self.operator.checkpoint_listener
+        if listener is not None:
+            self._notify(listener.notify_checkpoint_aborted, checkpoint_id, "aborted")
+
+    def _notify(self, hook: Callable[[int], object], checkpoint_id: int, outcome: str) -> None:
+        """Call a hook of the user's, and note it in the trace. Raises UserFunctionError, also if it emits rows."""
+        data = {"operator": self.name, "outcome": outcome}
+        self._owner.emit(Note(kind="ListenerNotified", checkpoint_id=checkpoint_id, data=data))
+        output, self.output = self.output, _NO_OUTPUT
+        try:
+            if never_runs(hook(checkpoint_id)):
+                raise TypeError("it runs nothing, since it yields or is async: write a plain function")
+            self.operator.emit_collected()
+        except Exception as error:
+            raise UserFunctionError.of(self.name, hook, f"checkpoint {checkpoint_id}", error) from error
+        finally:
+            self.output = output
+
     def notify_checkpoint_subsumed(self, checkpoint_id: int) -> None:
         """Tell the keyed backend, which may share files between checkpoints."""
         if self._keyed is not None:
@@ -307,6 +368,15 @@ class OperatorChain:
             partitions = [(edge.output_tag, edge.partition) for edge in vertex.outputs_of(link.operator_id)]
             link.output = ChainOutput(following, partitions, owner)
             link.operator.setup(link)
+        self._let_watermarks_follow_splits()
+
+    def _let_watermarks_follow_splits(self) -> None:
+        """Watermarks that are made in the chain of their source know which split a row is of."""
+        source = self.links[0].operator if self.links else None
+        if isinstance(source, SourceOperator) and source.reads_side_by_side:
+            operators = [link.operator for link in self.links]
+            makers = [each for each in operators if isinstance(each, TimestampsAndWatermarksOperator)]
+            source.follow_splits([maker.follow_splits() for maker in makers])
 
     @property
     def head(self) -> Operator:
@@ -412,14 +482,14 @@ class OperatorChain:
 
     def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
         """The checkpoint is stored for good."""
-        self._tell_all(lambda link: link.operator.notify_checkpoint_complete(checkpoint_id))
+        self._tell_all(lambda link: link.notify_checkpoint_complete(checkpoint_id))
 
     def notify_checkpoint_subsumed(self, checkpoint_id: int) -> None:
         """A newer checkpoint has replaced this one."""
         self._tell_all(lambda link: link.notify_checkpoint_subsumed(checkpoint_id))
 
     def notify_checkpoint_aborted(self, checkpoint_id: int) -> None:
-        self._tell_all(lambda link: link.operator.notify_checkpoint_aborted(checkpoint_id))
+        self._tell_all(lambda link: link.notify_checkpoint_aborted(checkpoint_id))
 
     def _tell_all(self, tell: Callable[[ChainLink], None]) -> None:
         """Tails to head, all that are open, even when one fails; then the first failure is raised."""
@@ -429,6 +499,8 @@ class OperatorChain:
                 tell(link)
             except Exception as failure:
                 failures.append(failure)
+        for other in failures[1:]:
+            failures[0].add_note(f"Another operator of the task failed as well: {other}")
         if failures:
             raise failures[0]
 

@@ -92,6 +92,7 @@ from kit.protocol.reasons import CheckpointException, CheckpointFailureReason
 from kit.protocol.snapshots import Effect, RestoredPart
 from kit.protocol.tasks import TRANSITIONS, ExecutionState, TaskStep
 from kit.protocol.words import Machine, ProtocolError, Word, handles
+from kit.state.errors import StateDescriptorError, StateRestoreError
 from kit.state.operator_state import TaskStateSnapshot
 from kit.task.barrier_handlers import create_barrier_handler
 from kit.task.chain import OperatorChain
@@ -275,7 +276,7 @@ class StreamTask(Machine):
         if failure is not None:
             error.add_note(f"While the task was closed: {type(failure).__name__}: {failure}")
         told = "".join(traceback.format_exception(error))
-        self._become(TaskStep.FAIL, traceback=told, recoverable=recoverable)
+        self._become(TaskStep.FAIL, traceback=told, recoverable=recoverable and not _is_of_state(error))
 
     def _step(self, step: TaskStep) -> None:
         self.state = TRANSITIONS.follow(self.name, self.state, step)
@@ -592,3 +593,12 @@ class StreamTask(Machine):
 
     def __repr__(self) -> str:
         return f"StreamTask({self.name}@{self.attempt}, {self.state.name})"
+
+
+def _is_of_state(error: BaseException | None) -> bool:
+    """Return True if stored state does not fit the job, here or below in the chain of causes: it never will."""
+    while error is not None:
+        if isinstance(error, StateDescriptorError | StateRestoreError):
+            return True
+        error = error.__cause__
+    return False

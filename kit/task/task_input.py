@@ -174,9 +174,9 @@ class TaskInput:
     def _drop_consumed(self) -> None:
         """Channels whose recovered data is all taken are live from now on."""
         while self._recovering and not self._recovering[0][0].has_data:
-            recovered, channel = self._recovering.popleft()
+            recovered, _ = self._recovering.popleft()
             recovered.next_element()
-            recovered.to_input_channel(channel)
+            recovered.check_consumed()
 
     def _on_connection(self, channel: InputChannel, element: SubtaskConnectionDescriptor) -> None:
         demultiplexer = self._demultiplexers.get(channel.number)

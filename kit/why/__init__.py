@@ -13,14 +13,24 @@ answered as one about a lesson. A trace without single buffers tells less; where
 
 from __future__ import annotations
 
-from kit.why.answer import Why
-from kit.why.asking import Asking, why
-from kit.why.fact import Fact
-from kit.why.questions import WhyError
+from typing import TYPE_CHECKING
+
+from kit.lazily import offer as _offer
+
+if TYPE_CHECKING:
+    from kit.why.answer import Why
+    from kit.why.asking import Asking, why
+    from kit.why.fact import Fact
+    from kit.why.questions import WhyError
+
+_offer(
+    __name__,
+    {
+        "kit.why.answer": ["Why"],
+        "kit.why.asking": ["Asking", "why"],
+        "kit.why.fact": ["Fact"],
+        "kit.why.questions": ["WhyError"],
+    },
+)
 
 __all__ = ["Asking", "Fact", "Why", "WhyError", "why"]
-
-
-def __dir__() -> list[str]:
-    """What Tab offers: the names below, and nothing that this file happens to need."""
-    return [*__all__, *(name for name in globals() if name.startswith("__"))]

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from html import escape
+from typing import TYPE_CHECKING
 
 import pandas as pd
 
 from kit.draw.captions import lower_first
 from kit.draw.durations import duration
-from kit.draw.graphviz_objects import Dot
 from kit.draw.picture import Svg
 from kit.why.fact import Fact, Told, story
-from kit.why.picture import facts_graph, facts_svg
+
+if TYPE_CHECKING:
+    from kit.draw.graphviz_objects import Dot
 
 COLUMNS = ["number", "because_of", "at_ms", "machine", "says", "kind", "checkpoint_id", "is_root", "record_id"]
 
@@ -67,10 +69,14 @@ class Why:
 
     def svg(self) -> Svg:
         """The picture: the question at the top, each fact in a box below the one that it explains."""
+        from kit.why.picture import facts_svg
+
         return facts_svg(self.question, self.told)
 
     def dot(self) -> Dot:
         """The picture as an object of the `graphviz` package: it shows itself, `.source` is its text."""
+        from kit.why.picture import facts_graph
+
         return facts_graph(self.question, self.told).dot()
 
 

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import wraps
 from inspect import Parameter, signature
-from typing import Any, TypedDict, TypeVar, Unpack, cast
+from typing import TYPE_CHECKING, Any, TypedDict, TypeVar, Unpack, cast
 
 from kit.protocol.showing import Showing
-from kit.why.answer import Why
-from kit.why.evidence import Evidence
-from kit.why.questions import answer_to
 
-F = TypeVar("F", bound=Callable[..., Why])
+if TYPE_CHECKING:
+    from kit.why.answer import Why
+    from kit.why.evidence import Evidence
+
+F = TypeVar("F", bound=Callable[..., "Why"])
 
 
 class Named(TypedDict, total=False):
@@ -63,6 +64,9 @@ def why(run: Any, about: object = None, **named: Unpack[Named]) -> Why:
 
     Raises WhyError for what the run does not have.
     """
+    from kit.why.evidence import Evidence
+    from kit.why.questions import answer_to
+
     return answer_to(Evidence(run), about, **named)
 
 
@@ -73,10 +77,14 @@ class Asking(Showing):
     """What was known when they were last asked: only what is new since then is read."""
 
     def _known(self) -> Evidence:
+        from kit.why.evidence import Evidence
+
         self._evidence = Evidence(self) if self._evidence is None else self._evidence.now(self)
         return self._evidence
 
     @named_by(Named)
     def why(self, about: object = None, **named: Unpack[Named]) -> Why:
         """Why something is as it is: the chain of causes, as `kit.why.why` has it."""
+        from kit.why.questions import answer_to
+
         return answer_to(self._known(), about, **named)

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from kit.draw.durations import duration
-from kit.draw.job_state import ALIGNING, Item
+from kit.draw.job_state import ALIGNING, Item, lacks_barrier
 from kit.protocol.trace import TraceRecord
 from kit.why.evidence import Evidence
 from kit.why.fact import Fact, fact, named, some, untold
@@ -149,7 +149,7 @@ def begin(inquiry: Inquiry, task: str, checkpoint_id: int) -> Fact:
     if not inputs:
         says = f"the JobMaster has not told {task} to begin checkpoint {checkpoint_id}"
         return fact(says, inquiry.ask(Topic.CHECKPOINT, checkpoint_id))
-    waits = [number for number in inputs if evidence.channel(number).awaited == checkpoint_id]
+    waits = [number for number in inputs if lacks_barrier(evidence.channel(number), checkpoint_id)]
     if known.phases.get(checkpoint_id) == ALIGNING and waits:
         others = named(evidence.ends[number][0] for number in waits)
         says = f"{task} sends barrier {checkpoint_id} when that of {others} has come"

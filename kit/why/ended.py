@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from kit.draw.captions import lower_first
-from kit.draw.checkpoint_path import PHASES
+from kit.draw.checkpoint_path import BARRIER, PHASES, TRIGGER
 from kit.draw.durations import duration
 from kit.draw.gantt import phases
 from kit.draw.job_state import COMPLETED, CheckpointMoment
@@ -41,10 +41,12 @@ _OF_TASKS = frozenset({"StartEpoch", "DeployTask", "TaskStateChanged", "SlotLost
 LEAST_SHARE = 0.1
 """A phase that took no more of a checkpoint's time than this is no reason for its length."""
 _PHASE_WORDS = {
-    "start_delay": "waited {ms} ms for its first barrier (start delay)",
+    TRIGGER: "waited {ms} ms for the trigger (start delay)",
+    BARRIER: "waited {ms} ms for its first barrier (start delay)",
     "alignment": "waited {ms} ms for its other barriers (alignment)",
     "sync": "copied its state for {ms} ms (sync)",
     "async": "wrote its part for {ms} ms (async)",
+    "in_flight": "captured and wrote in-flight data for {ms} ms (a part of async)",
     "ack": "had its acknowledgement under way for {ms} ms",
 }
 
@@ -200,5 +202,9 @@ def _slowest(evidence: Evidence, checkpoint_id: int, took_ms: int) -> list[Fact]
         spent = table[f"{phase}_ms"].dropna()
         if not spent.empty and spent.max() > took_ms * LEAST_SHARE:
             slowest, ms = table.loc[spent.astype(int).idxmax(), "task"], int(spent.max())
-            found.append(Fact(f"{slowest} {_PHASE_WORDS[phase].format(ms=ms)}, longer than any other subtask"))
+            was_triggered = (
+                evidence.last("TriggerTaskCheckpoint", checkpoint_id=checkpoint_id, task=slowest) is not None
+            )
+            words = _PHASE_WORDS[TRIGGER if phase == BARRIER and was_triggered else phase]
+            found.append(Fact(f"{slowest} {words.format(ms=ms)}; no other subtask took longer"))
     return found

@@ -7,7 +7,20 @@ from kit.coordinator.ledger import timeout_timer
 from kit.coordinator.periodic import PERIODIC_TIMER
 from kit.draw.captions import listed
 from kit.draw.durations import duration
-from kit.draw.job_state import ABORTED, ACKNOWLEDGED, ALIGNING, COMPLETED, DECLINED, UNHEARD, WRITING, CheckpointMoment
+from kit.draw.job_state import (
+    ABORTED,
+    ACKNOWLEDGED,
+    ALIGNING,
+    ANSWERED,
+    CAPTURING,
+    COMPLETED,
+    DECLINED,
+    SENT,
+    UNHEARD,
+    WRITING,
+    CheckpointMoment,
+    lacks_barrier,
+)
 from kit.protocol.tasks import split_task_name
 from kit.why.evidence import JOB, Evidence
 from kit.why.fact import Fact, fact, named, some, untold
@@ -20,12 +33,10 @@ def pending(inquiry: Inquiry, checkpoint_id: int) -> Fact:
     evidence = inquiry.evidence
     known = evidence.moment.checkpoints.get(checkpoint_id)
     if known is None:
-        return Fact(f"there is no checkpoint {checkpoint_id}")
+        return _of_another_run(evidence, checkpoint_id)
     if known.status in (COMPLETED, ABORTED):
         return inquiry.ask(Topic.ENDED, checkpoint_id)
     began = evidence.last("CheckpointPending", checkpoint_id=checkpoint_id)
-    if began is None and not known.expected:
-        return _of_another_run(evidence, checkpoint_id)
     open_work = [each for each in evidence.under_way(JOB, checkpoint_id) if each.kind != "DiscardState"]
     waits = [asked(evidence, each) for each in open_work] + _coordinators(evidence, checkpoint_id)
     if not waits and evidence.last("CheckpointTriggered", checkpoint_id=checkpoint_id) is None:
@@ -39,7 +50,9 @@ def pending(inquiry: Inquiry, checkpoint_id: int) -> Fact:
 def _of_another_run(evidence: Evidence, checkpoint_id: int) -> Fact:
     """A checkpoint that a job began from: this run only knows of it."""
     told = next((each for each in evidence.records if each.checkpoint_id == checkpoint_id), None)
-    led = None if told is None else fact(evidence.caption(told), record=told)
+    if told is None:
+        return Fact(f"there is no checkpoint {checkpoint_id}")
+    led = fact(evidence.caption(told), record=told)
     return fact(f"checkpoint {checkpoint_id} was taken before this run began", led)
 
 
@@ -106,10 +119,10 @@ def acknowledgement(inquiry: Inquiry, task: str, checkpoint_id: int) -> Fact:
     if known is None or known.lost or known.state != "RUNNING":
         return fact(f"{task} cannot acknowledge checkpoint {checkpoint_id}", inquiry.ask(Topic.STATE, task))
     phase = known.phases.get(checkpoint_id)
-    if phase in (ACKNOWLEDGED, UNHEARD, DECLINED):
+    if phase in ANSWERED:
         kind = "DeclineCheckpoint" if phase == DECLINED else "AcknowledgeCheckpoint"
         return _on_its_way(inquiry, task, checkpoint_id, kind)
-    if phase == WRITING:
+    if phase in (WRITING, CAPTURING):
         return _writing(inquiry, task, checkpoint_id)
     if phase == ABORTED:
         return fact(f"{task} has given checkpoint {checkpoint_id} up", inquiry.ask(Topic.ENDED, checkpoint_id))
@@ -169,21 +182,21 @@ def _in_flight(inquiry: Inquiry, task: str, checkpoint_id: int) -> list[Fact]:
 def _gives_in_flight_data(evidence: Evidence, task: str, checkpoint_id: int) -> bool:
     """Whether in-flight data of a task for the checkpoint is still to come."""
     known = evidence.moment.tasks[task]
-    if known.state != "RUNNING" or known.phases.get(checkpoint_id) in (ACKNOWLEDGED, UNHEARD):
+    if known.state != "RUNNING" or known.phases.get(checkpoint_id) in (SENT, ACKNOWLEDGED, UNHEARD):
         return False
     waits = (evidence.channel(number).awaited == checkpoint_id for number in evidence.inputs.get(task, []))
     queued = (item for number in evidence.outputs.get(task, []) for item in evidence.channel(number).queued)
     undecided = any(item.checkpoint_id == checkpoint_id for item in queued)
-    return known.phases.get(checkpoint_id) != WRITING or any(waits) or undecided
+    return known.phases.get(checkpoint_id) not in (WRITING, CAPTURING) or any(waits) or undecided
 
 
 def _before_its_snapshot(inquiry: Inquiry, task: str, checkpoint_id: int, *, aligning: bool) -> Fact:
     """Its barriers have not all come, or, at a source, the JobMaster's word."""
     evidence = inquiry.evidence
     inputs = evidence.inputs.get(task, [])
-    if not inputs:
+    waits = [number for number in inputs if lacks_barrier(evidence.channel(number), checkpoint_id)]
+    if not waits:
         return inquiry.ask(Topic.BEGIN, task, checkpoint_id)
-    waits = [number for number in inputs if evidence.channel(number).awaited == checkpoint_id] if aligning else inputs
     first = evidence.last("BarrierAligned", machine=task, checkpoint_id=checkpoint_id) if aligning else None
     others = named(evidence.ends[number][0] for number in waits)
     have = f"has {len(inputs) - len(waits)} of its {len(inputs)} barriers" if aligning else "has taken no barrier yet"

@@ -170,4 +170,5 @@ def _kept(text: str) -> str:
     for n in range(0, len(parts), 2):  # outside of backticks
         parts[n] = re.sub(r"(\*\w[^*\n]*\w\*)|[*_<\[{|]", lambda sign: sign[1] or f"\\{sign[0]}", parts[n])
         parts[n] = re.sub(r"^(\s*)([#>+=]|-{2,}|:::)", r"\1\\\2", parts[n], flags=re.MULTILINE)
+        parts[n] = re.sub(r"(?<![\d.])1\.11(?!\.?\d)", "[1.11](../guide/flink-1.11.md)", parts[n])
     return "`".join(parts)

@@ -13,14 +13,7 @@ import pandas as pd
 
 from kit.draw.state_machines import StateMachine
 from kit.graph.setting_rules import NOT_HERE
-from kit.graph.settings import (
-    CheckpointConfig,
-    ExponentialDelay,
-    FailureRate,
-    FixedDelay,
-    JobSettings,
-    settings_table,
-)
+from kit.graph.settings import CLASSES, settings_table
 from kit.lab import Lab
 from kit.lab.play import all_plays
 from kit.lab.play_text import PlayText
@@ -65,10 +58,10 @@ def in_page(html: str) -> str:
 def settings() -> str:
     """All settings, class by class, with what may not be set here and why."""
     text = SETTINGS
-    kinds = {kind.__name__: kind for kind in (CheckpointConfig, FixedDelay, ExponentialDelay, FailureRate, JobSettings)}
-    for kind, rows in settings_table().groupby("of", sort=False):
-        text += f"\n## {kind}\n\n{plain(cleandoc(kinds[kind].__doc__ or ''))}\n\n"
-        text += _table(rows[["setting", "default", "allowed", "flink"]])
+    table = settings_table()
+    for kind in CLASSES:
+        text += f"\n## {kind.__name__}\n\n{plain(cleandoc(kind.__doc__ or ''))}\n\n"
+        text += _table(table.loc[table["of"] == kind.__name__, ["setting", "default", "allowed", "flink"]])
     text += "\n## Options of Flink's that are not here\n\n"
     return text + _table(pd.DataFrame(sorted(NOT_HERE.items()), columns=["flink", "why not"]), code=("flink",))
 
@@ -111,12 +104,18 @@ def _cell(value: object, is_code: bool) -> str:
 
 def plays(runs: Path) -> Iterator[tuple[str, str]]:
     """A page for each play as it came out, and into `runs` pages to step through, one for each run of it."""
+    runs.mkdir(parents=True, exist_ok=True)
     for play in all_plays().values():
         played = Lab.play(play.name).run()
         steps = [f"{play.name}{f'-{n}' if n else ''}.html" for n in range(len(played.runs))]
         for name, page in zip(steps, played.pages(), strict=True):
             (runs / name).write_text(page, encoding="utf-8")
         yield play.name, _play(played.as_played, steps)
+
+
+def plays_as_stored() -> Iterator[tuple[str, str]]:
+    """A page for each play with the outcomes that are stored in it; nothing is played, so none leads to a run."""
+    yield from ((play.name, _play(play, [])) for play in all_plays().values())
 
 
 def _play(play: PlayText, steps: list[str]) -> str:

@@ -287,7 +287,8 @@ def test_the_jobs_max_parallelism_is_that_of_its_operators() -> None:
 
 def test_jobs_that_checkpoint_restart_by_default() -> None:
     assert environment().settings.restart == NoRestart()
-    assert environment(checkpoint=CheckpointConfig(interval_ms=100)).settings.restart == ExponentialDelay()
+    periodic = environment(checkpoint=CheckpointConfig(interval_ms=100))
+    assert periodic.settings.restart == ExponentialDelay(first_at_once=True)
     assert (
         environment(checkpoint=CheckpointConfig(interval_ms=100), restart=NoRestart()).settings.restart == NoRestart()
     )

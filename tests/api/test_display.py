@@ -80,7 +80,7 @@ def test_where_nothing_can_be_drawn_there_is_a_table(monkeypatch: pytest.MonkeyP
     def missing(env: StreamEnvironment) -> str:
         raise ImportError("no graphviz")
 
-    monkeypatch.setattr(environment, "_draw", [missing])
+    monkeypatch.setattr(environment, "DRAW_JOB", missing)
     env, stream = letters()
     stream.key_by("letter").aggregate(n=count()).uid("totals")
     data = shown(env)

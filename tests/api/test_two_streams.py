@@ -10,6 +10,7 @@ from kit.backend.descriptors import MapStateDescriptor
 from kit.connectors import CollectionSource, CollectSink
 from kit.graph import GraphError
 from kit.operators import (
+    KeyedBroadcastProcessFunction,
     KeyedCoProcessFunction,
     OutputTag,
     ProcessFunction,
@@ -66,9 +67,8 @@ def test_only_streams_that_fit_are_connected() -> None:
     _, orders, payments = streams()
     keyed = orders.key_by("id")
     assert keyed.connect(payments.key_by("order")).process(KeyedCoProcessFunction).schema.names == ["id", "at"]
-    assert keyed.connect(payments.broadcast(RULES)).process(KeyedCoProcessFunction)._transformation.spec.states == (
-        RULES,
-    )
+    steered = keyed.connect(payments.broadcast(RULES)).process(KeyedBroadcastProcessFunction)
+    assert steered._transformation.spec.states == (RULES,)
     with pytest.raises(GraphError, match=r"has a key and .* has none"):
         keyed.connect(payments)
     with pytest.raises(GraphError, match="the broadcast stream comes second"):
@@ -78,7 +78,8 @@ def test_only_streams_that_fit_are_connected() -> None:
 
 
 def test_a_side_output_is_a_stream_of_its_own() -> None:
-    env, orders, _ = streams()
+    env, orders, payments = streams()
+    payments.sink_to(CollectSink("payments"))
     tag = OutputTag("late", {"id": pa.string()})
     split = orders.process(ProcessFunction).uid("split")
     aside = split.side_output(tag)

@@ -88,7 +88,7 @@ def gate(channels: int, number: int = 0) -> list[RecoveredInputChannel]:
 def taken(channel: RecoveredInputChannel) -> list[Element]:
     """Take all there is."""
     elements = []
-    while channel.available:
+    while channel.queued:
         element = channel.next_element()
         if element is not None:
             elements.append(element)
@@ -175,11 +175,11 @@ def test_a_handler_holds_nothing_that_it_was_not_given(side: str) -> None:
     channel, partition = gate(1)[0], Partition(1)
     handler: Any = input_handler(channel) if side == "input" else output_handler(partition)
     handler.recover(IN if side == "input" else OUT, 0, [])
-    assert not channel.available
+    assert not channel.queued
     assert partition.queues == [[]]
     with pytest.raises(StateRestoreError, match="of old channel 1 of"):
         handler.recover(InputChannelInfo(0, 1) if side == "input" else ResultSubpartitionInfo(0, 1), 0, [buffer(1)])
-    assert not channel.available
+    assert not channel.queued
     assert partition.queues == [[]]
 
 
@@ -197,7 +197,7 @@ def test_a_handler_holds_nothing_that_it_has_handed_on(side: str) -> None:
     handler.close()
     assert is_held()
     if side == "input":
-        channel.release()
+        taken(channel)
     else:
         partition.queues[0].clear()
     assert not is_held()

@@ -5,6 +5,10 @@ On both hosts; on Spark's side a gang of slots in threads stands in for Spark, w
 
 from __future__ import annotations
 
+import gc
+import os
+import subprocess
+import sys
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -15,7 +19,11 @@ import pytest
 from kit import CheckpointConfig, CollectionSource, CollectSink, Lab, ParquetSink, StreamEnvironment
 from kit.connectors import Sink
 from kit.graph import GraphError
+from kit.lab import LabError
 from kit.spark import SparkJob
+from kit.spark.edge import COLLECTED
+from kit.spark.temporary import process_directory
+from tests.house.files import ROOT
 from tests.lab.jobs import failure, output_of_failed
 from tests.spark.jobs import ThreadGang
 
@@ -204,6 +212,166 @@ def test_all_directories_are_looked_at_before_one_is_emptied(tmp_path: Path) -> 
     job.close()
 
 
+OTHER_ROWS = [{"n": n} for n in range(100, 107)]
+
+
+def unrelated() -> StreamEnvironment:
+    env = StreamEnvironment("unrelated", checkpoint=CheckpointConfig(interval_ms=20))
+    env.from_source(CollectionSource(OTHER_ROWS), uid="others").sink_to(CollectSink("out"), uid="out")
+    return env
+
+
+def test_a_job_that_goes_on_from_a_savepoint_has_none_of_the_rows_collected_by_another_job(
+    host: LabHost | SlotsHost,
+) -> None:
+    savepoint = host.stop(numbers(CollectSink("out"), rows_per_second=100))
+    assert len(host.run(unrelated())) == len(OTHER_ROWS)
+    assert once(host.run(numbers(CollectSink("out"), parallelism=3), restore_path=savepoint))
+
+
+def test_a_driver_that_recovers_has_only_the_rows_that_its_own_job_collected() -> None:
+    env = numbers(CollectSink("out"), store="filesystem", directory=Path("/checkpoints"))
+    first = Lab(env)
+    first.run_until(checkpoint=2)
+    assert len(first.output("out"))
+    other = Lab(unrelated(), after=first)
+    other.run()
+    assert len(other.output("out")) == len(OTHER_ROWS)
+    again = Lab(env, after=other, recover=True)
+    again.run()
+    assert once(again.output("out"))
+
+
+def test_a_driver_that_recovers_an_ended_job_has_only_the_rows_of_that(
+    host: LabHost | SlotsHost, tmp_path: Path
+) -> None:
+    env = numbers(CollectSink("out"), store="filesystem", directory=tmp_path / "checkpoints")
+    assert once(host.run(env))
+    host.run(unrelated())
+    assert once(host.run(env, recover=True))
+
+
+def test_jobs_with_one_id_and_stores_of_their_own_collect_apart(host: LabHost | SlotsHost, tmp_path: Path) -> None:
+    one = numbers(CollectSink("out"), store="filesystem", directory=tmp_path / "one")
+    assert once(host.run(one))
+    two = numbers(CollectSink("out"), parallelism=1, store="filesystem", directory=tmp_path / "two")
+    assert one.job_graph().job_id == two.job_graph().job_id
+    assert once(host.run(two, recover=True))
+    assert once(host.run(one, recover=True))
+
+
+def test_the_rows_of_a_job_that_ended_stay_its_own_when_another_begins() -> None:
+    with SparkJob(numbers(CollectSink("out")), launch=ThreadGang) as first:
+        first.start().wait(timeout_s=60)
+    with SparkJob(unrelated(), launch=ThreadGang) as second:
+        second.start().wait(timeout_s=60)
+    assert once(first.output("out"))
+    assert len(second.output("out")) == len(OTHER_ROWS)
+
+
+def test_two_jobs_that_run_at_once_collect_apart() -> None:
+    slow = numbers(CollectSink("out"), rows_per_second=60)
+    with SparkJob(slow, launch=ThreadGang) as first:
+        first.start().wait_until_running(timeout_s=60)
+        first.trigger_checkpoint()
+        with SparkJob(unrelated(), launch=ThreadGang) as second:
+            second.start().wait(timeout_s=60)
+            assert len(second.output("out")) == len(OTHER_ROWS)
+        first.wait(timeout_s=60)
+        assert once(first.output("out"))
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_job_that_goes_back_to_an_earlier_savepoint_collects_no_row_twice(seed: int) -> None:
+    """The rows that the first run collected after its savepoint are read again, and are not of this run."""
+    env = numbers(CollectSink("out"))
+    first = Lab(env, seed=seed)
+    first.run_until(checkpoint=1)
+    savepoint = first.savepoint(wait=True)
+    first.run()
+    assert once(first.output("out"))
+    again = Lab(numbers(CollectSink("out"), parallelism=1), seed=seed, restore_path=savepoint, after=first)
+    again.run()
+    assert once(again.output("out"))
+    third = Lab(env, seed=seed, restore_path=savepoint, after=again)
+    third.run()
+    assert once(third.output("out"))
+
+
+def test_a_running_job_and_another_from_its_savepoint_collect_apart(tmp_path: Path) -> None:
+    with SparkJob(numbers(CollectSink("out"), rows_per_second=40), launch=ThreadGang) as first:
+        first.start().wait_until_running(timeout_s=60)
+        first.trigger_checkpoint()
+        savepoint = first.savepoint(tmp_path / "savepoints")
+        with SparkJob(numbers(CollectSink("out")), launch=ThreadGang, restore_path=savepoint) as second:
+            second.start().wait(timeout_s=60)
+            assert once(second.output("out"))
+        first.wait(timeout_s=60)
+        assert once(first.output("out"))
+
+
+STOPS = """
+import sys
+from kit import CollectSink, SparkJob
+from tests.connectors.test_output_of_two_runs import numbers
+from tests.spark.jobs import ThreadGang
+store = {"store": "filesystem", "directory": sys.argv[1] + "/checkpoints"} if sys.argv[2] == "die" else {}
+with SparkJob(numbers(CollectSink("out"), rows_per_second=60, **store), launch=ThreadGang) as job:
+    job.start().wait_until_running()
+    if sys.argv[2] == "die":
+        import os, signal
+        job.trigger_checkpoint()
+        job.trigger_checkpoint()
+        print(len(job.output()), flush=True)
+        os.kill(os.getpid(), signal.SIGKILL)
+    print(job.stop(sys.argv[1]))
+    print(len(job.output()))
+"""
+
+
+def other_process(directory: Path, how: str) -> list[str]:
+    ran = subprocess.run(
+        [sys.executable, "-c", STOPS, str(directory), how], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert "Error" not in ran.stderr, ran.stderr
+    return ran.stdout.splitlines()
+
+
+def test_a_job_stopped_in_another_process_goes_on_without_what_that_had_collected(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    savepoint, collected = other_process(tmp_path, "stop")
+    with SparkJob(numbers(CollectSink("out")), launch=ThreadGang, restore_path=savepoint) as job:
+        job.start()
+        assert job.wait(timeout_s=60) == "FINISHED", job.error
+        found = sorted(job.output()["n"])
+    assert 0 < int(collected) < 60
+    assert len(found) == len(set(found)) == 60 - int(collected)
+    warned = [record.getMessage() for record in caplog.records if "CollectSink" in record.getMessage()]
+    assert len(warned) == 1
+    assert warned[0].startswith(f"{savepoint} was written in another process")
+
+
+def test_a_driver_that_recovers_in_another_process_has_no_row_of_other_jobs(tmp_path: Path) -> None:
+    SlotsHost(tmp_path).run(unrelated())
+    (collected,) = other_process(tmp_path, "die")
+    env = numbers(CollectSink("out"), store="filesystem", directory=tmp_path / "checkpoints")
+    found = SlotsHost(tmp_path).run(env, recover=True)["n"]
+    assert sorted(found) == sorted(set(found) - {row["n"] for row in OTHER_ROWS})
+    assert len(found) <= 60 - int(collected)
+
+
+def test_rows_that_another_run_published_under_the_same_name_are_not_dropped_in_silence() -> None:
+    """Real files raise the same error: `kit.connectors.files`."""
+    first = Lab(numbers(ParquetSink("/out")))
+    first.run_until(checkpoint=1)
+    savepoint = first.savepoint(wait=True)
+    first.run()
+    again = Lab(numbers(ParquetSink("/out"), parallelism=1), restore_path=savepoint, after=first, later_output="keep")
+    with pytest.raises(LabError, match="was published already with other rows"):
+        again.run()
+
+
 def test_two_sinks_of_a_job_do_not_share_a_directory() -> None:
     env = numbers(CollectSink("out"))
     env.from_source(CollectionSource(ROWS), uid="more").sink_to(CollectSink("out"), uid="also out")
@@ -214,3 +382,17 @@ def test_two_sinks_of_a_job_do_not_share_a_directory() -> None:
 def test_a_mode_that_there_is_not_is_refused() -> None:
     with pytest.raises(ValueError, match=r"mode is 'w', but must be \"error\", \"overwrite\" or \"append\""):
         ParquetSink("out", mode="w")
+
+
+def test_collected_rows_are_deleted_with_the_job_unless_a_snapshot_covers_them(tmp_path: Path) -> None:
+    def collected() -> set[str]:
+        gc.collect()
+        return {name for name in os.listdir(process_directory()) if name.startswith(COLLECTED)}
+
+    before = collected()
+    host = SlotsHost(tmp_path)
+    host.run(unrelated())
+    assert collected() == before
+    savepoint = host.stop(numbers(CollectSink("out"), rows_per_second=100))
+    assert len(collected()) == len(before) + 1
+    assert once(host.run(numbers(CollectSink("out")), restore_path=savepoint))

@@ -160,10 +160,10 @@ class Harness:
     def execution_state(self, task: str) -> ExecutionState:
         return self.states[task]
 
-    def fail_job(self, error: str, checkpoint_id: int | None) -> None:
+    def fail_job(self, error: str, checkpoint_id: int | None, *, may_pass: bool) -> None:
         self.calls.append(("fail_job", error, checkpoint_id))
 
-    def fail_job_due_to_task_failure(self, error: str, task: str) -> None:
+    def fail_job_due_to_task_failure(self, error: str, task: str, *, may_pass: bool) -> None:
         self.calls.append(("fail_job_due_to_task_failure", error, task))
 
     @property

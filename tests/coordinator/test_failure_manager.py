@@ -25,10 +25,10 @@ class Job:
         self.failures: list[tuple[str, str]] = []
         self.manager = CheckpointFailureManager(tolerable, self._fail_job, self._fail_job_due_to_task)
 
-    def _fail_job(self, error: str, checkpoint_id: int) -> None:
+    def _fail_job(self, error: str, checkpoint_id: int, *, may_pass: bool) -> None:
         self.failures.append(("failJob", error))
 
-    def _fail_job_due_to_task(self, error: str, task: str) -> None:
+    def _fail_job_due_to_task(self, error: str, task: str, *, may_pass: bool) -> None:
         self.failures.append(("failJobDueToTaskFailure", error))
 
     def take(self, step: dict[str, Any]) -> None:

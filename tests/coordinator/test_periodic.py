@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kit.coordinator.periodic import PERIODIC_TIMER
 from kit.protocol.messages import TriggerTaskCheckpoint
 from tests.coordinator.harness import Harness, operator_id
 
@@ -87,6 +88,22 @@ def test_the_end_of_a_backlog_starts_nothing_that_was_stopped() -> None:
     job_.coordinator.start_checkpoint_scheduler()
     job_.wait(100)
     assert times(job_) == [600]
+
+
+def test_a_timer_that_fires_late_does_not_shift_those_after_it() -> None:
+    job_ = job(None)
+    for late_ms in (30, 99, 0, 45):
+        due_ms = job_.timers.pop(PERIODIC_TIMER)
+        job_.at = due_ms + late_ms
+        job_.coordinator.periodic.on_timer()
+        assert job_.timers[PERIODIC_TIMER] == due_ms + 100, "as at a fixed rate"
+
+
+def test_a_trigger_that_missed_its_whole_interval_is_made_up_for_at_once() -> None:
+    job_ = job(None)
+    job_.at = job_.timers.pop(PERIODIC_TIMER) + 250
+    job_.coordinator.periodic.on_timer()
+    assert job_.timers[PERIODIC_TIMER] == job_.at
 
 
 def test_a_timer_that_fires_early_is_set_again() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from kit.coordinator.shared_state_registry import RecoveryClaimMode
@@ -169,6 +171,19 @@ def test_hooks_get_their_state_back_and_none_when_there_is_none() -> None:
     assert command.states == (("mail", 3, b"x"), ("ledger", 0, None))
 
 
+def test_hooks_whose_names_differ_in_case_only_get_each_its_own_state() -> None:
+    names = ("mail", "Mail", "MAIL")
+    job = Harness(hooks=names)
+    states = tuple(MasterState(name, number, name.encode()) for number, name in enumerate(names))
+    restored(job, replace(snapshot("a"), master_states=states))
+    [command] = job.take(commands.RestoreMasterHooks)
+    assert command.states == (("mail", 0, b"mail"), ("Mail", 1, b"Mail"), ("MAIL", 2, b"MAIL"))
+    job = Harness(hooks=["Mail"])
+    restored(job, snapshot("a", hooks=("mail",)))
+    [command] = job.take(commands.RestoreMasterHooks)
+    assert command.states == (("Mail", 0, None),), "that of 'mail' is nobody's"
+
+
 @pytest.mark.flink("CheckpointCoordinatorMasterHooksTest.checkUnMatchedStateOnRestore")
 def test_state_of_a_hook_that_is_gone_is_refused_unless_allowed() -> None:
     job = Harness(hooks=["ledger"])
@@ -176,6 +191,48 @@ def test_state_of_a_hook_that_is_gone_is_refused_unless_allowed() -> None:
     with pytest.raises(ValueError, match=r"state of the master hook\(s\) \['mail'\], but the job has \['ledger'\]"):
         job.restore(allow_non_restored_state=False)
     assert job.restore(allow_non_restored_state=True) is not None
+
+
+# --- which of several -------------------------------------------------------------------------------------------------
+
+
+def test_a_job_goes_back_to_the_newest_of_the_checkpoints_that_are_retained() -> None:
+    job = Harness(max_retained=3)
+    for checkpoint_id in range(1, 6):
+        job.complete(job.trigger())
+        latest = job.restore()
+        assert latest is not None
+        assert latest.checkpoint_id == checkpoint_id
+        assert job.notes("CheckpointRestored")[-1].checkpoint_id == checkpoint_id
+    assert job.retained_ids() == [3, 4, 5]
+
+
+@pytest.mark.parametrize("ids", [(7, 8, 20), (9, 10, 100), (7,)])
+def test_a_driver_that_recovers_goes_on_from_the_newest_checkpoint_in_the_store(ids: tuple[int, ...]) -> None:
+    job = Harness(store=CompletedCheckpointStore(3, is_durable=True))
+    found = [
+        RecoveredCheckpoint(
+            StoredCheckpoint(each, f"old/chk-{each}/_metadata", None),
+            write_metadata(replace(snapshot(), checkpoint_id=each)),
+        )
+        for each in ids
+    ]
+    job.coordinator.restore.recover(found)
+    latest = job.restore()
+    assert latest is not None
+    assert (latest.checkpoint_id, latest.location) == (ids[-1], f"old/chk-{ids[-1]}")
+    assert job.retained_ids() == list(ids)
+    job.next_id = ids[-1] + 1
+    job.complete(job.trigger())
+    latest = job.restore()
+    assert latest is not None
+    assert latest.checkpoint_id == ids[-1] + 1
+
+
+def test_a_snapshot_that_is_restored_moves_the_counter_of_ids_behind_it() -> None:
+    job = Harness()
+    job.coordinator.restore.add_savepoint(snapshot(), location="old/chk-7", path="old/chk-7/_metadata")
+    assert [word.next_id for word in job.take(commands.SetCheckpointIdCounter)] == [8]
 
 
 def test_nothing_is_restored_after_shutdown_or_while_it_is_open_what_stands() -> None:

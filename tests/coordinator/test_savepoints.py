@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from kit.protocol import commands, events
@@ -113,6 +115,34 @@ def test_a_failing_savepoint_is_told_to_whoever_asked_and_does_not_fail_the_job(
     assert "no such bucket" in job.errors()[request]
     assert [call[0] for call in job.calls] == ["aborted"]
     assert job.discarded() == {f"{task}-1" for task in TASKS}
+
+
+@pytest.mark.parametrize("ask", [Harness.trigger_savepoint, Harness.trigger])
+def test_a_savepoint_that_completes_clears_the_count_of_failures_like_a_checkpoint(
+    ask: Callable[[Harness], int],
+) -> None:
+    job = Harness(tolerable_failures=1)
+    for _ in range(3):
+        job.decline(job.trigger(), "sums/0")
+        job.complete(ask(job))
+    assert [call for call in job.calls if call[0].startswith("fail_job")] == []
+    for _ in range(2):
+        job.decline(job.trigger(), "sums/0")
+    assert [call[0] for call in job.calls if call[0].startswith("fail_job")] == ["fail_job_due_to_task_failure"]
+
+
+def test_a_failing_savepoint_leaves_the_count_of_failures_as_it_is() -> None:
+    job = Harness(tolerable_failures=1)
+    job.decline(job.trigger(), "sums/0")
+    job.trigger_savepoint()
+    job.answer_triggering()
+    savepoint = job.pending()[0]
+    job.ack_all(savepoint)
+    job.take(commands.WriteMetadata)
+    job.give(events.MetadataFailed(checkpoint_id=savepoint, error="no such bucket"))
+    assert job.coordinator.ledger.failures.counter == 1
+    job.decline(job.trigger(), "sums/0")
+    assert [call[0] for call in job.calls if call[0].startswith("fail_job")] == ["fail_job_due_to_task_failure"]
 
 
 def test_the_format_asked_for_reaches_the_tasks() -> None:

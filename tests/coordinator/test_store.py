@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 
 from kit.coordinator.completed_checkpoint import CompletedCheckpoint
@@ -65,6 +67,16 @@ def test_the_latest_is_the_last_added() -> None:
         assert store.latest_id == checkpoint_id
     assert ids(store) == [1, 2, 3]
     assert store.latest is store.checkpoints[-1]
+
+
+def test_the_latest_of_those_that_are_recovered_is_the_newest_in_whatever_order_they_come() -> None:
+    for order in itertools.permutations([9, 10, 100]):
+        store = CompletedCheckpointStore(4)
+        store.recover(completed(checkpoint_id) for checkpoint_id in order)
+        store.validate()
+        assert (ids(store), store.latest_id) == ([9, 10, 100], 100)
+        with pytest.raises(ValueError, match="is not empty: checkpoints are recovered before anything else"):
+            store.recover([completed(101)])
 
 
 @pytest.mark.flink(

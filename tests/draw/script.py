@@ -166,7 +166,7 @@ def acknowledge(script: Script, number: int, task: str, *more: Word, deliver: bo
     written = SnapshotWritten(checkpoint_id=number, state=TaskStateSnapshot({}), bytes_written=120, sync_ms=1)
     script(task, written, ack, after=5)
     if deliver:
-        script("job", ack, *more, after=2)
+        script("job", ack, Note(kind="TaskAcknowledged", checkpoint_id=number, data={"task": task}), *more, after=2)
 
 
 def story(*, detailed: bool = True) -> Trace:

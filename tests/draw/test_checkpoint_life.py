@@ -85,7 +85,7 @@ def test_a_late_acknowledgement_is_named_with_how_long_and_how_long_it_may() -> 
 def test_an_aborted_one_says_what_had_not_come() -> None:
     view = checkpoint_life(played("late-ack", 2))
     assert view.answer().startswith("Checkpoint 1 was aborted: checkpoint expired after 200 ms. 1 of 4")
-    assert "never came" in view._repr_html_()
+    assert "did not come in time" in view._repr_html_()
     assert view.clocks() == []
 
 

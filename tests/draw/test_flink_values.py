@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any
@@ -15,14 +14,18 @@ from kit.draw.snapshot_pieces import KEYED
 from kit.draw.snapshot_source import inline_bytes, snapshot_at
 from kit.draw.snapshot_values import values_of
 from kit.state.errors import StateError
-from tests.flink_data import values
+from tests.flink_data import uids_of, value_cases, values, values_truth
 
-CASES = ("savepoint-canonical", "checkpoint-hashmap")
+CASES = pytest.mark.parametrize(
+    ("version", "case"),
+    [each for each in value_cases() if each[1] in ("savepoint-canonical", "checkpoint-hashmap")],
+)
 
 
-def decoded(case: str) -> Iterator[tuple[str, int, Entry]]:
-    """Operator, key group and entry of all keyed state that can be decoded."""
-    snapshot = snapshot_at(values("2.3.0") / case)
+def decoded(version: str, case: str) -> Iterator[tuple[str, int, Entry]]:
+    """Operator (by its uid), key group and entry of all keyed state that can be decoded."""
+    uids = uids_of(values_truth(version, case))
+    snapshot = snapshot_at(values(version) / case)
     assert snapshot.files is not None
     assert snapshot.metadata is not None
     inline = inline_bytes(snapshot.metadata)
@@ -40,7 +43,7 @@ def decoded(case: str) -> Iterator[tuple[str, int, Entry]]:
         if file is not None:
             assert piece.key_group is not None
             for entry in file.key_group(piece.key_group, piece.start, piece.end):
-                yield piece.operator, piece.key_group, entry
+                yield uids[piece.operator], piece.key_group, entry
 
 
 def told(value: Any, *, single: bool = False) -> Any:
@@ -69,9 +72,9 @@ def rows_of(operator: str, group: int, entry: Entry) -> Iterator[tuple[Any, ...]
         yield (*head, told(entry.map_key), told(entry.value, single=state.name == "float"))
 
 
-def rows_told(case: str, known: set[tuple[str, str]]) -> Iterator[tuple[Any, ...]]:
+def rows_told(version: str, case: str, known: set[tuple[str, str]]) -> Iterator[tuple[Any, ...]]:
     """What Flink says is in these states."""
-    truth = json.loads((values("2.3.0") / case / "truth-values.json").read_text())
+    truth = values_truth(version, case)
     for uid, operator in truth["operators"].items():
         for name, state in {**operator.get("states", {}), **operator.get("timers", {})}.items():
             if (uid, name) not in known:
@@ -87,20 +90,21 @@ def rows_told(case: str, known: set[tuple[str, str]]) -> Iterator[tuple[Any, ...
                     yield (*head, what, told(row["value"], single=name == "float"))
 
 
-@pytest.mark.parametrize("case", CASES)
-def test_every_entry_is_what_flink_says(case: str) -> None:
-    found = [row for each in decoded(case) for row in rows_of(*each)]
+@CASES
+def test_every_entry_is_what_flink_says(version: str, case: str) -> None:
+    found = [row for each in decoded(version, case) for row in rows_of(*each)]
     known = {row[:2] for row in found}
     assert len({operator for operator, _ in known}) >= 6
-    wanted = Counter(rows_told(case, known))
+    wanted = Counter(rows_told(version, case, known))
     assert Counter(found) - wanted == Counter()
     assert wanted - Counter(found) == Counter()
 
 
-@pytest.mark.parametrize("case", CASES)
-def test_the_snapshot_shows_them_and_says_what_is_not_decoded(case: str) -> None:
-    tables = values_of(snapshot_at(values("2.3.0") / case))
-    by_name = {(table.operator, table.name): table.rows for table in tables.tables}
+@CASES
+def test_the_snapshot_shows_them_and_says_what_is_not_decoded(version: str, case: str) -> None:
+    tables = values_of(snapshot_at(values(version) / case))
+    uids = uids_of(values_truth(version, case))
+    by_name = {(uids[table.operator], table.name): table.rows for table in tables.tables}
     longs = by_name["scalars", "long"].to_pandas()
     assert len(longs) == 40
     assert longs["value"].dtype == "int64"

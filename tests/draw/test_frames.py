@@ -50,7 +50,7 @@ def test_a_frame_says_what_happened_what_came_of_it_and_why() -> None:
         for frame in made
         if any(r.kind == "SnapshotWritten" and r.machine == "count/0" for r in frame.records)
     )
-    assert words.what == "count/0's part of checkpoint 1 is written"
+    assert words.what == "count/0's state for checkpoint 1 is written"
     assert words.then == "count/0 acknowledges checkpoint 1"
     asked = next(frame for frame in made if kinds(frame)[:1] == ["TriggerTaskCheckpoint"])
     assert asked.words.because == "the JobMaster asks source/0 to begin checkpoint 1"

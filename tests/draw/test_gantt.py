@@ -60,7 +60,7 @@ def test_the_chart_has_a_bar_for_every_phase_and_names_the_end() -> None:
     unfinished = waits[waits != ""]
     assert list(unfinished.index) == ["source/1", "count/0", "count/1", "sink/0"]
     for note, text in zip(unfinished, axes.texts, strict=True):
-        assert text.get_text().startswith(f"waits for {note}"[:60])
+        assert text.get_text().startswith(f"waited for {note}"[:60])
     assert waits["source/1"] == "its acknowledgement, on its way"
     assert waits["count/0"].startswith("barrier 2 from source/1 (")
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kit.draw import film, moment_svg
-from kit.draw.job_state import ABORTED, ACKNOWLEDGED, ALIGNING, COMPLETED, PENDING, WRITING, Moment
+from kit.draw.job_state import ABORTED, ACKNOWLEDGED, ALIGNING, CAPTURING, COMPLETED, PENDING, SENT, WRITING, Moment
 from kit.draw.moment import advance, moment_at, moments
 from kit.graph import CheckpointingMode
 from kit.lab import Lab
@@ -64,7 +64,13 @@ def test_a_task_aligns_writes_and_acknowledges() -> None:
         phase = None if task is None else task.phases.get(1)
         if phase is not None and phase not in seen:
             seen.append(phase)
-    assert seen == [ALIGNING, WRITING, ACKNOWLEDGED]
+    assert seen == [ALIGNING, WRITING, SENT, ACKNOWLEDGED]
+
+
+def test_a_task_has_acknowledged_when_the_job_master_counts_it() -> None:
+    counted = [after("AcknowledgeCheckpoint", 1), after("TaskAcknowledged", 1)]
+    assert [moment.tasks["source/0"].phases[1] for moment in counted] == [SENT, ACKNOWLEDGED]
+    assert [len(moment.checkpoints[1].acked) for moment in counted] == [0, 1]
 
 
 @pytest.mark.parametrize("detailed", [True, False])
@@ -84,7 +90,7 @@ def test_an_aligned_task_has_neither_blocked_nor_awaited_channels() -> None:
 
 
 def test_buffers_wait_behind_the_barrier_of_a_blocked_channel() -> None:
-    moment = moment_at(story(), 120)
+    moment = moment_at(story(), 125)
     channel = moment.channels[0]
     assert [item.kind for item in (*channel.arrived, *channel.wire)] == ["buffer", "buffer", "buffer"]
     assert {item.after for item in channel.arrived} == {2}
@@ -184,7 +190,8 @@ def test_the_picture_shows_what_the_machines_hold_after_every_step(seed: int, mo
         assert moment.job == lab.master.status.name
         for name, task in lab._world.tasks.items():
             phases = moment.tasks[name].phases
-            assert all(phases[each.checkpoint_id] == WRITING for each in task.checkpoints.running), name
+            for each in task.checkpoints.running:
+                assert phases[each.checkpoint_id] == (WRITING if each.written is None else CAPTURING), name
         running = {name for name, task in lab._world.tasks.items() if task.state.name == "RUNNING"}
         assert {name for name, task in moment.tasks.items() if task.state == "RUNNING"} >= running
     assert lab.finished

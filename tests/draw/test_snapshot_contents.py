@@ -8,6 +8,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 
 from kit.draw.snapshot_contents import MOST_BARS, snapshot_contents, snapshot_view
@@ -19,7 +20,7 @@ from kit.draw.view import Subject
 from kit.lab import Lab
 from kit.lab.ready_jobs import ready_job
 from kit.protocol.trace import Trace
-from tests.flink_data import checkpoint_cases, checkpoints, values
+from tests.flink_data import checkpoint_cases, checkpoints, uids_of, value_cases, values, values_truth
 
 
 def _lab(checkpoint: int = 2, name: str = "keyed-sum", **settings: Any) -> Lab:
@@ -65,11 +66,16 @@ def test_keyed_state_is_as_it_was_when_it_was_copied() -> None:
         assert found[found.task == task].sort_values("key").values.tolist() == held
 
 
-@pytest.mark.parametrize("case", ["checkpoint-hashmap", "savepoint-canonical"])
-def test_flinks_list_entries_are_where_it_is_said(case: str) -> None:
-    contents, truth = snapshot_contents(values("2.3.0") / case), _truth(case)
+def known(*names: str) -> pytest.MarkDecorator:
+    """Run a test for each snapshot of these names whose values are known, of each version."""
+    return pytest.mark.parametrize(("version", "case"), [each for each in value_cases() if each[1] in names])
+
+
+@known("checkpoint-hashmap", "savepoint-canonical")
+def test_flinks_list_entries_are_where_it_is_said(version: str, case: str) -> None:
+    contents, truth = snapshot_contents(values(version) / case), values_truth(version, case)
     states = truth["operators"]["operator-state"]["operatorStates"]
-    frame = contents.to_pandas()
+    frame = _with_uids(contents.to_pandas(), truth)
     for name, state in states.items():
         own = frame[(frame.operator == "operator-state") & (frame.name == name)]
         if state["mode"] == "BROADCAST":
@@ -89,24 +95,28 @@ def test_flinks_list_entries_are_where_it_is_said(case: str) -> None:
             assert struct.unpack(">q", data[piece.start : piece.start + 8]) == (expected,)
 
 
-def test_flinks_key_groups_have_bytes_where_they_have_rows() -> None:
-    frame = snapshot_contents(values("2.3.0") / "savepoint-canonical").to_pandas()
-    for uid, operator in _truth("savepoint-canonical")["operators"].items():
+@known("savepoint-canonical")
+def test_flinks_key_groups_have_bytes_where_they_have_rows(version: str, case: str) -> None:
+    truth = values_truth(version, case)
+    frame = _with_uids(snapshot_contents(values(version) / case).to_pandas(), truth)
+    for uid, operator in truth["operators"].items():
         states = [*operator.get("states", {}).values(), *operator.get("timers", {}).values()]
         groups = {row["key_group"] for state in states for row in state["rows"]}
-        name = operator["name"] if (frame.operator == operator["name"]).any() else uid
-        own = frame[(frame.operator == name) & (frame.kind == "keyed state")]
+        own = frame[(frame.operator == uid) & (frame.kind == "keyed state")]
         assert set(own.key_group) == groups, uid
 
 
-def _truth(case: str) -> dict[str, Any]:
-    truth: dict[str, Any] = json.loads((values("2.3.0") / case / "truth-values.json").read_text())
-    return truth
+def _with_uids(frame: pd.DataFrame, truth: dict[str, Any]) -> pd.DataFrame:
+    return frame.assign(operator=frame.operator.map(uids_of(truth)))
 
 
-def test_flinks_values_are_not_guessed() -> None:
-    contents = snapshot_contents(values("2.3.0") / "checkpoint-hashmap")
-    assert not {"rich", "by-pojo"} & {table.operator for table in contents.values.tables}
+@known("checkpoint-hashmap")
+def test_flinks_values_are_not_guessed(version: str, case: str) -> None:
+    contents = snapshot_contents(values(version) / case)
+    uids = uids_of(values_truth(version, case))
+    shown = {uids[table.operator] for table in contents.values.tables}
+    assert "scalars" in shown
+    assert not {"rich", "by-pojo"} & shown
     assert "of keyed state, written with Flink's PojoSerializer, which is not decoded here" in contents.values.note
     assert "which is not decoded here" in contents._repr_html_()
 
@@ -211,8 +221,9 @@ def test_what_there_is_not_is_named() -> None:
         snapshot_contents(_lab(), 9)
 
 
-def test_many_files_are_folded() -> None:
-    contents = snapshot_contents(values("2.3.0") / "savepoint-canonical")
+@known("savepoint-canonical")
+def test_many_files_are_folded(version: str, case: str) -> None:
+    contents = snapshot_contents(values(version) / case)
     html = contents._repr_html_()
     frame = contents.to_pandas()
     assert len(frame.drop_duplicates(["file", "inline"])) > MOST_BARS

@@ -77,7 +77,7 @@ def test_records_behind_the_barrier_look_different_from_those_before() -> None:
 def test_the_panel_counts_acknowledgements_and_names_the_missing() -> None:
     sprites = at("AcknowledgeCheckpoint", 1)
     assert sprites["pending0:text"]["text"] == "0 of 5 acknowledged"
-    second = drawn(next(n for n, r in enumerate(story(), 1) if r.kind == "AcknowledgeCheckpoint" and r.role == "event"))
+    second = at("TaskAcknowledged", 1)
     assert second["pending0:text"]["text"] == "1 of 5 acknowledged; still to come: source/1, count/0, 1, sink/0"
     assert [second[f"pending0:{i}"]["class"] for i in range(5)] == ["cell done", *["cell todo"] * 4]
 

@@ -12,7 +12,7 @@ from kit.draw import at_risk, rescale_plan, rescaling, shared_state, snapshot_co
 from kit.lab import Lab
 from kit.lab.ready_jobs import ready_job
 from tests.draw.labs import letters
-from tests.flink_data import checkpoints, values
+from tests.flink_data import checkpoint_versions, checkpoints, value_cases, values
 
 LEAST_PX = 10
 MEASURE = """
@@ -70,15 +70,19 @@ def _wide() -> Lab:
     return other
 
 
+NEWEST_VALUES = next(
+    values(version) / case for version, case in reversed(value_cases()) if case == "savepoint-canonical"
+)
+NEWEST_INCREMENTAL = checkpoints(checkpoint_versions()[-1]) / "rocksdb-incremental"
 VIEWS: dict[str, Callable[[Lab, Lab], Any]] = {
     "snapshot": lambda lab, wide: snapshot_contents(lab),
     "snapshot under way": lambda lab, wide: snapshot_contents(lab, n=len(lab.trace) * 2 // 3),
-    "Flink's snapshot": lambda lab, wide: snapshot_contents(values("2.3.0") / "savepoint-canonical"),
+    "Flink's snapshot": lambda lab, wide: snapshot_contents(NEWEST_VALUES),
     "at risk": lambda lab, wide: at_risk(lab),
     "64 tasks at risk": lambda lab, wide: at_risk(wide),
     "redistribution": lambda lab, wide: rescaling(lab, key="c"),
     "redistribution to 32": lambda lab, wide: rescaling(wide, key="b"),
-    "files": lambda lab, wide: shared_state(checkpoints("2.3.0") / "rocksdb-incremental"),
+    "files": lambda lab, wide: shared_state(NEWEST_INCREMENTAL),
     "plan": lambda lab, wide: rescale_plan([f"carrier-{n}" for n in range(300)], 6, 8, before=4),
     "plan for 200": lambda lab, wide: rescale_plan(range(3000), 200, 1000),
 }

@@ -6,6 +6,7 @@ A mistake is what a person would type; `says` are words that the message must ha
 
 from __future__ import annotations
 
+import copy
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -124,6 +125,72 @@ def rows_of_several_types() -> None:
     CollectionSource([{"a": 1}, {"a": "x"}])
 
 
+def a_key_by_a_function() -> None:
+    letters()[1].key_by(lambda row: row["letter"])  # type: ignore[arg-type]
+
+
+def a_key_by_a_list() -> None:
+    letters()[1].key_by(["letter", "n"])  # type: ignore[arg-type]
+
+
+def a_selection_by_number() -> None:
+    letters()[1].select("letter", 1)  # type: ignore[arg-type]
+
+
+def a_source_that_is_a_list() -> None:
+    StreamEnvironment().from_source(ROWS)
+
+
+def a_source_that_is_a_path() -> None:
+    StreamEnvironment().from_source("letters.csv")
+
+
+def a_source_that_is_a_class() -> None:
+    StreamEnvironment().from_source(CollectionSource)
+
+
+def a_collection_of_one_row() -> None:
+    CollectionSource(ROWS[0])
+
+
+def a_parallelism_in_quotes() -> None:
+    StreamEnvironment(parallelism="2")  # type: ignore[arg-type]
+
+
+def a_parallelism_with_a_fraction() -> None:
+    letters()[1].map(dict).set_parallelism(2.0)  # type: ignore[arg-type]
+
+
+def a_filter_in_quotes() -> None:
+    letters()[1].filter("n > 3")  # type: ignore[arg-type]
+
+
+def a_column_in_brackets() -> None:
+    letters()[1]["n"]  # type: ignore[index]
+
+
+def attribute(thing: Callable[[], Any], name: str) -> Callable[[], None]:
+    """Look up a name that users of PyFlink, Spark or pandas try first."""
+
+    def look_up() -> None:
+        getattr(thing(), name)
+
+    look_up.__name__ = f"the_name_{name}"
+    return look_up
+
+
+def stream() -> Any:
+    return letters()[1]
+
+
+def keyed() -> Any:
+    return letters()[1].key_by("letter")
+
+
+def windows() -> Any:
+    return letters()[1].assign_timestamps("n").key_by("letter").window(TumblingEventTimeWindows(10))
+
+
 # --- in a function ----------------------------------------------------------------------------------------------------
 
 
@@ -190,6 +257,14 @@ def a_job_that_was_not_started() -> None:
     SparkJob(to_sink(), launch=ThreadGang).wait()
 
 
+def a_master_where_a_session_is_expected() -> object:
+    return SparkJob(to_sink(), spark="local[4]")
+
+
+def a_context_where_a_session_is_expected() -> object:
+    return SparkJob(to_sink(), spark=object())
+
+
 def a_lock_that_cannot_travel() -> None:
     lock = threading.Lock()
 
@@ -223,6 +298,31 @@ MISTAKES = [
     Mistake(a_type_that_is_no_type, ("'seen'", "pa.int64()")),
     Mistake(an_interval_of_zero, ("interval_ms = 0", "or None for no periodic checkpoints")),
     Mistake(settings_that_exclude_each_other, ("max_concurrent = 2", "expected 1 with unaligned=True")),
+    Mistake(a_key_by_a_function, ("key_by", "'letter', 'n'", 'with_column("key", ...)')),
+    Mistake(a_key_by_a_list, ("key_by('letter', 'n')",)),
+    Mistake(a_selection_by_number, ("named by a string, found 1 (int)",)),
+    Mistake(a_source_that_is_a_list, ("CollectionSource(rows)", "(list)")),
+    Mistake(a_source_that_is_a_path, ("CsvSource(path)", "'letters.csv'")),
+    Mistake(a_source_that_is_a_class, ("the class CollectionSource",)),
+    Mistake(a_collection_of_one_row, ("a list of dicts", "'letter'")),
+    Mistake(a_parallelism_in_quotes, ("parallelism '2'", "a whole number")),
+    Mistake(a_parallelism_with_a_fraction, ("'map'", "parallelism 2.0", "a whole number")),
+    Mistake(a_filter_in_quotes, ("'n > 3'", 'pc.field("n") > 0')),
+    Mistake(a_column_in_brackets, ("['n']", "select('a', 'b')", "pc.field")),
+    *(Mistake(attribute(to_sink, name), (repr(name), "SparkJob(env).start().wait()")) for name in ("execute", "run")),
+    Mistake(attribute(to_sink, "from_collection"), ("from_source(CollectionSource(rows))",)),
+    Mistake(attribute(to_sink, "add_source"), ("from_source(CollectionSource(rows))",)),
+    Mistake(attribute(to_sink, "enable_checkpointing"), ("CheckpointConfig(interval_ms=1_000)",)),
+    Mistake(attribute(to_sink, "job_grap"), ("did you mean 'job_graph'?",)),
+    *(Mistake(attribute(stream, name), (repr(name), ".sink_to(")) for name in ("print", "show", "collect", "toPandas")),
+    *(Mistake(attribute(stream, name), (repr(name), "key_by('column')")) for name in ("groupBy", "window", "sum")),
+    Mistake(attribute(stream, "assign_timestamps_and_watermarks"), ("assign_timestamps('at'",)),
+    Mistake(attribute(stream, "withColumn"), ("with_column(",)),
+    Mistake(attribute(stream, "key_bye"), ("did you mean 'key_by'?",)),
+    Mistake(attribute(keyed, "sum"), ("keyed.aggregate(total=sum_('n'))",)),
+    Mistake(attribute(keyed, "count"), ("aggregate(n=count())",)),
+    Mistake(attribute(windows, "sum"), ("windows.aggregate(total=sum_('n'))",)),
+    Mistake(attribute(windows, "trigger"), ("when the watermark passes its end",)),
     Mistake(files_that_are_not_there, ("nothing/*.csv", "no such file")),
     Mistake(rows_of_several_types, ("row 1, column 'a'", "say the types as `columns`")),
     Mistake(a_map_that_drops_a_column, ("shorter", "no column 'n'", "returns={")),
@@ -236,6 +336,8 @@ MISTAKES = [
     Mistake(a_worker_that_does_not_run, ("no worker 7", "0, 1")),
     Mistake(a_stepper_over_a_job_that_does_not_run, ("StreamEnvironment", "Lab(env) or SparkJob(env)")),
     Mistake(a_job_that_was_not_started, ("letters", "call start()")),
+    Mistake(a_master_where_a_session_is_expected, ("spark is the text", "create_session(master='local[4]')")),
+    Mistake(a_context_where_a_session_is_expected, ("spark is <object", "must be a Spark session", "create_session()")),
     Mistake(a_lock_that_cannot_travel, ("'guarded'", "`lock`", "inside the function")),
 ]
 
@@ -284,3 +386,27 @@ def test_whatever_one_waits_for_a_job_that_failed_says_why(condition: dict[str, 
     for _ in range(2):
         with pytest.raises(JobFailedError, match=r"(?s)job 'letters' FAILED at step .*no such letter"):
             lab.run_until(**condition)
+
+
+@pytest.mark.parametrize("thing", [to_sink, stream, keyed, windows])
+def test_a_signpost_does_not_stand_in_the_way(thing: Callable[[], Any]) -> None:
+    """`copy`, `hasattr` and IPython look for attributes that are not there, and must find none."""
+    found = thing()
+    for name in (
+        "_ipython_display_",
+        "_repr_png_",
+        "_repr_mimebundle_",
+        "__deepcopy__",
+        "__array__",
+        "_sum",
+        "nothing",
+    ):
+        assert not hasattr(found, name)
+    with pytest.raises(AttributeError) as caught:
+        found._sum  # noqa: B018
+    assert str(caught.value).endswith("has no attribute '_sum'")
+    copied = copy.copy(found)
+    assert repr(copied) == repr(found)
+    assert copied is not found
+    with pytest.raises(TypeError):
+        iter(found)

@@ -12,9 +12,9 @@ import pytest
 from kit.host import sqlite
 from kit.host.sqlite import SqliteRecords
 from kit.host.storage import CheckpointStorage
-from kit.host.store_errors import InconsistentStoreError, StoreError
-from kit.host.stores import DurableStore, Records, open_store
-from tests.host.contract import StoreContract, stored
+from kit.host.store_errors import StoreError
+from kit.host.stores import DurableStore, open_store
+from tests.host.contract import OpenRecords, StoreContract, begun, stored
 
 JOB = "0" * 32
 
@@ -23,8 +23,9 @@ class TestSqlite(StoreContract):
     """A database for each test."""
 
     @pytest.fixture
-    def records(self, tmp_path: Path) -> Records:
-        return SqliteRecords(str(tmp_path / "new" / "kit.db"), JOB)
+    def opened(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> OpenRecords:
+        monkeypatch.setattr(sqlite, "PATIENCE_S", 2.0)
+        return lambda: SqliteRecords(str(tmp_path / "new" / "kit.db"), JOB)
 
 
 def test_jobs_share_a_database_and_see_their_own_records_only(tmp_path: Path) -> None:
@@ -37,15 +38,19 @@ def test_jobs_share_a_database_and_see_their_own_records_only(tmp_path: Path) ->
     assert other.checkpoints() == []
     with closing(sqlite3.connect(tmp_path / "kit.db")) as database:
         names = database.execute("SELECT name FROM records WHERE job = ?", (JOB,)).fetchall()
-    assert sorted(names) == [("checkpointID",), ("checkpoints/0000000000000000012",), ("run",)]
+    assert sorted(names) == [
+        ("checkpointID",),
+        ("checkpoints/0000000000000000012",),
+        ("leader",),
+        ("run",),
+    ]
 
 
-def test_drivers_at_once_never_get_the_same_id(tmp_path: Path) -> None:
+def test_threads_of_a_driver_never_get_the_same_id(tmp_path: Path) -> None:
     given: list[int] = []
-    DurableStore(SqliteRecords(str(tmp_path / "kit.db"), JOB)).begin(recover=False)
+    store = begun(SqliteRecords(str(tmp_path / "kit.db"), JOB))
 
     def take() -> None:
-        store = DurableStore(SqliteRecords(str(tmp_path / "kit.db"), JOB))
         given.extend(store.next_id() for _ in range(20))
 
     threads = [Thread(target=take) for _ in range(3)]
@@ -56,19 +61,37 @@ def test_drivers_at_once_never_get_the_same_id(tmp_path: Path) -> None:
     assert sorted(given) == list(range(1, 61))
 
 
-def test_a_database_that_another_process_holds_is_one_clear_error(
+def test_a_database_that_another_process_holds_can_be_read_and_who_leads_is_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sqlite, "PATIENCE_S", 0.05)
-    store = DurableStore(SqliteRecords(str(tmp_path / "kit.db"), JOB))
+    store = begun(SqliteRecords(str(tmp_path / "kit.db"), JOB), driver="process 7 on here")
     store.add(stored(1))
     with closing(sqlite3.connect(tmp_path / "kit.db", isolation_level=None)) as other:
-        other.execute("BEGIN EXCLUSIVE")
-        with pytest.raises(StoreError, match=rf"sqlite://{tmp_path}/kit.db: database is locked"):
-            store.checkpoints()
-        with pytest.raises(InconsistentStoreError, match="whether it was written is unknown"):
+        other.execute("BEGIN IMMEDIATE")  # as a driver that was frozen within a write
+        store.check_leadership()
+        assert store.checkpoints() == [stored(1)]
+        held = rf"sqlite://{tmp_path}/kit.db: database is locked: .* driver 1 \(process 7 on here\): .* thaw or kill it"
+        with pytest.raises(StoreError, match=held):
             store.add(stored(2))
+        with pytest.raises(StoreError, match=held):
+            begun(SqliteRecords(str(tmp_path / "kit.db"), JOB), recover=True)
         other.execute("ROLLBACK")
+    store.add(stored(2))
+    assert store.checkpoints() == [stored(1), stored(2)]
+
+
+def test_who_reads_keeps_nobody_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sqlite, "PATIENCE_S", 0.05)
+    reader, store = (begun(SqliteRecords(str(tmp_path / "kit.db"), job * 32)) for job in "01")
+
+    def write_meanwhile(records: SqliteRecords, database: sqlite3.Connection, name: str) -> bytes | None:
+        monkeypatch.undo()
+        store.add(stored(1))
+        return records._value(database, name)
+
+    monkeypatch.setattr(SqliteRecords, "_value", write_meanwhile)
+    assert reader.checkpoints() == []
     assert store.checkpoints() == [stored(1)]
 
 
@@ -82,7 +105,8 @@ def test_a_file_that_is_no_database_is_left_alone(tmp_path: Path) -> None:
 
 def test_what_cannot_be_read_changes_nothing(tmp_path: Path) -> None:
     records = SqliteRecords(str(tmp_path / "kit.db"), JOB)
+    store = begun(records)
     records.write("checkpointID", b"many")
     with pytest.raises(StoreError, match=r"checkpointID in .*, holds b'many', which is no number"):
-        DurableStore(records).next_id()
+        store.next_id()
     assert records.read("checkpointID") == b"many"

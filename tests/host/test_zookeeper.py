@@ -14,7 +14,7 @@ from kit.host.storage import CheckpointStorage
 from kit.host.store_errors import InconsistentStoreError, StoreError
 from kit.host.stores import DurableStore, Records, open_store
 from kit.host.zookeeper import ZooKeeperRecords
-from tests.host.contract import StoreContract, stored
+from tests.host.contract import OpenRecords, StoreContract, begun, stored
 from tests.zookeeper import ZooKeeper
 
 JOB = "0" * 32
@@ -25,10 +25,16 @@ class TestZooKeeper(StoreContract):
     """Each test below a node of its own."""
 
     @pytest.fixture
-    def records(self, zookeeper: ZooKeeper) -> Records:  # type: ignore[override]
-        records = ZooKeeperRecords(zookeeper.hosts, next(ROOTS))
-        yield records
-        records.close()
+    def opened(self, zookeeper: ZooKeeper) -> Iterator[OpenRecords]:  # type: ignore[override]
+        root, all_opened = next(ROOTS), []
+
+        def open_records() -> Records:
+            all_opened.append(ZooKeeperRecords(zookeeper.hosts, root))
+            return all_opened[-1]
+
+        yield open_records
+        for records in all_opened:
+            records.close()
 
 
 def test_nodes_are_named_as_flink_names_them(zookeeper: ZooKeeper) -> None:
@@ -44,23 +50,19 @@ def test_nodes_are_named_as_flink_names_them(zookeeper: ZooKeeper) -> None:
     records.close()
 
 
-def test_drivers_at_once_never_get_the_same_id(zookeeper: ZooKeeper) -> None:
-    root = next(ROOTS)
+def test_threads_of_a_driver_never_get_the_same_id(zookeeper: ZooKeeper) -> None:
     given: list[int] = []
-    first = DurableStore(ZooKeeperRecords(zookeeper.hosts, root))
-    first.begin(recover=False)
-    first.close()
+    store = begun(ZooKeeperRecords(zookeeper.hosts, next(ROOTS)))
 
     def take() -> None:
-        store = DurableStore(ZooKeeperRecords(zookeeper.hosts, root))
         given.extend(store.next_id() for _ in range(20))
-        store.close()
 
     threads = [Thread(target=take) for _ in range(3)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
+    store.close()
     assert sorted(given) == list(range(1, 61))
 
 
@@ -75,7 +77,7 @@ def other_zookeeper(tmp_path: Path) -> Iterator[ZooKeeper]:
 def test_nobody_knows_what_became_of_a_write_when_the_server_went_away(
     other_zookeeper: ZooKeeper, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    store = DurableStore(ZooKeeperRecords(other_zookeeper.hosts, "/kit"))
+    store = begun(ZooKeeperRecords(other_zookeeper.hosts, "/kit"))
     store.add(stored(1))
     other_zookeeper.stop()
     with monkeypatch.context() as patch:

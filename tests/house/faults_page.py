@@ -22,6 +22,7 @@ DOORS: Mapping[type[Fault], str] = {
     faults.DropMessage: 'lab.lose("ack of sums/1")',
     faults.DuplicateMessage: 'lab.duplicate("ack of sums/1")',
     faults.DelayMessage: 'lab.delay("ack of sums/1", by_ms=500)',
+    faults.ForgeMessage: 'lab.forge("ack of sums/1", task="stranger/0")',
     faults.FailCommand: 'lab.fail("StoreCheckpoint of chk-2", "PossibleInconsistentState")',
     faults.NeverAnswer: 'lab.never("WriteSnapshot of sums/1")',
     faults.LoseAnswer: 'lab.lose("answer of StoreCheckpoint")',

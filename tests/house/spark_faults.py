@@ -104,6 +104,15 @@ FAULTS = (
         ("store-not-read", "dead-drivers-files-stay", "slot-stays-without-driver"),
     ),
     SparkFault(
+        "a driver is frozen, another takes over, and the first wakes up",
+        "the store refuses what the first one writes; it stops as SUSPENDED and publishes nothing more",
+        (
+            "test_two_leaders.py::test_a_driver_that_is_frozen_and_replaced_does_nothing_that_counts",
+            "test_two_leaders.py::test_a_driver_beside_one_that_runs_takes_the_job_over",
+        ),
+        ("leader-not-replaced", "lost-leadership-not-noticed"),
+    ),
+    SparkFault(
         "a function hangs",
         f"its checkpoint expires, its worker is ended; {RESTARTS}",
         (USERS,),

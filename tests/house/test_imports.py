@@ -24,10 +24,53 @@ def test_doors_are_files_there_are() -> None:
     assert [path for path in DOORS if not (ROOT / path).is_file()] == []
 
 
-def test_importing_kit_needs_neither_spark_nor_widgets() -> None:
-    check = "import sys, kit; print(sorted({'pyspark', 'py4j', 'ipywidgets', 'matplotlib'} & set(sys.modules)))"
+HEAVY = (
+    "pyspark",
+    "py4j",
+    "pygraphviz",
+    "graphviz",
+    "matplotlib",
+    "ipywidgets",
+    "IPython",
+    "pandas",
+    "kit.why.questions",
+)
+
+
+@pytest.mark.parametrize(
+    ("statement", "without"),
+    [
+        ("import kit", (*HEAVY, "numpy", "pyarrow", "kit.api", "kit.graph", "kit.lab", "kit.spark")),
+        ("from kit import StreamEnvironment", (*HEAVY, "kit.draw", "kit.lab", "kit.spark")),
+        ("from kit import Lab", (*HEAVY, "kit.draw.page", "kit.lab.play", "kit.lab.swarm", "kit.spark", "widgets")),
+    ],
+)
+def test_importing_needs_no_more_than_it_has_to(statement: str, without: tuple[str, ...]) -> None:
+    check = f"import sys; {statement}; print(*sys.modules)"
     ran = subprocess.run([sys.executable, "-c", check], cwd=ROOT, capture_output=True, check=True, text=True)
-    assert ran.stdout.strip() == "[]"
+    assert "kit" in ran.stdout.split()
+    assert set(without) & set(ran.stdout.split()) == set()
+
+
+ALONE = """
+import os, sys
+import numpy, pandas, pyarrow.acero, pyarrow.compute, pyarrow.parquet  # once, for all
+for package in sys.argv[1:]:
+    child = os.fork()
+    if not child:
+        __import__(package)
+        assert not hasattr(sys.modules[package], "no_such_name")
+        os._exit(0)
+    if os.waitpid(child, 0)[1]:
+        print(package)
+"""
+
+
+def test_each_package_can_be_imported_first() -> None:
+    packages = sorted({path.removesuffix("/__init__.py").replace("/", ".") for path in shipped() if "__init__" in path})
+    assert {"kit", "kit.draw", "kit.restore", "widgets"} <= set(packages)
+    ran = subprocess.run([sys.executable, "-c", ALONE, *packages], cwd=ROOT, capture_output=True, check=True, text=True)
+    assert ran.stdout == "", ran.stderr
 
 
 BREACHES = {

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import json
+import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
 
 from kit.draw.assets import asset
+from kit.graph.setting_rules import RULES
+from kit.graph.settings import settings_table
 from scripts.site import api, links, notebooks, pages, places
+from scripts.site.__main__ import Site, theme
 from scripts.site.api import ROOT
 from tests.words import words
 
@@ -71,6 +76,11 @@ def test_a_docstring_is_shown_as_it_is_written() -> None:
     assert api.plain(doc) == shown
 
 
+def test_a_docstring_that_tells_of_1_11_links_the_page_on_it() -> None:
+    doc = "In 1.11 it is `1.11`, and 1.11.99 or 21.11 are others."
+    assert api.plain(doc) == "In [1.11](../guide/flink-1.11.md) it is `1.11`, and 1.11.99 or 21.11 are others."
+
+
 def test_notebooks_show_what_is_stored_in_them_and_no_bare_widget() -> None:
     for path in sorted((ROOT / "notebooks").glob("*.ipynb")):
         shown = json.loads(notebooks.as_shown(path))
@@ -83,7 +93,51 @@ def test_notebooks_show_what_is_stored_in_them_and_no_bare_widget() -> None:
 
 def test_the_dark_colours_are_the_kits() -> None:
     dark = asset("theme.css").rpartition("{")[2]
-    from scripts.site.__main__ import theme
-
     assert theme().count(dark.strip()) == 2
     assert "body[data-theme='auto'] .kit-still" in theme()
+
+
+def test_every_setting_is_on_the_page_of_settings() -> None:
+    sections = dict(section.split("\n", 1) for section in pages.settings().split("\n## ")[1:])
+    for kind, rules in RULES.items():
+        assert [rule.setting for rule in rules if f"\n| `{rule.setting}` |" not in sections[kind]] == []
+    assert set(settings_table()["of"]) == set(RULES)
+
+
+def test_a_play_that_is_not_played_has_the_page_of_one_that_is_without_its_runs() -> None:
+    stored = dict(pages.plays_as_stored())
+    assert set(stored) == set(pages.all_plays())
+    assert "kit-outcome" in stored["late-ack"]
+    assert "../runs/" not in "".join(stored.values())
+
+
+def test_make_test_builds_the_site() -> None:
+    told = subprocess.run(["make", "-n", "test"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    assert "scripts.site --quick" in told
+
+
+CLASSES = """# Classes
+```{py:class} Task
+:module: kit.task
+```
+```{py:function} start(task: Task, attempt: int) -> Task
+:module: kit.job
+```
+"""
+
+
+@pytest.mark.filterwarnings("ignore")  # of Sphinx's extensions among each other
+def test_a_warning_ends_every_build_until_it_is_mended(tmp_path: Path) -> None:
+    site, source = Site(tmp_path, is_quick=True), tmp_path / "source"
+    shutil.copytree(ROOT / "docs" / "site" / "_static", source / "_static")
+    shutil.copyfile(ROOT / "docs" / "site" / "conf.py", source / "conf.py")
+    index = "# One\n\n[to](other.md){} <a href='none.html'>none</a>\n\n```{{toctree}}\nother\n```\n"
+    (source / "index.md").write_text(index.format(" [nowhere](none.md)"))
+    (source / "other.md").write_text(CLASSES)
+    assert site.build() != 0
+    assert site.build() != 0, "Sphinx reads a page once and keeps what it has read"
+    (source / "index.md").write_text(index.format(""))
+    assert site.build() == 0
+    other = (site.html / "other.html").read_text()
+    assert other.count('href="#kit.task.Task"') >= 3, "a type in a signature leads to the class in another module"
+    assert "index.html: none.html leads nowhere" in list(links.faults(site.html))

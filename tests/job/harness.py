@@ -348,12 +348,22 @@ class JobHarness:
         self.answer_all()
         return checkpoint_id
 
-    def decline(self, checkpoint_id: int, task: str = "sums/0") -> None:
+    def decline(
+        self,
+        checkpoint_id: int,
+        task: str = "sums/0",
+        reason: CheckpointFailureReason = CheckpointFailureReason.CHECKPOINT_DECLINED,
+        detail: str = "",
+    ) -> None:
         """A task declines."""
-        reason = CheckpointFailureReason.CHECKPOINT_DECLINED
         self.give(
             DeclineCheckpoint(
-                task=task, attempt=self.master.epoch, job_id=JOB, checkpoint_id=checkpoint_id, reason=reason
+                task=task,
+                attempt=self.master.epoch,
+                job_id=JOB,
+                checkpoint_id=checkpoint_id,
+                reason=reason,
+                detail=detail,
             )
         )
 

@@ -12,6 +12,8 @@ from kit.graph.job_graph import ChainedOperator
 from kit.job.operator_coordinators import OperatorCoordinatorHolder
 from kit.job.subtask_gateway import GatedSubtask
 from kit.operators.coordinator import NO_CHECKPOINT, Payload
+from kit.protocol.commands import Note
+from kit.protocol.words import Word
 from tests.coordinator.harness import graph
 from tests.job.harness import STATE, CoordinatedSpec, RecordingCoordinator
 
@@ -24,6 +26,7 @@ class Host:
         self.snapshots: dict[int, bytes | None] = {}
         self.failed_snapshots: dict[int, str] = {}
         self.failures: list[str] = []
+        self.notes: list[tuple[str, int | None, str | None]] = []
 
     def send_operator_event(self, vertex: str, operator_id: str, subtask: int, attempt: int, payload: Payload) -> None:
         self.sent.append((subtask, payload["n"]))
@@ -33,6 +36,11 @@ class Host:
 
     def coordinator_snapshot_failed(self, checkpoint_id: int, operator_id: str, error: str) -> None:
         self.failed_snapshots[checkpoint_id] = error
+
+    def emit(self, word: Word) -> None:
+        assert isinstance(word, Note)
+        assert word.data["operator"] == "reads"
+        self.notes.append((word.kind, word.checkpoint_id, word.data.get("outcome")))
 
     def coordinator_failed(self, error: str) -> None:
         self.failures.append(error)
@@ -343,6 +351,21 @@ def test_it_is_told_of_a_checkpoint_given_up() -> None:
     held.deploy(2)
     held.holder.notify_aborted(10)
     assert held.coordinator.said("aborted") == [("aborted", 10)]
+
+
+def test_the_trace_has_what_it_is_told_of_checkpoints_and_restores() -> None:
+    held = Held()
+    assert held.host.notes == [], "at the very start there is nothing to go back to"
+    held.holder.notify_complete(9)
+    held.holder.notify_aborted(10)
+    held.deploy(2, 9, b"17")
+    held.deploy(3)
+    assert held.host.notes == [
+        ("CoordinatorNotified", 9, "complete"),
+        ("CoordinatorNotified", 10, "aborted"),
+        ("CoordinatorReset", 9, None),
+        ("CoordinatorReset", None, None),
+    ]
 
 
 def test_what_was_held_for_a_lost_attempt_is_lost_and_the_rest_is_not() -> None:

@@ -47,6 +47,45 @@ def test_an_exponential_delay_gives_up_after_so_many_attempts_in_a_row() -> None
     assert delays(strategy, 0, 20, 90) == [10, 20, 10]
 
 
+EAGER = ExponentialDelay(initial_delay_ms=10, max_delay_ms=40, multiplier=2, first_at_once=True)
+
+
+def test_the_first_restart_may_come_at_once_and_the_delay_grows_from_the_second() -> None:
+    assert delays(EAGER, *range(0, 250, 50)) == [0, 10, 20, 40, 40]
+
+
+def test_a_first_restart_is_one_after_a_checkpoint_and_a_run_of_the_longest_delay() -> None:
+    restarts = create_restarts(EAGER)
+    assert restarts.next_delay_ms(0) == 0
+    assert restarts.next_delay_ms(5, progressed=True) == 10  # it restarts at 15
+    assert restarts.next_delay_ms(54, progressed=True) == 20  # it restarts at 74
+    assert restarts.next_delay_ms(114) == 40  # it restarts at 154: no checkpoint has completed
+    assert restarts.next_delay_ms(194, progressed=True) == 0
+    assert restarts.next_delay_ms(195, progressed=True) == 10
+
+
+def test_without_a_first_restart_at_once_a_checkpoint_changes_nothing() -> None:
+    restarts = create_restarts(ExponentialDelay(10, 40, 2, reset_after_ms=1_000))
+    assert [restarts.next_delay_ms(at, progressed=True) for at in (0, 200, 400)] == [10, 20, 40]
+
+
+def test_the_delays_of_jobs_differ_by_the_jitter_and_are_the_same_again() -> None:
+    strategy = ExponentialDelay(1_000, 60_000, 1.5, jitter_factor=0.1)
+
+    def of(job_id: str) -> list[int]:
+        restarts = create_restarts(strategy, job_id)
+        found = [restarts.next_delay_ms(at) for at in range(0, 2_000_000, 100_000)]
+        return [delay for delay in found if delay is not None]
+
+    plain = of("")
+    jobs = [of(f"{number:032x}") for number in range(20)]
+    assert jobs == [of(f"{number:032x}") for number in range(20)]
+    for position, delay in enumerate(plain):
+        found = {job[position] for job in jobs}
+        assert len(found) > 5
+        assert all(max(1_000, 0.9 * delay - 1) <= each <= min(60_000, 1.1 * delay + 1) for each in found)
+
+
 def test_a_failure_rate_counts_failures_within_the_interval() -> None:
     strategy = FailureRate(max_failures=2, interval_ms=100, delay_ms=5)
     assert delays(strategy, 0, 50, 100) == [5, 5, None]

@@ -368,15 +368,12 @@ def test_an_end_of_the_epoch_that_nobody_asked_for_is_not_the_stops() -> None:
     assert job.answers() == {1: "chk-1"}
 
 
-@pytest.mark.parametrize("before", ["before it runs", "while it restarts", "at its end"])
+@pytest.mark.parametrize("before", ["before it runs", "at its end"])
 def test_only_a_running_job_can_be_stopped(before: str) -> None:
     job = JobHarness()
     if before != "before it runs":
         job.run()
-        if before == "while it restarts":
-            job.fail()
-        else:
-            job.give(events.RequestCancel())
+        job.give(events.RequestCancel())
     status = job.status.name
     asked = job.stop()
     assert job.answers() == {asked: f"the job cannot be stopped: it is {status}"}
@@ -390,3 +387,53 @@ def test_only_a_running_job_can_be_stopped(before: str) -> None:
 def test_an_answer_is_a_path_or_an_error(both: dict[str, str]) -> None:
     with pytest.raises(ValueError, match="request 1: expected a path or an error"):
         commands.CompleteRequest(request_id=1, **both)
+
+
+# --- while the job is being restarted ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("how", ["savepoint", "stop"])
+@pytest.mark.parametrize("when", ["workers leave", "delay", "deploying", "some run"])
+def test_a_savepoint_asked_for_during_a_restart_waits_for_the_tasks(how: str, when: str) -> None:
+    job = JobHarness(restart=FixedDelay(3, 5)).run()
+    job.fail()
+    if when != "workers leave":
+        job.answer_all()
+    if when in ("deploying", "some run"):
+        job.wait(5)
+        job.answer_all()
+    if when == "some run":
+        job.become(job.tasks[0], ExecutionState.RUNNING)
+    asked = job.savepoint() if how == "savepoint" else job.stop()
+    assert job.answers() == {}
+    if when in ("workers leave", "delay"):
+        job.answer_all()
+        job.wait(5)
+        job.answer_all()
+    job.all_become(ExecutionState.RUNNING)
+    job.answer_all()
+    (checkpoint_id,) = job.master.checkpoints.pending
+    job.ack_all(checkpoint_id)
+    job.answer_all()
+    if how == "stop":
+        job.all_become(ExecutionState.FINISHED)
+        job.answer_all()
+        assert job.status is JobStatus.FINISHED
+    assert job.answers() == {asked: f"chk-{checkpoint_id}"}
+
+
+def test_a_savepoint_that_waits_for_a_restart_is_answered_when_there_is_none() -> None:
+    job = JobHarness(restart=FixedDelay(3, 5)).run()
+    job.fail()
+    asked = [job.savepoint(), job.stop()]
+    job.give(events.RequestCancel())
+    job.answer_all()
+    assert job.status is JobStatus.CANCELED
+    error = "the savepoint waited for a restart, and the job is CANCELED"
+    assert job.answers() == dict.fromkeys(asked, error)
+
+
+def test_before_the_tasks_have_run_once_a_savepoint_is_declined_as_in_flink() -> None:
+    job = JobHarness().start()
+    asked = job.savepoint()
+    assert "Not all required tasks are currently running" in job.answers()[asked]

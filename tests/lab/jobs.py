@@ -146,7 +146,7 @@ def failure(lab: Lab) -> str:
     with pytest.raises(LabError) as caught:
         lab.run()
     assert lab.master.status is JobStatus.FAILED
-    assert lab.master.error.splitlines()[0][:200] in str(caught.value)
+    assert lab.master.error.splitlines()[0][:80] in str(caught.value)
     return lab.master.error
 
 

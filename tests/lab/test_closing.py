@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pyarrow as pa
+import pytest
 
 from kit import (
     CheckpointConfig,
@@ -20,6 +21,8 @@ from kit.lab.actions import Action, DeliverMessage, LetTimePass, TakeTurn
 from kit.lab.schedulers import First
 from kit.protocol.reasons import CheckpointFailureReason
 from kit.protocol.trace import TraceRecord
+
+pytestmark = pytest.mark.filterwarnings("ignore:job closing. with checkpoints_after_tasks_finish=False")
 
 ROWS = [{"k": f"k{number % 5}", "n": number} for number in range(40)]
 SOURCES = "rows/0", "rows/1"

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from kit import CheckpointConfig, CollectionSource, CollectSink, FixedDelay, StreamEnvironment
 from kit.job.status import JobStatus
 from kit.lab import lab as lab_module
 from kit.lab.lab import Lab, LabError
@@ -194,6 +195,20 @@ def test_parallelism_above_the_maximum_is_refused_where_the_job_is_restored() ->
     lab.run()
     with pytest.raises(Exception, match="16"):
         Lab(environment(LONG.at(17)), restore_path=lab.answer(request), after=lab)
+
+
+def test_a_failure_restores_the_whole_job_also_the_parts_that_no_exchange_joins_to_the_failed_one() -> None:
+    env = StreamEnvironment("apart", checkpoint=CheckpointConfig(interval_ms=20), restart=FixedDelay(1, 1))
+    for uid, parallelism in (("left", 1), ("right", 2)):
+        rows = env.from_source(CollectionSource([{"n": n} for n in range(40)], splits=4, batch_rows=1), uid=uid)
+        rows.set_parallelism(parallelism).sink_to(CollectSink(uid), uid=f"{uid}-out").set_parallelism(parallelism)
+    lab = Lab(env)
+    lab.run_until(checkpoint=1)
+    lab.kill(1)
+    lab.run()
+    deployed = [record.data["task"] for record in lab.trace.story(kind="DeployTask") if record.role == "command"]
+    assert sorted(deployed) == sorted(2 * ["left/0", "right/0", "right/1"])
+    assert [sorted(lab.output(uid)["n"]) for uid in ("left", "right")] == 2 * [[*range(40)]]
 
 
 def test_a_restore_path_that_leads_nowhere_is_refused_with_that_path() -> None:

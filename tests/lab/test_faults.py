@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any
 
@@ -17,6 +17,7 @@ from kit.lab.faults import (
     DuplicateMessage,
     FailCommand,
     FailNextRead,
+    ForgeMessage,
     FreezeWorker,
     MissHeartbeat,
     ThawWorker,
@@ -63,9 +64,10 @@ class Hook:
 
 
 def a_lab(seed: int = 0, *, shape: Shape = SHAPE, after: Lab | None = None, recover: bool = False, **job: Any) -> Lab:
-    path = job.pop("restore_path", None)
+    path, later_output = job.pop("restore_path", None), job.pop("later_output", "error")
     env = environment(shape, store="filesystem", directory=CHECKPOINTS, **job)
-    return Lab(env, seed=seed, hooks=[Hook()], after=after, recover=recover, restore_path=path)
+    options = {"after": after, "recover": recover, "restore_path": path, "later_output": later_output}
+    return Lab(env, seed=seed, hooks=[Hook()], **options)
 
 
 def kinds(lab: Lab) -> list[str]:
@@ -109,13 +111,14 @@ def restored_lab() -> Lab:
     before.run_until(record="AllTasksRunning")
     path = before.stop(wait=True)
     settle(before)
-    return a_lab(after=before, restore_path=path)
+    return a_lab(after=before, restore_path=path, later_output="discard")
 
 
 FAILURES = [(command, failure.name) for command in COMMANDS for failure in command.failures]
 ENDS_THE_JOB = {
     ("EnumerateSplits", "io"): "the input cannot be listed",
     ("ResolveSnapshot", "io"): "the checkpoint cannot be read",
+    ("DiscardLaterOutput", "io"): "the files cannot be deleted",
     ("RecoverCheckpoints", "store"): "the store cannot be reached",
     ("ResetMasterHooks", "hook"): "the hook raised",
     ("ReadSplit", "parse"): "the input does not parse",
@@ -126,7 +129,7 @@ RESTARTS = {"ReadState", "ReadSplit", "CommitEffects", "RestoreMasterHooks"}
 @pytest.mark.parametrize(("command", "failure"), FAILURES, ids=lambda value: getattr(value, "__name__", value))
 def test_every_documented_failure_of_a_command(command: type[Command], failure: str) -> None:
     name = command.__name__
-    lab = restored_lab() if name == "ResolveSnapshot" else a_lab(2, unaligned=True)
+    lab = restored_lab() if name in ("ResolveSnapshot", "DiscardLaterOutput") else a_lab(2, unaligned=True)
     if name in ("ReadState", "RestoreMasterHooks"):
         lab.run_until(checkpoint=1)
         lab.kill(0)
@@ -315,6 +318,64 @@ def test_there_is_a_rule_for_every_message() -> None:
     for rule in MESSAGE_RULES.values():
         assert bool(rule.lost) != bool(rule.why_not_lost)
         assert bool(rule.doubled) != bool(rule.why_not_doubled)
+
+
+# --- forged reports ---------------------------------------------------------------------------------------------------
+
+CLAIMS: dict[str, dict[str, Any]] = {
+    "UNKNOWN": {"task": "stranger/0"},
+    "UNKNOWN_CHECKPOINT": {"checkpoint": 99},
+    "WRONG_JOB": {"job": "another"},
+}
+
+
+@pytest.mark.parametrize("result", CLAIMS)
+def test_a_forged_acknowledgement_changes_nothing_and_its_files_go(result: str) -> None:
+    lab = a_lab(interval_ms=10, memory_threshold_bytes=0)
+    until(lab, "AcknowledgeCheckpoint")
+    before = set(lab.files.contents)
+    lab.forge("AcknowledgeCheckpoint", **CLAIMS[result])
+    copies = set(lab.files.contents) - before
+    assert bool(copies) == (result != "WRONG_JOB"), "files of another job are not ours to copy, nor to delete"
+    finish(lab)
+    ignored = [record.data["result"] for record in lab.trace.story(kind="AcknowledgeIgnored")]
+    assert ignored == [result]
+    assert not copies & set(lab.files.contents)
+    assert lab.checkpoints().set_index("id")["status"][1] == "COMPLETED"
+    assert lab.master.epoch == 1
+
+
+def test_many_forged_reports_harm_no_checkpoint_that_a_job_goes_back_to() -> None:
+    random = Random(17)
+    lab = a_lab(interval_ms=10, memory_threshold_bytes=0)
+    forged, killed = 0, False
+    while not lab.finished:
+        reports = [each for each in lab.faults() if isinstance(each, ForgeMessage)]
+        if forged < 40 and reports and random.random() < 0.3:
+            lab.step(random.choice(reports))
+            forged += 1
+        elif not killed and lab.master.checkpoints.store.latest_id == 2:
+            lab.kill(1)
+            killed = True
+        else:
+            lab.step()
+    finish(lab)
+    assert forged > 20
+    assert killed
+    assert lab.master.epoch == 2
+    assert not [path for path in lab.files.contents if "forged" in path]
+
+
+def test_only_a_report_on_a_checkpoint_can_be_forged_and_only_with_claims_it_can_make() -> None:
+    lab = a_lab(interval_ms=10)
+    until(lab, "AcknowledgeCheckpoint")
+    with pytest.raises(LabError, match=r"task is 'stranger', expected a name with a subtask's index"):
+        lab.forge("AcknowledgeCheckpoint", task="stranger")
+    with pytest.raises(LabError, match="nothing that could be forged now is 'DeployTask'"):
+        lab.forge("DeployTask")
+    report = next(each for each in lab.faults() if isinstance(each, ForgeMessage))
+    assert "'colour' was given" in str(lab.refusal(replace(report, claims="colour=red")))
+    assert "checkpoint is 'x', expected a number" in str(lab.refusal(replace(report, claims="checkpoint=x")))
 
 
 # --- workers, the driver, files, clocks -----------------------------------------------------------------------------

@@ -105,7 +105,11 @@ def test_drivers_in_turn(shape: Shape, lives: list[list[tuple[str, int]]], seed:
     assert lab.master.status is JobStatus.FINISHED, lab.master.error
     assert wrong(lab, shape) == {}
     assert orphans(lab) == set()
-    assert not [path for path in lab.files.paths(CHECKPOINTS) if "/store/checkpoints/" in path]
+    assert not [
+        path
+        for path in lab.files.paths(CHECKPOINTS)
+        if "/store/" in path and "/checkpoints/" in path.partition("/store/")[2]
+    ]
 
 
 @given(SHAPES, LIVES, st.integers(0, 2**32), st.sampled_from([1, 3]))
@@ -203,7 +207,7 @@ def damage(lab: Lab, pattern: str, data: bytes | None) -> str:
     "DefaultCompletedCheckpointStoreUtilsTest.testRetrievingCheckpointsFailsIfRetrievalOfAnyCheckpointFails",
 )
 @pytest.mark.parametrize("older", [False, True])
-@pytest.mark.parametrize(("pattern", "data"), [(r"/store/checkpoints/\d+$", b"?"), ("/_metadata$", b"?")])
+@pytest.mark.parametrize(("pattern", "data"), [(r"/store/leader-1/checkpoints/\d+$", b"?"), ("/_metadata$", b"?")])
 def test_a_checkpoint_that_cannot_be_read_is_not_passed_over(pattern: str, data: bytes | None, older: bool) -> None:
     env = durable(Shape(), max_retained=2)
     lab = Lab(env)
@@ -211,7 +215,7 @@ def test_a_checkpoint_that_cannot_be_read_is_not_passed_over(pattern: str, data:
     path = damage(lab, pattern, data)
     if older:
         lab.files.contents[path] = b""
-    before = set(lab.files.paths(CHECKPOINTS))
+    before = {path.replace("/leader-1/", "/leader-2/") for path in lab.files.paths(CHECKPOINTS)}
     again = Lab(env, after=lab, recover=True)
     settle(again)
     assert again.master.status is JobStatus.FAILED

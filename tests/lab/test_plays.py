@@ -76,7 +76,7 @@ def test_a_play_is_found_by_its_name_and_by_each_of_flinks() -> None:
             method = full.partition(".")[2]
             assert method.lower() in {each.partition(".")[2].lower() for each in find_play(method).flink}
     assert find_play("Late_Ack").name == "late-ack"
-    assert find_play("StateCleanupForLateOrUnknown").name == "late-ack"
+    assert find_play("NotifyCheckpointAbortedAfterAsync").name == "late-ack"
     with pytest.raises(LabError, match=r"late-ack.*plays\(\) lists"):
         find_play("lateack")
 

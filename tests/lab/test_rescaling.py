@@ -217,6 +217,22 @@ def test_what_is_wanted_survives_the_driver() -> None:
     assert len(after.trace.stages) == 1, "from its first epoch on"
 
 
+def test_two_wishes_that_are_noted_at_the_same_time_both_survive_the_driver() -> None:
+    lab = durable()
+    lab.run_until(checkpoint=1)
+    first, second = lab.rescale({"letters": 3}), lab.rescale({"sums": 4})
+    lab.run_until(lambda lab: len(kinds(lab, "ParallelismStored")) == 2)
+    noted = [each["parallelism"] for each in kinds(lab, "StoreParallelism")]
+    assert noted == [{"letters": 3, "sums": 2}, {"letters": 3, "sums": 4}]
+    with pytest.raises(JobFailedError, match="another rescale was asked for"):
+        lab.answer(first)
+    assert lab.answer(second) is None, "it is still under way"
+    lab.kill_driver()
+    after = durable(after=lab, recover=True)
+    assert exactly_once(after, MANY)
+    assert widths(after) == {"letters": 3, "sums": 4}
+
+
 def test_a_wish_that_cannot_be_noted_is_refused() -> None:
     lab = durable()
     lab.run_until(checkpoint=1)

@@ -16,17 +16,24 @@ from kit.protocol.properties import CheckpointProperties, RetentionPolicy
 from kit.state import handles as h
 from kit.state.operator_state import MasterState, OperatorState, OperatorSubtaskState
 from tests.metadata import strategies as some
-from tests.metadata.truth import load_ours
+from tests.metadata.truth import load_ours, our_names
 
 CASES = [
-    "1.10.3/rocksdb-incremental/chk-2",
-    "1.11.4/unaligned",
-    "1.15.4/raw-state",
-    "1.20.5/file-merging/chk-2",
-    "2.0.2/rocksdb-full",
-    "2.3.0/unaligned",
+    our_names("rocksdb-incremental/chk-2")[0],
+    our_names("unaligned")[0],
+    our_names("raw-state")[2],
+    our_names("file-merging/chk-2")[0],
+    our_names("rocksdb-full")[-2],
+    our_names("unaligned")[-1],
 ]
-FLIPPED = [*CASES, "1.15.4/changelog-mem", "1.20.5/changelog-fs", "2.3.0/finished", "2.3.0/savepoint-stop"]
+"""One of each version."""
+FLIPPED = [
+    *CASES,
+    our_names("changelog-mem")[0],
+    our_names("changelog-fs")[1],
+    our_names("finished")[-1],
+    our_names("savepoint-stop")[-1],
+]
 FLIPS_EACH = 400
 
 ID = "0123456789abcdef" * 2

@@ -10,7 +10,7 @@ import pytest
 
 from kit.metadata import CheckpointMetadata, read_metadata, write_metadata
 from kit.state import handles as h
-from tests.metadata.truth import Case, case_names, describe, differences, file_contents, load, load_ours
+from tests.metadata.truth import Case, case_names, describe, differences, file_contents, load, load_ours, our_names
 
 OUTER_KEYS = ("checkpointId", "masterStates", "operatorStates", "checkpointProperties")
 
@@ -49,7 +49,7 @@ def test_every_file_it_refers_to_is_found_and_is_the_one_meant(case: Case) -> No
         assert stream.state_size == len(content) - ("/dstl/" in stream.path)
 
 
-@pytest.mark.parametrize("name", ["2.3.0/unaligned", "2.3.0/unaligned-inline"])
+@pytest.mark.parametrize("name", [our_names("unaligned")[-1], our_names("unaligned-inline")[-1]])
 def test_merged_channel_offsets_are_written_as_flink_does(name: str) -> None:
     """The nested block of merged handles stands in the file as Flink prints it."""
     case = load_ours(name)
@@ -61,7 +61,7 @@ def test_merged_channel_offsets_are_written_as_flink_does(name: str) -> None:
 
 
 def test_flink_1_11_left_the_subtask_out_of_channel_handles() -> None:
-    case = load_ours("1.11.4/unaligned")
+    case = load_ours(our_names("unaligned")[0])
     metadata, version = read_metadata(case.data, case.base)
     assert (version.number, version.written_by) == (3, "Flink 1.11")
     for operator in metadata.operator_states:
@@ -71,7 +71,13 @@ def test_flink_1_11_left_the_subtask_out_of_channel_handles() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["1.10.3/aligned-hashmap", "1.11.4/unaligned", "1.15.4/changelog-fs", "2.0.2/finished"]
+    "name",
+    [
+        our_names("aligned-hashmap")[0],
+        our_names("unaligned")[0],
+        our_names("changelog-fs")[0],
+        our_names("finished")[-2],
+    ],
 )
 def test_older_metadata_can_be_written_in_the_newest_version(name: str) -> None:
     """As Flink does with whatever it restored from; only the layout changes."""

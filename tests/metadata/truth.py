@@ -48,11 +48,11 @@ class Case:
         return self.folder / path[path.index("/dstl/") + 1 :]
 
 
-def case_names() -> list[str]:
+def case_names(data: Path | None = None) -> list[str]:
     """Every checkpoint: VERSION/CASE, or VERSION/CASE/chk-N where a case has several; no archive is unpacked for it."""
     names = []
-    for version in checkpoint_versions():
-        with tarfile.open(checkpoint_archive(version)) as archive:
+    for version in checkpoint_versions(data):
+        with tarfile.open(checkpoint_archive(version, data)) as archive:
             truths = [re.fullmatch(r"([^/]+/[^/]+)/truth(?:-(.+))?\.json", name) for name in archive.getnames()]
         names += sorted("/".join(filter(None, truth.groups())) for truth in truths if truth)
     return names
@@ -64,6 +64,11 @@ def load(name: str, data: Path | None = None) -> Case:
     folder = checkpoints(version, data) / case
     truth = folder / f"truth{''.join('-' + chk for chk in part)}.json"
     return Case(name, folder, folder.joinpath(*part), json.loads(truth.read_text()))
+
+
+def our_names(case: str) -> list[str]:
+    """The checkpoints of this case in the repository, one of each version that has it, oldest first."""
+    return [name for name in case_names(HERE) if name.partition("/")[2] == case]
 
 
 def load_ours(name: str) -> Case:

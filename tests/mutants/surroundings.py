@@ -245,10 +245,26 @@ _TAKEN_OUT = (
     (
         "last-put-wins",
         "an object is only put where there is none",
-        "kit.host.object_stores:put_new",
-        'mode="create"',
+        "kit.host.object_stores:put_if",
+        'mode="create" if version is None else version',
         'mode="overwrite"',
         "test_object_store.py::test_of_two_that_write_the_same_metadata_one_is_told",
+    ),
+    (
+        "leader-not-replaced",
+        "a driver that takes over gets the records under a token of its own",
+        "kit.host.file_records:FileRecords.lead",
+        "self._storage.move(self._directory(found), self._directory(leader.token))",
+        "leader = Leader(found, driver)",
+        "test_two_leaders.py::test_a_driver_that_is_frozen_and_replaced_does_nothing_that_counts",
+    ),
+    (
+        "lost-leadership-not-noticed",
+        "a driver that has lost the leadership stops",
+        "kit.job.job_master:JobMaster._leadership_lost",
+        "elif not self.status.is_terminal and self.phase is not Phase.SUSPENDING:",
+        "elif False:",
+        "test_two_leaders.py::test_a_driver_beside_one_that_runs_takes_the_job_over",
     ),
     (
         "copy-not-compared",

@@ -170,7 +170,52 @@ COORDINATOR: tuple[Row, ...] = (
         "if delay_ms > self.min_pause_ms:",
         ByTest("coordinator/test_request_decider.py::test_decides_as_flink_does"),
     ),
+    (
+        "periodic-trigger-drifts",
+        "a trigger that comes late shifts all those after it",
+        "kit.coordinator.periodic:PeriodicTrigger.on_timer",
+        "self._schedule(due_ms + self.interval_ms)",
+        "self._schedule(self._context.at + self.interval_ms)",
+        ByTest("coordinator/test_periodic.py::test_a_timer_that_fires_late_does_not_shift_those_after_it"),
+    ),
+    (
+        "savepoint-forgives-nothing",
+        "a completed savepoint does not reset the count of failures in a row",
+        "kit.coordinator.ledger:CheckpointLedger.complete",
+        "self.failures.handle_success(completed.checkpoint_id)",
+        "completed.properties.is_savepoint or self.failures.handle_success(completed.checkpoint_id)",
+        ByTest(
+            "coordinator/test_savepoints.py::test_a_savepoint_that_completes_clears_the_count_of_failures_like_a_checkpoint"
+        ),
+    ),
+    (
+        "hooks-by-any-case",
+        "of two master hooks whose names differ in case only one gets the other's state",
+        "kit.coordinator.master_hooks:restore_command",
+        "by_name = {state.name: state for state in states}",
+        "by_name = {name: state for state in states for name in hooks if name.lower() == state.name.lower()}",
+        ByTest("coordinator/test_restoring.py::test_hooks_whose_names_differ_in_case_only_get_each_its_own_state"),
+    ),
+    (
+        "recovers-in-any-order",
+        "a new driver takes the checkpoint whose location sorts last for the newest",
+        "kit.coordinator.store:CompletedCheckpointStore.recover",
+        "key=lambda each: each.checkpoint_id",
+        "key=lambda each: each.location",
+        ByTest(
+            "coordinator/test_restoring.py::test_a_driver_that_recovers_goes_on_from_the_newest_checkpoint_in_the_store"
+        ),
+    ),
+    (
+        "rescale-notes-overtake",
+        "of two rescale requests under way at the same time the durable store keeps the first only",
+        "kit.job.rescaling:Rescaling._note_next",
+        "if self._is_noting or not",
+        "if not",
+        ByTest("job/test_rescaling.py::test_once_all_is_written_the_store_holds_what_is_wanted"),
+    ),
 )
+
 
 TASK: tuple[Row, ...] = (
     (
@@ -277,7 +322,58 @@ TASK: tuple[Row, ...] = (
         "for checkpoint_id, effects in ():",
         ByExplore(job="collects", fault="kill"),
     ),
+    (
+        "recovered-idleness-ignored",
+        "a channel that was idle at the checkpoint holds event time back after the restore",
+        "kit.task.task_input:TaskInput.take_recovered",
+        "elif element is not None:",
+        "elif element is not None and not isinstance(element, WatermarkStatus):",
+        ByTest("task/test_recovery.py::test_recovered_watermarks_and_idleness_count_like_live_ones"),
+    ),
+    (
+        "recovered-watermarks-dropped",
+        "watermarks that were in flight at the checkpoint are lost",
+        "kit.task.task_input:TaskInput.take_recovered",
+        "elif element is not None:",
+        "elif element is not None and not isinstance(element, Watermark):",
+        ByTest("task/test_recovery.py::test_what_was_in_flight_has_the_same_effect_as_if_it_were_sent_again"),
+    ),
+    (
+        "idle-channel-counted",
+        "a watermark that an idle channel sends holds event time back",
+        "kit.task.watermark_valve:WatermarkValve.watermark",
+        "if state.idle or timestamp_ms",
+        "if timestamp_ms",
+        ByTest("task/test_watermark_valve.py::test_without_the_watermarks_of_idle_channels_event_time_is_the_same"),
+    ),
+    (
+        "last-input-behind-others",
+        "the last input to become idle lets event time go on to the lowest mark of all inputs, not to its own",
+        "kit.task.watermark_valve:InputWatermarks._combined",
+        "active or [changed]",
+        "active or self._valves.values()",
+        ByTest("task/test_watermark_valve.py::test_event_time_goes_on_to_the_mark_of_the_last_input_to_become_idle"),
+    ),
+    (
+        "timers-not-armed",
+        "processing-time timers that were restored wait for the next row before they fire",
+        "kit.task.stream_task:StreamTask._run_when_recovered",
+        "self._timer.arm()",
+        "pass",
+        ByTest("task/test_recovery.py::test_processing_time_timers_are_armed_after_a_restore"),
+    ),
+    (
+        "side-output-not-captured",
+        "barriers do not overtake what waits in a side output, and it is missing from the snapshot",
+        "kit.task.task_outputs:TaskOutputs.__init__",
+        "supports_unaligned=partition.edge.supports_unaligned,",
+        "supports_unaligned=partition.edge.supports_unaligned and partition.edge.output_tag is None,",
+        ByTest(
+            "task/test_recovery.py::test_what_waits_in_a_side_output_is_in_the_checkpoint_and_sent_after_the_restore"
+        ),
+    ),
 )
+
 
 CHANNEL: tuple[Row, ...] = (
     (
@@ -474,7 +570,24 @@ STATE: tuple[Row, ...] = (
         "return (groups + 1) % max_parallelism",
         ByTest("state/test_key_groups.py::test_a_column_of_keys_as_flink"),
     ),
+    (
+        "entry-removed-first",
+        "a checkpoint's entry leaves the durable store before its files, which nobody deletes if that fails",
+        "kit.host.job_files:JobFiles._discard",
+        "self._storage.discard(command.paths)",
+        "command.stored and self._store.remove(command.checkpoint_id)\n    self._storage.discard(command.paths)",
+        ByTest("host/test_job_files.py::test_the_entry_in_the_store_goes_after_the_files"),
+    ),
+    (
+        "directory-written-again",
+        "a new run gives out the id of the newest checkpoint directory that is there",
+        "kit.host.job_files:JobFiles._recover",
+        "default=0) + 1)",
+        "default=0))",
+        ByTest("host/test_job_files.py::test_no_id_is_given_out_whose_directory_is_there"),
+    ),
 )
+
 
 METADATA: tuple[Row, ...] = (
     (

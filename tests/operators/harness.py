@@ -15,6 +15,7 @@ import pyarrow as pa
 from kit.backend.heap import HeapKeyedStateBackend
 from kit.backend.operator_store import OperatorStateStore
 from kit.backend.raw_state import RawStateInputs, RawStateOutputs
+from kit.backend.state_definition import StateDefinition
 from kit.graph.partitioners import HashPartitioner
 from kit.operators.base import OperatorSpec
 from kit.operators.source_operator import ReadRequest, SourceOperator
@@ -88,7 +89,8 @@ class Harness:
         self.said: list[dict[str, Any]] = []
         self._backend = None
         if spec.key_type is not None:
-            self._backend = HeapKeyedStateBackend(spec.key_type, self.key_group_range, MAX_PARALLELISM)
+            definition = StateDefinition(f"operator {self.name!r}", spec.state_aspects())
+            self._backend = HeapKeyedStateBackend(spec.key_type, self.key_group_range, MAX_PARALLELISM, definition)
         self.operator = spec.create()
         self.operator.setup(self)
         if start:

@@ -25,6 +25,7 @@ from kit.operators import (
     max_,
     sum_,
 )
+from kit.operators.window_assigners import WindowAssigner
 from kit.protocol.elements import MAX_WATERMARK_MS, MIN_WATERMARK_MS
 from tests.operators.harness import Fleet, Harness, Row, restored
 
@@ -208,6 +209,28 @@ def test_many_rows_of_a_window_that_was_restored_let_it_be_cleared_as_late_as_is
     assert harness.snapshot().keyed is None
 
 
+@pytest.mark.parametrize("fired", [False, True])
+@pytest.mark.parametrize(("before", "after"), [(0, 5), (5, 0), (5, 3), (3, 5)])
+@pytest.mark.parametrize("assigner", [TumblingEventTimeWindows(10), EventTimeSessionWindows(7)])
+def test_a_window_without_further_rows_is_cleared_as_late_as_is_allowed_after_a_restore(
+    assigner: WindowAssigner, before: int, after: int, fired: bool
+) -> None:
+    def spec(lateness_ms: int) -> WindowAggregate:
+        return WindowAggregate(FLIGHTS, "dest", assigner, "at", (count(),), allowed_lateness_ms=lateness_ms)
+
+    harness = Harness(spec(before))
+    harness.process(at(3))
+    if fired and before:
+        assert len(harness.watermark(9)) == 1
+    (harness,) = restored(spec(after), [harness.snapshot()])
+    assert len(harness.watermark(9)) == (0 if fired and before else 1)
+    harness.process(at(1003))
+    harness.watermark(9 + max(before, after))
+    assert len(harness.operator.windows()[0]) == 1, "that of the later row"
+    assert [row["count"] for row in harness.watermark(MAX_WATERMARK_MS)] == [1]
+    assert harness.snapshot().keyed is None
+
+
 def session(gap: int = 10, lateness: int = 0) -> Harness:
     spec = WindowAggregate(
         FLIGHTS, "dest", EventTimeSessionWindows(gap), "at", (count(),), allowed_lateness_ms=lateness
@@ -230,6 +253,18 @@ def test_sessions_that_touch_are_one() -> None:
     harness.process(at(10))
     (only,) = harness.watermark(MAX_WATERMARK_MS)
     assert (only["window_start"], only["window_end"], only["count"]) == (0, 30, 3)
+
+
+def test_sessions_that_the_last_batch_before_a_snapshot_merged_are_one_after_the_restore() -> None:
+    harness = session()
+    for times in ((0,), (20,), (10,)):
+        harness.process(at(*times))
+    (again,) = restored(harness.spec, [harness.snapshot()])
+    again.process(at(35))
+    (first, second) = again.watermark(MAX_WATERMARK_MS)
+    assert (first["window_start"], first["window_end"], first["count"]) == (0, 30, 3)
+    assert (second["window_start"], second["window_end"], second["count"]) == (35, 45, 1)
+    assert again.snapshot().keyed is None, "nothing is left of those that were merged"
 
 
 def test_a_late_row_is_taken_when_it_joins_a_session_that_goes_on() -> None:

@@ -68,3 +68,13 @@ def test_state_without_an_operator_is_named() -> None:
     state = OperatorState("b" * 32, 2, 128, {0: KEYED}, name="window", uid="my-window")
     with pytest.raises(NonRestoredStateError, match=r"'window' uid 'my-window' \[b{32}, 1 B\]"):
         load_and_validate([AssignmentVertex("Map", 2, (MAP,))], [state], pointer="/sp")
+
+
+def test_no_error_names_an_option_of_flinks_command_line() -> None:
+    """`flink_message` keeps what Flink says."""
+    state = OperatorState("b" * 32, 2, 128, {0: KEYED}, name="window", uid="my-window")
+    with pytest.raises(NonRestoredStateError) as caught:
+        load_and_validate([AssignmentVertex("Map", 2, (MAP,))], [state], pointer="/sp")
+    assert "--" not in str(caught.value)
+    assert "pass allow_non_restored_state=True" in str(caught.value)
+    assert "--allowNonRestoredState" in str(caught.value.flink_message)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import threading
 import time
 import traceback
@@ -40,6 +41,10 @@ def generator(rows: int = ROWS, rows_per_second: float | None = None) -> Generat
     return GeneratorSource(rows, KEYS, splits=8, batch_rows=1_000, rows_per_second=rows_per_second)
 
 
+LASTING = generator(rows_per_second=3_000)
+"""For jobs that are stopped: on no machine do they end by themselves before."""
+
+
 def totals_job(
     directory: Path,
     source: Source | None = None,
@@ -54,7 +59,7 @@ def totals_job(
 ) -> StreamEnvironment:
     """Totals by key, emitted at the end, beside a copy of every row; both published in two phases below `directory`.
 
-    With `copy_pause_ms` the copy takes so long over each buffer, and holds the source back.
+    With `copy_pause_ms` the copy takes about so long over each buffer, and holds the source back.
     """
     env = StreamEnvironment(
         "totals",
@@ -82,7 +87,7 @@ def totals_job(
 
 
 def _pause(pause_ms: int, batch: pa.RecordBatch) -> pa.RecordBatch:
-    time.sleep(pause_ms / 1_000)
+    time.sleep(pause_ms / 1_000 * random.uniform(0.2, 1.8))  # else the subtasks would fall into step
     return batch
 
 

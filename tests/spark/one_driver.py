@@ -1,8 +1,9 @@
 """One driver in a process of its own, which may be told when to die: `python -m tests.spark.one_driver '<json>'`.
 
 It prints, as JSON, how the job ended and what it was restored from. Slots are threads of the process and die with it,
-unless `spark` is asked for. With `record` the run is recorded below its directory. With
-`stop` it takes no checkpoint but the savepoint that it stops with.
+unless `spark` is asked for. With `freeze` it is frozen (SIGSTOP) where it would die, until somebody thaws it. With
+`record` the run is recorded below its directory. With `stop` it takes no checkpoint but the savepoint that it stops
+with.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from kit.host.job_failed import JobFailedError
 from kit.host.job_files import JobFiles
 from kit.host.storage import CheckpointStorage
 from kit.host.task_files import TaskFiles
@@ -26,8 +28,11 @@ from tests.spark.jobs import ThreadGang, generator, totals_job
 ROWS_PER_SECOND = 30_000
 
 
+_signal = signal.SIGKILL
+
+
 def die_at(command: str, moment: str, number: int) -> None:
-    """Have this process killed before or after the command is carried out for this number of times."""
+    """Have this process killed, or frozen, before or after the command is carried out for this number of times."""
     for files in (JobFiles, TaskFiles):
         for kind, carry_out in list(files._HOW.items()):
             if kind.__name__ == command:
@@ -44,10 +49,10 @@ def _deadly(function: Callable[..., Any], moment: str, last: int) -> Callable[..
     def call(*arguments: Any) -> Any:
         number = next(calls)  # one step: slots call at the same time
         if number == last and moment == "before":
-            os.kill(os.getpid(), signal.SIGKILL)
+            os.kill(os.getpid(), _signal)
         result = function(*arguments)
         if number == last and moment == "after":
-            os.kill(os.getpid(), signal.SIGKILL)
+            os.kill(os.getpid(), _signal)
         return result
 
     return call
@@ -55,14 +60,17 @@ def _deadly(function: Callable[..., Any], moment: str, last: int) -> Callable[..
 
 def main() -> None:
     """Run the job as the argument says."""
+    global _signal  # noqa: PLW0603
     options = json.loads(sys.argv[1])
+    if options.get("freeze"):
+        _signal = signal.SIGSTOP
     if options["die"]:
         die_at(*options["die"])
     directory = Path(options["directory"])
     stop = options.get("stop")
     env = totals_job(
         directory,
-        generator(rows_per_second=ROWS_PER_SECOND),
+        generator(rows_per_second=options.get("rows_per_second", ROWS_PER_SECOND)),
         store=options["store"],
         max_retained=2,
         **({"interval_ms": None} if stop else {}),
@@ -78,10 +86,15 @@ def main() -> None:
             job._driver.running.wait()
             time.sleep(0.3)  # rows for the savepoint to cover
             job.stop(directory / "savepoints")
-        status = job.wait()
+        try:
+            error = ""
+            status = job.wait()
+        except JobFailedError as failed:
+            status, error = job.status, str(failed)
         restored = sorted(map(int, set(job.restores()["checkpoint_id"])))
         widths = [{each.parallelism for each in stage.vertices} for stage in job.stages]
-    print(json.dumps({"status": status, "restored": restored, "widths": [max(each) for each in widths]}))
+    widest = [max(each) for each in widths]
+    print(json.dumps({"status": status, "error": error, "restored": restored, "widths": widest}))
 
 
 if __name__ == "__main__":

@@ -6,11 +6,13 @@
 from __future__ import annotations
 
 import gzip
+import shutil
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from kit import StreamEnvironment
 from kit.protocol.trace import Trace
+from kit.spark import SparkJob, create_session
 from tests.spark.jobs import await_checkpoint, generator, totals_job, until
 
 SAVED = Path(__file__).parents[1] / "data" / "spark" / "killed-in-mid-checkpoint.play.gz"
@@ -33,19 +35,33 @@ def saved() -> Trace:
         return Trace.load(path)
 
 
-def main() -> None:
-    """Run the job on Spark, kill a worker while a checkpoint is under way, and save the recording."""
-    from kit.spark import SparkJob, create_session
+def _only_others_acked(run: SparkJob) -> bool:
+    """Whether a checkpoint is under way for which no task of the worker has acked, but some of another one has."""
+    for pending in run.checkpoints().query("status == 'IN_PROGRESS'")["id"]:
+        tasks = run.statistics.subtasks(pending)
+        acked = tasks[tasks["status"] == "acknowledged"]["subtask"]
+        return len(acked) > 0 and WORKER not in set(acked)
+    return False
 
-    with SparkJob(job(pause_ms=40), create_session("recorded", slots=2), record=True) as run:
-        run.start()
-        await_checkpoint(run, 1, in_flight=True)
-        until(lambda: bool((run.checkpoints().query("status == 'IN_PROGRESS'")["acked"] > 0).any()), run)
-        run.kill_worker(WORKER)
-        run.wait()
-        with TemporaryDirectory() as directory:
-            path = Path(run.trace.save_play(Path(directory, "run.play")))
-            SAVED.write_bytes(gzip.compress(path.read_bytes(), 9, mtime=0))
+
+def main() -> None:
+    """Run the job on Spark, kill a worker while a checkpoint is under way, and save the recording; again, where another
+    checkpoint was asked of a task that had just ended, and failed.
+    """
+    spark = create_session("recorded", slots=2)
+    failed = 0
+    while failed != 1:
+        shutil.rmtree(DIRECTORY, ignore_errors=True)
+        with SparkJob(job(pause_ms=100), spark, record=True) as run:
+            run.start()
+            await_checkpoint(run, 1, in_flight=True)
+            until(lambda: _only_others_acked(run), run)
+            run.kill_worker(WORKER)
+            run.wait()
+            failed = (run.checkpoints()["status"] == "FAILED").sum()
+    with TemporaryDirectory() as directory:
+        path = Path(run.trace.save_play(Path(directory, "run.play")))
+        SAVED.write_bytes(gzip.compress(path.read_bytes(), 9, mtime=0))
 
 
 if __name__ == "__main__":

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
-from kit.spark.auth import AuthenticationError, FencedError, Party, Purpose
+from kit.spark.auth import AuthenticationError, FencedError, Party, Purpose, Verdict
 from kit.spark.control import (
     ControlClient,
     ControlServer,
@@ -143,6 +143,55 @@ def test_a_slot_of_another_epoch_is_refused(server: ControlServer, epoch: int) -
         FencedError, match=rf"{server.endpoint} refused slot 0 \(epoch {epoch}\): it is driver \(epoch 2\)"
     ):
         join(server, 0, epoch=epoch)
+
+
+def _between_verdict_and_welcome(monkeypatch: pytest.MonkeyPatch, act: Callable[[], None]) -> None:
+    """Do something once, after the server has found a slot welcome and before it takes it in."""
+    judge, acts = ControlServer._judge, [act]
+
+    def judge_and_act(server: ControlServer, party: Party) -> Verdict:
+        verdict = judge(server, party)
+        if acts:
+            acts.pop()()
+        return verdict
+
+    monkeypatch.setattr(ControlServer, "_judge", judge_and_act)
+
+
+def test_an_epoch_that_ends_during_a_handshake_does_not_take_the_slot_in(
+    inbox: Inbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _between_verdict_and_welcome(monkeypatch, lambda: server.fence(2))
+    with ControlServer(SECRET, 1, inbox, settings=SETTINGS) as server:
+        late, late_inbox = join(server, 0, epoch=1)
+        assert not late_inbox.next(DriverLeft).clean
+        assert server.slots() == []
+        successor, _ = join(server, 0, epoch=2)
+        assert inbox.next() == SlotJoined(0, 2, SlotHello(0, 2, os.getpid(), socket.gethostname(), []))
+        assert inbox.empty()
+        successor.close()
+        late.close()
+
+
+def test_a_twin_that_comes_first_during_a_handshake_keeps_the_slot(
+    inbox: Inbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    twins: list[ControlClient] = []
+
+    def come_first() -> None:
+        twins.append(join(server, 0)[0])
+        inbox.next(SlotJoined)
+
+    _between_verdict_and_welcome(monkeypatch, come_first)
+    with ControlServer(SECRET, 1, inbox, settings=SETTINGS) as server:
+        late, late_inbox = join(server, 0)
+        assert not late_inbox.next(DriverLeft).clean
+        (first,) = twins
+        assert first.send(ControlMessage("ack"))
+        assert inbox.next() == SlotMessage(0, 1, ControlMessage("ack"))
+        assert inbox.empty()
+        first.close()
+        late.close()
 
 
 def test_epochs_only_grow(server: ControlServer) -> None:

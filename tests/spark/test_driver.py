@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import logging
 import re
 import signal
 import socket
@@ -11,22 +12,47 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 from subprocess import PIPE
+from typing import Any
 
 import pandas as pd
+import pyarrow as pa
 import pytest
 
-from kit import CheckpointConfig, CollectSink, GeneratorSource, NoRestart, StreamEnvironment, count
+from kit import (
+    CheckpointConfig,
+    CollectSink,
+    FixedDelay,
+    GeneratorSource,
+    KeyedProcessFunction,
+    KeyedProcessFunctionContext,
+    NoRestart,
+    StreamEnvironment,
+    ValueStateDescriptor,
+    count,
+)
 from kit.graph.execution_graph import ExecutionGraph
 from kit.operators import ReadResult, Split
 from kit.spark.auth import AuthenticationError, FencedError, new_secret
-from kit.spark.control import ControlClient, SlotHello
+from kit.spark.control import ControlClient, SlotHello, SlotJoined, SlotMessage
 from kit.spark.driver import JobFailedError
 from kit.spark.driver_settings import DriverSettings
 from kit.spark.endpoint import WireSettings
 from kit.spark.epoch import Epoch
 from kit.spark.job import SparkJob
-from kit.spark.slot import SlotTicket
-from tests.spark.jobs import ROWS, ThreadGang, await_checkpoint, check_output, generator, staged, totals_job
+from kit.spark.slot import PEER_LOST, TROUBLE, SlotTicket
+from kit.spark.wire import ControlMessage
+from kit.spark.working_slot import SAID
+from tests.spark.jobs import (
+    LASTING,
+    ROWS,
+    ThreadGang,
+    await_checkpoint,
+    check_output,
+    generator,
+    staged,
+    totals_job,
+    until,
+)
 
 SLOW = generator(rows_per_second=30_000)
 
@@ -67,7 +93,7 @@ def test_a_job_whose_slot_dies_goes_on_from_its_checkpoint(tmp_path: Path) -> No
 def test_stopped_with_a_savepoint_and_resumed_with_more_and_fewer_slots(tmp_path: Path) -> None:
     savepoint = None
     for parallelism in (2, 3):
-        with job_of(totals_job(tmp_path, SLOW, parallelism=parallelism), restore_path=savepoint) as job:
+        with job_of(totals_job(tmp_path, LASTING, parallelism=parallelism), restore_path=savepoint) as job:
             job.start()
             await_checkpoint(job, 1)
             savepoint = job.stop(tmp_path / "savepoints")
@@ -77,12 +103,16 @@ def test_stopped_with_a_savepoint_and_resumed_with_more_and_fewer_slots(tmp_path
         job.start()
         assert job.wait() == "FINISHED"
     check_output(tmp_path)
-    assert set(job.restores()["task"]) == {"rows/0", "copy/0", "totals/0"}
+    restored = set(job.restores()["task"])
+    assert restored - {"copy/0"} == {
+        "rows/0",
+        "totals/0",
+    }  # the copy has state if it got rows after the last checkpoint
 
 
 @pytest.mark.usefixtures("nothing_left")
 def test_a_job_may_be_cancelled_and_its_checkpoint_retained(tmp_path: Path) -> None:
-    with job_of(totals_job(tmp_path, SLOW)) as job:
+    with job_of(totals_job(tmp_path, LASTING)) as job:
         job.start()
         await_checkpoint(job, 1)
         assert job.cancel() == "CANCELED"
@@ -97,7 +127,7 @@ def test_a_job_may_be_cancelled_and_its_checkpoint_retained(tmp_path: Path) -> N
 @pytest.mark.usefixtures("nothing_left")
 @pytest.mark.parametrize("store", ["memory", "filesystem"])
 def test_what_a_savepoint_has_staged_outlives_a_job_that_never_published_it(tmp_path: Path, store: str) -> None:
-    with job_of(totals_job(tmp_path, SLOW, interval_ms=None, store=store)) as job:
+    with job_of(totals_job(tmp_path, LASTING, interval_ms=None, store=store)) as job:
         job.start()
         savepoint = job.savepoint(tmp_path / "savepoints")
         while not staged(tmp_path):
@@ -131,7 +161,7 @@ def test_an_event_that_cannot_be_sent_fails_its_task(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("nothing_left")
 def test_requests_are_answered_while_the_job_runs(tmp_path: Path) -> None:
-    with job_of(totals_job(tmp_path, SLOW, interval_ms=None)) as job:
+    with job_of(totals_job(tmp_path, LASTING, interval_ms=None)) as job:
         job.start()
         path = job.trigger_checkpoint()
         savepoint = job.savepoint(tmp_path / "savepoints")
@@ -182,6 +212,160 @@ def test_an_error_of_a_users_function_names_it(tmp_path: Path) -> None:
     assert "mapped" in str(error)
     assert "in fails_at_7" in error.worker_traceback
     assert staged(tmp_path) == []
+
+
+ENDLESS = FixedDelay(attempts=1_000_000, delay_ms=10)
+IN_THE_SAME_WAY = "has failed 3 times in the same way with no checkpoint completed in between"
+
+
+def without_key_7(row: dict[str, int]) -> dict[str, int | None]:
+    return {"key": None if row["key"] == 7 else row["key"], "value": row["value"]}
+
+
+@pytest.mark.usefixtures("nothing_left")
+@pytest.mark.parametrize("function", [fails_at_7, without_key_7])
+def test_a_function_that_always_fails_ends_the_job_at_the_third_time(
+    tmp_path: Path, function: Callable[[dict[str, int]], dict[str, int]]
+) -> None:
+    job = job_of(totals_job(tmp_path, restart=ENDLESS, interval_ms=60_000, function=function))
+    error = failure_of(job)
+    assert f"function {function.__module__}.{function.__name__} failed on" in str(error)
+    assert IN_THE_SAME_WAY in str(error)
+    assert len(job.stages) == 3
+    assert staged(tmp_path) == []
+
+
+@pytest.mark.usefixtures("nothing_left")
+def test_a_sink_that_can_never_be_written_ends_the_job(tmp_path: Path) -> None:
+    job = job_of(totals_job(tmp_path, SLOW, restart=ENDLESS, interval_ms=200))
+    (tmp_path / "copy" / ".staging").parent.mkdir(parents=True, exist_ok=True)
+    (tmp_path / "copy" / ".staging").write_text("in the way")
+    error = failure_of(job)
+    assert f"output directory {tmp_path}/copy cannot be written" in str(error)
+    assert IN_THE_SAME_WAY in str(error)
+    assert len(job.stages) == 3
+
+
+@pytest.mark.usefixtures("nothing_left")
+def test_state_of_another_type_fails_the_job_at_once(tmp_path: Path) -> None:
+    def job_with(type_: pa.DataType, **options: object) -> SparkJob:
+        env = StreamEnvironment("typed", checkpoint=CheckpointConfig(interval_ms=50), restart=ENDLESS)
+
+        class Remember(KeyedProcessFunction):
+            last = ValueStateDescriptor("last", type_)
+
+            def process_element(self, row: dict[str, Any], ctx: KeyedProcessFunctionContext) -> None:
+                ctx.state(self.last).update(row["value"] if pa.types.is_integer(type_) else str(row["value"]))
+
+        keyed = env.from_source(LASTING, uid="rows").key_by("key")
+        seen = keyed.process(Remember, returns=pa.schema([("key", pa.int64())])).uid("remember")
+        seen.sink_to(CollectSink("out"), uid="out")
+        return job_of(env, **options)
+
+    with job_with(pa.int64()) as job:
+        job.start()
+        savepoint = job.stop(tmp_path / "savepoints")
+    job = job_with(pa.string(), restore_path=savepoint)
+    error = failure_of(job)
+    assert "'last'" in str(error)
+    assert "in the same way" not in str(error)
+    assert len(job.stages) == 1
+
+
+@pytest.mark.usefixtures("nothing_left")
+def test_while_a_job_is_restarted_it_says_why(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    restart = FixedDelay(attempts=3, delay_ms=60_000)
+    with job_of(totals_job(tmp_path, restart=restart, function=fails_at_7)) as job:
+        job.start()
+        until(lambda: job.status == "RESTARTING", job)
+        assert "KeyError: 'no carrier 7'" in job.error
+        assert job.wait(1.0) == "RESTARTING"
+        said = capsys.readouterr().err.splitlines()[-1]
+    assert re.match(r"after 1 s totals: RESTARTING, .*no checkpoint yet, the last failure: rows/\d failed: ", said)
+    assert job.error == ""
+
+
+@pytest.mark.usefixtures("nothing_left")
+def test_a_failure_that_was_overcome_is_no_error_any_more(tmp_path: Path) -> None:
+    with job_of(totals_job(tmp_path, SLOW)) as job:
+        job.start()
+        await_checkpoint(job, 2)
+        ThreadGang.current.kill(1)
+        until(lambda: job.error != "", job)
+        assert job.error.startswith("worker 1 was lost: ")
+        newest = job.checkpoints()["id"].max()
+        await_checkpoint(job, newest + 1)
+        assert job.error == ""
+        assert job.wait() == "FINISHED"
+    assert job.error == ""
+
+
+@pytest.mark.usefixtures("nothing_left")
+def test_the_log_tells_of_checkpoints_restores_and_the_end(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "kit.spark")
+    with job_of(totals_job(tmp_path, SLOW)) as job:
+        job.start()
+        await_checkpoint(job, 2)
+        ThreadGang.current.kill(1)
+        assert job.wait() == "FINISHED"
+        last = job.summary()["checkpoint"]
+    said = caplog.messages
+    assert any(re.match(r"job totals: checkpoint 1 is complete: [\d,]+ bytes, [\d,]+ ms", line) for line in said)
+    assert any(re.match(r"job totals restores checkpoint \d+, .*/chk-\d+", line) for line in said)
+    assert said[-1] == f"job totals is FINISHED, after 2 epochs and checkpoint {last}"
+
+
+@pytest.mark.usefixtures("nothing_left")
+def test_a_checkpoint_that_fails_is_in_the_table_and_in_the_log(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "copy").mkdir()
+    (tmp_path / "copy" / ".staging").write_text("in the way")
+    failure_of(job := job_of(totals_job(tmp_path, SLOW, restart=NoRestart(), interval_ms=200)))
+    (failed,) = job.checkpoints().itertuples()
+    assert (failed.id, failed.status) == (1, "FAILED")
+    assert "cannot be written" in failed.failure
+    (line,) = [line for line in caplog.messages if line.startswith("job totals: checkpoint 1 failed")]
+    assert "(copy/" in line
+    assert "cannot be written" in line
+
+
+@pytest.mark.usefixtures("nothing_left")
+def test_a_driver_that_takes_over_shows_what_it_was_restored_from(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "kit.spark")
+    env = totals_job(tmp_path, generator(rows_per_second=5_000), interval_ms=300, store="filesystem")
+    with job_of(env) as first, job_of(env, recover=True) as second:
+        first.start()
+        await_checkpoint(first, 2)
+        second.start().wait_until_running()
+        shown = second.summary()["checkpoint"]
+        assert shown >= 2
+        assert set(second.restores()["checkpoint_id"]) <= set(range(2, shown + 1))
+    assert any("job totals takes over and restores checkpoint" in line for line in caplog.messages)
+
+
+@pytest.mark.usefixtures("nothing_left")
+def test_to_recover_a_job_that_was_stopped_names_its_savepoint(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    env = totals_job(tmp_path, LASTING, store="filesystem")
+    with job_of(env) as job:
+        job.start()
+        await_checkpoint(job, 1)
+        savepoint = job.stop()
+    with job_of(env, recover=True) as again:
+        again.start()
+        assert again.wait() == "FINISHED"
+        assert again.summary()["epoch"] == 0
+    (line,) = [line for line in caplog.messages if "had ended before this driver came" in line]
+    assert f"it is FINISHED, stopped with the savepoint {savepoint}; to resume from that" in line
+    assert f"restore_path={savepoint!r}" in line
+    with job_of(env, restore_path=savepoint) as resumed:
+        resumed.start()
+        assert resumed.wait() == "FINISHED"
+    check_output(tmp_path)
 
 
 class BrokenSource(GeneratorSource):
@@ -267,6 +451,36 @@ def test_a_worker_of_this_machine_that_does_not_leave_is_killed(tmp_path: Path) 
     assert [process.returncode for process in hosts] == [-signal.SIGKILL, 0, 0]
 
 
+NOBODY = 999_999_999
+"""The number of no process."""
+STALE = {
+    "an unknown message": ControlMessage("nonsense"),
+    "trouble": ControlMessage(TROUBLE, {"error": "OSError: late", "traceback": "", "fatal": False}),
+    "fatal trouble": ControlMessage(TROUBLE, {"error": "late", "traceback": "", "fatal": True}),
+    "a lost peer": ControlMessage(PEER_LOST, {"slot": 1, "reason": "late"}),
+    "bad words": ControlMessage(SAID, {"words": "none"}),
+    "a hello": None,
+}
+
+
+@pytest.mark.usefixtures("nothing_left")
+@pytest.mark.parametrize("what", STALE)
+def test_what_a_slot_of_an_earlier_epoch_still_says_is_dropped(tmp_path: Path, what: str) -> None:
+    with job_of(totals_job(tmp_path, SLOW)) as job:
+        job.start()
+        await_checkpoint(job, 1)
+        ThreadGang.current.kill(1)
+        job.wait_until_running(epoch=2)
+        driver, message = job._driver, STALE[what]
+        hello = SlotHello(0, 1, NOBODY, "elsewhere")
+        driver.inbox.put(SlotJoined(0, 1, hello) if message is None else SlotMessage(0, 1, message))
+        until(driver.inbox.empty, job)
+        assert NOBODY not in job.workers().values()
+        assert job.wait(60) == "FINISHED"
+    assert len(job.stages) == 2
+    check_output(tmp_path)
+
+
 @pytest.mark.usefixtures("nothing_left")
 def test_strangers_and_slots_of_another_epoch_do_not_disturb_a_job(tmp_path: Path) -> None:
     with job_of(totals_job(tmp_path, SLOW)) as job:
@@ -334,7 +548,7 @@ def test_a_job_describes_itself(tmp_path: Path) -> None:
 
 
 def test_waiting_for_a_time_gives_the_status_by_then(tmp_path: Path) -> None:
-    with job_of(totals_job(tmp_path, SLOW)) as job:
+    with job_of(totals_job(tmp_path, LASTING)) as job:
         job.start()
         assert job.wait(0.05) in ("CREATED", "RUNNING")
 

@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 from kit.protocol.properties import RecoveryClaimMode
 from kit.spark import JobFailedError, SparkJob
-from tests.spark.jobs import ROWS, ThreadGang, await_checkpoint, check_output, generator, read, totals_job, until
+from tests.spark.jobs import ThreadGang, await_checkpoint, check_output, generator, totals_job, until
 from tests.zookeeper import ZooKeeper
 
 SLOW = generator(rows_per_second=30_000)
@@ -107,7 +107,7 @@ def test_retained_checkpoints_resume_one_after_the_other_with_zookeeper(
 
     def resumed(path: str | None, rows_per_second: float | None) -> SparkJob:
         env = totals_job(tmp_path, generator(rows_per_second=rows_per_second), interval_ms=None, **checkpoint)
-        return SparkJob(env, launch=ThreadGang, restore_path=path, claim_mode=mode)
+        return SparkJob(env, launch=ThreadGang, restore_path=path, claim_mode=mode, later_output="discard")
 
     taken: list[str] = []
     for _ in range(2):
@@ -127,6 +127,4 @@ def test_retained_checkpoints_resume_one_after_the_other_with_zookeeper(
         with resumed(taken[0], None) as job:
             job.start()
             assert job.wait() == "FINISHED"
-        totals = read(tmp_path / "totals")
-        assert totals["n"].sum() == 2 * ROWS
-        assert not totals.drop_duplicates()["key"].duplicated().any(), "both ways lead to the same totals"
+        check_output(tmp_path)

@@ -18,6 +18,7 @@ from kit.lab import Lab, ready_job
 from kit.spark import meters
 from kit.spark.meters import MeterReadings, Meters
 from tests.spark.jobs import ThreadGang
+from tests.task.harness import TaskHarness, buffer, fan_in
 from widgets import Monitor
 
 WAIT_S = 30.0
@@ -95,6 +96,9 @@ def test_the_monitor_asks_and_says_what_became_of_it(job: SparkJob, tmp_path: Pa
         buttons["Savepoint"].click()
         _until(lambda: said('class="bad"') and said("savepoint: "))
         assert "directory" in watched._said.value.rpartition("<p")[2], "none is configured, and that is said"
+        watched._target.value = str(tmp_path / "mine")
+        buttons["Savepoint"].click()
+        _until(lambda: said(f"savepoint: {tmp_path}/mine/savepoint-"))
         watched._parallelism.value = 9
         buttons["Rescale"].click()
         _until(lambda: said("can have 1 to 8 subtasks"))
@@ -136,6 +140,44 @@ def test_waiting_is_back_pressure_when_an_output_is_full_and_idleness_when_not(m
     assert [row["busy_ms_per_s"], row["backpressured_ms_per_s"], row["idle_ms_per_s"]] == pytest.approx(
         [250, 500 / 3, 1750 / 3]
     )
+
+
+def metered(task: TaskHarness, clock: list[float], waits_s: float, busy_s: float) -> dict[str, Any]:
+    """What the meter says of a task that waited so long and then handled something for so long."""
+    of = Meters({"sums/0": task.machine})
+    clock[0] += waits_s + busy_s
+    of.by_task["sums/0"].busy_s += busy_s
+    return of.reading()["sums/0"]
+
+
+@pytest.mark.flink("StreamTaskTest.testProcessWithUnAvailableInput")
+def test_a_task_whose_input_is_unavailable_is_idle_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = [100.0]
+    monkeypatch.setattr(meters.time, "monotonic", lambda: clock[0])
+    task = TaskHarness(fan_in(2, chaining=False))
+    assert not task.machine.available
+    read = metered(task, clock, 0.042, 0.044)
+    assert (read["idle_s"], read["backpressured_s"], read["busy_s"]) == pytest.approx((0.042, 0, 0.044))
+    task.rows(0)
+    assert len(task.sent()) == 1, "and goes on when there is some"
+
+
+@pytest.mark.flink("StreamTaskTest.testProcessWithUnAvailableOutput")
+def test_a_task_whose_output_is_unavailable_is_back_pressured_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = [100.0]
+    monkeypatch.setattr(meters.time, "monotonic", lambda: clock[0])
+    task = TaskHarness(fan_in(2, chaining=False), credits=False)
+    for channel in (0, 1):
+        task.receive(channel, buffer(), buffer(), run=False)
+    task.run()
+    assert not task.machine.available
+    assert 0 < sum(task.queued) < 4, "some were processed before the output was full"
+    read = metered(task, clock, 0.042, 0.044)
+    assert (read["backpressured_s"], read["idle_s"], read["busy_s"]) == pytest.approx((0.042, 0, 0.044))
+    task.give_credits(4)
+    task.run()
+    assert task.queued == [0, 0]
+    assert len(task.sent()) == 4, "and goes on when there is room"
 
 
 def test_without_readings_there_is_an_empty_table() -> None:

@@ -14,10 +14,13 @@ from pyarrow import fs
 
 from kit import CheckpointConfig, FixedDelay, ParquetSink, SparkJob, StreamEnvironment, count, sum_
 from kit.connectors.files import CommitError, commit, stage
+from kit.host.file_records import FileRecords
 from kit.host.object_stores import put_new
 from kit.host.storage import CheckpointStorage, resolve
+from kit.host.stores import open_store
 from kit.protocol.snapshots import Effect
 from kit.state.errors import StorageError
+from tests.host.contract import OpenRecords, StoreContract, stored
 from tests.spark.jobs import ThreadGang, await_checkpoint, generator
 
 JOB_ID = "0123456789abcdef" * 2
@@ -50,6 +53,22 @@ def bucket(server: str, monkeypatch: pytest.MonkeyPatch) -> str:
     name = f"kit-bucket-{next(_buckets)}"
     boto3.client("s3").create_bucket(Bucket=name)
     return f"s3://{name}"
+
+
+class TestObjectRecords(StoreContract):
+    """The durable store of a job whose checkpoints are in an object store."""
+
+    @pytest.fixture
+    def opened(self, bucket: str) -> OpenRecords:
+        storage = CheckpointStorage(f"{bucket}/checkpoints", JOB_ID)
+        return lambda: FileRecords.open({}, storage)
+
+    def test_it_is_one_object(self, bucket: str) -> None:
+        storage = CheckpointStorage(f"{bucket}/checkpoints", JOB_ID)
+        store = open_store("filesystem", storage)
+        store.begin(recover=False)
+        store.add(stored(12))
+        assert storage.names(storage.job_directory) == ["store.json"]
 
 
 def test_of_two_that_write_the_same_metadata_one_is_told(bucket: str) -> None:

@@ -22,13 +22,14 @@ Host = Lab | SparkJob
 Begin = Callable[..., Any]
 
 
-def environment(directory: Path, **settings: Any) -> StreamEnvironment:
+def environment(home: Path, **settings: Any) -> StreamEnvironment:
     """Give a job that goes on until it is ended."""
-    checkpoint = CheckpointConfig(directory=str(directory / "checkpoints"), memory_threshold_bytes=0, **settings)
+    places = {"directory": str(home / "checkpoints")}
+    checkpoint = CheckpointConfig(memory_threshold_bytes=0, **places | settings)
     env = StreamEnvironment("sums", checkpoint=checkpoint)
     source = GeneratorSource(10**8, key_count=5, batch_rows=100, rows_per_second=20_000)
     totals = env.from_source(source, uid="numbers").key_by("key").aggregate(total=sum_("value")).uid("sums")
-    totals.sink_to(ParquetSink(str(directory / "sums"), mode="overwrite"), uid="out")
+    totals.sink_to(ParquetSink(str(home / "sums"), mode="overwrite"), uid="out")
     return env
 
 
@@ -86,17 +87,25 @@ def test_snapshots_are_asked_for_and_answered_alike(begin: Begin, tmp_path: Path
     assert (hook.told[0], hook.told[-1], hook.told.count("close")) == ("reset", "close", 1)
 
 
-def test_a_savepoint_without_a_directory_goes_to_the_configured_one(begin: Begin, tmp_path: Path) -> None:
-    with begin(environment(tmp_path, savepoint_directory=str(tmp_path / "mine"))) as host:
-        assert Path(host.savepoint(wait=True)).parent == tmp_path / "mine"
+@pytest.mark.parametrize(
+    ("settings", "place"),
+    [({"savepoint_directory": "mine"}, "mine"), ({"directory": "checkpoints"}, "checkpoints/savepoints")],
+)
+def test_a_savepoint_without_a_target_goes_to_the_configured_directory(
+    begin: Begin, tmp_path: Path, settings: dict[str, str], place: str
+) -> None:
+    configured = {name: str(tmp_path / directory) for name, directory in settings.items()}
+    with begin(environment(tmp_path, **{"directory": None} | configured)) as host:
+        assert Path(host.savepoint(wait=True)).parent == tmp_path / place
+        assert Path(host.stop(wait=True)).parent == tmp_path / place
 
 
 @pytest.mark.flink("JobMasterTriggerSavepointITCase.testCancelWithSavepointWithoutConfiguredSavepointDirectory")
 def test_without_any_directory_a_lab_has_one_and_spark_says_what_to_do(tmp_path: Path) -> None:
-    """What a lab writes lies in its memory, where there is always room."""
-    with in_the_lab(environment(tmp_path)) as lab:
+    """What a lab writes lies in its memory; on Spark the temporary directory for checkpoints goes with the job."""
+    with in_the_lab(environment(tmp_path, directory=None)) as lab:
         assert lab.savepoint(wait=True).startswith("/savepoints/")
-    with on_threads(environment(tmp_path)) as job:
+    with on_threads(environment(tmp_path, directory=None)) as job:
         for ask in (job.savepoint, job.stop):
             with pytest.raises(JobFailedError, match=r"No savepoint location given .* pass a target directory"):
                 ask()
@@ -151,5 +160,6 @@ def test_arguments_have_the_same_names_and_kinds(name: str) -> None:
 def test_what_both_are_made_with_has_the_same_names_and_defaults() -> None:
     lab, spark = (inspect.signature(host).parameters for host in (Lab, SparkJob))
     both = lab.keys() & spark.keys()
-    assert both == {"job", "restore_path", "allow_non_restored_state", "claim_mode", "recover", "hooks", "parts"}
+    both_take = {"job", "restore_path", "allow_non_restored_state", "claim_mode", "later_output", "recover", "hooks"}
+    assert both == both_take | {"parts"}
     assert {name: lab[name].default for name in both} == {name: spark[name].default for name in both}

@@ -21,7 +21,7 @@ def test_a_saved_run_of_spark_is_the_same_in_the_lab_record_for_record() -> None
     known = {record.id: record for record in trace}
     mine = {record.id: record for record in lab.trace if keeps_record(record)}
     assert known.keys() <= mine.keys()
-    assert all(each.endswith(f"/{WORKER}@1") for each in lab.agreement.unheard)
+    assert all(each.endswith((f"/{WORKER}@1", f"slot {WORKER}@1")) for each in lab.agreement.unheard)
 
 
 def test_what_was_saved_is_a_kill_in_mid_checkpoint_with_data_in_flight() -> None:

@@ -20,7 +20,7 @@ from kit.spark import JobFailedError, SparkJob, create_session
 from kit.spark.driver_settings import DriverSettings
 from kit.spark.endpoint import WireSettings
 from tests.house.files import ROOT
-from tests.spark.jobs import await_checkpoint, check_output, generator, staged, totals_job, until
+from tests.spark.jobs import LASTING, await_checkpoint, check_output, generator, staged, totals_job, until
 
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("no_thread_left")]
 
@@ -71,7 +71,7 @@ def test_a_killed_worker_costs_no_row_and_repeats_none(spark: SparkSession, tmp_
 def test_stopped_and_resumed_with_more_and_fewer_slots(spark: SparkSession, tmp_path: Path) -> None:
     savepoint = None
     for parallelism in (2, 3):
-        with SparkJob(totals_job(tmp_path, SLOW, parallelism=parallelism), spark, savepoint) as job:
+        with SparkJob(totals_job(tmp_path, LASTING, parallelism=parallelism), spark, savepoint) as job:
             job.start()
             await_checkpoint(job, 1)
             savepoint = job.stop(tmp_path / "savepoints")

@@ -102,7 +102,7 @@ class Teller:
         self._start(life, recover=recover)
         while self.lab.master.status is JobStatus.CREATED and self.story.is_durable:
             self.lab.step()
-        if "start with recover=True to go on with it" in self.lab.master.error:
+        if "start with recover=True to resume it" in self.lab.master.error:
             self.happened["end was not noted"] += 1
             self._start(life, recover=True)
 

@@ -13,6 +13,7 @@ from kit.channel.input_channel import InputChannel
 from kit.protocol.commands import WriteSnapshot
 from kit.protocol.elements import Buffer, CancelCheckpointMarker, CheckpointBarrier, EndOfData, EndOfPartition
 from kit.protocol.messages import AcknowledgeCheckpoint
+from tests.task.barrier_harness import BarrierHarness
 from tests.task.harness import SUSPEND, TaskHarness, buffer, fan_in, options
 
 SUBSUMED = "CHECKPOINT_DECLINED_SUBSUMED"
@@ -190,14 +191,46 @@ def test_the_end_of_the_last_missing_channel_ends_the_alignment() -> None:
 
 
 @pytest.mark.flink("AlignedCheckpointsTest.testDeduplicateChannelsWithBothBarrierAndEndOfPartition")
-def test_barrier_and_end_of_one_channel_count_once() -> None:
+@pytest.mark.parametrize("kind", ["aligned", "unaligned", "alternating"])
+def test_barrier_and_end_of_one_channel_count_once(kind: str) -> None:
+    """Barriers of the JobMaster block no channel; behind a barrier from a sender the end is kept back."""
+    job = BarrierHarness(3, kind)
+    barrier, channels = job.barrier(2), job.gates.channels
+    for channel in channels[:2]:
+        job.handler.process_barrier(barrier, channel, is_rpc=True)
+    job.direct("e@1")
+    assert job.handler.pending_checkpoint_id == 2
+    assert job.handler.awaited_channels == [channels[2]]
+    assert "all 2" not in job.calls
+    assert job.triggered_ids == [2] * (kind == "unaligned"), "an unaligned one is taken at its first barrier"
+    job.handler.process_barrier(barrier, channels[2], is_rpc=True)
+    assert job.triggered_ids == [2]
+    assert job.calls[-1] == "all 2"
+    assert job.handler.pending_checkpoint_id is None
+
+
+def test_the_end_behind_a_barrier_whose_alignment_timed_out_counts_once() -> None:
+    job = BarrierHarness(3, "alternating")
+    job.play("t2@0 t2@1")
+    job.advance(job.timeout_ms + 1)
+    job.play("e@1")
+    assert job.triggered == ["2 UNALIGNED"]
+    assert "all 2" not in job.calls
+    job.play("u2@2")
+    assert job.triggered_ids == [2]
+    assert job.calls[-1] == "all 2"
+
+
+def test_the_end_behind_a_barrier_waits_for_the_others() -> None:
     task = a_task()
     task.barrier(2, 0)
     task.receive(0, EndOfData(True), EndOfPartition())
+    assert task.blocked == [0]
     task.end(1)
     assert task.triggered() == []
     task.barrier(2, 2)
     assert task.triggered() == [2]
+    assert [channel.number for channel in task.machine.inputs.open_channels] == [task.machine.inputs.channels[2].number]
 
 
 @pytest.mark.flink("AlignedCheckpointsTest.testSingleChannelAbortCheckpoint")

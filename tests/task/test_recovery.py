@@ -2,21 +2,36 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
+from collections.abc import Sequence
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from kit.protocol.commands import ReadState
+from kit.api.environment import StreamEnvironment
+from kit.connectors import CollectionSource, CollectSink
+from kit.graph.settings import CheckpointConfig
+from kit.operators import (
+    KeyedProcessFunction,
+    KeyedProcessFunctionContext,
+    OutputTag,
+    ProcessFunction,
+    ProcessFunctionContext,
+)
+from kit.protocol.commands import ReadState, ScheduleTimer
 from kit.protocol.elements import (
     Buffer,
     CheckpointBarrier,
     Element,
     EndOfChannelState,
     SubtaskConnectionDescriptor,
+    Watermark,
+    WatermarkStatus,
 )
-from kit.protocol.events import ProcessInput, StateReadFailed
+from kit.protocol.events import ProcessInput, StateReadFailed, TimerFired
 from kit.protocol.messages import CancelTask, DeployTask, InitializationMetrics, TaskStateChanged
 from kit.protocol.tasks import ExecutionState, TaskRestore
 from kit.protocol.words import Word
@@ -28,8 +43,8 @@ from kit.state.rescale_mappings import (
     RescaleMappings,
 )
 from kit.state.restored_state import RestoredSubtaskState
-from tests.task.harness import buffer
-from tests.task.slot_harness import SlotHarness, unaligned_job
+from tests.task.harness import SCHEMA, buffer
+from tests.task.slot_harness import ALONE, SlotHarness, unaligned_job
 
 NOT_READY = "CHECKPOINT_DECLINED_TASK_NOT_READY"
 SAME_PLACES = InflightDataRescalingDescriptor(
@@ -57,10 +72,17 @@ def checkpoint(tmp_path: Path) -> TaskStateSnapshot:
 
 
 def restored(
-    tmp_path: Path, checkpoint: TaskStateSnapshot, *, credits: int = 10, read_ms: int = 0, **descriptors: Any
+    tmp_path: Path,
+    checkpoint: TaskStateSnapshot,
+    *,
+    job: StreamEnvironment | None = None,
+    name: str = "sums/0",
+    credits: int = 10,
+    read_ms: int = 0,
+    **descriptors: Any,
 ) -> SlotHarness:
     """A new task that was given the checkpoint's state, which took so long, and has not run yet."""
-    task = SlotHarness(unaligned_job(), tmp_path, deploy=False)
+    task = SlotHarness(job or unaligned_job(), tmp_path, name, deploy=False)
     states = {
         operator_id: RestoredSubtaskState(
             **{field.name: getattr(state, field.name) for field in fields(OperatorSubtaskState)}, **descriptors
@@ -186,13 +208,17 @@ def test_live_data_waits_until_all_senders_have_ended_their_recovery(
     assert keys(task.sent()) == ["live 0"]
 
 
+@pytest.mark.flink("RecoveredInputChannelTest.testCheckpointStartImpossible")
 def test_a_checkpoint_is_declined_while_the_task_initializes(tmp_path: Path, checkpoint: TaskStateSnapshot) -> None:
     task = restored(tmp_path, checkpoint)
     assert task.machine.state is ExecutionState.INITIALIZING
     task.trigger(2, **task.options())
     assert task.declined() == [(2, NOT_READY)]
     task.receive_barrier(3, 0, 1)
-    assert task.triggered() == []
+    while task.machine.state is ExecutionState.INITIALIZING:
+        assert task.triggered() == []
+        assert task.requests == [], "no channel that recovers has begun to store its data"
+        task.give(ProcessInput())
     task.run()
     assert task.triggered() == [3]
 
@@ -232,3 +258,167 @@ def test_a_checkpoint_while_rescaled_data_is_recovered_is_declined_and_the_next_
     assert [element.checkpoint_id for element in task.sent() if isinstance(element, CheckpointBarrier)] == [3]
     task.write_all(3)
     assert [ack.checkpoint_id for ack in task.acknowledged()] == [3]
+
+
+# --- processing time ------------------------------------------------------------------------------------------------
+
+
+class Alarm(KeyedProcessFunction):
+    """Gives a row again 100 ms after it came."""
+
+    def process_element(self, row: dict[str, Any], ctx: KeyedProcessFunctionContext) -> None:
+        ctx.timer_service.register_processing_time_timer(ctx.timer_service.current_processing_time_ms + 100)
+
+    def on_timer(self, timestamp_ms: int, ctx: KeyedProcessFunctionContext) -> None:
+        ctx.emit({"k": ctx.current_key, "n": timestamp_ms})
+
+
+def alarm_job() -> StreamEnvironment:
+    """Give `rows` -hash-> `sums`, which has processing-time timers, -rebalance-> `out`."""
+    checkpoint = CheckpointConfig(interval_ms=1_000, unaligned=True, **ALONE)
+    env = StreamEnvironment("alarms", parallelism=1, max_parallelism=16, chaining=False, checkpoint=checkpoint)
+    rows = env.from_source(CollectionSource([], SCHEMA), uid="rows").set_parallelism(2)
+    rows.key_by("k").process(Alarm).uid("sums").rebalance().sink_to(CollectSink("out"), uid="out")
+    return env
+
+
+@pytest.mark.parametrize("in_flight", [False, True])
+def test_processing_time_timers_are_armed_after_a_restore(tmp_path: Path, in_flight: bool) -> None:
+    task = SlotHarness(alarm_job(), tmp_path)
+    task.receive(0, row("set"))
+    (armed,) = task.take(ScheduleTimer)
+    if in_flight:
+        task.receive(1, row("in flight"), run=False)
+    task.barrier(1, 0, 1)
+    task.write_all(1)
+    (ack,) = task.acknowledged()
+    assert ack.state is not None
+    again = restored(tmp_path, ack.state, job=alarm_job(), read_ms=40)
+    again.run()
+    assert again.machine.state is ExecutionState.RUNNING
+    assert {(timer.timer, timer.due_ms) for timer in again.take(ScheduleTimer)} == {(armed.timer, armed.due_ms)}
+    again.sent()
+    again.at = armed.due_ms
+    again.give(TimerFired(timer=armed.timer))
+    assert keys(again.sent()) == ["set"]
+    assert [timer.due_ms for timer in again.take(ScheduleTimer)] == [1_000 + 40 + 100] * in_flight
+
+
+# --- side outputs ---------------------------------------------------------------------------------------------------
+
+ODD = OutputTag("odd", SCHEMA)
+
+
+class SetOddAside(ProcessFunction):
+    """Emits even rows and gives odd ones to a side output."""
+
+    def process_element(self, row: dict[str, Any], ctx: ProcessFunctionContext) -> None:
+        if row["n"] % 2:
+            ctx.output(ODD, row)
+        else:
+            ctx.emit(row)
+
+
+def splitting_job() -> StreamEnvironment:
+    """Give `rows` -> `split` -rebalance-> `even`, and from its side output -rebalance-> `odd`."""
+    checkpoint = CheckpointConfig(interval_ms=1_000, unaligned=True, **ALONE)
+    env = StreamEnvironment("split", parallelism=1, chaining=False, checkpoint=checkpoint)
+    split = env.from_source(CollectionSource([], SCHEMA), uid="rows").rebalance().process(SetOddAside).uid("split")
+    split.rebalance().sink_to(CollectSink("even"), uid="even")
+    split.side_output(ODD).rebalance().sink_to(CollectSink("odd"), uid="odd")
+    return env
+
+
+def test_what_waits_in_a_side_output_is_in_the_checkpoint_and_sent_after_the_restore(tmp_path: Path) -> None:
+    task = SlotHarness(splitting_job(), tmp_path, "split/0", credits=False)
+    task.receive(0, buffer([{"k": name, "n": n} for n, name in enumerate(["even", "odd", "even", "odd"])]))
+    assert keys(task.sent()) == []
+    task.barrier(1, 0)
+    task.write_all(1)
+    (ack,) = task.acknowledged()
+    assert ack.state is not None
+    (state,) = (each for each in ack.state.subtask_states.values() if each.result_subpartition_state)
+    assert [keys(list(partition)) for partition in task.in_flight(state)["out"]] == [["even"] * 2, ["odd"] * 2]
+    again = restored(tmp_path, ack.state, job=splitting_job(), name="split/0")
+    main, aside = again.sent_to().values()
+    assert (keys(main), keys(aside)) == (["even"] * 2, ["odd"] * 2)
+
+
+# --- event time -----------------------------------------------------------------------------------------------------
+
+CREDITS = 2
+"""How many buffers a sender may have sent ahead."""
+IN_FLIGHT = st.lists(
+    st.one_of(
+        st.builds(row, st.sampled_from("ab")),
+        st.builds(Watermark, st.integers(0, 40)),
+        st.builds(WatermarkStatus, st.booleans()),
+    ),
+    max_size=6,
+).filter(lambda elements: sum(isinstance(element, Buffer) for element in elements) <= CREDITS)
+"""What may be queued on one channel when a barrier overtakes it."""
+
+
+def checkpoint_with(directory: Path, *in_flight: Sequence[Element]) -> TaskStateSnapshot:
+    """A checkpoint whose barrier overtook these elements, channel by channel, and nothing else."""
+    task = SlotHarness(unaligned_job(), directory)
+    for channel, elements in enumerate(in_flight):
+        task.receive(channel, *elements, run=False)
+    task.barrier(1, 0, 1)
+    task.write_all(1)
+    (ack,) = task.acknowledged()
+    return ack.state or TaskStateSnapshot({})
+
+
+def without_in_flight_data(checkpoint: TaskStateSnapshot) -> TaskStateSnapshot:
+    states = {
+        operator_id: replace(state, input_channel_state=()) for operator_id, state in checkpoint.subtask_states.items()
+    }
+    return replace(checkpoint, subtask_states=states)
+
+
+def said(elements: list[Element]) -> list[Any]:
+    """The rows, watermarks and statuses among these elements, in order."""
+    return [
+        element.batch.to_pylist() if isinstance(element, Buffer) else element
+        for element in elements
+        if isinstance(element, Buffer | Watermark | WatermarkStatus)
+    ]
+
+
+def test_recovered_watermarks_and_idleness_count_like_live_ones(tmp_path: Path) -> None:
+    checkpoint = checkpoint_with(tmp_path, [Watermark(20)], [Watermark(10), WatermarkStatus(True)])
+    task = restored(tmp_path, checkpoint)
+    task.run()
+    assert said(task.sent()) == [Watermark(10), Watermark(20)], "the second channel is idle from then on"
+    end_of_recovery(task, 0, 1)
+    task.watermark(0, 30)
+    assert said(task.sent()) == [Watermark(30)]
+    task.status(1, idle=False)
+    task.watermark(1, 35)
+    task.watermark(0, 50)
+    assert said(task.sent()) == [Watermark(35)]
+
+
+@given(first=IN_FLIGHT, second=IN_FLIGHT, rescaled=st.booleans())
+@settings(max_examples=40)
+def test_what_was_in_flight_has_the_same_effect_as_if_it_were_sent_again(
+    tmp_path_factory: pytest.TempPathFactory, first: list[Element], second: list[Element], rescaled: bool
+) -> None:
+    directory = tmp_path_factory.mktemp("checkpoint")
+    checkpoint = checkpoint_with(directory, first, second)
+    descriptors = {"input_rescale_descriptor": SAME_PLACES} if rescaled else {}
+    recovered = restored(directory, checkpoint, **descriptors)
+    recovered.run()
+    sent_again = restored(directory, without_in_flight_data(checkpoint))
+    sent_again.run()
+    end_of_recovery(sent_again, 0, 1)
+    for channel, elements in enumerate((first, second)):
+        sent_again.receive(channel, *elements)
+    assert said(recovered.sent()) == said(sent_again.sent())
+    end_of_recovery(recovered, 0, 1)
+    for task in (recovered, sent_again):
+        for channel in (0, 1, 0):
+            task.status(channel, idle=False)
+            task.watermark(channel, 100 + channel)
+    assert said(recovered.sent()) == said(sent_again.sent()), "and so has what follows"

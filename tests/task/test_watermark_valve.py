@@ -36,6 +36,36 @@ def test_an_idle_channel_holds_nobody_back_and_is_not_heard() -> None:
     assert not valve.all_idle
 
 
+def test_a_watermark_of_an_idle_channel_does_not_hold_the_others_back_later() -> None:
+    valve = WatermarkValve([0, 1])
+    valve.watermark(0, 10)
+    valve.status(1, idle=True)
+    assert valve.watermark(1, 50) is None
+    assert valve.watermark(0, 100) == 100
+    assert valve.status(1, idle=False) is None
+    assert valve.watermark(0, 120) == 120, "the channel is active again, but still behind 100"
+
+
+STORIES = st.lists(st.tuples(st.integers(0, 2), st.one_of(st.booleans(), st.integers(0, 30))), max_size=60)
+"""What channels say, one after another: that they are idle or active, or a watermark."""
+
+
+@given(STORIES)
+def test_without_the_watermarks_of_idle_channels_event_time_is_the_same(story: list[tuple[int, bool | int]]) -> None:
+    valve, without = WatermarkValve(range(3)), WatermarkValve(range(3))
+    idle: set[int] = set()
+    for channel, said in story:
+        if isinstance(said, bool):
+            (idle.add if said else idle.discard)(channel)
+            assert valve.status(channel, idle=said) == without.status(channel, idle=said)
+        elif channel in idle:
+            assert valve.watermark(channel, said) is None
+        else:
+            assert valve.watermark(channel, said) == without.watermark(channel, said)
+        assert (valve.current_ms, valve.all_idle) == (without.current_ms, without.all_idle)
+        assert valve.all_idle == (len(idle) == 3)
+
+
 def test_the_last_one_to_become_idle_lets_time_go_on_to_the_highest_mark() -> None:
     valve = WatermarkValve([0, 1, 2])
     valve.watermark(0, 30)
@@ -80,12 +110,7 @@ def test_a_status_that_changes_nothing_says_nothing() -> None:
     assert not valve.all_idle
 
 
-@given(
-    st.lists(
-        st.tuples(st.integers(0, 2), st.one_of(st.booleans(), st.integers(0, 30))),
-        max_size=60,
-    )
-)
+@given(STORIES)
 def test_time_never_goes_back_and_never_beyond_the_highest_mark(story: list[tuple[int, bool | int]]) -> None:
     valve = WatermarkValve(range(3))
     told, heard = [MIN_WATERMARK_MS], [MIN_WATERMARK_MS]
@@ -132,6 +157,16 @@ def test_a_channel_that_comes_back_catches_up_with_its_own_input() -> None:
     assert time.status(1, idle=False) is None
     assert time.watermark(1, 50) is None
     assert time.watermark(2, 120) == 100, "50 is behind what the first input has said, so it does not count"
+
+
+def test_event_time_goes_on_to_the_mark_of_the_last_input_to_become_idle() -> None:
+    time = InputWatermarks({0: 0, 1: 1, 2: 1})
+    time.watermark(0, 10)
+    time.status(0, idle=True)
+    assert time.watermark(1, 20) is None
+    time.status(1, idle=True)
+    assert time.status(2, idle=True) == 20, "not 10, which the input said that was idle before"
+    assert time.current_ms == 20
 
 
 def test_what_the_last_active_input_said_counts_when_all_are_idle() -> None:

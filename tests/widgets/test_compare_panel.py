@@ -57,3 +57,32 @@ def test_union_state_over_failovers() -> None:
     assert "over 1 restores" in panel.shown.value
     assert "union_growth(1, parallelism=2)" in panel.code.value
     explorer.close()
+
+
+def test_a_picture_goes_with_the_question_it_answers() -> None:
+    lab = Lab(ready_job("keyed-sum", rows=8))
+    lab.run_until(at_ms=20)
+    explorer, panel = _panel(lab)
+    panel.what.value = GROWTH
+    panel.failovers.value = 1
+    panel.go.click()
+    shown = panel.shown.value
+    assert shown
+    panel.update()
+    explorer.step()
+    panel.update()
+    assert panel.shown.value == shown, "nothing that it is of has changed"
+    panel.what.value = RUNS
+    assert panel.shown.value == panel.code.value == ""
+    explorer.fork()
+    panel.update()
+    panel.go.click()
+    assert panel.shown.value
+    explorer.step()
+    panel.update()
+    assert panel.shown.value == "", "a run has gone on"
+    panel.what.value = GROWTH
+    panel.go.click()
+    panel.failovers.value = 2
+    assert panel.shown.value == "", "it was of one failover"
+    explorer.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -98,6 +99,18 @@ def test_what_became_of_a_request_is_said() -> None:
     assert "Savepoint: asked for, not done yet" in said.value
     until(explorer, "the next checkpoint is complete")
     assert "Savepoint: /savepoints/savepoint-" in said.value
+
+
+def test_savepoints_go_to_the_directory_that_is_typed_in() -> None:
+    explorer = kit.show("keyed-sum")
+    until(explorer, "all tasks are running")
+    explorer.controls.target.value = " /mine "
+    explorer.controls.savepoint.click()
+    assert explorer.code.endswith("lab.savepoint('/mine')\n")
+    until(explorer, "the next checkpoint is complete")
+    assert "Savepoint: /mine/savepoint-" in explorer.controls.why_not.value
+    explorer.controls.drain.click()
+    assert explorer.code.endswith("lab.stop('/mine', drain=True)\n")
 
 
 def test_until_a_task_has_its_barrier() -> None:
@@ -301,6 +314,62 @@ def test_a_file_that_was_written_is_not_said_of_another_run(tmp_path: Path) -> N
     explorer.fork()
     panel.update()
     assert panel.said.value == ""
+
+
+ACTIONS: dict[str, Callable[[Explorer], object]] = {
+    "a step": lambda explorer: explorer.step(),
+    "the cursor": lambda explorer: setattr(explorer.stepper, "value", 0),
+    "a click on a thing": lambda explorer: setattr(explorer.stepper, "picked", "job"),
+    "another tab": lambda explorer: explorer.turn_to("Faults"),
+    "a fork": lambda explorer: explorer.fork(),
+    "a button": lambda explorer: explorer.controls.checkpoint.click(),
+}
+
+
+@pytest.mark.parametrize("name", ACTIONS)
+def test_a_message_is_about_the_last_action_alone(name: str, tmp_path: Path) -> None:
+    explorer = kit.show("keyed-sum")
+    until(explorer, "all tasks are running")
+    panel = explorer.turn_to("Save")
+    panel.path.value = str(tmp_path / "a.play")
+    panel.save.click()
+    assert panel.said.value.startswith("Written: ")
+    panel.path.value = str(tmp_path / "x.txt")
+    panel.save.click()
+    assert "expected a file that ends in" in explorer.told
+    assert panel.said.value == "", "x.txt was not written"
+    explorer.go_to_next("restore")
+    assert "No restore follows" in explorer.told
+    assert "expected a file" not in explorer.told
+    ACTIONS[name](explorer)
+    assert explorer.told == ""
+    assert explorer._line.value == ""
+
+
+def test_what_the_app_does_by_itself_leaves_the_message() -> None:
+    explorer = kit.show("keyed-sum")
+    explorer.go_to_next("failure")
+    explorer._soon._do()
+    explorer._look_again()
+    assert "No failure follows" in explorer.told
+    explorer.lab.kill_driver()
+    explorer.stepper.refresh()
+    explorer.step()
+    assert explorer.told, "the step was refused, and what it led to is said"
+
+
+@pytest.mark.parametrize("name", ["run.html", "run.play", "run.jsonl"])
+def test_saving_makes_no_directories(name: str, tmp_path: Path) -> None:
+    explorer = kit.show("keyed-sum")
+    panel = explorer.turn_to("Save")
+    panel.path.value = str(tmp_path / "nope" / name)
+    panel.save.click()
+    assert explorer.told == f"there is no directory {tmp_path / 'nope'}: create it first, or save to one that exists"
+    assert not any(tmp_path.iterdir())
+    panel.path.value = str(tmp_path / name)
+    panel.save.click()
+    assert explorer.told == ""
+    assert (tmp_path / name).exists()
 
 
 def test_an_acknowledgement_can_be_waited_for_and_is_marked_when_it_is_lost() -> None:

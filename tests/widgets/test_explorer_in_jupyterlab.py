@@ -158,6 +158,22 @@ def test_from_the_first_look_to_a_notebook_without_a_kernel(address: str, browse
     app.locator(".jupyter-button.mod-primary", has_text="Compare").click()
     expect(app.locator("div.kit-comparison svg")).to_be_visible()
     assert says(notebook, "explorer.told") == ""
+    app.get_by_role("button", name="union state over failovers").click()
+    expect(app.locator("div.kit-comparison svg")).to_have_count(0)
+
+    # a message stays as long as it is about the last action
+    tab(app, "Save")
+    app.get_by_label("file").fill(str(tmp_path / "nope" / "x.html"))
+    app.get_by_label("file").press("Tab")
+    app.locator('.jupyter-button[title="write the file"]').click()
+    told = app.locator(".kit-explorer-error")
+    expect(told).to_contain_text("create it first, or save to one that exists")
+    page.wait_for_timeout(600)
+    app.screenshot(path=picture_file(tmp_path, "walk save"))
+    expect(told).to_contain_text("create it first, or save to one that exists")
+    assert not (tmp_path / "nope").exists()
+    tab(app, "Next")
+    expect(told).to_have_count(0)
 
     notebook.theme("Dark")
     app.screenshot(path=picture_file(tmp_path, "walk dark"))

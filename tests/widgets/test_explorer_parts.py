@@ -15,7 +15,7 @@ from kit.spark import SparkJob
 from tests.draw.labs import lab_of, letters
 from tests.widgets.test_explorer import run, until
 from widgets import Explorer
-from widgets.details import what_if
+from widgets.details import offers, what_if
 
 ANOTHER = "Another run"
 
@@ -75,7 +75,7 @@ def test_a_channel_tells_its_queue_record_by_record(midway: Explorer) -> None:
 
 def test_a_checkpoint_tells_who_made_it_slow(midway: Explorer) -> None:
     assert "Why did checkpoint 1 take" in pick(midway, "checkpoint:1")
-    assert "longer than any other subtask" in text(midway)
+    assert "no other subtask took longer" in text(midway)
     assert "Why is checkpoint 2 pending?" in pick(midway, "checkpoint:2")
 
 
@@ -140,6 +140,26 @@ def test_what_would_be_lost_is_tried_in_a_copy(midway: Explorer) -> None:
     assert "checkpoint 2 would be lost, which is pending" in told
     assert "nothing that is published would be lost or come twice" in told
     assert midway.lab.actions == before
+
+
+def test_the_death_of_a_worker_that_is_dead_is_not_offered() -> None:
+    explorer = kit.show(Lab(ready_job("keyed-sum", rows=40, restart=3)))
+    explorer.lab.run_until(checkpoint=1)
+    explorer.stepper.refresh()
+    asks = {
+        worker: lambda worker=worker: [
+            each["label"] for each in offers(explorer.branch, f"task:totals/{worker}") if "died now" in each["label"]
+        ]
+        for worker in (0, 1)
+    }
+    assert asks[0]()
+    assert asks[1]()
+    explorer.lab.kill(1)
+    assert not asks[1](), "it is dead"
+    explorer.lab.run_until(record="AllTasksRunning")
+    assert asks[1](), "another one is in its place"
+    explorer.lab.run()
+    assert not asks[0](), "the job has ended"
 
 
 def test_what_would_be_read_again_is_counted() -> None:

@@ -1,0 +1,92 @@
+"""Names that users of PyFlink, Spark and pandas try first, and the line to write here.
+
+A class passes a missing attribute to `no_attribute`, which looks it up in the tables of its kind. A name with an
+underscore in front never has a sign: `copy`, `pickle` and IPython look for those, and must find nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from difflib import get_close_matches
+
+_RUN = "run the job with kit.Lab(env).run(), step by step, or with kit.SparkJob(env).start().wait() on Spark"
+_ROWS = "nothing has run yet: end the stream with .sink_to(CollectSink('out')), run the job, and read lab.output('out')"
+_SOURCE = "write env.from_source(CollectionSource(rows)), or give a data frame or an Arrow table to env.from_source"
+_FILES = "write env.from_source(ParquetSource(path)), or CsvSource or TextSource"
+_CHECKPOINTS = "write StreamEnvironment(checkpoint=CheckpointConfig(interval_ms=1_000))"
+_EVENT_TIME = "write stream.assign_timestamps('at', out_of_orderness_ms=5_000), and .with_idleness(...) behind it"
+_KEY = "write stream.key_by('column')"
+_COLUMNS = "stream.schema.names has the columns, and stream.schema their types"
+_SINK = "write stream.sink_to(ParquetSink(path)), or CollectSink('out') for results that are read at once"
+_SIDE = "write processed.side_output(tag), on what process() returned"
+
+ENVIRONMENT: Mapping[str, str] = {
+    **dict.fromkeys(("execute", "run", "start", "execute_async", "submit", "launch"), _RUN),
+    **dict.fromkeys(("from_collection", "from_elements", "add_source", "from_data", "fromCollection"), _SOURCE),
+    **dict.fromkeys(("from_pandas", "from_arrow", "createDataFrame", "from_table", "parallelize"), _SOURCE),
+    **dict.fromkeys(("read", "read_csv", "read_parquet", "read_text_file", "readStream", "textFile"), _FILES),
+    **dict.fromkeys(("enable_checkpointing", "get_checkpoint_config", "set_state_backend"), _CHECKPOINTS),
+    "set_restart_strategy": "write StreamEnvironment(restart=FixedDelay(attempts=3, delay_ms=1_000))",
+    "set_parallelism": "write StreamEnvironment(parallelism=2), or env.parallelism = 2",
+    "get_parallelism": "read env.parallelism",
+    "set_max_parallelism": "write StreamEnvironment(max_parallelism=128), or env.max_parallelism = 128",
+    "get_execution_environment": "write StreamEnvironment('name')",
+    "get_execution_plan": "env.job_graph() is the job as tasks; a notebook draws it where env is the last line",
+}
+STREAM: Mapping[str, str] = {
+    **dict.fromkeys(("print", "show", "collect", "toPandas", "to_pandas", "head", "execute_and_collect"), _ROWS),
+    **dict.fromkeys(("take", "first", "display", "toLocalIterator", "foreach"), _ROWS),
+    **dict.fromkeys(("groupBy", "groupby", "group_by", "keyBy", "partition_by"), _KEY),
+    **dict.fromkeys(
+        ("assign_timestamps_and_watermarks", "withWatermark", "assignTimestampsAndWatermarks"), _EVENT_TIME
+    ),
+    **dict.fromkeys(("add_sink", "sinkTo", "write", "writeStream", "to_parquet", "to_csv"), _SINK),
+    **dict.fromkeys(
+        ("get_side_output", "getSideOutput", "side_output"), f"{_SIDE}, on the operator that sets rows aside"
+    ),
+    **dict.fromkeys(("columns", "dtypes", "printSchema", "get_type"), _COLUMNS),
+    **dict.fromkeys(
+        ("sum", "min", "max", "count", "mean", "avg", "agg", "aggregate", "reduce", "sum_"),
+        f"{_KEY} before, and then .aggregate(total=sum_('n'))",
+    ),
+    **dict.fromkeys(("window", "windowAll", "window_all"), f"{_KEY} before, and then .window(...)"),
+    **dict.fromkeys(("execute", "run", "start"), _RUN),
+    "where": "write stream.filter(pc.field('n') > 0)",
+    "withColumn": "write stream.with_column('double', pc.field('n') * 2)",
+    "assign": "write stream.with_column('double', pc.field('n') * 2)",
+    "withColumnRenamed": "write stream.rename(old='new')",
+    "drop": "write stream.select(...) with the columns to keep",
+    "flatMap": "write stream.flat_map(function)",
+    "mapPartitions": "write stream.map_batches(function)",
+    "merge": "write stream.join(other), or key_by on both and interval_join",
+    "interval_join": f"{_KEY} before, on both streams",
+    "process_batches": f"{_KEY} before",
+    "with_idleness": "write it behind assign_timestamps: stream.assign_timestamps('at').with_idleness(30_000)",
+    "setParallelism": "write stream.set_parallelism(2)",
+}
+KEYED: Mapping[str, str] = {
+    **{
+        name: f"write keyed.aggregate(total={name}_('n')), with `from kit import {name}_`"
+        for name in ("sum", "min", "max")
+    },
+    **dict.fromkeys(("avg", "mean"), "write keyed.aggregate(mean=avg('n')), with `from kit import avg`"),
+    **dict.fromkeys(("count", "size"), "write keyed.aggregate(n=count()), with `from kit import count`"),
+    "agg": "write keyed.aggregate(total=sum_('n'))",
+}
+WINDOWED: Mapping[str, str] = {
+    **{name: sign.replace("keyed.", "windows.") for name, sign in KEYED.items()},
+    **dict.fromkeys(("apply", "flat_map"), "write windows.process(function), which gets key, window and rows"),
+    **dict.fromkeys(("trigger", "evictor"), "a window fires when the watermark passes its end; that cannot be changed"),
+    "map": "write windows.process(function), which gets key, window and rows",
+}
+
+
+def no_attribute(owner: object, name: str, *signs: Mapping[str, str]) -> AttributeError:
+    """Return the error for a missing attribute, with the first sign that there is, or the name that may be meant."""
+    kind = type(owner)
+    said = f"{kind.__name__!r} object has no attribute {name!r}"
+    if not name.startswith("_"):
+        sign = next((table[name] for table in signs if name in table), "")
+        alike = get_close_matches(name, [each for each in dir(kind) if not each.startswith("_")], 1)
+        said += f": {sign}" if sign else f"; did you mean {alike[0]!r}?" if alike else ""
+    return AttributeError(said)

@@ -1,0 +1,33 @@
+"""Names of drivers, and whether a driver that leads a job may still be alive.
+
+A name is written into the durable store with the leadership. It says which process on which machine leads a job, and is
+unique, so that two drivers of one process are told apart as well.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+import uuid
+
+_NAME = re.compile(r"process (?P<process>\d+) on (?P<host>.*), id \w+")
+
+
+def this_driver() -> str:
+    """Return a new name for a driver in this process."""
+    return f"process {os.getpid()} on {socket.gethostname()}, id {uuid.uuid4().hex[:8]}"
+
+
+def may_be_alive(driver: str) -> bool:
+    """Return False if the driver of this name ran on this machine and its process has ended."""
+    found = _NAME.fullmatch(driver)
+    if found is None or found["host"] != socket.gethostname():
+        return True
+    try:
+        os.kill(int(found["process"]), 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True

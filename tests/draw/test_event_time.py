@@ -1,0 +1,47 @@
+"""The two ends of event time are shown in words wherever a watermark or a time is shown to people."""
+
+from __future__ import annotations
+
+import pandas as pd
+import pytest
+
+from kit.draw.panel import frame_html
+from kit.lab import Lab
+from kit.lab.ready_jobs import ready_job
+from kit.protocol.elements import MAX_WATERMARK_MS, MIN_WATERMARK_MS, Watermark
+
+RAW = (str(MAX_WATERMARK_MS), str(MIN_WATERMARK_MS))
+
+
+def test_a_watermark_is_told_as_people_read_it() -> None:
+    assert repr(Watermark(5)) == "Watermark(timestamp_ms=5)"
+    assert repr(Watermark(MAX_WATERMARK_MS)) == "Watermark(end of event time)"
+    assert repr(Watermark(MIN_WATERMARK_MS)) == "Watermark(no event time yet)"
+
+
+@pytest.mark.parametrize("job", ["sessions", "two-gates", "every-kind"])
+def test_the_end_of_event_time_is_no_number(job: str) -> None:
+    lab = Lab(ready_job(job))
+    met = 0
+    while not lab.finished:
+        lab.step()
+        news = lab.trace[-6:]
+        is_there = any(record.data.get("element", {}).get("timestamp_ms") == MAX_WATERMARK_MS for record in news)
+        if not is_there:
+            continue
+        met += 1
+        shown = [lab.state()._repr_html_(), news._repr_html_(), lab.moment().caption, lab.svg()]
+        shown += [each.text for each in lab.enabled()]
+        shown += [frame_html(lab.queue(each.number)) for each in lab.stages[-1].channels]
+        assert not [text for text in shown for raw in RAW if raw in text]
+    assert met > 2
+
+
+def test_only_times_are_told_so() -> None:
+    for name, value, shown in (
+        ("n", MAX_WATERMARK_MS, RAW[0]),
+        ("end_ms", MAX_WATERMARK_MS, "end of event time"),
+        ("time_ms", MIN_WATERMARK_MS, "no event time yet"),
+        ("time_ms", 7, "<td>7</td>"),
+    ):
+        assert shown in frame_html(pd.DataFrame({name: [value]}))

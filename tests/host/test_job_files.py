@@ -1,0 +1,111 @@
+"""What the JobMaster's half of a host does with files and the store, and in which order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import pytest
+
+from kit.coordinator.master_hooks import MasterHooks
+from kit.host.file_records import FileRecords
+from kit.host.job_files import JobFiles
+from kit.host.memory import MemoryFiles
+from kit.host.output import MemoryOutput
+from kit.host.storage import CheckpointStorage
+from kit.host.stores import CheckpointStore, DurableStore, MemoryStore
+from kit.protocol.commands import AllocateCheckpointId, DiscardState, RecoverCheckpoints, SetCheckpointIdCounter
+from kit.protocol.events import CheckpointIdAllocated, CheckpointsRecovered, StateDiscarded
+from kit.state.errors import StorageError
+from tests.coordinator.harness import JOB, graph
+from tests.host.contract import stored
+
+LOCATION = f"/c/{JOB}/chk-7"
+
+
+class Disk(CheckpointStorage):
+    """A storage that asks `before_deletion` before it deletes files."""
+
+    def before_deletion(self) -> None:
+        """Nothing, unless a test says otherwise."""
+
+    def discard(self, paths: Iterable[str]) -> None:
+        self.before_deletion()
+        super().discard(paths)
+
+
+class Host:
+    """The files of a job without tasks, on a disk in memory."""
+
+    def __init__(self, *, durable: bool = True) -> None:
+        self.files = MemoryFiles()
+        self.storage = Disk("/c", JOB, None, 0, self.files.filesystem)
+        self.store: CheckpointStore = DurableStore(FileRecords(self.storage)) if durable else MemoryStore()
+        self.job = JobFiles(graph().job_graph, self.storage, MasterHooks(()), self.store, MemoryOutput())
+
+    def stored_ids(self) -> list[int]:
+        """The checkpoints that a later driver would find."""
+        return [each.checkpoint_id for each in self.store.checkpoints()]
+
+    def allocate(self) -> int:
+        """Ask for an id."""
+        answer = self.job.carry_out(AllocateCheckpointId())
+        assert isinstance(answer, CheckpointIdAllocated)
+        return answer.checkpoint_id
+
+
+# --- deletion ---------------------------------------------------------------------------------------------------------
+
+
+def test_the_entry_in_the_store_goes_after_the_files() -> None:
+    host = Host()
+    host.store.begin(recover=False)
+    host.store.add(stored(7))
+    files = {f"{LOCATION}/_metadata", f"{LOCATION}/state"}
+    host.files.contents |= dict.fromkeys(files, b"x")
+    discard = DiscardState(paths=tuple(sorted(files)), location=LOCATION, checkpoint_id=7, stored=True)
+
+    def refuse() -> None:
+        raise StorageError("the disk is read-only")
+
+    host.storage.before_deletion = refuse  # type: ignore[method-assign]
+    answer = host.job.carry_out(discard)
+    assert isinstance(answer, StateDiscarded)
+    assert "the disk is read-only" in answer.error
+    assert host.stored_ids() == [7], "a driver that finds the entry finishes the deletion"
+
+    at_deletion: set[tuple[int, ...]] = set()
+    host.storage.before_deletion = lambda: at_deletion.add(tuple(host.stored_ids()))  # type: ignore[method-assign]
+    assert host.job.carry_out(discard) == StateDiscarded(checkpoint_id=7)
+    assert at_deletion == {(7,)}
+    assert host.stored_ids() == []
+    assert not files & host.files.contents.keys()
+
+
+def test_only_a_checkpoint_that_is_stored_loses_its_entry() -> None:
+    host = Host()
+    host.store.begin(recover=False)
+    host.store.add(stored(7))
+    host.job.carry_out(DiscardState(paths=(), location=LOCATION, checkpoint_id=7))
+    assert host.stored_ids() == [7]
+
+
+# --- the counter of ids -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("durable", [False, True])
+@pytest.mark.parametrize("recover", [False, True])
+def test_no_id_is_given_out_whose_directory_is_there(durable: bool, recover: bool) -> None:
+    host = Host(durable=durable)
+    host.files.contents |= {f"/c/{JOB}/chk-{each}/_metadata": b"x" for each in (9, 12)}
+    assert host.job.carry_out(RecoverCheckpoints(recover=recover)) == CheckpointsRecovered(checkpoints=())
+    assert [host.allocate(), host.allocate()] == [13, 14]
+
+
+@pytest.mark.parametrize("durable", [False, True])
+def test_after_a_restore_ids_go_on_behind_the_snapshot_and_never_back(durable: bool) -> None:
+    host = Host(durable=durable)
+    host.job.carry_out(RecoverCheckpoints(recover=False))
+    host.job.carry_out(SetCheckpointIdCounter(next_id=8))
+    assert [host.allocate(), host.allocate()] == [8, 9]
+    host.job.carry_out(SetCheckpointIdCounter(next_id=3))
+    assert host.allocate() == 10

@@ -1,0 +1,124 @@
+"""Names that are imported when they are first used: nothing that people do with a package tells the difference."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import pickle
+import subprocess
+import sys
+
+import pytest
+from pyspark import cloudpickle
+
+import kit
+from kit.lazily import Later, Offering
+from tests.house.files import ROOT, read, shipped
+
+OFFERING = [path for path in shipped() if path.endswith("__init__.py") and "_offer(" in read(path)]
+
+
+def package_of(path: str) -> Offering:
+    made = importlib.import_module(path.removesuffix("/__init__.py").replace("/", "."))
+    assert isinstance(made, Offering)
+    return made
+
+
+def for_type_checkers(path: str) -> dict[str, str]:
+    """What the package imports `if TYPE_CHECKING`: names, and the modules they come from."""
+    (guarded,) = (node for node in ast.parse(read(path)).body if isinstance(node, ast.If))
+    assert ast.unparse(guarded.test) == "TYPE_CHECKING"
+    lines = [node for node in guarded.body if isinstance(node, ast.ImportFrom)]
+    return {alias.name: str(line.module) for line in lines for alias in line.names}
+
+
+def in_a_process(code: str) -> str:
+    ran = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, check=False, text=True)
+    assert ran.returncode == 0, ran.stderr
+    return ran.stdout.strip()
+
+
+def test_packages_that_offer_names() -> None:
+    assert {"kit/__init__.py", "kit/draw/__init__.py", "kit/lab/__init__.py", "kit/spark/__init__.py"} <= set(OFFERING)
+
+
+@pytest.mark.parametrize("path", OFFERING)
+def test_the_table_says_what_type_checkers_see(path: str) -> None:
+    package, seen = package_of(path), for_type_checkers(path)
+    assert package._homes == seen
+    assert set(package.__all__) - set(seen) == ({"show"} if package is kit else set())
+    assert set(seen) <= set(package.__all__)
+
+
+@pytest.mark.parametrize("path", OFFERING)
+def test_each_name_is_what_its_module_defines(path: str) -> None:
+    package = package_of(path)
+    for name, home in for_type_checkers(path).items():
+        assert getattr(package, name) is getattr(importlib.import_module(home), name)
+    assert sorted(name for name in dir(package) if not name.startswith("__")) == sorted(package.__all__)
+    with pytest.raises(AttributeError, match=f"module '{package.__name__}' has no attribute 'Labb'"):
+        _ = package.Labb
+
+
+def test_star_gives_all_names_and_nothing_else() -> None:
+    told = in_a_process("from kit import *; print(*(name for name in dir() if not name.startswith('__')))")
+    assert set(told.split()) == set(kit.__all__)
+
+
+def test_classes_are_pickled_by_where_they_are_defined() -> None:
+    assert kit.CheckpointConfig.__module__ == "kit.graph.settings"
+    config = kit.CheckpointConfig(interval_ms=50)
+    assert pickle.loads(pickle.dumps(config)) == config
+    assert pickle.loads(pickle.dumps(kit.Lab)) is kit.Lab
+
+
+def test_a_function_that_uses_the_package_travels_to_spark() -> None:
+    def function() -> object:
+        return kit.Window
+
+    sent = cloudpickle.dumps(lambda: kit)
+    assert pickle.loads(sent)() is kit
+    assert pickle.loads(cloudpickle.dumps(function))() is kit.Window
+
+
+def test_submodules_are_attributes_without_being_imported() -> None:
+    code = (
+        "import kit; print(kit.lab.Lab.__name__, kit.graph.settings.CheckpointConfig.__name__, kit.metadata.__name__)"
+    )
+    assert in_a_process(code) == "Lab CheckpointConfig kit.metadata"
+
+
+def test_a_submodule_does_not_take_the_place_of_a_name() -> None:
+    code = (
+        "import kit.draw.gantt, kit.lab.swarm\n"
+        "from kit.draw import gantt\n"
+        "print(gantt.__module__, kit.draw.gantt is gantt, kit.lab.swarm.__name__, callable(kit.lab.swarm))"
+    )
+    assert in_a_process(code) == "kit.draw.gantt True swarm True"
+
+
+def test_methods_find_what_higher_packages_do_for_them() -> None:
+    code = (
+        "from kit.api.environment import StreamEnvironment\n"
+        "from kit.connectors.memory_sources import CollectionSource\n"
+        "from kit.connectors.sink import CollectSink\n"
+        "env = StreamEnvironment('job')\n"
+        "env.from_source(CollectionSource([{'n': 1}]), uid='numbers').sink_to(CollectSink('out'), uid='out')\n"
+        "print(env._repr_svg_()[:4])\n"
+        "from kit.lab.lab import Lab\n"
+        "lab = Lab(env)\n"
+        "lab.run()\n"
+        "print(type(lab.trace.why('job')).__name__, type(lab.trace.show()).__name__)\n"
+        "print(type(Lab.play('late-ack')).__name__, lab.stages[0]._repr_svg_()[:4], str(lab.moment())[:7])"
+    )
+    assert in_a_process(code).split() == ["<svg", "Why", "Explorer", "Play", "<svg", "Moment("]
+
+
+def test_a_function_that_nobody_has_placed() -> None:
+    later = Later("draw a job")
+    assert repr(later) == "Later('draw a job', nowhere)"
+    with pytest.raises(ImportError, match="cannot draw a job: no package has said how"):
+        later()
+    later.is_at("operator", "add")
+    assert later(1, 2) == 3
+    assert repr(later) == "Later('draw a job', operator.add)"

@@ -1,0 +1,138 @@
+"""Interrupts at moments that a test chooses: real signals at random times, and exceptions at every line in turn."""
+
+from __future__ import annotations
+
+import gc
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from random import Random
+from types import CodeType, FrameType
+from typing import Any
+
+from kit.lab.lab import Lab
+
+SPARED = ("get_type_name", "uncollected", "garbage_among_new_objects_only")
+"""The first is called from C++, which cannot pass an exception on. The others end with a single call that restores the
+garbage collector: Python itself raises nothing before that, only a tracer does.
+"""
+KIT = str(Path(sys.modules["kit"].__file__ or "").parent)
+Act = Callable[[], object]
+
+
+@contextmanager
+def interruptible() -> Iterator[None]:
+    """Python's own handlers; afterwards those that were there, and nothing of the kit's is left in their place."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    profiler = signal.signal(signal.SIGPROF, lambda *_: signal.raise_signal(signal.SIGINT))
+    try:
+        yield
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+        assert gc.isenabled()
+        assert gc.get_freeze_count() == 0
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, profiler)
+        signal.signal(signal.SIGINT, before)
+
+
+class Interrupter:
+    """Interrupts whatever it is given to do, again and again, after random times, `mean_s` on average; `count` counts
+    them. Times are those of the processor, so a busy machine makes no difference.
+    """
+
+    def __init__(self, seed: int, mean_s: float, most: int = 30) -> None:
+        self.chance = Random(seed)
+        self.mean_s = mean_s
+        self.most = most
+        self.count = 0
+
+    def tried(self, act: Act) -> bool:
+        """Do it once; returns False if it was interrupted."""
+        try:
+            if self.count < self.most:
+                signal.setitimer(signal.ITIMER_PROF, self.chance.uniform(1e-6, 2 * self.mean_s))
+            act()
+            signal.setitimer(signal.ITIMER_PROF, 0)
+        except KeyboardInterrupt:
+            self.count += 1
+            return False
+        return True
+
+    def until(self, is_so: Callable[[], bool], act: Act) -> None:
+        """Do it again as long as it is not so."""
+        while not is_so():
+            try:
+                self.tried(act)
+            except KeyboardInterrupt:  # between the end of the act and that of the clock
+                self.count += 1
+
+
+class Lines:
+    """Raises KeyboardInterrupt when `act` first comes to a line of the kit, at a `share` of all lines; in files whose
+    names end in one of `closely` at every bytecode. `count` counts them.
+    """
+
+    def __init__(self, *closely: str, share: float = 1.0, seed: int = 0) -> None:
+        self.closely = closely
+        self.share = share
+        self.count = 0
+        self._chance = Random(seed)
+        self._seen: set[tuple[CodeType, int]] = set()
+
+    def until(self, is_so: Callable[[], bool], act: Act) -> None:
+        """Do it again as long as it is not so."""
+        while not is_so():
+            try:
+                sys.settrace(self._call)
+                act()
+            except KeyboardInterrupt:
+                self.count += 1
+            finally:
+                sys.settrace(None)
+
+    def _call(self, frame: FrameType, event: str, _: Any) -> Any:
+        file = frame.f_code.co_filename
+        if not file.startswith(KIT) or frame.f_code.co_name in SPARED:
+            return None
+        if file.endswith(self.closely):
+            frame.f_trace_opcodes = True
+            return self._opcode
+        return self._line
+
+    def _line(self, frame: FrameType, event: str, _: Any) -> Any:
+        if event == "line":
+            self._visit(frame.f_code, frame.f_lineno, self.share)
+        return self._line
+
+    def _opcode(self, frame: FrameType, event: str, _: Any) -> Any:
+        if event == "opcode":
+            self._visit(frame.f_code, frame.f_lasti, 1.0)
+        return self._opcode
+
+    def _visit(self, code: CodeType, place: int, share: float) -> None:
+        if (code, place) not in self._seen:
+            self._seen.add((code, place))
+            if self._chance.random() < share:
+                raise KeyboardInterrupt
+
+
+def seconds(act: Act) -> float:
+    """How long this takes without interrupts, on the processor."""
+    began_s = time.process_time()
+    act()
+    return time.process_time() - began_s
+
+
+def same_run(lab: Lab, other: Lab) -> bool:
+    """Whether both did the same, and the same came of it."""
+    return (
+        lab.actions == other.actions
+        and list(lab.trace) == list(other.trace)
+        and lab.files.contents == other.files.contents
+        and repr(lab) == repr(other)
+    )

@@ -1,0 +1,124 @@
+"""A driver that takes over and finds the newest checkpoint damaged: it fails, or passes over it where that is safe."""
+
+from __future__ import annotations
+
+import pytest
+
+from kit import CheckpointConfig, GeneratorSource, Lab, ParquetSink, StreamEnvironment, sum_
+from kit.lab import LabError
+
+KEYS, ROWS = 3, 60
+
+
+def job(*, emit: str = "final", fall_back: bool = True) -> StreamEnvironment:
+    """Sums by key, published at the end or with each checkpoint."""
+    checkpoint = CheckpointConfig(
+        store="filesystem",
+        directory="/checkpoints",
+        max_retained=3,
+        fall_back_if_damaged=fall_back,
+        memory_threshold_bytes=0,
+    )
+    env = StreamEnvironment("sums", checkpoint=checkpoint)
+    rows = env.from_source(GeneratorSource(ROWS, KEYS, batch_rows=2), uid="rows")
+    sums = rows.key_by("key").aggregate(total=sum_("value"), emit=emit).uid("sums")
+    sums.sink_to(ParquetSink("/out"), uid="out")
+    return env
+
+
+def dead(env: StreamEnvironment, checkpoints: int = 3, until: str = "NotifyCheckpointComplete") -> Lab:
+    """Give a lab whose driver dies after some checkpoints with rows in between, when this has come after the last."""
+    lab = Lab(env)
+    lab.run_until(record="AllTasksRunning")
+    for _ in range(checkpoints):
+        for _ in range(12):
+            lab.step()
+        lab.trigger_checkpoint(wait=True)
+        lab.run_until(record=until)
+    lab.kill_driver()
+    return lab
+
+
+def metadata_of(lab: Lab, checkpoint_id: int) -> str:
+    return next(path for path in lab.files.paths() if path.endswith(f"/chk-{checkpoint_id}/_metadata"))
+
+
+def damage(lab: Lab, how: str, checkpoint_id: int) -> None:
+    path = metadata_of(lab, checkpoint_id)
+    if how == "cut off":
+        lab.truncate(path, len(lab.files.contents[path]) // 2)
+    elif how == "gone":
+        lab.lose(path)
+    else:
+        state = path.removesuffix("_metadata")
+        lab.lose(next(each for each in lab.files.paths() if each.startswith(state) and each != path))
+
+
+def restored(lab: Lab) -> list[int]:
+    return [record.checkpoint_id for record in lab.trace if record.kind == "CheckpointRestored"]
+
+
+@pytest.mark.parametrize("how", ["cut off", "gone", "state file gone"])
+def test_it_starts_from_the_newest_intact_checkpoint(how: str) -> None:
+    env = job()
+    lab = dead(env)
+    damage(lab, how, 3)
+    damage(lab, how, 2)
+    again = Lab(env, after=lab, recover=True)
+    again.run()
+    assert restored(again) == [1]
+    expected = Lab(env)
+    expected.run()
+    order = ["key", "total"]
+    assert again.output().sort_values(order)[order].values.tolist() == (
+        expected.output().sort_values(order)[order].values.tolist()
+    )
+
+
+def test_it_never_falls_back_behind_published_rows() -> None:
+    env = job(emit="updates")
+    lab = dead(env, until="EffectsCommitted")
+    damage(lab, "cut off", 3)
+    before = lab.output()
+    with pytest.raises(LabError) as caught:
+        Lab(env, after=lab, recover=True).run()
+    text = str(caught.value)
+    assert "checkpoint 3: " in text
+    assert "No older checkpoint may take its place" in text
+    assert "published after checkpoint 2" in text
+    assert lab.output().equals(before)
+
+
+def test_rows_that_nobody_has_published_yet_do_not_keep_it() -> None:
+    env = job(emit="updates")
+    lab = dead(env)
+    damage(lab, "cut off", 3)
+    again = Lab(env, after=lab, recover=True)
+    again.run()
+    assert restored(again) == [2]
+    expected = Lab(env)
+    expected.run()
+    order = ["key", "total"]
+    assert again.output().sort_values(order)[order].values.tolist() == (
+        expected.output().sort_values(order)[order].values.tolist()
+    )
+
+
+@pytest.mark.parametrize("how", ["cut off", "gone"])
+def test_by_default_it_fails_as_in_flink(how: str) -> None:
+    env = job(fall_back=False)
+    lab = dead(env)
+    damage(lab, how, 3)
+    again = Lab(env, after=lab, recover=True)
+    with pytest.raises(LabError, match="checkpoint 3"):
+        again.run()
+    assert restored(again) == []
+
+
+def test_when_every_checkpoint_is_damaged_it_does_not_begin_from_scratch() -> None:
+    env = job()
+    lab = dead(env, checkpoints=2)
+    damage(lab, "gone", 1)
+    damage(lab, "cut off", 2)
+    with pytest.raises(LabError, match=r"every checkpoint in the store is damaged: checkpoint 2: .*; checkpoint 1: .*"):
+        Lab(env, after=lab, recover=True).run()
