@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from importlib import import_module
 from typing import Any
 
 
@@ -17,3 +18,24 @@ def in_notebook() -> bool:
 def progress_is_off() -> bool:
     """Whether TQDM_DISABLE is set: what is stored of a run then has no line that only a slow machine shows."""
     return os.environ.get("TQDM_DISABLE", "") not in ("", "0")
+
+
+class NotebookLine:
+    """A line below a cell, as a file: what follows a carriage return is shown in place of what was there.
+
+    It is a display of its own, not the cell's standard error, which a notebook shows in red as if something had failed.
+    """
+
+    def __init__(self) -> None:
+        self._handle: Any = None
+
+    def write(self, text: str) -> None:
+        """Show `text` in place of the last one."""
+        shown = {"text/plain": text.replace("\r", "").rstrip()}
+        if self._handle is None:
+            self._handle = import_module("IPython.display").display(shown, raw=True, display_id=True)
+        else:
+            self._handle.update(shown, raw=True)
+
+    def flush(self) -> None:
+        """All is shown at once."""

@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import sys
 import time
-from importlib import import_module
 from typing import Any
 
-from kit.host.onlooker import in_notebook, progress_is_off
+from kit.host.onlooker import NotebookLine, in_notebook, progress_is_off
 from kit.lab.world import World
 
 AFTER_S = 1.0
@@ -72,25 +71,8 @@ def passing_line(**settings: Any) -> Any:
     from tqdm import tqdm  # not before there is something to show
 
     if in_notebook():
-        return tqdm(file=_NotebookLine(), leave=False, ncols=NOTEBOOK_COLUMNS, **settings)
+        return tqdm(file=NotebookLine(), leave=False, ncols=NOTEBOOK_COLUMNS, **settings)
     return tqdm(leave=False, dynamic_ncols=True, **settings)
-
-
-class _NotebookLine:
-    """Takes what tqdm writes to a terminal: what follows a carriage return is shown in place of what was there."""
-
-    def __init__(self) -> None:
-        self._handle: Any = None
-
-    def write(self, text: str) -> None:
-        shown = {"text/plain": text.replace("\r", "").rstrip()}
-        if self._handle is None:
-            self._handle = import_module("IPython.display").display(shown, raw=True, display_id=True)
-        else:
-            self._handle.update(shown, raw=True)
-
-    def flush(self) -> None:
-        """All is shown at once."""
 
 
 def somebody_looks() -> bool:

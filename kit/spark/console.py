@@ -1,6 +1,7 @@
-"""What a job says to the person who waits for it: single lines, and lines that change, on standard error.
+"""What a job says to the person who waits for it: single lines, and lines that change.
 
-A terminal or a notebook shows one line that changes; anywhere else (a log file, a pipe) each new text is a line.
+A terminal shows one line that changes, on standard error; a log file or a pipe gets each new text as a line there. A
+notebook has lines below the cell, not its standard error: that is red there, and nothing has failed.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 
-from kit.host.onlooker import in_notebook, progress_is_off
+from kit.host.onlooker import NotebookLine, in_notebook, progress_is_off
 
 PATIENCE_S = 1.0
 """What takes less than this is not worth a word."""
@@ -19,14 +20,14 @@ EVERY_S = 0.5
 
 
 def changes_lines() -> bool:
-    """Whether a line on standard error can be written over."""
+    """Whether a line can be written over."""
     return in_notebook() or (sys.stderr is not None and sys.stderr.isatty())
 
 
 def say(text: str) -> None:
     """One line."""
     with contextlib.suppress(OSError, ValueError, AttributeError):  # there may be nobody to read it
-        print(text, file=sys.stderr, flush=True)  # noqa: T201
+        print(text, file=sys.stdout if in_notebook() else sys.stderr, flush=True)
 
 
 @contextlib.contextmanager
@@ -63,28 +64,39 @@ class _Line:
         self._changes = changes_lines()
         self._what = self._last = ""
         self._begun_s = 0.0
+        self._notebook_line = NotebookLine()
 
     def show(self, what: str, detail: str) -> None:
         elapsed_s = time.monotonic() - self._begun_s
         if what != self._what:
             if self._last and self._changes:
-                _write(f"{self._over(f'{self._what}: done [{elapsed_s:.0f} s]')}\n")
+                self._write(f"{self._what}: done [{elapsed_s:.0f} s]")
+                self._end()
             self._what, self._last, self._begun_s = what, "", time.monotonic()
         elif what and elapsed_s >= PATIENCE_S:
             if self._changes:
-                _write(self._over(f"{what}{detail and ': '}{detail} [{elapsed_s:.0f} s]"))
+                self._write(f"{what}{detail and ': '}{detail} [{elapsed_s:.0f} s]")
             elif not self._last:
                 self._last = what
                 say(f"{what} ...")
 
-    def _over(self, text: str) -> str:
+    def _write(self, text: str) -> None:
         """`text` in place of what the line was."""
-        written = "\r" + text.ljust(len(self._last))
+        if in_notebook():
+            self._notebook_line.write(text)
+        else:
+            _to_terminal("\r" + text.ljust(len(self._last)))
         self._last = text
-        return written
+
+    def _end(self) -> None:
+        """What comes next is another line."""
+        if in_notebook():
+            self._notebook_line = NotebookLine()
+        else:
+            _to_terminal("\n")
 
 
-def _write(text: str) -> None:
+def _to_terminal(text: str) -> None:
     with contextlib.suppress(OSError, ValueError, AttributeError):
         sys.stderr.write(text)
         sys.stderr.flush()

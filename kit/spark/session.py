@@ -65,7 +65,7 @@ def create_session(
 
     Without `master` it runs on this machine. `config` has settings of Spark's, which come before those that a streaming
     job wants. `spark.stop()` ends it. The first one of a process starts Java, which
-    takes seconds: a line on standard error says so.
+    takes seconds: a line says so.
     """
     running = SparkSession.getActiveSession()
     if running is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -121,6 +122,7 @@ def test_an_interrupted_with_block_cancels_the_job(tmp_path: Path, capsys: pytes
 NOTEBOOK = f"""
 import sys; sys.path.insert(0, {str(ROOT)!r})
 import os
+import re
 from pathlib import Path
 import kit
 from tests.spark.interrupted import interrupt_in
@@ -140,6 +142,10 @@ class Notebook:
         self.client: BlockingKernelClient = self.kernel.client()
         self.client.start_channels()
         self.client.wait_for_ready(timeout=60)
+        self.red = ""
+        """What its cells wrote to standard error, which a notebook shows in red."""
+        self.lines: list[str] = []
+        """What was shown below the cells, each text in turn."""
 
     def run(self, code: str) -> str:
         """What a cell says: its output, and the name of the error it ends with."""
@@ -155,6 +161,9 @@ class Notebook:
             kind, content = message["msg_type"], message["content"]
             if kind == "stream":
                 said += content["text"]
+                self.red += content["text"] if content["name"] == "stderr" else ""
+            elif kind in ("display_data", "update_display_data"):
+                self.lines.append(content["data"]["text/plain"])
             elif kind == "execute_result":
                 said += content["data"]["text/plain"]
             elif kind == "error":
@@ -187,6 +196,32 @@ def test_an_interrupted_cell(notebook: Notebook) -> None:
     assert "goes on" not in said
     assert f"interrupted: cancelling job totals ({PROMPT})" in said
     assert notebook.run("(job.status, len(kit.running()))") == "('CANCELED', 0)"
+    assert notebook.red == ""
+
+
+WAITING = f"""
+import sys; sys.path.insert(0, {str(ROOT)!r})
+import threading
+from kit.spark import console
+from kit.spark.console import waiting
+console.PATIENCE_S = console.EVERY_S = 0.01
+shown, enough = [], threading.Event()
+def text():
+    shown.append(1)
+    if len(shown) == 9:
+        enough.set()
+    return ("starting Spark" if len(shown) < 6 else "starting workers"), f"{{len(shown)}}"
+with waiting(text):
+    assert enough.wait(30)
+"""
+
+
+def test_what_is_waited_for_is_a_line_below_the_cell(notebook: Notebook) -> None:
+    """Not standard error, which is red there though nothing has failed."""
+    assert notebook.run(WAITING) == ""
+    assert re.sub(r" \[\d+ s\]", "", "\n".join(notebook.lines)).splitlines()[-1] == "starting workers: done"
+    assert "starting Spark: done [0 s]" in notebook.lines
+    assert notebook.red == ""
 
 
 def test_a_kernel_that_is_restarted_and_shut_down(notebook: Notebook) -> None:
