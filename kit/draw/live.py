@@ -23,6 +23,7 @@ from kit.draw.phase_rows import STYLE as PHASE_STYLE
 from kit.draw.phase_rows import axis_html, legend_html, row_html
 from kit.draw.scene import colour
 from kit.draw.svg import asset
+from kit.operators.late_rows import late_rows_counted
 from kit.protocol.tasks import split_task_name
 
 STORY, HISTORY = 12, 8
@@ -131,6 +132,8 @@ class Live:
         facts.append(f"last complete checkpoint: {self.summary['checkpoint']}")
         if not pd.isna(rate):
             facts.append(f"{rate:,.0f} records/s read")
+        if late_rows := int(self.meters["late_rows_dropped"].sum()):
+            facts.append(late_rows_counted(late_rows))
         error = f'<p class="bad">{escape(self.error.splitlines()[0])}</p>' if self.error else ""
         status = self.summary["status"]
         look = "good" if status in ("RUNNING", "FINISHED") else "bad"

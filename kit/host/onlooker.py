@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-from importlib import import_module
 from typing import Any
 
 
@@ -33,7 +32,8 @@ class NotebookLine:
         """Show `text` in place of the last one."""
         shown = {"text/plain": text.replace("\r", "").rstrip()}
         if self._handle is None:
-            self._handle = import_module("IPython.display").display(shown, raw=True, display_id=True)
+            ipython: Any = sys.modules["IPython"]  # where there is a notebook there is IPython
+            self._handle = ipython.display.display(shown, raw=True, display_id=True)
         else:
             self._handle.update(shown, raw=True)
 

@@ -63,6 +63,7 @@ from kit.lab.state_doors import StateDoors
 from kit.lab.step import Step
 from kit.lab.summary import LARGE, summary_html
 from kit.lab.world import World
+from kit.operators.late_rows import late_rows_counted, late_rows_said
 from kit.operators.spec import shorten
 from kit.protocol.events import (
     RequestCancel,
@@ -337,7 +338,16 @@ class Lab(FaultDoors, RescaleDoors, PlayDoors, StateDoors, LabAsking):
             raise job_failed(self._world, self.position)
         if not self.finished:
             raise self._came_to_rest()
+        for operator, rows in self.late_rows_dropped.items():
+            warnings.warn(LabWarning(late_rows_said(operator, rows)), stacklevel=2)
         return step or Step(self.position, self._done[-1], self.trace, 0, 0)
+
+    @property
+    def late_rows_dropped(self) -> dict[str, int]:
+        """Rows of this epoch that came after the watermark had passed their time, by the operators that dropped some
+        (Flink: `numLateRecordsDropped`).
+        """
+        return dict(self._world.late_rows_dropped)
 
     def _step_until(self, condition: Condition) -> Step | None:
         """Step until it is so; None when nothing can happen any more before."""
@@ -630,7 +640,9 @@ class Lab(FaultDoors, RescaleDoors, PlayDoors, StateDoors, LabAsking):
         return (
             f"Lab({self.job.name}, step {self.position}, {self.at_ms} ms, {self.master.status.name}"
             + (f": {shorten(self.error.splitlines()[0])}" if self.error else "")
-            + f", {self._world.enabled_count} enabled)"
+            + f", {self._world.enabled_count} enabled"
+            + (f", {late_rows_counted(late_rows)}" if (late_rows := sum(self.late_rows_dropped.values())) else "")
+            + ")"
         )
 
 

@@ -34,6 +34,7 @@ from kit.lab.agenda import Agenda
 from kit.lab.breakable import Breakable
 from kit.lab.copying import copy_of
 from kit.lab.edge import LabEdge
+from kit.operators.late_rows import late_rows_of
 from kit.protocol.commands import (
     CancelTimer,
     CompleteRequest,
@@ -95,6 +96,7 @@ class World(Breakable):
         """What ended the last tasks that failed, by task and attempt (`sums/1@2`)."""
         self.graphs: list[ExecutionGraph] = []
         """Each epoch's execution graph."""
+        self._dropped_before_the_end: dict[str, int] = {}
         self.agenda = Agenda()
         self.slots: dict[str, SlotChannelState] = {}
         """The channel state machines of the slots, where there may be unaligned checkpoints."""
@@ -275,7 +277,15 @@ class World(Breakable):
         self.agenda.end_epoch([*self.tasks, *self.slots])
         self.forget_faults_of([*self.tasks, *self.slots])
         self.frozen.clear()
+        self._dropped_before_the_end = self.late_rows_dropped
         self.tasks, self.slots = {}, {}
+
+    @property
+    def late_rows_dropped(self) -> dict[str, int]:
+        """In the present epoch, or the last one that ended, by the operators that dropped some."""
+        if not self.tasks:
+            return self._dropped_before_the_end
+        return late_rows_of(task.chain.late_rows_dropped for task in self.tasks.values())
 
     def _answer_user(self, machine: Machine, command: CompleteRequest, cause: str) -> None:
         self.answers[command.request_id] = command

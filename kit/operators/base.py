@@ -95,6 +95,8 @@ class Operator:
     """Base of all operators: every hook has a default that does nothing or hands on."""
 
     context: OperatorContext
+    late_rows_dropped = 0
+    """Rows that came after the watermark had passed their time, and went nowhere (`numLateRecordsDropped`)."""
 
     @property
     def checkpoint_listener(self) -> CheckpointListener | None:

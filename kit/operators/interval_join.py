@@ -63,7 +63,7 @@ class IntervalJoin(ResolvedSpec):
 
 
 class IntervalJoinOperator(Operator):
-    """Keeps the rows of both sides and emits pairs. `late_rows_dropped` counts what came too late."""
+    """Keeps the rows of both sides and emits pairs."""
 
     def __init__(self, spec: IntervalJoin) -> None:
         self._spec = spec
@@ -72,7 +72,6 @@ class IntervalJoinOperator(Operator):
         self._late_tags = (spec.left_late_tag, spec.right_late_tag)
         # How far before and after a row its partners are, seen from the left and from the right.
         self._bounds = ((spec.lower_ms, spec.upper_ms), (-spec.upper_ms, -spec.lower_ms))
-        self.late_rows_dropped = 0
 
     def initialize_state(self) -> None:
         """Register the buffers of both sides."""

@@ -62,13 +62,12 @@ class WindowJoin(ResolvedSpec):
 
 
 class WindowJoinOperator(Operator):
-    """Keeps the rows of both sides and pairs them when a window fires. `late_rows_dropped` counts late ones."""
+    """Keeps the rows of both sides and pairs them when a window fires."""
 
     def __init__(self, spec: WindowJoin) -> None:
         self._spec = spec
         self._columns = spec.columns()
         self._inputs = (spec.left, spec.right)
-        self.late_rows_dropped = 0
 
     def initialize_state(self) -> None:
         """Register the rows of both sides, and the timers of the windows."""

@@ -66,16 +66,12 @@ class WindowSpec(ResolvedSpec):
 
 
 class WindowOperatorBase(Operator):
-    """What windows that merge and those that do not have in common: late rows, timers, firing.
-
-    `late_rows_dropped` counts what came too late, where there is no side output for it (`numLateRecordsDropped`).
-    """
+    """What windows that merge and those that do not have in common: late rows, timers, firing."""
 
     def __init__(self, spec: WindowSpec) -> None:
         self._spec = spec
         self._contents = spec.contents()
         self._first_rows = FirstRows()
-        self.late_rows_dropped = 0
 
     def initialize_state(self) -> None:
         """Register the contents of the windows, and the timers that fire and clear them."""

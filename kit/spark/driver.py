@@ -15,7 +15,7 @@ import logging
 import queue
 import threading
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any, ClassVar
 
@@ -296,6 +296,10 @@ class JobDriver:
             self.last_failure = ""
         if isinstance(command, Note):
             self._log.note(command)
+
+    def rows_dropped(self, late: Mapping[str, int]) -> None:
+        """Operators have dropped so many late rows in this epoch; it is logged once for each."""
+        self._log.rows_dropped(late)
 
     def _tell_task(self, message: Any, cause: str) -> None:
         self.slots.tell(message, cause)

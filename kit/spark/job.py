@@ -32,6 +32,7 @@ from kit.graph.parts import Parts
 from kit.host.job_failed import JobFailedError
 from kit.host.onlooker import in_notebook, progress_is_off
 from kit.host.output import begin_new_output, check_new_output, output_at_risk
+from kit.operators.late_rows import late_rows_counted
 from kit.operators.spec import shorten
 from kit.protocol.events import (
     RequestCancel,
@@ -373,6 +374,8 @@ class SparkJob(JobRequests, JobLooks, Asking):
         said = f"{self.job.name}, {self.status}, epoch {self._driver.master.epoch}"
         if self._not_started:
             said += ", not started"
+        if late_rows := Progress.of(self._driver).late_rows:
+            said += f", {late_rows_counted(late_rows)}"
         if self.error:
             said += f": {shorten(self.error.splitlines()[0])}"
         return f"SparkJob({said})"

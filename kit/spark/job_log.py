@@ -7,10 +7,12 @@ is aborted because its job restarts or ends is INFO: the restart has a line of i
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 from typing import Any
 
 from kit.job.job_master import JobMaster
 from kit.job.status import JobStatus
+from kit.operators.late_rows import late_rows_said
 from kit.protocol.commands import JobStatusChanged, Note
 from kit.protocol.reasons import CheckpointFailureReason
 
@@ -34,6 +36,8 @@ class JobLog:
     def __init__(self, master: JobMaster) -> None:
         self._master = master
         self._takes_over = False
+        self._droppers: set[str] = set()
+        """The operators of which it was said that they drop late rows."""
 
     def takes_over(self) -> None:
         """The next restore is the first of a driver that resumes another one's run."""
@@ -58,6 +62,12 @@ class JobLog:
             logger.info("job %s %s checkpoint %s, %s", name, what, number, data["path"])
         elif note.kind == "WaitingForSlots":
             logger.warning("job %s waits for slots: %s", name, self._master.rescaling.slots_said)
+
+    def rows_dropped(self, late: Mapping[str, int]) -> None:
+        """Log once of each operator that it drops late rows; `job.meters()` has the numbers from then on."""
+        for operator in late.keys() - self._droppers:
+            self._droppers.add(operator)
+            logger.warning("job %s: %s", self._master.job.name, late_rows_said(operator, late[operator]))
 
     def status(self, command: JobStatusChanged) -> None:
         """Log that a job restarts or has ended."""

@@ -88,9 +88,10 @@ class JobLooks:
 
     def meters(self) -> pd.DataFrame:
         """What each subtask does now, as its slot said at most a quarter of a second ago. One row per subtask: task,
-        records_in and records_out (of this epoch; a source's are those it read), records_in_per_s, records_out_per_s,
-        busy_ms_per_s, backpressured_ms_per_s, idle_ms_per_s (together 1000), sample (a row that it sent, or where it
-        sends none one that came). Rates are of the last second or so, missing before the second reading.
+        records_in and records_out (of this epoch; a source's are those it read), late_rows_dropped,
+        records_in_per_s, records_out_per_s, busy_ms_per_s, backpressured_ms_per_s, idle_ms_per_s (together 1000),
+        sample (a row that it sent, or where it sends none one that came). Rates are of the last second or so, missing
+        before the second reading.
 
         Follows Flink's `TaskIOMetricGroup`.
         """

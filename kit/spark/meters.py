@@ -17,6 +17,7 @@ from typing import Any
 import pandas as pd
 import pyarrow as pa
 
+from kit.operators.late_rows import late_rows_of
 from kit.protocol.tasks import split_task_name
 from kit.task.stream_task import StreamTask
 
@@ -28,6 +29,7 @@ COLUMNS = [
     "task",
     "records_in",
     "records_out",
+    "late_rows_dropped",
     "records_in_per_s",
     "records_out_per_s",
     "busy_ms_per_s",
@@ -103,10 +105,18 @@ class Meters:
             else:
                 meter.backpressured_s += waited_s
 
+    @property
+    def late_rows(self) -> int:
+        """Rows that all operators have dropped."""
+        return sum(sum(task.chain.late_rows_dropped.values()) for task in self._tasks.values())
+
     def reading(self) -> dict[str, dict[str, Any]]:
         """All meters as JSON-like data, by task."""
         self._end_interval(time.monotonic())
-        return {name: meter.reading() for name, meter in self.by_task.items()}
+        return {
+            name: meter.reading() | {"late_rows_dropped": self._tasks[name].chain.late_rows_dropped}
+            for name, meter in self.by_task.items()
+        }
 
 
 Reading = tuple[float, dict[str, dict[str, Any]]]
@@ -123,6 +133,12 @@ class MeterReadings:
         """A slot's meters were read."""
         self._slots.setdefault(slot, deque(maxlen=READINGS)).append((time.monotonic(), meters))
 
+    @property
+    def late_rows_dropped(self) -> dict[str, int]:
+        """By the operators that dropped some, all subtasks together."""
+        newest = (readings[-1][1] for readings in self._slots.values())
+        return late_rows_of(meter["late_rows_dropped"] for meters in newest for meter in meters.values())
+
     def to_pandas(self, vertices: Sequence[str]) -> pd.DataFrame:
         """One row per subtask, `vertices` in this order: see `SparkJob.meters`."""
         place = {name: number for number, name in enumerate(vertices)}
@@ -133,7 +149,7 @@ class MeterReadings:
     def _row(self, slot: int, task: str) -> list[Any]:
         (since_s, older), (at_s, newest) = self._slots[slot][0], self._slots[slot][-1]
         now, then, lasted_s = newest[task], older[task], at_s - since_s
-        totals = [task, now["records_in"], now["records_out"]]
+        totals = [task, now["records_in"], now["records_out"], sum(now["late_rows_dropped"].values())]
         if lasted_s <= 0:
             return [*totals, *[float("nan")] * 5, now["sample"]]
         rates = [(now[name] - then[name]) / lasted_s for name in ("records_in", "records_out")]

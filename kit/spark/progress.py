@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from kit.host.onlooker import in_notebook
 from kit.job.status import JobStatus
+from kit.operators.late_rows import late_rows_counted
 from kit.operators.source_coordinator import SourceCoordinator
 from kit.operators.spec import shorten
 from kit.spark.console import changes_lines, say
@@ -42,6 +43,8 @@ class Progress:
     restored: int | None
     """The checkpoint that the present epoch was restored from."""
     error: str
+    late_rows: int
+    """Rows that were dropped in this epoch because they came too late."""
 
     @classmethod
     def of(cls, driver: JobDriver) -> Progress:
@@ -68,6 +71,7 @@ class Progress:
                 latest=None if latest is None else latest.checkpoint_id,
                 restored=None if statistics.restored is None else statistics.restored.checkpoint_id,
                 error=str(driver.error or driver.last_failure),
+                late_rows=sum(driver.slots.meters.late_rows_dropped.values()),
             )
 
     @property
@@ -96,6 +100,8 @@ class Progress:
         last = "" if self.latest is None else f", the last {self.latest}"
         none = "no checkpoint yet" if self.restored is None else f"restored from checkpoint {self.restored}"
         parts.append(f"{_count(self.checkpoints, 'checkpoint')}{last}" if self.checkpoints else none)
+        if self.late_rows:
+            parts.append(late_rows_counted(self.late_rows))
         if self.restarts:
             parts.append(_count(self.restarts, "restart"))
         if self.error and not self.status.is_failure:
@@ -117,6 +123,8 @@ class Progress:
         """The same for a notebook."""
         rows = {**self.summary(), "splits done": f"{self.splits_done} of {self.splits}", "rows read": f"{self.rows:,}"}
         rows["checkpoints complete"] = self.checkpoints
+        if self.late_rows:
+            rows["late rows dropped"] = f"{self.late_rows:,}"
         if self.error:
             rows["error"] = self.error
         body = "".join(f"<tr><th>{escape(key)}</th><td>{escape(str(value))}</td></tr>" for key, value in rows.items())

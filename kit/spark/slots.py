@@ -15,7 +15,7 @@ import contextlib
 import queue
 import socket
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Protocol
 
 from kit.graph.epoch_shape import epoch_shape
@@ -64,6 +64,9 @@ class Driver(Protocol):
 
     def extend_trace(self, records: Sequence[TraceRecord]) -> None:
         """What slots have recorded."""
+
+    def rows_dropped(self, late: Mapping[str, int]) -> None:
+        """So many rows came too late so far in this epoch, by operator."""
 
     def slots_connected(self) -> None:
         """All slots of the epoch know each other."""
@@ -219,6 +222,7 @@ class Slots:
         self.rows_read[epoch.number, slot] = int(message.fields["rows"])
         with self._driver.lock:
             self.meters.take(slot, message.fields["tasks"])
+            self._driver.rows_dropped(self.meters.late_rows_dropped)
 
     _HEARD: ClassVar[dict[str, Callable[[Slots, Epoch, int, ControlMessage], None]]] = {
         SAID: _said,

@@ -42,6 +42,7 @@ class WorkingSlot:
         self._now = now
         self._records_due_s = 0.0
         self._rows_told = 0
+        self._late_rows_told = 0
         self._meters_due_s = 0.0
 
     def __repr__(self) -> str:
@@ -71,15 +72,16 @@ class WorkingSlot:
         return max(0.0, min(limits))
 
     def _tell_meters(self) -> None:
-        self._rows_told = self._host.rows_read
+        self._rows_told, self._late_rows_told = self._host.rows_read, self._host.meters.late_rows
         self._meters_due_s = time.monotonic() + METERS_EVERY_S
         fields = {"rows": self._rows_told, "tasks": self._host.meters.reading()}
         self._driver.send(ControlMessage(METERS, fields))
 
     def _tell_driver(self) -> None:
         host = self._host
-        if self._said and host.rows_read != self._rows_told:
-            self._tell_meters()  # so that a task's end comes after its last row
+        told = self._rows_told, self._late_rows_told
+        if self._said and (host.rows_read, host.meters.late_rows) != told:
+            self._tell_meters()  # so that a task's end comes after its last row, also one that it dropped
         self._driver.send(pack_words(SAID, self._said, host.records))
         self._said.clear()
         host.records.clear()

@@ -379,6 +379,12 @@ class OperatorChain:
             source.follow_splits([maker.follow_splits() for maker in makers])
 
     @property
+    def late_rows_dropped(self) -> dict[str, int]:
+        """Since the task began, by the operators that dropped some."""
+        counts = {link.name: link.operator.late_rows_dropped for link in self.links}
+        return {name: rows for name, rows in counts.items() if rows}
+
+    @property
     def head(self) -> Operator:
         """The operator that takes the task's input."""
         return self.links[0].operator

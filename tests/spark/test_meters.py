@@ -127,7 +127,7 @@ def test_waiting_is_back_pressure_when_an_output_is_full_and_idleness_when_not(m
     clock = [100.0]
     monkeypatch.setattr(meters.time, "monotonic", lambda: clock[0])
     outputs = SimpleNamespace(writable=True)
-    of = Meters({"a/0": SimpleNamespace(outputs=outputs)})  # type: ignore[dict-item]
+    of = Meters({"a/0": SimpleNamespace(outputs=outputs, chain=SimpleNamespace(late_rows_dropped={}))})  # type: ignore[dict-item]
     readings = MeterReadings()
     readings.take(0, of.reading())
     for writable, busy_s in ((True, 0.25), (False, 0.5), (True, 0.0)):
