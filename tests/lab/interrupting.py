@@ -51,6 +51,21 @@ class Interrupter:
         self.most = most
         self.count = 0
 
+    def rounds(self, fewest: int, more_than: int, most_each: int = 12) -> Iterator[None]:
+        """So many rounds, with `most_each` interrupts at most in each; then others, in which they come twice as soon
+        each time, until there were `more_than` so many. How long a run takes differs from one to the next.
+
+        Raises AssertionError when they do not come.
+        """
+        for number in range(fewest + 20):
+            if number >= fewest:
+                if self.count > more_than:
+                    return
+                self.mean_s /= 2
+            self.most = self.count + most_each
+            yield
+        raise AssertionError(f"{self.count} interrupts came, but should be more than {more_than}")
+
     def tried(self, act: Act) -> bool:
         """Do it once; returns False if it was interrupted."""
         try:

@@ -90,38 +90,33 @@ def test_a_run_that_is_interrupted_ends_as_one_that_is_not(name: str) -> None:
     reference = life(a_lab(name), uninterrupted)
     took_s = seconds(lambda: life(a_lab(name), uninterrupted))
     interrupter = Interrupter(seed=7, mean_s=took_s / 12)
-    for _ in range(4):
-        interrupter.most = interrupter.count + 12
+    for _ in interrupter.rounds(4, more_than=10):
         assert_ended_as(life(a_lab(name), interrupter.until), reference, SHAPES[name][0])
-    assert interrupter.count > 10
 
 
 def test_going_back_and_forth_is_done_as_a_whole() -> None:
     reference = life(a_lab("windows"), uninterrupted)
     lab = reference.fork()
-    interrupter = Interrupter(seed=3, mean_s=seconds(lambda: reference.fork().goto(2)) / 2, most=60)
-    for _ in range(40):
+    interrupter = Interrupter(seed=3, mean_s=seconds(lambda: reference.fork().goto(2)) / 2)
+    for _ in interrupter.rounds(40, more_than=5, most_each=2):
         before, position = lab.position, interrupter.chance.randint(1, reference.position)
         if not interrupter.tried(lambda position=position: lab.goto(position)):  # type: ignore[misc]
             assert lab.position in ({before, position} if position < before else range(before, position + 1))
         assert lab.actions == reference.actions[: lab.position]
         assert (lab.at_ms, len(lab.trace)) == (lab.fork().at_ms, len(lab.trace.since(0)))
-    assert interrupter.count > 5
     assert same_run(lab.goto(reference.position), reference)
 
 
 def test_a_play_that_is_interrupted_is_played_block_by_block() -> None:
     reference = open_play("late-ack").run()
-    interrupter = Interrupter(seed=5, mean_s=seconds(lambda: open_play("late-ack").run()) / 8, most=40)
-    for _ in range(2):
+    interrupter = Interrupter(seed=5, mean_s=seconds(lambda: open_play("late-ack").run()) / 8)
+    for _ in interrupter.rounds(2, more_than=5):
         play: Play = open_play("late-ack")
-        interrupter.most = interrupter.count + 12
         interrupter.until(lambda play=play: play.done, lambda play=play: play.run())  # type: ignore[misc]
         assert [repr(each) for each in play.played] == [repr(each) for each in reference.played]
         assert [lab.actions for lab in play.labs] == [lab.actions for lab in reference.labs]
         assert play.differences == ""
         assert play.notes == reference.notes
-    assert interrupter.count > 5
 
 
 def explored(found: Any) -> Any:
@@ -133,7 +128,7 @@ def test_an_exploration_that_is_interrupted_says_what_it_saw_and_can_be_made_aga
         return explore(collects(), checkpoints=1, kinds=("lose", "repeat"))
 
     reference = explored_now()
-    interrupter = Interrupter(seed=2, mean_s=seconds(explored_now) / 4, most=4)
+    interrupter = Interrupter(seed=2, mean_s=seconds(explored_now) / 4)
     found: list[Any] = []
     partly: list[Any] = []
 
@@ -144,9 +139,10 @@ def test_an_exploration_that_is_interrupted_says_what_it_saw_and_can_be_made_aga
             partly.append(interrupt.found)
             raise
 
-    interrupter.until(lambda: bool(found), act)
-    assert explored(found[0]) == explored(reference)
-    assert interrupter.count > 2
+    for _ in interrupter.rounds(1, more_than=2, most_each=4):
+        found.clear()
+        interrupter.until(lambda: bool(found), act)
+        assert explored(found[0]) == explored(reference)
     for each in partly:
         assert each.states <= reference.states
         assert not each.holds
@@ -156,7 +152,7 @@ def test_an_exploration_that_is_interrupted_says_what_it_saw_and_can_be_made_aga
 
 def test_a_swarm_that_is_interrupted_gives_the_trials_before() -> None:
     reference = swarm(range(4))
-    interrupter = Interrupter(seed=4, mean_s=seconds(lambda: swarm(range(4))) / 4, most=6)
+    interrupter = Interrupter(seed=4, mean_s=seconds(lambda: swarm(range(4))) / 4)
     found: list[Any] = []
     partly: list[Any] = []
 
@@ -167,9 +163,10 @@ def test_a_swarm_that_is_interrupted_gives_the_trials_before() -> None:
             partly.append(interrupt.found)
             raise
 
-    interrupter.until(lambda: bool(found), act)
-    assert found[0].rows == reference.rows
-    assert interrupter.count > 2
+    for _ in interrupter.rounds(1, more_than=2, most_each=6):
+        found.clear()
+        interrupter.until(lambda: bool(found), act)
+        assert found[0].rows == reference.rows
     for each in partly:
         assert each.rows == reference.rows[: each.trials]
     assert any(each.trials for each in partly)
@@ -177,11 +174,11 @@ def test_a_swarm_that_is_interrupted_gives_the_trials_before() -> None:
 
 def test_comparisons_can_be_made_again() -> None:
     reference = union_growth(1)
-    interrupter = Interrupter(seed=6, mean_s=seconds(lambda: union_growth(1)) / 4, most=6)
-    found: list[Any] = []
-    interrupter.until(lambda: bool(found), lambda: found.append(union_growth(1)))
-    assert found[0].to_pandas().equals(reference.to_pandas())
-    assert interrupter.count > 1
+    interrupter = Interrupter(seed=6, mean_s=seconds(lambda: union_growth(1)) / 4)
+    for _ in interrupter.rounds(1, more_than=1, most_each=6):
+        found: list[Any] = []
+        interrupter.until(lambda found=found: bool(found), lambda found=found: found.append(union_growth(1)))  # type: ignore[misc]
+        assert found[0].to_pandas().equals(reference.to_pandas())
 
 
 # --- at every line ----------------------------------------------------------------------------------------------------
