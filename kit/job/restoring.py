@@ -37,16 +37,17 @@ from kit.state.restored_state import RestoredSubtaskState
 
 @dataclass(frozen=True, slots=True)
 class RestoredJob:
-    """The graph to deploy, each task's restore (None: it begins empty), and what went to whom."""
+    """The graph to deploy, each task's restore (None: it begins empty), and the state `before` by operator id."""
 
     graph: ExecutionGraph
     restores: Mapping[str, TaskRestore | None]
-    assignments: list[dict[str, Any]]
+    before: Mapping[str, OperatorState]
     checkpoint_id: int
 
     def note(self, epoch: int, path: str) -> Note:
-        """What the trace keeps of it: the epoch that begins so, and where the checkpoint is."""
-        data = {"epoch": epoch, "path": path, "assignments": self.assignments}
+        """What the trace keeps of it: the epoch that begins so, where the checkpoint is, and what went to whom."""
+        assignments = describe_assignments(self.graph.job_graph, self.restores, self.before)
+        data = {"epoch": epoch, "path": path, "assignments": assignments}
         return Note(kind="StateAssigned", checkpoint_id=self.checkpoint_id, data=data)
 
 
@@ -83,8 +84,7 @@ def restore_job(
         for vertex, of_vertex in zip(job.vertices, assigned.restores, strict=True)
         for subtask, restore in enumerate(of_vertex)
     }
-    graph = graph.with_max_parallelism(adopted)
-    return RestoredJob(graph, restores, describe_assignments(job, restores, operator_states), checkpoint_id)
+    return RestoredJob(graph.with_max_parallelism(adopted), restores, operator_states, checkpoint_id)
 
 
 def hold_in_flight_data(restores: Iterable[TaskRestore | None]) -> bool:

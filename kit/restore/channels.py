@@ -12,7 +12,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TypeVar
 
 from kit.state.handles import (
-    InputChannelInfo,
     InputChannelStateHandle,
     InputStateHandle,
     MergedInputChannelStateHandle,
@@ -54,8 +53,7 @@ def unmerged(handles: Iterable[ChannelsHandle]) -> Iterator[ChannelHandle]:
 
 def port_of(handle: ChannelHandle) -> int:
     """The gate or partition whose buffers these are."""
-    info = handle.info
-    return info.gate_idx if isinstance(info, InputChannelInfo) else info.partition_idx
+    return handle.info.gate_idx if isinstance(handle, InputChannelStateHandle) else handle.info.partition_idx
 
 
 def sort_by_port(old: Sequence[Iterable[ChannelsHandle]], ports: int) -> list[list[list[ChannelHandle]]]:

@@ -17,6 +17,7 @@ from typing import Any
 from kit.restore.channels import ChannelsHandle, port_of, redistribute, sort_by_port, unmerged
 from kit.restore.errors import PointwiseRescaleError
 from kit.restore.operator_id_pair import OperatorIDPair
+from kit.restore.per_subtask import PerSubtask
 from kit.restore.subtask_state_mapper import SubtaskStateMapper
 from kit.restore.topology import AssignmentEdge, AssignmentVertex
 from kit.state.operator_state import OperatorState
@@ -152,7 +153,7 @@ class ExchangeEnd:
                 makers.append(_descriptor_maker(self.mapping(port), channels.mapping))
             else:
                 makers.append(lambda _: NO_STATE)
-        return [_descriptor(tuple([make(i) for make in makers])) for i in range(self.vertex.parallelism)]
+        return PerSubtask(self.vertex.parallelism, lambda i: _descriptor(tuple([make(i) for make in makers])))
 
 
 def handles_by_subtask(state: OperatorState, kind: str) -> list[Any]:

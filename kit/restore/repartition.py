@@ -17,22 +17,29 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from kit.restore.errors import ILLEGAL_ARGUMENT, RepartitionError
 from kit.restore.java_hashmap_order import compute_if_absent_order
+from kit.restore.per_subtask import PerSubtask
 from kit.restore.shared_handles import SharedHandles
 from kit.state.handles import OperatorStateMode, OperatorStreamStateHandle, StateMetaInfo, StreamStateHandle
 
 Handles = Sequence[OperatorStreamStateHandle]
-_Entries = list[tuple[int, StateMetaInfo]]
-"""One named state: the numbers of the streams it is in and where in them, in the order of the old subtasks."""
 _Pieces = dict[int, dict[str, StateMetaInfo]]
 """By the number of a stream, what somebody gets of it."""
 
 _BITSET_WORD = 64
+
+
+@dataclass(slots=True)
+class _Entries:
+    """One named state, in the order of the old subtasks: the numbers of the streams it is in, and where in them."""
+
+    streams: list[int] = field(default_factory=list)
+    infos: list[StateMetaInfo] = field(default_factory=list)
 
 
 class _Grouped:
@@ -49,8 +56,9 @@ class _Grouped:
                     states = by_mode[info.mode]
                     entries = states.get(name)
                     if entries is None:
-                        entries = states[name] = []
-                    entries.append((number, info))
+                        entries = states[name] = _Entries()
+                    entries.streams.append(number)
+                    entries.infos.append(info)
                     last_met[info.mode] = name
         self.numbers = numbers
         self.streams = list(numbers)
@@ -59,22 +67,24 @@ class _Grouped:
         self.broadcast = by_mode[OperatorStateMode.BROADCAST]
         self.union: _Pieces = {}
         for name, entries in by_mode[OperatorStateMode.UNION].items():
-            for number, info in entries:
+            for number, info in zip(entries.streams, entries.infos, strict=True):
                 self.union.setdefault(number, {})[name] = info
 
     def shared_handles(self) -> dict[int, OperatorStreamStateHandle]:
         """The handles of the union states, which every new subtask gets."""
         return {number: OperatorStreamStateHandle(names, self.streams[number]) for number, names in self.union.items()}
 
-    def deal_split(self, parallelism: int) -> list[_Pieces]:
-        """What each new subtask gets of the split states.
+    def deal_split(self, parallelism: int) -> list[_Runs]:
+        """The split states, each cut into a run of entries for each new subtask.
 
         States are dealt in Java's order, and each begins with the subtask where the one before left off.
         """
-        dealt: list[_Pieces] = [{} for _ in range(parallelism)]
+        dealt: list[_Runs] = []
         first_taker = 0
         for name in self._split_names_in_javas_order():
-            first_taker += _deal(name, self.split[name], first_taker, dealt)
+            runs = _cut(name, self.split[name], first_taker, parallelism)
+            first_taker += runs.entry_count
+            dealt.append(runs)
         return dealt
 
     def _split_names_in_javas_order(self) -> list[str]:
@@ -83,42 +93,55 @@ class _Grouped:
         Names met again matter only in that the map may double before it finds them, so one such call stands for all.
         """
         is_met_again = bool(self.split) and (
-            self.last_split != next(reversed(self.split)) or len(self.split[self.last_split]) > 1
+            self.last_split != next(reversed(self.split)) or len(self.split[self.last_split].infos) > 1
         )
         return compute_if_absent_order([*self.split, self.last_split] if is_met_again else self.split)
 
 
-def _deal(name: str, entries: _Entries, first_taker: int, dealt: list[_Pieces]) -> int:
-    """Add equal runs of one state to what the subtasks get, those of the first takers longer by one.
-
-    Returns the number of entries.
+@dataclass(frozen=True, slots=True)
+class _Runs:
+    """One split state as a run of `entry_count` entries in all; by new subtask, where its part of it begins (in which
+    of the entry lists, after how many of its entries) and how long it is.
     """
-    starts = np.cumsum([0, *[len(info.offsets) for _, info in entries]])
-    parallelism = len(dealt)
-    base, remainder = divmod(int(starts[-1]), parallelism)
-    turns = (np.arange(parallelism) - first_taker) % parallelism
-    begins = turns * base + np.minimum(turns, remainder)
-    # Where a run begins between two entry lists, it begins with the empty ones that may be there.
-    lists = np.searchsorted(starts, begins, "left")
-    lists -= starts[lists] > begins
-    skips = (begins - starts[lists]).tolist()
-    lengths = (base + (turns < remainder)).tolist()
-    for mine, at, skipped, wanted in zip(dealt, lists.tolist(), skips, lengths, strict=True):
+
+    name: str
+    entries: _Entries
+    entry_count: int
+    lists: list[int]
+    skips: list[int]
+    lengths: list[int]
+
+    def add_to(self, mine: _Pieces, subtask: int) -> None:
+        """Add the run of one new subtask to what it gets."""
+        at, skipped, wanted = self.lists[subtask], self.skips[subtask], self.lengths[subtask]
         while wanted > 0:
-            number, info = entries[at]
+            number, info = self.entries.streams[at], self.entries.infos[at]
             offsets = info.offsets
             left = len(offsets) - skipped
             if skipped or wanted < left:
                 info = StateMetaInfo(offsets[skipped : skipped + wanted], OperatorStateMode.SPLIT_DISTRIBUTE)
             states = mine.get(number)
             if states is None:
-                mine[number] = {name: info}
+                mine[number] = {self.name: info}
             else:
-                states[name] = info
+                states[self.name] = info
             wanted -= left
             skipped = 0
             at += 1
-    return int(starts[-1])
+
+
+def _cut(name: str, entries: _Entries, first_taker: int, parallelism: int) -> _Runs:
+    """Cut one state into equal runs, those of the first takers longer by one."""
+    starts = np.cumsum([0, *[len(info.offsets) for info in entries.infos]])
+    base, remainder = divmod(int(starts[-1]), parallelism)
+    turns = (np.arange(parallelism) - first_taker) % parallelism
+    begins = turns * base + np.minimum(turns, remainder)
+    # Where a run begins between two entry lists, it begins with the empty ones that may be there.
+    lists = np.searchsorted(starts, begins, "left")
+    lists -= starts[lists] > begins
+    skips = begins - starts[lists]
+    lengths = base + (turns < remainder)
+    return _Runs(name, entries, int(starts[-1]), lists.tolist(), skips.tolist(), lengths.tolist())
 
 
 def repartition_state(previous: Sequence[Handles], old_parallelism: int, new_parallelism: int) -> Sequence[Handles]:
@@ -133,12 +156,17 @@ def repartition_state(previous: Sequence[Handles], old_parallelism: int, new_par
     if new_parallelism == old_parallelism:
         return _at_same_parallelism(previous, grouped)
     shared = grouped.shared_handles()
-    dealt: list[Handles] = []
-    for subtask, mine in enumerate(grouped.deal_split(new_parallelism)):
+    split = grouped.deal_split(new_parallelism)
+
+    def handles(subtask: int) -> Handles:
+        mine: _Pieces = {}
+        for runs in split:
+            runs.add_to(mine, subtask)
         _add_union_and_broadcast(mine, subtask, grouped.union, grouped.broadcast)
         own = tuple([OperatorStreamStateHandle(names, grouped.streams[number]) for number, names in mine.items()])
-        dealt.append(_with_shared(own, mine, shared))
-    return dealt
+        return _with_shared(own, mine, shared)
+
+    return PerSubtask(new_parallelism, handles)
 
 
 def _check(previous: Sequence[Handles], old_parallelism: int, new_parallelism: int) -> None:
@@ -158,12 +186,13 @@ def _at_same_parallelism(previous: Sequence[Handles], grouped: _Grouped) -> Sequ
     broadcast = {name: grouped.broadcast[name] for name in _partly_reported_broadcast(previous)}
     if not grouped.union and not broadcast:
         return previous
-    shared = grouped.shared_handles()
-    dealt: list[Handles] = []
     for subtask, handles in enumerate(previous):
-        kept = {grouped.numbers[handle.delegate]: handle for handle in handles}
-        if len(kept) != len(handles):
+        if len(handles) > 1 and len({grouped.numbers[handle.delegate] for handle in handles}) != len(handles):
             raise _two_handles_of_one_stream(subtask, handles)
+    shared = grouped.shared_handles()
+
+    def with_copies(subtask: int) -> Handles:
+        kept = {grouped.numbers[handle.delegate]: handle for handle in previous[subtask]}
         mine = {number: dict(handle.state_name_to_partition_offsets) for number, handle in kept.items()}
         _add_union_and_broadcast(mine, subtask, grouped.union, broadcast)
         own = tuple(
@@ -172,8 +201,9 @@ def _at_same_parallelism(previous: Sequence[Handles], grouped: _Grouped) -> Sequ
             else OperatorStreamStateHandle(names, grouped.streams[number])
             for number, names in mine.items()
         )
-        dealt.append(_with_shared(own, mine, shared))
-    return dealt
+        return _with_shared(own, mine, shared)
+
+    return PerSubtask(len(previous), with_copies)
 
 
 def _partly_reported_broadcast(previous: Sequence[Handles]) -> set[str]:
@@ -196,7 +226,8 @@ def _add_union_and_broadcast(mine: _Pieces, subtask: int, union: _Pieces, broadc
         for number in mine.keys() & union.keys():
             mine[number].update(union[number])
     for name, copies in broadcast.items():
-        number, info = copies[subtask % len(copies)]
+        copy = subtask % len(copies.infos)
+        number, info = copies.streams[copy], copies.infos[copy]
         names = mine.get(number)
         if names is None:
             names = mine[number] = dict(union.get(number, ()))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from kit.protocol.tasks import TaskRestore
@@ -23,7 +24,7 @@ class StateAssignment:
     """
 
     vertices: tuple[VertexParallelism, ...]
-    restores: tuple[tuple[TaskRestore | None, ...], ...]
+    restores: tuple[Sequence[TaskRestore | None], ...]
 
     def __repr__(self) -> str:
         restored = sum(restore is not None for vertex in self.restores for restore in vertex)

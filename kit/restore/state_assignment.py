@@ -11,8 +11,7 @@ Follows `StateAssignmentOperation` (2.3).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from itertools import repeat
+from collections.abc import Callable, Mapping, Sequence
 from operator import attrgetter
 from typing import Any
 
@@ -27,15 +26,15 @@ from kit.restore.errors import (
 )
 from kit.restore.exchange_end import ExchangeEnd, handles_by_subtask
 from kit.restore.java_hashmap_order import capacity_for, operator_id_hash, put_order
-from kit.restore.keyed import redistribute_keyed
+from kit.restore.keyed import KeyedHandles, redistribute_keyed
 from kit.restore.operator_id_pair import OperatorIDPair
 from kit.restore.output_recovery import Recovered, recover_downstream
 from kit.restore.own_repartitioner import Repartition
+from kit.restore.per_subtask import PerSubtask
 from kit.restore.repartition import Handles, repartition_state
 from kit.restore.restored import StateAssignment, VertexParallelism
 from kit.restore.task_state_assignment import AssignedOperator, TaskStateAssignment
 from kit.restore.topology import AssignmentEdge, AssignmentVertex
-from kit.state.key_groups import key_group_partitions
 from kit.state.operator_state import FINISHED_ON_RESTORE, OperatorState, TaskStateSnapshot
 from kit.state.rescale_mappings import NO_RESCALE
 from kit.state.restored_state import NOTHING_RESTORED, RestoredSubtaskState
@@ -129,6 +128,8 @@ def _deal_out(assignment: TaskStateAssignment, repartition: Repartition) -> None
             assignment.assigned[operator_id] = AssignedOperator(
                 managed_operator=_repartitioned(state, "managed_operator_state", new, repartition),
                 raw_operator=_repartitioned(state, "raw_operator_state", new, repartition),
+                managed_keyed=_redistributed(state, "managed_keyed_state", new, assignment.max_parallelism),
+                raw_keyed=_redistributed(state, "raw_keyed_state", new, assignment.max_parallelism),
             )
         except RepartitionError as error:
             raise error.about(described(state, assignment.operator(operator_id))) from None
@@ -136,7 +137,6 @@ def _deal_out(assignment: TaskStateAssignment, repartition: Repartition) -> None
         if end.is_affected:
             _check_not_chained(assignment, end)
             end.deal_out()
-    _deal_out_keyed(assignment)
 
 
 def _repartitioned(
@@ -146,18 +146,13 @@ def _repartitioned(
     return repartition(handles, state.parallelism, parallelism) if any(handles) else None
 
 
-def _deal_out_keyed(assignment: TaskStateAssignment) -> None:
-    new, max_parallelism = assignment.vertex.parallelism, assignment.max_parallelism
-    ranges = None
-    for operator_id, state in assignment.states.items():
-        managed = handles_by_subtask(state, "managed_keyed_state")
-        raw = handles_by_subtask(state, "raw_keyed_state")
-        if state.parallelism != new and (any(managed) or any(raw)):
-            ranges = ranges or key_group_partitions(max_parallelism, new)
-            managed = redistribute_keyed(managed, max_parallelism, ranges)
-            raw = redistribute_keyed(raw, max_parallelism, ranges)
-        assignment.assigned[operator_id].managed_keyed = managed if any(managed) else None
-        assignment.assigned[operator_id].raw_keyed = raw if any(raw) else None
+def _redistributed(
+    state: OperatorState, kind: str, parallelism: int, max_parallelism: int
+) -> Sequence[KeyedHandles] | None:
+    handles = handles_by_subtask(state, kind)
+    if not any(handles):
+        return None
+    return handles if state.parallelism == parallelism else redistribute_keyed(handles, max_parallelism, parallelism)
 
 
 def _check_not_chained(assignment: TaskStateAssignment, end: ExchangeEnd) -> None:
@@ -218,26 +213,28 @@ def _recovered_downstream(assignments: Sequence[TaskStateAssignment]) -> Recover
 
 def _restores(
     assignment: TaskStateAssignment, checkpoint_id: int, recovered: Recovered | None
-) -> tuple[TaskRestore | None, ...]:
+) -> Sequence[TaskRestore | None]:
     vertex = assignment.vertex
     if assignment.is_fully_finished:
         return (TaskRestore(checkpoint_id, FINISHED_ON_RESTORE),) * vertex.parallelism
     if not assignment.is_affected:
         return (None,) * vertex.parallelism
-    operators = [pair.generated_id for pair in vertex.operators]
-    columns = [_subtask_states(assignment, pair, recovered) for pair in vertex.operators]
-    return tuple(
-        [
-            TaskRestore(checkpoint_id, TaskStateSnapshot(dict(zip(operators, states, strict=True))))
-            for states in zip(*columns, strict=True)
-        ]
-    )
+    columns = {pair.generated_id: _subtask_states(assignment, pair, recovered) for pair in vertex.operators}
+
+    def restore(subtask: int) -> TaskRestore:
+        states = {operator_id: state(subtask) for operator_id, state in columns.items()}
+        return TaskRestore(checkpoint_id, TaskStateSnapshot(states))
+
+    return PerSubtask(vertex.parallelism, restore)
 
 
 def _subtask_states(
     assignment: TaskStateAssignment, pair: OperatorIDPair, recovered: Recovered | None
-) -> list[RestoredSubtaskState]:
-    """The state of one operator, subtask by subtask. `recovered`: the output that is recovered downstream, if it is."""
+) -> Callable[[int], RestoredSubtaskState]:
+    """What makes the state of one operator for a new subtask.
+
+    `recovered`: the output that is recovered downstream, if it is.
+    """
     assigned = assignment.assigned[pair.generated_id]
     new = assignment.vertex.parallelism
     inputs = outputs = upstream = input_descriptors = output_descriptors = None
@@ -261,6 +258,7 @@ def _subtask_states(
         (output_descriptors, NO_RESCALE),
     ]
     if not any(column for column, _ in columns):
-        return [NOTHING_RESTORED] * new
-    filled = [repeat(default, new) if column is None else column for column, default in columns]
-    return list(map(RestoredSubtaskState, *filled))
+        return lambda subtask: NOTHING_RESTORED
+    return lambda subtask: RestoredSubtaskState(
+        *[default if column is None else column[subtask] for column, default in columns]
+    )

@@ -55,9 +55,14 @@ def key_group_range_for_operator_index(max_parallelism: int, parallelism: int, o
 
 def key_group_partitions(max_parallelism: int, parallelism: int) -> list[KeyGroupRange]:
     """The key group range of every subtask, in order of subtask index."""
+    return [KeyGroupRange(start, end - 1) for start, end in pairwise(key_group_bounds(max_parallelism, parallelism))]
+
+
+def key_group_bounds(max_parallelism: int, parallelism: int) -> list[int]:
+    """The first key group of every subtask, in order of subtask index, and at the end `max_parallelism`."""
     key_group_range_for_operator_index(max_parallelism, parallelism, 0)  # raises for bad arguments
-    starts = ((np.arange(parallelism + 1) * max_parallelism + parallelism - 1) // parallelism).tolist()
-    return [KeyGroupRange(start, following - 1) for start, following in pairwise(starts)]
+    bounds = (np.arange(parallelism + 1) * max_parallelism + parallelism - 1) // parallelism
+    return bounds.tolist()
 
 
 def operator_index_for_key_group(max_parallelism: int, parallelism: int, key_group: int) -> int:

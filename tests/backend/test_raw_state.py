@@ -65,7 +65,7 @@ def test_raw_state_that_flink_wrote_is_read_at_any_parallelism(name: str, parall
     state = flinks(name)
     old = [state.subtask_states[subtask] for subtask in range(state.parallelism)]
     ranges = [key_group_range_for_operator_index(128, parallelism, subtask) for subtask in range(parallelism)]
-    keyed = redistribute_keyed([each.raw_keyed_state for each in old], 128, ranges)
+    keyed = redistribute_keyed([each.raw_keyed_state for each in old], 128, parallelism)
     listed = repartition_state([each.raw_operator_state for each in old], state.parallelism, parallelism)
     groups, partitions = [], []
     for subtask in range(parallelism):

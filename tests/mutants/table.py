@@ -474,17 +474,17 @@ RESTORE: tuple[Row, ...] = (
     (
         "remainder-not-dealt",
         "when entries cannot be dealt out evenly, those left over are lost",
-        "kit.restore.repartition:_deal",
-        "lengths = (base + (turns < remainder)).tolist()",
-        "lengths = [base] * parallelism",
+        "kit.restore.repartition:_cut",
+        "lengths = base + (turns < remainder)",
+        "lengths = np.full(parallelism, base)",
         SWARM,
     ),
     (
         "last-key-group-lost",
         "a rescale takes the range of key groups to end one earlier",
-        "kit.restore.keyed:redistribute_keyed",
-        "operator_index_for_key_group(max_parallelism, parallelism, covered.end)",
-        "operator_index_for_key_group(max_parallelism, parallelism, covered.end - 1)",
+        "kit.restore.keyed:_overlaps",
+        "covered.end for covered in ranges",
+        "covered.end - 1 for covered in ranges",
         ByTest("restore/test_state_assignment.py::test_every_vector"),
     ),
     (

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import gc
+import pickle
 import re
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -24,6 +27,8 @@ from kit.restore.topology import AssignmentEdge, AssignmentVertex
 from kit.restore.validate import load_and_validate
 from kit.state.handles import (
     IncrementalRemoteKeyedStateHandle,
+    InputChannelInfo,
+    InputChannelStateHandle,
     KeyGroupsStateHandle,
     OperatorStateMode,
     OperatorStreamStateHandle,
@@ -171,7 +176,7 @@ def test_state_is_found_by_the_id_the_user_gave() -> None:
 
 @pytest.mark.flink("StateAssignmentOperationTest.assigningStateHandlesCanNotBeNull")
 def test_an_operator_without_keyed_state_gets_empty_lists() -> None:
-    assert redistribute_keyed([(), ()], 128, key_group_partitions(128, 3)) == [(), (), ()]
+    assert redistribute_keyed([(), ()], 128, 3) == ((), (), ())
     for state in subtask_states(assign_one(OperatorState(FIRST.generated_id, 1, 128, {0: EMPTY_SUBTASK_STATE}), 2)):
         assert (state.managed_keyed_state, state.raw_keyed_state, state.has_state()) == ((), (), False)
 
@@ -229,6 +234,64 @@ def test_a_configured_maximum_parallelism_must_be_the_recorded_one() -> None:
 def test_the_parallelism_must_not_exceed_the_recorded_maximum() -> None:
     with pytest.raises(MaxParallelismError, match=r"maximum parallelism \(4\) of the restored state is lower"):
         assign_one(keyed_state(FIRST, 2, 4), 5)
+
+
+# --- what is made, and when -------------------------------------------------------------------------------------------
+
+
+def a_rescale(subtasks: int) -> Callable[[], StateAssignment]:
+    """Keyed state, split states and in-flight data of a hash exchange, at half as many subtasks again."""
+    names = {f"split-{name}": StateMetaInfo(tuple(range(10)), OperatorStateMode.SPLIT_DISTRIBUTE) for name in range(4)}
+    keyed = {}
+    for subtask, covered in enumerate(key_group_partitions(4096, subtasks)):
+        stream = build.stream(f"file-{subtask}")
+        channels = [InputChannelInfo(0, (subtask + step) % subtasks) for step in range(10)]
+        keyed[subtask] = OperatorSubtaskState(
+            managed_operator_state=(OperatorStreamStateHandle(names, stream),),
+            managed_keyed_state=(KeyGroupsStateHandle(covered, tuple(range(len(covered))), stream),),
+            input_channel_state=tuple(InputChannelStateHandle(subtask, info, (0,), 1, stream) for info in channels),
+        )
+    states = {
+        FIRST.generated_id: OperatorState(
+            FIRST.generated_id, subtasks, 4096, dict.fromkeys(range(subtasks), EMPTY_SUBTASK_STATE)
+        ),
+        SECOND.generated_id: OperatorState(SECOND.generated_id, subtasks, 4096, keyed),
+    }
+    new = subtasks + subtasks // 2
+    vertices = [AssignmentVertex("source", new, (FIRST,)), AssignmentVertex("keyed", new, (SECOND,))]
+    return lambda: assign_states(vertices, [AssignmentEdge.of(0, 1, "hash")], states, 7)
+
+
+def test_what_a_subtask_gets_is_made_when_it_is_asked_for() -> None:
+    """What an assignment keeps for a subtask is a few objects that the garbage collector walks over."""
+    assign = a_rescale(1600)
+    assign()  # what the first one leaves in caches is not counted
+    gc.collect()
+    without = len(gc.get_objects())
+    assignment = assign()
+    gc.collect()
+    kept = len(gc.get_objects()) - without
+    made = [tuple(of_vertex) for of_vertex in assignment.restores]
+    gc.collect()
+    all_made = len(gc.get_objects()) - without
+    assert len(made[1]) == 2400
+    assert kept < 2 * 2400
+    assert all_made > 20 * 2400
+
+
+def test_each_look_gives_the_same() -> None:
+    of_keyed = a_rescale(8)().restores[1]
+    assert len(of_keyed) == 12
+    assert tuple(of_keyed) == of_keyed == a_rescale(8)().restores[1]
+    assert of_keyed[3] == of_keyed[3] == tuple(of_keyed)[3]
+    assert of_keyed[-1] == tuple(of_keyed)[11]
+    assert of_keyed[2:5] == tuple(of_keyed)[2:5]
+    assert of_keyed[2] != of_keyed[3]
+    with pytest.raises(IndexError):
+        of_keyed[12]
+    assert hash(of_keyed) == hash(tuple(of_keyed))
+    assert pickle.loads(pickle.dumps(of_keyed)) == tuple(of_keyed)
+    assert repr(of_keyed) == "PerSubtask(12 subtasks)"
 
 
 # --- what the errors say ----------------------------------------------------------------------------------------------
