@@ -26,6 +26,7 @@ from urllib.parse import quote, unquote
 import pyarrow as pa
 from pyarrow import fs
 
+from kit.connectors import disk
 from kit.operators.source import ReadResult, Split
 from kit.operators.spec import SchemaError, column_list
 from kit.protocol.snapshots import Effect
@@ -371,44 +372,46 @@ def check_output_directory(path: str) -> None:
         raise CommitError(f"output directory {path} cannot be written: no permission for {existing}")
 
 
-def stage(effect: Effect) -> None:
+def stage(effect: Effect, *, durable: bool = True) -> None:
     """Write the effect's table to its staged file, whole or not at all; raises CommitError naming the file."""
     import pyarrow.parquet as pq
 
     system, staged = open_path(effect.staged)
     unfinished = staged if system.type_name in APPEAR_WHOLE else f"{staged}.unfinished"
     try:
-        system.create_dir(dirname(staged), recursive=True)
+        disk.make_directory(system, dirname(staged), durable=durable)
         pq.write_table(effect.table, unfinished, filesystem=system)
         if unfinished != staged:
-            system.move(unfinished, staged)
+            disk.rename(system, unfinished, staged, durable=durable)
     except OSError as error:
         directory = dirname(effect.final)
         raise CommitError(f"output directory {directory} cannot be written: {error}; make it writable") from error
 
 
-def commit(effects: Iterable[Effect]) -> None:
+def commit(effects: Iterable[Effect], *, durable: bool = True) -> None:
     """Publish staged files by renaming them; what is published already is left alone.
 
     Raises CommitError when a file is neither staged nor published, or was published with other content.
     """
     for effect in effects:
-        _commit(effect)
+        _commit(effect, durable=durable)
 
 
-def _commit(effect: Effect) -> None:
+def _commit(effect: Effect, *, durable: bool) -> None:
     system, staged = open_path(effect.staged)
     _, final = open_path(effect.final)
     _check_no_detour(system, staged, final)
     is_staged, is_final = (info.is_file for info in system.get_file_info([staged, final]))
     try:
         if is_final:
+            if durable:  # whoever renamed it may have ended before the name was on the disk
+                disk.sync(system, dirname(final))
             if is_staged:
                 _check_same(system, effect, staged, final)
-                system.delete_file(staged)
+                disk.delete_file(system, staged)
         elif is_staged:
-            system.create_dir(dirname(final), recursive=True)
-            system.move(staged, final)
+            disk.make_directory(system, dirname(final), durable=durable)
+            disk.rename(system, staged, final, durable=durable)
         else:
             raise CommitError(
                 f"{effect.final} cannot be published: it is not there, and neither is {effect.staged}; "
@@ -451,7 +454,7 @@ def drop(effects: Iterable[Effect]) -> None:
         system, staged = open_path(effect.staged)
         for path in (staged, f"{staged}.unfinished"):
             if system.get_file_info(path).is_file:
-                system.delete_file(path)
+                disk.delete_file(system, path)
 
 
 def staged_files(path: str, job_id: str) -> list[str]:
@@ -465,7 +468,7 @@ def remove_staged(path: str, job_id: str, names: Iterable[str]) -> None:
     system, inner = open_path(staging_directory(path, job_id))
     for name in names:
         if system.get_file_info(f"{inner}/{name}").is_file:
-            system.delete_file(f"{inner}/{name}")
+            disk.delete_file(system, f"{inner}/{name}")
     for directory in (inner, dirname(inner)):
         _delete_if_empty(system, directory)
 
@@ -483,10 +486,10 @@ def delete_published(path: str, names: Iterable[str]) -> None:
     system, inner = open_path(path)
     for name in names:
         if system.get_file_info(f"{inner}/{name}").is_file:
-            system.delete_file(f"{inner}/{name}")
+            disk.delete_file(system, f"{inner}/{name}")
 
 
 def _delete_if_empty(system: fs.FileSystem, directory: str) -> None:
     is_there = system.get_file_info(directory).type == fs.FileType.Directory
     if is_there and not system.get_file_info(fs.FileSelector(directory)):
-        system.delete_dir(directory)
+        disk.delete_directory(system, directory)

@@ -94,16 +94,16 @@ class CheckpointRestore:
             )
         return completed
 
-    def recover(self, found: Sequence[RecoveredCheckpoint]) -> None:
+    def recover(self, found: Sequence[RecoveredCheckpoint], *, has_ended: bool = False) -> None:
         """Take over what the job's last driver had stored, oldest first; the newest is the one that `latest` begins
         with.
 
         A checkpoint without `_metadata` was being deleted when that driver died: the deletion is carried on. Raises
-        ValueError when that is the newest, since then nobody knows what the job is to go on from, and for metadata
-        that cannot be read: none is passed over.
+        ValueError when that is the newest, since then nobody knows what the job is to go on from (unless the job
+        `has_ended`), and for metadata that cannot be read: none is passed over.
         """
         whole = [each for each in found if each.metadata is not None]
-        if found and found[-1] not in whole:
+        if found and found[-1] not in whole and not has_ended:
             stored = found[-1].stored
             raise ValueError(
                 f"the store says that checkpoint {stored.checkpoint_id} is the newest, but {stored.metadata_path} is "

@@ -19,7 +19,7 @@ from typing import Any
 
 from kit.graph.stores import EXAMPLES, IN_MEMORY, store_named
 from kit.protocol.durations import WAYS_TO_WRITE, DurationError, to_ms
-from kit.protocol.properties import RetentionPolicy
+from kit.protocol.properties import Durability, RetentionPolicy
 
 MINIMAL_CHECKPOINT_TIME_MS = 10
 """Intervals and timeouts shorter than this are refused (`MINIMAL_CHECKPOINT_TIME`)."""
@@ -91,7 +91,7 @@ def one_of(kind: type[Enum]) -> Allowed:
 
 FLAG = Allowed("True or False", lambda found: type(found) is bool)
 PLACE = Allowed("a path or URI", lambda found: isinstance(found, str) and bool(found))
-MODES, RETENTIONS = one_of(CheckpointingMode), one_of(RetentionPolicy)
+MODES, RETENTIONS, DURABILITIES = one_of(CheckpointingMode), one_of(RetentionPolicy), one_of(Durability)
 STORE = Allowed(
     f"{', '.join(map(repr, [IN_MEMORY, *EXAMPLES[:-1]]))} or {EXAMPLES[-1]!r}",
     lambda found: isinstance(found, str) and (found == IN_MEMORY or store_named(found) is not None),
@@ -151,6 +151,7 @@ RULES: dict[str, tuple[Rule, ...]] = {
         Rule("local_recovery", f"{_CHECKPOINTING}.local-backup.enabled", FLAG),
         Rule("retention", f"{_CHECKPOINTING}.externalized-checkpoint-retention", RETENTIONS),
         Rule("fall_back_if_damaged", "", FLAG),
+        Rule("durability", "", DURABILITIES),
         Rule("max_retained", f"{_CHECKPOINTING}.num-retained", count(1)),
         Rule("directory", f"{_CHECKPOINTING}.dir", or_none(PLACE, "a temporary one")),
         Rule("savepoint_directory", f"{_CHECKPOINTING}.savepoint-dir", or_none(PLACE, "`savepoints` in `directory`")),

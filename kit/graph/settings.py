@@ -26,7 +26,7 @@ from kit.graph.setting_rules import (
     member,
 )
 from kit.graph.stores import IN_MEMORY
-from kit.protocol.properties import RetentionPolicy
+from kit.protocol.properties import Durability, RetentionPolicy
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -65,6 +65,10 @@ class CheckpointConfig:
     With `local_recovery` each slot keeps a copy of its state of the last checkpoint on its own machine, below the
     directory for temporary files, and a restarted task reads that instead, where it is there and whole.
 
+    `durability` "fsync": state, `_metadata`, entries of the store and published rows are on the disk before anybody is
+    told of them, so that a loss of power costs nothing that was complete. "page_cache" leaves that to the operating
+    system: whatever dies but the machine loses nothing, and a checkpoint takes less long.
+
     `store` is where the driver notes which checkpoints are complete: "memory", or one that outlives it, "filesystem"
     (beside the checkpoints), "zookeeper://host:port,host:port/root" or "sqlite:///path/of/file.db". With these, which
     need a `directory`, a new driver can go on where one that died left the job.
@@ -100,11 +104,13 @@ class CheckpointConfig:
     checkpoints_after_tasks_finish: bool = True
     local_recovery: bool = False
     fall_back_if_damaged: bool = False
+    durability: Durability = Durability.FSYNC
     store: str = IN_MEMORY
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "mode", member(CheckpointingMode, self.mode))
         object.__setattr__(self, "retention", member(RetentionPolicy, self.retention))
+        object.__setattr__(self, "durability", member(Durability, self.durability))
         for name in ("directory", "savepoint_directory"):
             place = getattr(self, name)
             object.__setattr__(self, name, fspath(place) if isinstance(place, PathLike) else place)

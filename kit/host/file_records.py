@@ -67,6 +67,8 @@ class FileRecords:
         """Make the directory of the first leader, and `store` with it, all at once."""
         self._storage.make_job_directory()
         prepared = f"{self._storage.job_directory}/.store-{file_safe(driver)}.part"
+        with suppress(StorageError):  # left by a driver of this name when the power failed
+            self._storage.dispose_on_failure(CheckpointLocation(prepared))
         try:
             self._storage.make_new_directory(prepared)
             self._storage.make_new_directory(f"{prepared}/leader-1")

@@ -30,6 +30,7 @@ from pyarrow import fs
 from kit.backend.partial_file import PartialFile, read_wanted
 from kit.host.storage import CheckpointLocation, CheckpointStorage
 from kit.protocol.commands import LocalCopies
+from kit.protocol.properties import Durability
 from kit.restore.prioritized import PrioritizedOperatorSubtaskState
 from kit.state.errors import StorageError
 from kit.state.handles import FileStateHandle, StreamStateHandle
@@ -52,7 +53,9 @@ class LocalState:
     """The copies of one run of a job below `directory`, by default on the machine's disk."""
 
     def __init__(self, directory: str, job_id: str, file_system: fs.FileSystem | None = None) -> None:
-        self._files = CheckpointStorage(directory, job_id, file_system=file_system or fs.LocalFileSystem())
+        self._files = CheckpointStorage(
+            directory, job_id, file_system=file_system or fs.LocalFileSystem(), durability=Durability.PAGE_CACHE
+        )
         self._directory = directory
 
     def __repr__(self) -> str:

@@ -7,7 +7,8 @@
 
 Nothing half written is ever seen: a file gets its name when it is complete, and `_metadata`, which makes a directory a
 checkpoint, comes last and never over another; in an object store, the store itself sees to that (`object_stores`).
-Small state goes into the metadata instead of a file of its own.
+Small state goes into the metadata instead of a file of its own. Who is told that something is written may rely on it
+even if the power fails (`kit.connectors.disk`), unless the job gave that up (`Durability`).
 
 Follows `FsCheckpointStorageAccess` and `FsCheckpointStreamFactory`. Other than there, state files are named by
 operator, subtask and checkpoint instead of at random, and a savepoint's digits follow from the job and the checkpoint
@@ -27,8 +28,10 @@ from dataclasses import dataclass
 import pyarrow as pa
 from pyarrow import fs
 
+from kit.connectors import disk
 from kit.connectors.files import APPEAR_WHOLE
 from kit.host import object_stores
+from kit.protocol.properties import Durability
 from kit.state.errors import SavepointNotFoundError, StorageError
 from kit.state.handles import (
     ByteStreamStateHandle,
@@ -194,6 +197,7 @@ class CheckpointStorage(StateFiles):
         savepoint_directory: str | os.PathLike[str] | None = None,
         memory_threshold_bytes: int = DEFAULT_MEMORY_THRESHOLD_BYTES,
         file_system: fs.FileSystem | None = None,
+        durability: Durability = Durability.FSYNC,
     ) -> None:
         super().__init__(file_system)
         if not re.fullmatch(r"[0-9a-f]{32}", job_id):
@@ -206,6 +210,7 @@ class CheckpointStorage(StateFiles):
         if file_system is None:
             object_stores.check_installed(os.fspath(base))
         self.job_id = job_id
+        self.syncs = durability is Durability.FSYNC
         self.memory_threshold_bytes = memory_threshold_bytes
         self.job_directory = f"{_qualified(base)}/{job_id}"
         self.savepoint_directory = None if savepoint_directory is None else _qualified(savepoint_directory)
@@ -289,7 +294,7 @@ class CheckpointStorage(StateFiles):
 
     def takes_pieces(self, location: CheckpointLocation) -> bool:
         """Whether a file can be written piece by piece there, and nobody sees it when that ends early."""
-        return isinstance(self._open(location.directory)[0], fs.LocalFileSystem)
+        return disk.is_local(self._open(location.directory)[0])
 
     def create_stream(self, location: CheckpointLocation, name: str) -> CheckpointStateOutputStream:
         """Keep state as `to_handle` does, piece by piece, where `takes_pieces` returns True.
@@ -307,7 +312,7 @@ class CheckpointStorage(StateFiles):
             with file_system.open_output_stream(temporary) as stream:
                 stream.write(data)
             if temporary != inner:
-                file_system.move(temporary, inner)
+                disk.rename(file_system, temporary, inner, durable=self.syncs)
         except (OSError, pa.ArrowException) as error:
             raise _failed("write", path, error) from error
 
@@ -317,7 +322,7 @@ class CheckpointStorage(StateFiles):
         try:
             with file_system.open_output_stream(inner) as stream:
                 stream.write(data)
-            file_system.move(inner, self._open(path)[1])
+            disk.rename(file_system, inner, self._open(path)[1], durable=self.syncs)
         except (OSError, pa.ArrowException) as error:
             with suppress(OSError, pa.ArrowException):
                 file_system.delete_file(inner)
@@ -340,19 +345,19 @@ class CheckpointStorage(StateFiles):
             if not object_stores.put_new(path, data):
                 raise taken
             return path
-        if not isinstance(file_system, fs.LocalFileSystem):
+        if not disk.is_local(file_system):
             self.write(path, data)
             return path
-        temporary = _temporary(path)
-        self.write(temporary, data)
+        self._make(location.directory)
+        temporary = _temporary(inner)
         try:
-            os.link(_temporary(inner), inner)  # unlike a rename, fails when somebody was faster
+            with file_system.open_output_stream(temporary) as stream:
+                stream.write(data)
+            disk.name_new(file_system, temporary, inner, durable=self.syncs)
         except FileExistsError:
             raise taken from None
-        except OSError:  # no hard links here
-            os.rename(_temporary(inner), inner)
-        else:
-            os.unlink(_temporary(inner))
+        except (OSError, pa.ArrowException) as error:
+            raise _failed("write", path, error) from error
         return path
 
     def make_job_directory(self) -> None:
@@ -363,10 +368,7 @@ class CheckpointStorage(StateFiles):
         """Make a directory below one that exists. Raises StorageError if it exists, or the one above it does not."""
         file_system, inner = self._open(directory)
         try:
-            if isinstance(file_system, fs.LocalFileSystem):
-                os.mkdir(inner)  # Arrow does not say whether it existed
-            else:
-                file_system.create_dir(inner, recursive=False)
+            disk.make_new_directory(file_system, inner, durable=self.syncs)
         except (OSError, pa.ArrowException) as error:
             raise _failed("make directory", directory, error) from error
 
@@ -374,7 +376,7 @@ class CheckpointStorage(StateFiles):
         """Rename a file or directory, at once. Raises StorageError, among others if `source` does not exist."""
         file_system, inner = self._open(source)
         try:
-            file_system.move(inner, self._open(target)[1])
+            disk.rename(file_system, inner, self._open(target)[1], durable=self.syncs)
         except (OSError, pa.ArrowException) as error:
             raise _failed("rename", source, error) from error
 
@@ -383,7 +385,7 @@ class CheckpointStorage(StateFiles):
             return
         try:
             file_system, inner = self._open(directory)
-            file_system.create_dir(inner, recursive=True)
+            disk.make_directory(file_system, inner, durable=self.syncs)
         except (OSError, pa.ArrowException) as error:
             raise _failed("make directory", directory, error) from error
         self._made.add(directory)
@@ -396,7 +398,7 @@ class CheckpointStorage(StateFiles):
         for path in paths:
             try:
                 file_system, inner = self._open(path)
-                file_system.delete_file(inner)
+                disk.delete_file(file_system, inner)
             except FileNotFoundError:
                 continue
             except (OSError, pa.ArrowException) as error:
@@ -413,7 +415,7 @@ class CheckpointStorage(StateFiles):
             return True
         if file_system.get_file_info(fs.FileSelector(inner)):
             return False
-        file_system.delete_dir(inner)
+        disk.delete_directory(file_system, inner)
         return True
 
     def dispose_on_failure(self, location: CheckpointLocation) -> None:
@@ -421,7 +423,7 @@ class CheckpointStorage(StateFiles):
         file_system, inner = self._open(location.directory)
         self._made.discard(location.directory)
         try:
-            file_system.delete_dir(inner)
+            disk.delete_directory(file_system, inner)
         except FileNotFoundError:
             return
         except (OSError, pa.ArrowException) as error:
@@ -472,7 +474,7 @@ class CheckpointStateOutputStream:
             return ByteStreamStateHandle(self._name, b"".join(self._first))
         try:
             self._file.close()
-            self._file_system.move(_temporary(self._inner), self._inner)
+            disk.rename(self._file_system, _temporary(self._inner), self._inner, durable=self._storage.syncs)
         except (OSError, pa.ArrowException) as error:
             raise _failed("write", self._path, error) from error
         self._kept = True

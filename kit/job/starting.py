@@ -95,7 +95,7 @@ class JobStart:
         """What the last driver stored is taken over. Raises ValueError when it cannot be."""
         assert self.event is not None
         self.awaited.discard(STORE)
-        self._checkpoints.restore.recover(event.checkpoints)
+        self._checkpoints.restore.recover(event.checkpoints, has_ended=bool(event.status))
         if event.status:
             return
         if self._checkpoints.store.latest is None:

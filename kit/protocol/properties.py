@@ -52,6 +52,18 @@ class LaterOutput(Enum):
     KEEP = "keep"
 
 
+class Durability(Enum):
+    """What a checkpoint, an entry of the store and published output survive.
+
+    FSYNC: a loss of power, since each reaches the disk before anybody is told of it. PAGE_CACHE: the end of every
+    process, but not that of the machine; what is left after that may be a checkpoint with parts missing. Flink leaves
+    it to the file system: a local one is not synced.
+    """
+
+    FSYNC = "fsync"
+    PAGE_CACHE = "page_cache"
+
+
 class RecoveryClaimMode(Enum):
     """Who owns the snapshot that a job is restored from (Flink's `RecoveryClaimMode`)."""
 

@@ -26,6 +26,7 @@ from kit.graph.job_graph import JobGraph
 from kit.host.local_state import LocalState
 from kit.host.output import lineage_of, sinks
 from kit.host.storage import CheckpointStorage
+from kit.protocol.properties import Durability
 from kit.protocol.snapshots import Effect
 from kit.spark.temporary import locked_directory, remove_directory, temporary_directory
 
@@ -41,14 +42,17 @@ class SparkOutput:
     """Where sinks stage and publish: the files they name, or below `collected` for those that only collect."""
 
     collected: str
+    syncs: bool = True
 
     def stage(self, effect: Effect) -> None:
         """Write the rows, not yet visible."""
-        files.stage(self._placed(effect))
+        files.stage(self._placed(effect), durable=self._lasts(effect))
 
     def commit(self, effects: Iterable[Effect]) -> None:
         """Make staged rows visible; twice is once. Rows collected in a process that has ended are left out."""
-        files.commit(self._placed(effect) for effect in effects if not self._is_gone(effect))
+        for effect in effects:
+            if not self._is_gone(effect):
+                files.commit([self._placed(effect)], durable=self._lasts(effect))
 
     def drop(self, effects: Iterable[Effect]) -> None:
         """Delete rows that will never be visible."""
@@ -106,6 +110,10 @@ class SparkOutput:
                     with contextlib.suppress(FileNotFoundError):
                         os.link(f"{collected}/{name}", f"{self.collected}/{name}")
 
+    def _lasts(self, effect: Effect) -> bool:
+        """Whether the rows are to survive a loss of power: those that are only collected end with this process."""
+        return self.syncs and not effect.final.startswith(MEMORY)
+
     def place(self, path: str) -> str:
         """The real path behind a sink's."""
         return f"{self.collected}/{path.removeprefix(MEMORY)}" if path.startswith(MEMORY) else path
@@ -125,7 +133,11 @@ def open_storage(job: JobGraph, directory: str) -> CheckpointStorage:
     """The job's checkpoint storage below `directory`."""
     settings = job.settings.checkpoint
     return CheckpointStorage(
-        directory, job.job_id, settings.default_savepoint_directory, settings.memory_threshold_bytes
+        directory,
+        job.job_id,
+        settings.default_savepoint_directory,
+        settings.memory_threshold_bytes,
+        durability=settings.durability if settings.directory else Durability.PAGE_CACHE,  # a temporary one is soon gone
     )
 
 

@@ -38,7 +38,7 @@ from kit.protocol.events import (
     RequestCancel,
     StartJob,
 )
-from kit.protocol.properties import LaterOutput, RecoveryClaimMode
+from kit.protocol.properties import Durability, LaterOutput, RecoveryClaimMode
 from kit.spark.console import PATIENCE_S, say, waiting
 from kit.spark.driver import JobDriver
 from kit.spark.driver_settings import DriverSettings
@@ -129,7 +129,7 @@ class SparkJob(JobRequests, JobLooks, Asking):
         directory = self.job.settings.checkpoint.directory
         self._temporary = temporary_directory("checkpoints-") if directory is None else None
         collected = collected_directory(self.job, open_storage(self.job, directory or str(self._temporary)))
-        self._output = SparkOutput(collected)
+        self._output = SparkOutput(collected, self.job.settings.checkpoint.durability is Durability.FSYNC)
         if collected and not self.job.settings.checkpoint.is_durable:
             weakref.finalize(self, forget_collected, collected).atexit = False
         self._sockets = ""

@@ -229,6 +229,16 @@ def test_a_driver_that_recovers_goes_on_from_the_newest_checkpoint_in_the_store(
     assert latest.checkpoint_id == ids[-1] + 1
 
 
+def test_the_newest_checkpoint_may_be_half_deleted_only_once_the_job_has_ended() -> None:
+    stored = StoredCheckpoint(7, "old/chk-7/_metadata", None)
+    job = Harness(store=CompletedCheckpointStore(1, is_durable=True))
+    with pytest.raises(ValueError, match="chk-7/_metadata is not there: put it back"):
+        job.coordinator.restore.recover([RecoveredCheckpoint(stored, None)])
+    job.coordinator.restore.recover([RecoveredCheckpoint(stored, None)], has_ended=True)
+    (discarded,) = job.take(commands.DiscardState)
+    assert (discarded.checkpoint_id, discarded.everything, discarded.stored) == (7, True, True)
+
+
 def test_a_snapshot_that_is_restored_moves_the_counter_of_ids_behind_it() -> None:
     job = Harness()
     job.coordinator.restore.add_savepoint(snapshot(), location="old/chk-7", path="old/chk-7/_metadata")

@@ -1,0 +1,202 @@
+"""What a loss of power may leave of a directory: recorded changes, replayed in part.
+
+`recorded` notes every change of names below a directory and every `fsync`, in order. `Recording.after` builds what a
+disk may hold when the power fails at one of these moments. A directory's names are there up to some change that is not
+older than its last sync; each directory has come so far as it has, whatever the others have. A file's bytes are there
+if it was synced; else it may be empty, cut off or whole. A rename is one change: the file is never under neither name.
+That is weaker than what journaling file systems promise, which write changes of all directories in one order.
+
+The model is that of ALICE (Pillai and others, "All File Systems Are Not Created Equal", OSDI 2014) with the crash
+points of CrashMonkey (Mohan and others, OSDI 2018).
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+
+@dataclass(slots=True, eq=False)
+class Node:
+    """A directory, or a file whose bytes are `content`."""
+
+    is_directory: bool
+    content: bytes = b""
+    names: dict[str, Node] = field(default_factory=dict)
+    """What is in the directory now; while a state is built, in that state."""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One change: `node` gets a name in `into`, or loses the one in `out_of`, or both; or `synced` is synced."""
+
+    kind: str
+    node: Node | None = None
+    into: tuple[Node, str] | None = None
+    out_of: tuple[Node, str] | None = None
+    synced: Node | None = None
+    path: str = ""
+
+    def __repr__(self) -> str:
+        return f"{self.kind} {self.path}"
+
+
+@dataclass(slots=True)
+class Recording:
+    """The changes below `place`, in order."""
+
+    place: Path
+    root: Node = field(default_factory=lambda: Node(True))
+    changes: list[Change] = field(default_factory=list)
+
+    # ---- recording ------------------------------------------------------------------------------------------------
+
+    def _place_of(self, path: str) -> tuple[Node, str]:
+        """The directory of a path, and the name in it."""
+        *above, name = Path(path).relative_to(self.place).parts
+        directory = self.root
+        for each in above:
+            directory = directory.names[each]
+        return directory, name
+
+    def node(self, path: str) -> Node:
+        """What is at a path; a file that somebody opened and wrote is met here first."""
+        if path == str(self.place):
+            return self.root
+        directory, name = self._place_of(path)
+        if name not in directory.names:
+            self._note(Change("create", Node(os.path.isdir(path)), into=(directory, name), path=path))
+        return directory.names[name]
+
+    def _note(self, change: Change) -> None:
+        if change.out_of is not None:
+            change.out_of[0].names.pop(change.out_of[1])
+        if change.into is not None:
+            assert change.node is not None
+            change.into[0].names[change.into[1]] = change.node
+        self.changes.append(change)
+
+    def made(self, path: str) -> None:
+        self._note(Change("mkdir", Node(True), into=self._place_of(path), path=path))
+
+    def linked(self, source: str, target: str) -> None:
+        self._note(Change("link", self._written(source), into=self._place_of(target), path=target))
+
+    def renamed(self, source: str, target: str) -> None:
+        node = self._written(source)
+        there = self._place_of(target)
+        self._note(Change("rename", node, into=there, out_of=self._place_of(source), path=target))
+
+    def removed(self, path: str) -> None:
+        self.node(path)
+        self._note(Change("remove", out_of=self._place_of(path), path=path))
+
+    def synced(self, path: str) -> None:
+        self.changes.append(Change("sync", synced=self._written(path), path=path))
+
+    def _written(self, path: str) -> Node:
+        """What is at a path, with the bytes that it has now; none is written again after it has its name."""
+        node = self.node(path)
+        if not node.is_directory:
+            node.content = Path(path).read_bytes()
+        return node
+
+    # ---- replaying ------------------------------------------------------------------------------------------------
+
+    def after(self, count: int, chance: random.Random | None) -> Callable[[], None]:
+        """What the disk may hold when the power fails after `count` changes, as a function that builds it.
+
+        Without `chance` the least that it may hold.
+        """
+        least: dict[Node, int] = {}
+        whole: set[Node] = set()
+        for index, change in enumerate(self.changes[:count]):
+            if change.synced is not None:
+                least[change.synced] = index
+                whole.add(change.synced)
+        reached: dict[Node, int] = {}
+
+        def is_there(directory: Node, index: int) -> bool:
+            if directory not in reached:
+                known = least.get(directory, 0)
+                reached[directory] = known if chance is None else chance.randint(known, count)
+            return index < reached[directory]
+
+        names: dict[Node, dict[str, Node]] = {}
+        for index, change in enumerate(self.changes[:count]):
+            entered = change.into is None or is_there(change.into[0], index)
+            if change.into is not None and entered:
+                assert change.node is not None
+                names.setdefault(change.into[0], {})[change.into[1]] = change.node
+            if change.out_of is not None and entered and is_there(change.out_of[0], index):
+                names.setdefault(change.out_of[0], {}).pop(change.out_of[1], None)
+
+        def bytes_of(node: Node) -> bytes:
+            if node in whole:
+                return node.content
+            length = 0 if chance is None else chance.choice([0, len(node.content) // 2, len(node.content)])
+            return node.content[:length]
+
+        def build(directory: Node, path: Path) -> None:
+            path.mkdir()
+            for name, node in names.get(directory, {}).items():
+                if node.is_directory:
+                    build(node, path / name)
+                else:
+                    (path / name).write_bytes(bytes_of(node))
+
+        def rebuild() -> None:
+            shutil.rmtree(self.place)
+            build(self.root, self.place)
+
+        return rebuild
+
+
+@contextmanager
+def recorded(place: Path) -> Iterator[Recording]:
+    """Record what this process changes below `place`, an empty directory, through the operating system's calls."""
+    recording = Recording(place)
+
+    def path_of(path: Any, directory: int | None = None) -> str:
+        text = os.fspath(path)
+        return text if directory is None else f"{os.readlink(f'/proc/self/fd/{directory}')}/{text}"
+
+    def noting(real: Callable[..., Any], note: Callable[..., None], paths: int, first: bool) -> Callable[..., Any]:
+        def call(*given: Any, **more: Any) -> Any:
+            named = [path_of(each, more.get("dir_fd")) for each in given[:paths]]
+            is_below = named[0].startswith(f"{place}/")
+            if is_below and first:
+                note(*named)
+            result = real(*given, **more)
+            if is_below and not first:
+                note(*named)
+            return result
+
+        return call
+
+    def fsync(descriptor: int) -> None:
+        path = os.readlink(f"/proc/self/fd/{descriptor}")
+        real_fsync(descriptor)
+        if path == str(place) or path.startswith(f"{place}/"):
+            recording.synced(path)
+
+    real_fsync = os.fsync
+    with mock.patch.multiple(
+        os,
+        mkdir=noting(os.mkdir, recording.made, 1, first=False),
+        link=noting(os.link, recording.linked, 2, first=False),
+        rename=noting(os.rename, recording.renamed, 2, first=True),
+        replace=noting(os.replace, recording.renamed, 2, first=True),
+        unlink=noting(os.unlink, recording.removed, 1, first=True),
+        remove=noting(os.remove, recording.removed, 1, first=True),
+        rmdir=noting(os.rmdir, recording.removed, 1, first=True),
+        fsync=fsync,
+    ):
+        yield recording

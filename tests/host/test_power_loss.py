@@ -1,0 +1,186 @@
+"""Whatever a loss of power leaves of a job's directories, a driver that recovers goes on from it: each row once."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from kit import CheckpointConfig, CollectionSource, FixedDelay, ParquetSink, StreamEnvironment, sum_
+from kit.connectors import files
+from kit.coordinator.master_hooks import MasterHooks
+from kit.graph.job_graph import JobGraph
+from kit.host.job_files import JobFiles
+from kit.host.memory import MemoryFiles
+from kit.host.output import MemoryOutput
+from kit.host.storage import CheckpointStorage, StateFiles
+from kit.host.stores import open_store
+from kit.host.task_files import TaskFiles
+from kit.job.status import JobStatus
+from kit.metadata import read_metadata
+from kit.protocol.events import RequestSavepoint, StartJob
+from kit.protocol.snapshots import Effect
+from kit.spark.edge import SparkOutput
+from kit.state.errors import SavepointNotFoundError
+from tests.host.power_loss import Recording, recorded
+from tests.host.third_host import ThirdHost
+
+ROWS = [{"letter": "abc"[n % 3], "n": n} for n in range(90)]
+
+
+def graph(place: Path, durability: str = "fsync") -> JobGraph:
+    """Totals by letter, and a copy of every row, below `place`."""
+    env = StreamEnvironment(
+        "power",
+        parallelism=2,
+        checkpoint=CheckpointConfig(
+            interval_ms=60, directory=place / "checkpoints", store="filesystem", durability=durability
+        ),
+        restart=FixedDelay(attempts=5, delay_ms=10),
+    )
+    rows = env.from_source(CollectionSource(ROWS, batch_rows=1), uid="rows")
+    totals = rows.key_by("letter").aggregate(total=sum_("n"), emit="final").uid("totals")
+    totals.sink_to(ParquetSink(place / "totals"), uid="totals-out")
+    rows.rebalance().sink_to(ParquetSink(place / "copy"), uid="copy-out")
+    return env.job_graph()
+
+
+class HostOnDisk(ThirdHost):
+    """The third host with the files that Spark's has."""
+
+    def __init__(self, job: JobGraph, place: Path) -> None:
+        super().__init__(job, MemoryFiles(), MemoryOutput())
+        settings = job.settings.checkpoint
+        storage = CheckpointStorage(
+            place / "checkpoints", job.job_id, place / "savepoints", 0, durability=settings.durability
+        )
+        output = SparkOutput("", settings.durability.value == "fsync")
+        self.for_job = JobFiles(job, storage, MasterHooks(), open_store(settings.store, storage), output, "driver")
+        self.for_tasks = TaskFiles(job, storage, output)
+
+
+def completed(host: ThirdHost) -> int:
+    return len(host.trace.story(kind="CheckpointCompleted"))
+
+
+def a_run(place: Path, durability: str = "fsync") -> tuple[Recording, str, int]:
+    """Run the job to its end with a worker lost on the way. Returns where a savepoint of it is, and after how many
+    changes the user was told so.
+    """
+    place.mkdir()
+    with recorded(place) as recording:
+        host = HostOnDisk(graph(place, durability), place)
+        host.tell(StartJob())
+        host.run(lambda: completed(host) == 1)
+        host.tell(RequestSavepoint(request_id=1))
+        host.run(lambda: 1 in host.answers)
+        told = len(recording.changes)
+        host.run(lambda: completed(host) == 3)
+        host.kill(1)
+        host.run()
+    assert host.status is JobStatus.FINISHED
+    assert completed(host) >= 4
+    assert_each_row_once(place)
+    return recording, host.answers[1], told
+
+
+def rows_below(directory: Path) -> list[dict[str, object]]:
+    names = sorted(name.name for name in directory.glob("*.parquet") if name.name[0] not in "._")
+    return [row for name in names for row in pq.read_table(directory / name).to_pylist()]
+
+
+def assert_each_row_once(place: Path) -> None:
+    copied = Counter((row["letter"], row["n"]) for row in rows_below(place / "copy"))
+    assert copied == Counter((row["letter"], row["n"]) for row in ROWS)
+    totals = {row["letter"]: row["total"] for row in rows_below(place / "totals")}
+    assert totals == {letter: sum(row["n"] for row in ROWS if row["letter"] == letter) for letter in "abc"}
+
+
+def recover(place: Path) -> ThirdHost:
+    """Another driver goes on with what is there, to the end."""
+    host = HostOnDisk(graph(place), place)
+    host.tell(StartJob(recover=True))
+    host.run()
+    return host
+
+
+def check_savepoint(path: str) -> None:
+    """Read all of it."""
+    found = StateFiles().resolve(path)
+    states = read_metadata(found.metadata, found.location.directory)[0].operator_states
+    for state in states:
+        for subtask in state.subtask_states.values():
+            for handle in subtask.handles():
+                assert StateFiles().read(handle.delegate).size == handle.delegate.state_size
+
+
+def check(recording: Recording, count: int, chance: random.Random | None, savepoint: str, told: int) -> None:
+    """The power fails after so many changes, and another driver takes over."""
+    place = recording.place
+    recording.after(count, chance)()
+    if count >= told:
+        check_savepoint(savepoint)
+    host = recover(place)
+    last = recording.changes[count - 1] if count else "nothing"
+    assert host.status is JobStatus.FINISHED, f"{count}, after {last}: {host.master.error}"
+    assert_each_row_once(place)
+
+
+EACH = pytest.param(None, id="each moment", marks=pytest.mark.soak)
+
+
+@pytest.mark.parametrize("moments", [60, EACH])
+def test_the_least_that_a_moment_leaves_is_enough(tmp_path: Path, moments: int | None) -> None:
+    recording, savepoint, told = a_run(tmp_path / "place")
+    all_moments = range(len(recording.changes) + 1)
+    chosen = all_moments if moments is None else random.Random(1).sample(all_moments, moments)
+    for count in sorted(chosen):
+        check(recording, count, None, savepoint, told)
+
+
+@pytest.mark.parametrize("moments", [60, pytest.param(3_000, id="thousands", marks=pytest.mark.soak)])
+def test_whatever_a_moment_leaves_is_enough(tmp_path: Path, moments: int) -> None:
+    recording, savepoint, told = a_run(tmp_path / "place")
+    for seed in range(moments):
+        chance = random.Random(seed)
+        check(recording, chance.randint(0, len(recording.changes)), chance, savepoint, told)
+
+
+def test_what_is_complete_was_synced_before(tmp_path: Path) -> None:
+    """Each file before it has its name, each directory after that and before the next thing is begun."""
+    recording, _, _ = a_run(tmp_path / "place")
+    changes = recording.changes
+    for index, change in enumerate(changes):
+        if change.kind in {"rename", "link"} and change.node is not None and change.into is not None:
+            if not change.node.is_directory:
+                assert any(each.synced is change.node for each in changes[:index]), change
+            assert changes[index + 1].synced is change.into[0], change
+        if change.kind == "mkdir" and change.into is not None:
+            assert any(each.synced is change.into[0] for each in changes[index + 1 :]), change
+
+
+def test_the_page_cache_is_left_alone_on_request(tmp_path: Path) -> None:
+    recording, savepoint, told = a_run(tmp_path / "place", "page_cache")
+    assert {change.kind for change in recording.changes} == {"create", "mkdir", "rename", "link", "remove"}
+    with pytest.raises(SavepointNotFoundError):
+        check(recording, told, None, savepoint, told)
+
+
+def test_a_name_that_a_process_gave_before_it_died_is_synced_by_the_next(tmp_path: Path) -> None:
+    place = tmp_path / "place"
+    place.mkdir()
+    table = pa.table({"n": [1, 2]})
+    effect = Effect("sink", f"{place}/out/.staging/part", f"{place}/out/part.parquet", table)
+    with recorded(place) as recording:
+        files.stage(effect)
+        files.commit([effect], durable=False)  # it died before it synced
+        published = len(recording.changes)
+        files.commit([effect])
+    recording.after(published, None)()
+    assert not rows_below(place / "out")
+    recording.after(len(recording.changes), None)()
+    assert rows_below(place / "out") == table.to_pylist()
