@@ -45,6 +45,7 @@ if TYPE_CHECKING:
         Parts,
         RescaleConfig,
     )
+    from kit.host.job_ended import JobEndedError
     from kit.host.job_failed import JobFailedError
     from kit.lab import Lab
     from kit.operators import (
@@ -124,6 +125,7 @@ _offer(
             "Parts",
             "RescaleConfig",
         ],
+        "kit.host.job_ended": ["JobEndedError"],
         "kit.host.job_failed": ["JobFailedError"],
         "kit.lab": ["Lab"],
         "kit.operators": [
@@ -209,6 +211,7 @@ __all__ = [
     "FunctionInitializationContext",
     "FunctionSnapshotContext",
     "GeneratorSource",
+    "JobEndedError",
     "JobFailedError",
     "KeyedBatchFunction",
     "KeyedBroadcastContext",

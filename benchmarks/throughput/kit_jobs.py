@@ -9,6 +9,7 @@ follows the last row, has come through. KIT_PROFILE=directory leaves a profile o
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from benchmarks.throughput import workloads
-from benchmarks.throughput.measured import Measured, main_of_peer
+from benchmarks.throughput.measured import DURABILITY, Measured, main_of_peer
 from kit import (
     CheckpointConfig,
     CollectSink,
@@ -173,11 +174,18 @@ def _summed(stream: Any) -> Any:
 def environment(
     workload: str, rows: int, directory: str, texts: Iterable[Path] = (), interval_ms: int = 1_000
 ) -> StreamEnvironment:
-    """The job of a workload; `texts` are the files that W2 reads. Without an interval there are no checkpoints."""
+    """The job of a workload; `texts` are the files that W2 reads. Without an interval there are no checkpoints.
+
+    The variable `DURABILITY` says what they survive.
+    """
     env = StreamEnvironment(
         workload,
         parallelism=PARALLELISM,
-        checkpoint=CheckpointConfig(interval_ms=interval_ms or None, directory=directory),
+        checkpoint=CheckpointConfig(
+            interval_ms=interval_ms or None,
+            directory=directory,
+            durability=os.environ.get(DURABILITY, "fsync"),
+        ),
         restart=NoRestart(),
     )
     stream = JOBS[workload](env, workload, rows, [str(path) for path in texts])

@@ -16,6 +16,9 @@ from pathlib import Path
 
 from benchmarks.throughput import workloads
 
+DURABILITY = "KIT_BENCH_DURABILITY"
+"""The variable that says what the kit's checkpoints survive: fsync or page_cache."""
+
 
 @dataclass(frozen=True)
 class Measured:

@@ -22,7 +22,6 @@ from kit.api.display import facts_of
 from kit.api.drafts import Drafts
 from kit.api.joined_streams import IntervalJoined, JoinedStreams
 from kit.api.operator_settings import OperatorSettings
-from kit.api.signposts import KEYED, STREAM
 from kit.api.stream import Stream
 from kit.api.transformation import Origin, Transformation
 from kit.api.windowed_stream import WindowedStream
@@ -44,6 +43,7 @@ from kit.operators.watermarks import TimestampsAndWatermarks
 from kit.operators.window_assigners import WindowAssigner
 from kit.operators.window_contents import ReduceFunction
 from kit.protocol.durations import Duration, to_ms
+from kit.protocol.signposts import KEYED, STREAM
 
 Row = dict[str, Any]
 

@@ -22,7 +22,6 @@ from typing import TYPE_CHECKING, Any, Protocol
 from kit.api.datastream import OperatorStream
 from kit.api.display import operators_table
 from kit.api.drafts import Drafts
-from kit.api.signposts import ENVIRONMENT, no_attribute
 from kit.api.transformation import Transformation, check_parallelism
 from kit.connectors.memory_sources import source_of
 from kit.graph.execution_graph import ExecutionGraph
@@ -35,6 +34,7 @@ from kit.operators.source import Source
 from kit.operators.source_spec import SourceSpec
 from kit.operators.spec import shorten
 from kit.protocol.showing import DRAW_JOB
+from kit.protocol.signposts import ENVIRONMENT, no_attribute
 
 if TYPE_CHECKING:
     import pandas as pd

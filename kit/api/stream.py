@@ -15,11 +15,11 @@ import pyarrow as pa
 from kit.api.columns import described, event_time_column
 from kit.api.display import hangs_on
 from kit.api.drafts import Drafts
-from kit.api.signposts import STREAM, no_attribute
 from kit.api.transformation import Origin, Transformation
 from kit.graph.partitioners import PartitionerKind
 from kit.operators.display import described_html
 from kit.operators.function_operator import FunctionInput
+from kit.protocol.signposts import STREAM, no_attribute
 
 Made = TypeVar("Made")
 """The stream of an operator's records."""

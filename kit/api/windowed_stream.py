@@ -8,7 +8,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Generic
 
 from kit.api.columns import Columns, schema_of
-from kit.api.signposts import WINDOWED, no_attribute
 from kit.api.stream import Made, MadeBy, Stream
 from kit.graph.stream_graph import GraphError
 from kit.operators.aggregates import Aggregate, named_aggregates
@@ -18,6 +17,7 @@ from kit.operators.window import WindowAggregate, WindowProcess, WindowReduce
 from kit.operators.window_assigners import WindowAssigner, checked_assigner
 from kit.operators.window_contents import ReduceFunction, WindowFunction
 from kit.protocol.durations import Duration, to_ms
+from kit.protocol.signposts import WINDOWED, no_attribute
 
 
 class WindowedStream(Generic[Made]):

@@ -263,6 +263,18 @@ class TimerService:
         return self.processing_time.next_timestamp_ms()
 
 
+def time_of_timer(timestamp_ms: Any) -> int:
+    """Return the time. Raises StateTypeError, with what to write, for what is no whole number of ms."""
+    if type(timestamp_ms) is int:
+        return timestamp_ms
+    if isinstance(timestamp_ms, np.integer) and not isinstance(timestamp_ms, np.timedelta64):
+        return int(timestamp_ms)
+    raise StateTypeError(
+        f"a timer at {timestamp_ms!r}: expected whole ms since 1970, such as ctx.timestamp_ms + 60_000; of a datetime "
+        "int(at.timestamp() * 1_000)"
+    )
+
+
 def _milliseconds(timestamps_ms: Column) -> Codes:
     if isinstance(timestamps_ms, pa.ChunkedArray):
         timestamps_ms = timestamps_ms.combine_chunks()
@@ -270,6 +282,7 @@ def _milliseconds(timestamps_ms: Column) -> Codes:
         if pa.types.is_timestamp(timestamps_ms.type):
             timestamps_ms = timestamps_ms.cast(pa.timestamp("ms", timestamps_ms.type.tz)).view(pa.int64())
         timestamps_ms = timestamps_ms.to_numpy(zero_copy_only=False)
+    timestamps_ms = np.asarray(timestamps_ms)
     if timestamps_ms.dtype.kind not in "iu":
         raise StateTypeError(f"Timestamps are int64 milliseconds, not {timestamps_ms.dtype}")
     return np.ascontiguousarray(timestamps_ms, np.int64)

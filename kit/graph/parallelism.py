@@ -21,10 +21,11 @@ def parallelism_of(job: JobGraph, parallelism: int | Mapping[str, int]) -> dict[
     """Numbers of subtasks by vertex. A vertex may be named by the uid or name of an operator in it; a number alone is
     for all vertices that are as wide as the widest, so that one that was given fewer keeps them.
 
-    Raises ValueError for a vertex that there is not, for one that is given two numbers, and for more subtasks than a
-    vertex has key groups.
+    Raises ValueError for a vertex that there is not, for one that is given two numbers, for what is no whole number,
+    and for more subtasks than a vertex has key groups.
     """
-    if isinstance(parallelism, int):
+    if not isinstance(parallelism, Mapping):
+        _check_whole("parallelism", parallelism)
         widest = max(vertex.parallelism for vertex in job.vertices)
         parallelism = {vertex.name: parallelism for vertex in job.vertices if vertex.parallelism == widest}
     wanted: dict[str, int] = {}
@@ -34,10 +35,18 @@ def parallelism_of(job: JobGraph, parallelism: int | Mapping[str, int]) -> dict[
             raise ValueError(
                 f"{vertex} cannot have {wanted[vertex]} subtasks and {number} (as {name!r}): it is one task"
             )
+        _check_whole(f"the parallelism of {vertex}", number)
         most = job.vertex(vertex).max_parallelism
         if not 1 <= number <= most:
             raise ValueError(f"{vertex} can have 1 to {most} subtasks (its max parallelism), not {number}")
     return wanted
+
+
+def _check_whole(what: str, number: object) -> None:
+    if not isinstance(number, int) or isinstance(number, bool):
+        raise ValueError(
+            f"{what} is {number!r}, but must be a whole number, or a number for each vertex: {{'sums': 3, 'rows': 2}}"
+        )
 
 
 def _vertex_called(job: JobGraph, name: str) -> str:

@@ -63,6 +63,32 @@ def sinks(job: JobGraph) -> Iterator[Sink]:
                 yield operator.spec.sink
 
 
+def sink_called(job: JobGraph, wanted: str, also: Iterable[str] = ()) -> str:
+    """Return the path of a sink: `wanted` is the path, the end of it, or the sink's uid; "" is the only one that there
+    is. `also`: paths that earlier jobs wrote to.
+
+    Raises ValueError, with those there are, when that is none, or several.
+    """
+    operators = [operator for vertex in job.vertices for operator in vertex.operators]
+    uids = [(each.spec.sink.path, each.uid) for each in operators if isinstance(each.spec, SinkSpec)]
+    known = sorted({path for path, _ in uids} | set(also))
+    if not known:
+        raise ValueError(f"job {job.name!r} has no sink: end a stream with .sink_to(CollectSink('out'))")
+    if not isinstance(wanted, str):
+        raise ValueError(f"output({wanted!r}): expected the name of a sink, such as {_last_name(known[0])!r}")
+    name = wanted.rstrip("/")
+    found = [path for path in known if not name or path.rstrip("/") == name or path.rstrip("/").endswith(f"/{name}")]
+    found = found or [path for path, uid in uids if uid == wanted]
+    if len(found) == 1:
+        return found[0]
+    what = f"no sink {wanted!r}" if not found else f"{wanted!r} is not one sink" if wanted else "which sink?"
+    raise ValueError(f"{what}; job {job.name!r} writes to {', '.join(repr(_last_name(path)) for path in known)}")
+
+
+def _last_name(path: str) -> str:
+    return path.rstrip("/").rpartition("/")[2]
+
+
 def lineage_of(job: JobGraph, storage: CheckpointStorage) -> str:
     """Return the name that all drivers of a job with a durable store share; "" where each run is on its own."""
     settings = job.settings.checkpoint

@@ -53,8 +53,8 @@ def meant(what: str, actions: Sequence[A], doing: str) -> A:
 
 def chosen(what: Action | int | str, enabled: Sequence[Action]) -> Action:
     """The action of `lab.enabled()` that is meant: itself, its number, its key or a few words. Raises LabError."""
-    if isinstance(what, int):
-        if -len(enabled) <= what < len(enabled):
+    if isinstance(what, int) and not isinstance(what, bool):
+        if 0 <= what < len(enabled):
             return enabled[what]
         raise LabError(f"there is no action {what}: lab.enabled() has {len(enabled)}, counted from 0")
     for candidate in enabled:

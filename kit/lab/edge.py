@@ -14,7 +14,7 @@ from kit.host.file_records import FileRecords
 from kit.host.job_files import JobFiles
 from kit.host.local_state import LocalState
 from kit.host.memory import MemoryFiles
-from kit.host.output import MemoryOutput, lineage_of, sinks
+from kit.host.output import MemoryOutput, lineage_of, sink_called
 from kit.host.storage import CheckpointStorage
 from kit.host.stores import DurableStore, MemoryStore
 from kit.host.task_files import TaskFiles
@@ -68,16 +68,10 @@ class LabEdge:
 
     def sink_path(self, sink: str) -> str:
         """The path of the sink that is meant. Raises LabError with those there are when that is none, or several."""
-        known = sorted({each.path for each in sinks(self._job)} | set(self.output.directories()))
-        if not known:
-            raise LabError(f"job {self._job.name!r} has no sink: end a stream with .sink_to(CollectSink('out'))")
-        wanted = sink.rstrip("/")
-        found = [path for path in known if not wanted or path == wanted or path.endswith(f"/{wanted}")]
-        if len(found) == 1:
-            return found[0]
-        names = [repr(path.rpartition("/")[2]) for path in known]
-        what = f"no sink {sink!r}" if not found else f"{sink!r} is not one sink" if wanted else "which sink?"
-        raise LabError(f"{what}; job {self._job.name!r} writes to {', '.join(names)}")
+        try:
+            return sink_called(self._job, sink, self.output.directories())
+        except ValueError as error:
+            raise LabError(str(error)) from None
 
     def __deepcopy__(self, memo: dict[int, object]) -> LabEdge:
         """A lab that is forked or rewound gets files of its own; the hooks, being the user's, are shared."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from difflib import get_close_matches
 
+from kit.host.job_ended import JobEndedError
 from kit.host.job_failed import JobFailedError
 
 MOST_NAMED = 5
@@ -14,6 +15,10 @@ LONGEST_LINE, KEPT_AT_START = 500, 200
 
 class LabError(Exception):
     """The lab cannot do what was asked: the text says why, and what can be done, in six lines at most."""
+
+
+class LabJobEndedError(LabError, JobEndedError):
+    """The job in the lab has ended: the error that `SparkJob` raises, too."""
 
 
 class LabJobFailedError(LabError, JobFailedError):
@@ -46,6 +51,14 @@ def _cut(line: str) -> str:
     if len(line) <= LONGEST_LINE:
         return line
     return f"{line[:KEPT_AT_START]} ... {line[KEPT_AT_START - LONGEST_LINE :]}"
+
+
+def whole_number(name: str, found: object, meaning: str, least: int | None = None) -> int:
+    """Return the number. Raises LabError for what is no whole number, or less; `meaning` says what it is."""
+    if isinstance(found, int) and not isinstance(found, bool) and (least is None or found >= least):
+        return found
+    bound = "" if least is None else f", {least} or more"
+    raise LabError(f"{name} is {found!r}, but must be a whole number{bound}: {meaning}")
 
 
 def nearest(wrong: str, known: Sequence[str]) -> list[str]:

@@ -45,7 +45,7 @@ from kit.lab.by_words import chosen
 from kit.lab.choices import Choices
 from kit.lab.conditions import Condition, condition_of
 from kit.lab.edge import LabEdge
-from kit.lab.errors import LabError, LabJobFailedError, LabWarning, enumerated, said
+from kit.lab.errors import LabError, LabJobEndedError, LabJobFailedError, LabWarning, enumerated, said, whole_number
 from kit.lab.failures import for_the_lab, job_failed, why_not_restarted
 from kit.lab.fault_doors import FaultDoors
 from kit.lab.following import LEAVE, Follow, FollowingWorld, LeaveRecording, follow, world_of_recording
@@ -73,6 +73,7 @@ from kit.protocol.events import (
     StartJob,
 )
 from kit.protocol.properties import LaterOutput, RecoveryClaimMode
+from kit.protocol.signposts import LAB, no_attribute
 from kit.protocol.trace import Trace
 from kit.protocol.words import Word
 from kit.task.stream_task import StreamTask
@@ -198,6 +199,11 @@ class Lab(FaultDoors, RescaleDoors, PlayDoors, StateDoors, LabAsking):
 
     # --- looking --------------------------------------------------------------------------------------------------
 
+    if not TYPE_CHECKING:  # mypy would take every attribute for one that exists
+
+        def __getattr__(self, name: str) -> Any:
+            raise no_attribute(self, name, LAB)
+
     @property
     def master(self) -> JobMaster:
         """The JobMaster machine; look, do not touch."""
@@ -272,7 +278,7 @@ class Lab(FaultDoors, RescaleDoors, PlayDoors, StateDoors, LabAsking):
         return Choices(self._world.enabled(), what="things may happen next")
 
     def output(self, sink: str = "") -> pd.DataFrame:
-        """All rows committed so far by the sink whose path ends in `sink` (not needed when there is only one).
+        """All rows committed so far by a sink: its path, the end of it, or its uid (of the only one nothing is needed).
 
         When the job has failed these are the rows committed before that: a LabWarning says so, and why. Raises LabError
         when there is no such sink, or more than one.
@@ -469,11 +475,19 @@ class Lab(FaultDoors, RescaleDoors, PlayDoors, StateDoors, LabAsking):
         return self.status
 
     def wait_until(self, at_ms: int) -> Step:
-        """Let time pass in which nothing happens, as when every task is busy; timers due meanwhile fire late."""
+        """Let time pass in which nothing happens, as when every task is busy; timers due meanwhile fire late.
+
+        Raises LabError for a time that has passed already.
+        """
+        at_ms = whole_number("at_ms", at_ms, "the lab's time, lab.at_ms, that is to come", self.at_ms)
         return self._do(LetTimePass(at_ms))
 
     def _ask(self, make: Callable[[int], Word], *, wait: bool) -> int | str:
         number = self.position + 1
+        if wait and self.finished and not self.master.status.is_failure:
+            raise LabJobEndedError(
+                f"job {self.job.name!r} has ended, it is {self.status}: lab.back(n) goes back to when it ran"
+            )
         self._do(make(number))
         if not wait:
             return number
@@ -496,6 +510,7 @@ class Lab(FaultDoors, RescaleDoors, PlayDoors, StateDoors, LabAsking):
 
     def back(self, steps: int = 1) -> Lab:
         """Undo the last steps."""
+        steps = whole_number("steps", steps, "how many to undo; lab.goto(n) goes to step n", 0)
         return self.goto(self.position - steps)
 
     def goto(self, position: int) -> Lab:
@@ -505,6 +520,7 @@ class Lab(FaultDoors, RescaleDoors, PlayDoors, StateDoors, LabAsking):
         one of the steps between.
         """
         path = self._done + self._undone
+        whole_number("position", position, "the number of a step, such as lab.position - 1")
         if not 1 <= position <= len(path):
             raise LabError(
                 f"there is no step {position}: {len(path)} steps have been taken, the first started the job; "

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import repeat
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -23,7 +23,7 @@ from kit.backend.descriptors import StateDescriptor
 from kit.backend.exact_values import ONE_HAS_A_ZONE, same_clock
 from kit.backend.keyed_states import KeyedState
 from kit.backend.state_definition import Aspects
-from kit.backend.timers import DueTimers, TimerService
+from kit.backend.timers import DueTimers, TimerService, time_of_timer
 from kit.operators.base import Operator
 from kit.operators.checkpoint_listener import CheckpointListener
 from kit.operators.checkpointed import CheckpointedFunction, FunctionInitializationContext, FunctionSnapshotContext
@@ -32,6 +32,7 @@ from kit.operators.rows import Row, RowMaker, joined, pieces, rows_of
 from kit.operators.side_output import OutputTag
 from kit.operators.spec import SchemaError, UserFunctionError, column_field, key_type_of
 from kit.operators.watermarks import check_time_column, event_times_ms
+from kit.protocol.signposts import CONTEXT, no_attribute
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +81,14 @@ class TimeView:
 
     _operator: FunctionOperator
 
+    if not TYPE_CHECKING:  # mypy would take every attribute for one that exists
+
+        def __getattr__(self, name: str) -> Any:
+            raise no_attribute(self, name, CONTEXT)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._operator._name!r})"
+
     @property
     def current_watermark_ms(self) -> int:
         """Event time as it is known to have passed, in ms."""
@@ -113,7 +122,10 @@ class ProcessFunctionContext(TimeView):
 
 
 class TimerServiceView(TimeView):
-    """Timers of the current key (`TimerService`): registering one twice is registering it once."""
+    """Timers of the current key (`TimerService`): registering one twice is registering it once.
+
+    A timer's time is in whole ms since 1970; StateTypeError for what is none.
+    """
 
     _operator: KeyedFunctionOperator
 
@@ -122,19 +134,19 @@ class TimerServiceView(TimeView):
 
     def register_event_time_timer(self, timestamp_ms: int) -> None:
         """Call `on_timer` when the watermark reaches `timestamp_ms`."""
-        self._operator.timers.register_event_time_timer(timestamp_ms)
+        self._operator.timers.register_event_time_timer(time_of_timer(timestamp_ms))
 
     def register_processing_time_timer(self, timestamp_ms: int) -> None:
         """Call `on_timer` when the host's time reaches `timestamp_ms`."""
-        self._operator.timers.register_processing_time_timer(timestamp_ms)
+        self._operator.timers.register_processing_time_timer(time_of_timer(timestamp_ms))
 
     def delete_event_time_timer(self, timestamp_ms: int) -> None:
         """Forget an event-time timer."""
-        self._operator.timers.delete_event_time_timer(timestamp_ms)
+        self._operator.timers.delete_event_time_timer(time_of_timer(timestamp_ms))
 
     def delete_processing_time_timer(self, timestamp_ms: int) -> None:
         """Forget a processing-time timer."""
-        self._operator.timers.delete_processing_time_timer(timestamp_ms)
+        self._operator.timers.delete_processing_time_timer(time_of_timer(timestamp_ms))
 
 
 class KeyedProcessFunctionContext(ProcessFunctionContext):

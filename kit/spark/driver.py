@@ -21,6 +21,7 @@ from typing import Any, ClassVar
 
 from kit.coordinator.master_hooks import MasterHook, MasterHooks
 from kit.graph.job_graph import JobGraph
+from kit.host.job_ended import JobEndedError
 from kit.host.job_failed import JobFailedError
 from kit.host.job_files import JobFiles
 from kit.host.storage import CheckpointLocation
@@ -200,8 +201,11 @@ class JobDriver:
             if isinstance(item, Asked) and item.answer is not None and not item.answer.done():
                 item.answer.set_exception(self._is_over())
 
-    def _is_over(self) -> JobFailedError:
-        return self.error or JobFailedError(f"job {self.job.name} has ended: it is {self.master.status.name}")
+    def _is_over(self) -> JobFailedError | JobEndedError:
+        return self.error or JobEndedError(
+            f"job {self.job.name!r} has ended, it is {self.master.status.name}: output(), checkpoints() and the trace "
+            "can still be read"
+        )
 
     def handle(self, event: Word, cause: str = "") -> None:
         """Have the JobMaster handle this, and carry out what it asks for."""

@@ -24,7 +24,7 @@ from kit.connectors import files
 from kit.connectors.sink import MEMORY, Sink
 from kit.graph.job_graph import JobGraph
 from kit.host.local_state import LocalState
-from kit.host.output import lineage_of, sinks
+from kit.host.output import lineage_of, sink_called, sinks
 from kit.host.storage import CheckpointStorage
 from kit.protocol.properties import Durability
 from kit.protocol.snapshots import Effect
@@ -156,15 +156,8 @@ def open_local_state(job: JobGraph, directory: str) -> LocalState | None:
 
 
 def read_output(job: JobGraph, output: SparkOutput, name: str) -> pd.DataFrame:
-    """All visible rows of the sink whose path ends in `name`, in order of their files' names.
-
-    Raises ValueError, with the paths there are, when none or several end so.
-    """
-    paths = [sink.path for sink in sinks(job)]
-    found = [path for path in paths if path.rstrip("/").endswith(name)]
-    if len(found) != 1:
-        raise ValueError(f"{len(found)} sinks end in {name!r}; the job has {', '.join(paths) or 'none'}")
-    place = output.place(found[0])
+    """All visible rows of the sink of this name (`sink_called`), in order of their files' names. Raises ValueError."""
+    place = output.place(sink_called(job, name))
     system, inner = files.open_path(place)
     parts = [name for name in files.published_files(place) if name.startswith("part-")]
     tables = [pq.read_table(f"{inner}/{part}", filesystem=system) for part in parts]

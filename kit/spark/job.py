@@ -39,6 +39,7 @@ from kit.protocol.events import (
     StartJob,
 )
 from kit.protocol.properties import Durability, LaterOutput, RecoveryClaimMode
+from kit.protocol.signposts import JOB, no_attribute
 from kit.spark.console import PATIENCE_S, say, waiting
 from kit.spark.driver import JobDriver
 from kit.spark.driver_settings import DriverSettings
@@ -369,6 +370,11 @@ class SparkJob(JobRequests, JobLooks, Asking):
         if kind is not None and issubclass(kind, KeyboardInterrupt):
             self._cancel_interrupted()
         self.close()
+
+    if not TYPE_CHECKING:  # mypy would take every attribute for one that exists
+
+        def __getattr__(self, name: str) -> Any:
+            raise no_attribute(self, name, JOB)
 
     def __repr__(self) -> str:
         said = f"{self.job.name}, {self.status}, epoch {self._driver.master.epoch}"

@@ -83,7 +83,10 @@ class JobLooks:
         return restores_table(self.trace)
 
     def output(self, sink: str = "") -> pd.DataFrame:
-        """All rows committed so far by the sink whose path ends in `sink` (not needed when there is only one)."""
+        """All rows committed so far by a sink: its path, the end of it, or its uid (of the only one nothing is needed).
+
+        Raises ValueError with the sinks there are.
+        """
         return read_output(self.job, self._output, sink)
 
     def meters(self) -> pd.DataFrame:

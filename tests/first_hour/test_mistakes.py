@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from kit import (
@@ -31,6 +32,7 @@ from kit import (
     ValueStateDescriptor,
     sum_,
 )
+from kit.protocol import signposts
 from tests.spark.jobs import ThreadGang
 from widgets import Stepper
 
@@ -246,6 +248,63 @@ def a_worker_that_does_not_run() -> None:
     lab.kill(7)
 
 
+def doing(what: Callable[[Lab], object], name: str) -> Callable[[], None]:
+    """Do something to a lab that has begun."""
+
+    def do() -> None:
+        lab = Lab(to_sink())
+        lab.step()
+        what(lab)
+
+    do.__name__ = name.replace(" ", "_")
+    return do
+
+
+def having_run(what: Callable[[Lab], object], name: str) -> Callable[[], None]:
+    """Ask something of a lab whose job has ended."""
+
+    def ask() -> None:
+        what(run(to_sink()))
+
+    ask.__name__ = name.replace(" ", "_")
+    return ask
+
+
+def in_a_function(what: Callable[[Any], object], name: str) -> Callable[[], None]:
+    """Do something with the context of a keyed function."""
+
+    def call() -> None:
+        class Function(KeyedProcessFunction):
+            def process_element(self, row: Any, context: Any) -> None:
+                what(context)
+
+        env, stream = letters()
+        stream.key_by("letter").process(Function, returns={"n": pa.int64()}).sink_to(CollectSink("out"))
+        Lab(env).run()
+
+    call.__name__ = name.replace(" ", "_")
+    return call
+
+
+def a_timer_at(time: object) -> Callable[[], None]:
+    """Register it."""
+    return in_a_function(lambda context: context.timer_service.register_event_time_timer(time), f"a timer at {time!r}")
+
+
+def a_lab() -> Lab:
+    return Lab(to_sink())
+
+
+def a_spark_job() -> SparkJob:
+    return SparkJob(to_sink(), launch=ThreadGang)
+
+
+def a_context() -> Any:
+    seen = []
+    in_a_function(seen.append, "")()
+    return seen[0]
+
+
 def a_stepper_over_a_job_that_does_not_run() -> None:
     Stepper(to_sink())
 
@@ -334,8 +393,39 @@ MISTAKES = [
     Mistake(a_record_misspelt, ("'CheckpointCompletd'", "did you mean CheckpointCompleted")),
     Mistake(an_action_that_is_none, ("'nonsense'", "enabled are")),
     Mistake(a_worker_that_does_not_run, ("no worker 7", "0, 1")),
+    Mistake(doing(lambda lab: lab.goto("chk"), "goto a word"), ("position is 'chk'", "a whole number")),  # type: ignore[arg-type]
+    Mistake(doing(lambda lab: lab.goto(2.5), "goto half"), ("position is 2.5", "a whole number")),  # type: ignore[arg-type]
+    Mistake(doing(lambda lab: lab.goto(True), "goto True"), ("position is True", "a whole number")),
+    Mistake(doing(lambda lab: lab.back(-1), "back by less than nothing"), ("steps is -1", "0 or more")),
+    Mistake(doing(lambda lab: lab.back("x"), "back by a word"), ("steps is 'x'", "a whole number")),  # type: ignore[arg-type]
+    Mistake(doing(lambda lab: lab.back(9), "back too far"), ("there is no step -7", "goto(1) to goto(2)")),
+    Mistake(doing(lambda lab: lab.step(-1), "step minus one"), ("no action -1", "counted from 0")),
+    Mistake(doing(lambda lab: lab.step(0.5), "half a step"), ("0.5 cannot happen now", "enabled are")),  # type: ignore[arg-type]
+    Mistake(doing(lambda lab: lab.wait_until("x"), "wait for a word"), ("at_ms is 'x'", "a whole number")),  # type: ignore[arg-type]
+    Mistake(doing(lambda lab: lab.wait_until(-1), "wait for the past"), ("at_ms is -1", "or more")),
+    Mistake(doing(lambda lab: lab.rescale("x"), "rescale to a word"), ("parallelism is 'x'", "a whole number")),  # type: ignore[arg-type]
+    Mistake(doing(lambda lab: lab.rescale(True), "rescale to True"), ("parallelism is True", "a whole number")),
+    Mistake(doing(lambda lab: lab.rescale({"letters": "2"}), "rescale in quotes"), ("'2'", "a whole number")),  # type: ignore[dict-item]
+    Mistake(doing(lambda lab: lab.output(None), "output of None"), ("output(None)", "such as 'out'")),  # type: ignore[arg-type]
+    Mistake(having_run(lambda lab: lab.savepoint(wait=True), "a savepoint too late"), ("FINISHED", "back(n)")),
+    Mistake(having_run(lambda lab: lab.rescale(3, wait=True), "a rescale too late"), ("FINISHED", "back(n)")),
+    *(Mistake(a_timer_at(time), (f"a timer at {time!r}", "whole ms since 1970")) for time in (5.5, "x", True, None)),
+    *(Mistake(attribute(a_lab, name), ("lab.run()", "lab.step()")) for name in ("execute", "start", "pause", "next")),
+    *(Mistake(attribute(a_lab, name), ("lab.back(n)", "lab.goto(")) for name in ("undo", "reset")),
+    *(Mistake(attribute(a_lab, name), ("output(",)) for name in ("collect", "results", "to_pandas")),
+    Mistake(attribute(a_lab, "kill_worker"), ("lab.kill(0)",)),
+    Mistake(attribute(a_lab, "checkpoint"), ("trigger_checkpoint()",)),
     Mistake(a_stepper_over_a_job_that_does_not_run, ("StreamEnvironment", "Lab(env) or SparkJob(env)")),
     Mistake(a_job_that_was_not_started, ("letters", "call start()")),
+    *(Mistake(attribute(a_spark_job, name), ("job.start()", "job.wait()")) for name in ("execute", "run")),
+    Mistake(attribute(a_spark_job, "awaitTermination"), ("job.wait()",)),
+    *(Mistake(attribute(a_spark_job, name), ("output(",)) for name in ("collect", "toPandas")),
+    Mistake(attribute(a_spark_job, "stop_with_savepoint"), ("stop()", "cancel()")),
+    Mistake(attribute(a_spark_job, "step"), ("kit.Lab(env)",)),
+    *(Mistake(attribute(a_context, name), ("ctx.state(descriptor)",)) for name in ("get_state", "get_map_state")),
+    Mistake(attribute(a_context, "collect"), ("ctx.emit(row)",)),
+    Mistake(attribute(a_context, "get_current_key"), ("ctx.current_key",)),
+    Mistake(attribute(a_context, "register_event_time_timer"), ("ctx.timer_service.register_event_time_timer(",)),
     Mistake(a_master_where_a_session_is_expected, ("spark is the text", "create_session(master='local[4]')")),
     Mistake(a_context_where_a_session_is_expected, ("spark is <object", "must be a Spark session", "create_session()")),
     Mistake(a_lock_that_cannot_travel, ("'guarded'", "`lock`", "inside the function")),
@@ -388,7 +478,21 @@ def test_whatever_one_waits_for_a_job_that_failed_says_why(condition: dict[str, 
             lab.run_until(**condition)
 
 
-@pytest.mark.parametrize("thing", [to_sink, stream, keyed, windows])
+@pytest.mark.parametrize(
+    ("kind", "table"),
+    [
+        (StreamEnvironment, signposts.ENVIRONMENT),
+        (Lab, signposts.LAB),
+        (SparkJob, signposts.JOB),
+        (type(keyed()), signposts.KEYED),
+        (type(windows()), signposts.WINDOWED),
+    ],
+)
+def test_no_signpost_stands_where_something_is(kind: type, table: dict[str, str]) -> None:
+    assert [name for name in table if name in dir(kind)] == []
+
+
+@pytest.mark.parametrize("thing", [to_sink, stream, keyed, windows, a_lab, a_spark_job, a_context])
 def test_a_signpost_does_not_stand_in_the_way(thing: Callable[[], Any]) -> None:
     """`copy`, `hasattr` and IPython look for attributes that are not there, and must find none."""
     found = thing()

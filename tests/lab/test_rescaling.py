@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kit import JobFailedError, Lab
+from kit import JobEndedError, JobFailedError, Lab
 from kit.lab import LabError, ready_job
 from kit.lab.schedulers import Random
 from kit.protocol.trace import Trace
@@ -171,7 +171,7 @@ def test_the_end_of_the_job_is_an_answer_too() -> None:
     lab.run_until(finished=True)
     with pytest.raises(JobFailedError, match="the job was not rescaled: it is FINISHED"):
         lab.answer(request)
-    with pytest.raises(JobFailedError, match="the job cannot be rescaled: it ends"):
+    with pytest.raises(JobEndedError, match="has ended, it is FINISHED"):
         lab.rescale(3, wait=True)
 
 

@@ -31,10 +31,11 @@ from kit import (
     count,
 )
 from kit.graph.execution_graph import ExecutionGraph
+from kit.host.job_ended import JobEndedError
+from kit.host.job_failed import JobFailedError
 from kit.operators import ReadResult, Split
 from kit.spark.auth import AuthenticationError, FencedError, new_secret
 from kit.spark.control import ControlClient, SlotHello, SlotJoined, SlotMessage
-from kit.spark.driver import JobFailedError
 from kit.spark.driver_settings import DriverSettings
 from kit.spark.endpoint import WireSettings
 from kit.spark.epoch import Epoch
@@ -170,7 +171,7 @@ def test_requests_are_answered_while_the_job_runs(tmp_path: Path) -> None:
         assert job.checkpoints()["kind"].tolist() == ["Savepoint", "Checkpoint"]
         job.close()
         assert job.status == "CANCELED"
-        with pytest.raises(JobFailedError, match="job totals has ended: it is CANCELED"):
+        with pytest.raises(JobEndedError, match="job 'totals' has ended, it is CANCELED"):
             job.trigger_checkpoint()
 
 
@@ -506,7 +507,9 @@ def test_strangers_and_slots_of_another_epoch_do_not_disturb_a_job(tmp_path: Pat
 def collecting(rows: int = 4_000) -> StreamEnvironment:
     env = StreamEnvironment("collecting", checkpoint=CheckpointConfig(interval_ms=50))
     source = GeneratorSource(rows, 10, batch_rows=500)
-    env.from_source(source, uid="rows").key_by("key").aggregate(n=count(), emit="final").sink_to(CollectSink("totals"))
+    env.from_source(source, uid="rows").key_by("key").aggregate(n=count(), emit="final").sink_to(
+        CollectSink("totals"), uid="totals-out"
+    )
     return env
 
 
@@ -517,8 +520,11 @@ def test_what_a_collect_sink_keeps_is_read_from_the_job() -> None:
             job.wait()
         assert isinstance(job.output(), pd.DataFrame)
         assert job.output("totals")["n"].sum() == 4_000
-        with pytest.raises(ValueError, match="0 sinks end in 'other'"):
+        assert len(job.output("totals-out")) == len(job.output())
+        with pytest.raises(ValueError, match="no sink 'other'; job 'collecting' writes to 'totals'"):
             job.output("other")
+        with pytest.raises(JobEndedError, match=r"job 'collecting' has ended, it is FINISHED: output\(\)"):
+            job.savepoint("/nowhere")
 
 
 def test_a_job_without_a_directory_leaves_no_checkpoints() -> None:

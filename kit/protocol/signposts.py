@@ -81,6 +81,62 @@ WINDOWED: Mapping[str, str] = {
 }
 
 
+_TO_ITS_END = "lab.run() runs to the end, lab.step() one step, lab.run_until(checkpoint=1) to that checkpoint"
+_BACK = "lab.back(n) undoes n steps, lab.goto(n) goes to step n"
+_OUTPUT = "read output('name of the sink')"
+_STOPS = "stop() ends the job with a savepoint, cancel() without"
+_CHECKPOINT = "trigger_checkpoint() takes a checkpoint, savepoint() a savepoint"
+
+LAB: Mapping[str, str] = {
+    **dict.fromkeys(("execute", "start", "resume", "submit", "await_termination"), _TO_ITS_END),
+    **dict.fromkeys(("pause", "interrupt"), f"it stands still until it is told to go on: {_TO_ITS_END}"),
+    **dict.fromkeys(("next", "tick", "advance"), _TO_ITS_END),
+    **dict.fromkeys(("undo", "rewind", "previous", "prev"), _BACK),
+    **dict.fromkeys(("reset", "restart", "replay_from"), f"{_BACK}; lab.goto(1) is the beginning"),
+    **dict.fromkeys(("collect", "results", "result", "to_pandas", "toPandas", "head"), _OUTPUT),
+    **dict.fromkeys(("checkpoint", "take_checkpoint"), _CHECKPOINT),
+    **dict.fromkeys(("kill_worker", "crash", "kill_task"), "lab.kill(0) kills worker 0"),
+    **dict.fromkeys(("set_parallelism", "scale"), "lab.rescale(3)"),
+    **dict.fromkeys(("stop_with_savepoint", "terminate", "shutdown"), _STOPS),
+    **dict.fromkeys(("events", "log", "history"), "lab.trace has what happened, as records"),
+    **dict.fromkeys(("explain", "debug"), "lab.why('checkpoint 1') answers why something is as it is"),
+}
+JOB: Mapping[str, str] = {
+    **dict.fromkeys(("execute", "run", "submit", "launch"), "write job.start(), and job.wait() for its end"),
+    **dict.fromkeys(("awaitTermination", "await_termination", "join", "get_job_execution_result"), "write job.wait()"),
+    **dict.fromkeys(("collect", "results", "result", "toPandas", "to_pandas", "head"), _OUTPUT),
+    **dict.fromkeys(("stop_with_savepoint", "terminate", "shutdown", "kill"), _STOPS),
+    **dict.fromkeys(("cancel_with_savepoint",), "write job.stop()"),
+    **dict.fromkeys(("checkpoint", "take_checkpoint"), _CHECKPOINT),
+    **dict.fromkeys(("trigger_savepoint", "take_savepoint"), "write job.savepoint()"),
+    **dict.fromkeys(("set_parallelism", "scale"), "write job.rescale(3)"),
+    **dict.fromkeys(("get_job_status", "state", "is_running", "isActive"), "read job.status"),
+    **dict.fromkeys(("metrics", "lastProgress", "recentProgress", "progress"), "job.meters() has rates and counts"),
+    **dict.fromkeys(("exception", "get_exception"), "read job.error"),
+    **dict.fromkeys(("step", "goto", "back"), "a lab has that: kit.Lab(env) runs the same job step by step"),
+}
+CONTEXT: Mapping[str, str] = {
+    **dict.fromkeys(("collect", "yield_", "write", "send"), "write ctx.emit(row)"),
+    **dict.fromkeys(
+        ("get_state", "get_value_state", "value_state", "get_runtime_context"), "write ctx.state(descriptor)"
+    ),
+    **dict.fromkeys(("get_list_state", "get_map_state", "get_reducing_state"), "write ctx.state(descriptor)"),
+    **dict.fromkeys(("get_current_key", "key"), "read ctx.current_key, in a function behind key_by"),
+    **dict.fromkeys(("timestamp", "get_timestamp", "time"), "read ctx.timestamp_ms"),
+    **dict.fromkeys(("current_watermark", "watermark", "get_current_watermark"), "read ctx.current_watermark_ms"),
+    **dict.fromkeys(("current_processing_time", "processing_time"), "read ctx.current_processing_time_ms"),
+    **dict.fromkeys(
+        ("register_event_time_timer", "register_processing_time_timer", "register_timer", "timers"),
+        "write ctx.timer_service.register_event_time_timer(ctx.timestamp_ms + 60_000), in a function behind key_by",
+    ),
+    **dict.fromkeys(("side_output", "emit_to", "output_tag"), "write ctx.output(tag, row)"),
+    **dict.fromkeys(
+        ("state", "current_key", "timer_service"),
+        "a function has that behind key_by: write stream.key_by('column') before .process(...)",
+    ),
+}
+
+
 def no_attribute(owner: object, name: str, *signs: Mapping[str, str]) -> AttributeError:
     """Return the error for a missing attribute, with the first sign that there is, or the name that may be meant."""
     kind = type(owner)
