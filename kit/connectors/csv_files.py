@@ -20,6 +20,7 @@ import pyarrow as pa
 import pyarrow.csv as pa_csv
 
 from kit.connectors import files
+from kit.connectors.disk import open_path
 from kit.operators.rows import spelled
 from kit.operators.source import Split
 from kit.operators.spec import SchemaError, shorten, unique_names
@@ -142,7 +143,7 @@ def _inferred(path: str, dialect: CsvDialect, most: int) -> pa.Schema:
         if name not in names:
             columns = ", ".join(map(repr, names))
             raise SchemaError(f"CsvSource({path}): types has {name!r}, and the columns are {columns}")
-    system, inner = files.open_path(path)
+    system, inner = open_path(path)
     with system.open_input_stream(inner) as stream:
         data = stream.read(most)
         if len(data) == most and stream.read(1):
@@ -159,7 +160,7 @@ def _inferred(path: str, dialect: CsvDialect, most: int) -> pa.Schema:
 def _open(
     path: str, dialect: CsvDialect, parse: pa_csv.ParseOptions, convert: pa_csv.ConvertOptions
 ) -> pa_csv.CSVStreamingReader:
-    system, inner = files.open_path(path)
+    system, inner = open_path(path)
     try:
         return pa_csv.open_csv(system.open_input_stream(inner), dialect.read_options(), parse, convert)
     except pa.ArrowInvalid as error:

@@ -18,6 +18,13 @@ from posixpath import dirname
 from pyarrow import fs
 
 
+def open_path(path: str) -> tuple[fs.FileSystem, str]:
+    """The file system of a path or URI, and the path within it."""
+    if "://" in path:
+        return fs.FileSystem.from_uri(path)
+    return fs.LocalFileSystem(), os.path.abspath(path)
+
+
 def is_local(system: fs.FileSystem) -> bool:
     """Whether these are files of this machine, as far as it knows; a shared disk is mounted like its own."""
     return isinstance(system, fs.LocalFileSystem)

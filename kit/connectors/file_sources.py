@@ -19,6 +19,7 @@ import pyarrow as pa
 
 from kit.connectors import files
 from kit.connectors.csv_files import NULL_VALUES, CsvDialect, CsvReader, csv_header, csv_schema
+from kit.connectors.file_versions import Version, version_of
 from kit.connectors.text_files import COLUMNS, TextReader, is_compressed
 from kit.operators.source import ReadResult, Source, Split, SplitReader
 from kit.operators.spec import column_field
@@ -64,9 +65,9 @@ class _FileSource(Source):
         }
         self._set(_keys={path: values for path, values in keys.items() if values})
 
-    def _split(self, path: str, **what: Any) -> Split:
+    def _split(self, path: str, version: Version | None, **what: Any) -> Split:
         keys = self._keys.get(path)
-        return {"path": path, **what, **({"keys": keys} if keys else {})}
+        return {"path": path, **what, **({"version": version} if version else {}), **({"keys": keys} if keys else {})}
 
     def _set(self, **values: Any) -> None:
         for attribute, value in values.items():
@@ -142,13 +143,16 @@ class ParquetSource(_FileSource):
 
     def enumerate_splits(self) -> list[Split]:
         """Ranges of rows: `{"id", "path", "start", "end"}`, the end excluded."""
+        versions = {path: version_of(path) for path in self.paths}  # before what is in them is looked at
         ranges = [(path, start, end) for path in self.paths for start, end in files.row_groups(path)]
+        for path, _, end in ranges:
+            versions[path] = (versions[path] or {}) | {"rows": end}
         if self.splits is not None:
             ranges = _even_ranges(ranges, self.splits)
         numbers = dict.fromkeys(self.paths, 0)
         splits: list[Split] = []
         for path, start, end in ranges:
-            splits.append(self._split(path, id=f"{path}#{numbers[path]}", start=start, end=end))
+            splits.append(self._split(path, versions[path], id=f"{path}#{numbers[path]}", start=start, end=end))
             numbers[path] += 1
         return splits
 
@@ -238,7 +242,7 @@ class CsvSource(_FileSource):
 
     def enumerate_splits(self) -> list[Split]:
         """One a file: `{"id", "path"}`."""
-        return [self._split(path, id=path) for path in self.paths]
+        return [self._split(path, version_of(path), id=path) for path in self.paths]
 
     def open_reader(self) -> SplitReader:
         """A reader that goes on where it was without reading the file again."""
@@ -289,16 +293,18 @@ class TextSource(_FileSource):
         return self.enumerate_splits() if self.splits is not None else self._ranges(parallelism)
 
     def _ranges(self, number: int) -> list[Split]:
-        sizes = {path: files.size_of(path) for path in self.paths}
+        versions = {path: version_of(path) for path in self.paths}
+        sizes = {path: version["size"] if version else 0 for path, version in versions.items()}
         whole = {path for path in self.paths if is_compressed(path)}
         cut = [(path, 0, size) for path, size in sizes.items() if size and path not in whole]
         if self.splits is None:
             number = max(number, -(-sum(size for _, _, size in cut) // _MOST_BYTES))
         ranges: dict[str, list[Split]] = {path: [] for path in self.paths}
         for path, start, end in _even_ranges(cut, number):
-            ranges[path].append(self._split(path, id=f"{path}#{len(ranges[path])}", start=start, end=end))
+            split_id = f"{path}#{len(ranges[path])}"
+            ranges[path].append(self._split(path, versions[path], id=split_id, start=start, end=end))
         for path in whole:
-            ranges[path].append(self._split(path, id=path, start=0))
+            ranges[path].append(self._split(path, versions[path], id=path, start=0))
         return [split for path in self.paths for split in ranges[path]]
 
     def open_reader(self) -> SplitReader:

@@ -27,6 +27,8 @@ import pyarrow as pa
 from pyarrow import fs
 
 from kit.connectors import disk
+from kit.connectors.disk import open_path
+from kit.connectors.file_versions import check_unchanged, unchanged
 from kit.operators.source import ReadResult, Split
 from kit.operators.spec import SchemaError, column_list
 from kit.protocol.snapshots import Effect
@@ -54,13 +56,6 @@ class CommitError(OSError):
 
 
 # --- paths ----------------------------------------------------------------------------------------------------------
-
-
-def open_path(path: str) -> tuple[fs.FileSystem, str]:
-    """The file system of a path or URI, and the path within it."""
-    if "://" in path:
-        return fs.FileSystem.from_uri(path)
-    return fs.LocalFileSystem(), os.path.abspath(path)
 
 
 def absolute(path: str | os.PathLike[str]) -> str:
@@ -277,7 +272,7 @@ class StreamReader:
         """At most `max_rows` rows of the split from `position` on."""
         opened = self._open_splits.pop(split["id"], None)
         if opened is None or opened.position != position:
-            opened = _OpenSplit(position, None, self._stream(split, position))
+            opened = _OpenSplit(position, None, unchanged(split, self._stream(split, position)))
             opened.advance()
         if opened.ahead is None:
             return ReadResult(None, position, finished=True)
@@ -316,6 +311,7 @@ class ParquetReader(StreamReader):
         start, end = split["start"] + position, split["end"]
         keys = split.get("keys", {})
         file = self._file(split["path"])
+        check_unchanged(split, rows=file.metadata.num_rows)
         groups, row = _groups_of(file.metadata, start, end)
         stored = [name for name in self._schema.names if name not in keys]
         many = sum(file.metadata.row_group(group).num_rows for group in groups) > _READ_ROWS

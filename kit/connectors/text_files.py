@@ -19,7 +19,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kit.connectors import files
+from kit.connectors.disk import open_path
+from kit.connectors.file_versions import unchanged
 from kit.operators.source import ReadResult, Split
 
 COLUMNS = pa.schema([("line", pa.string()), ("path", pa.string()), ("offset", pa.int64())])
@@ -74,7 +75,7 @@ class TextReader:
         """At most `max_rows` lines from byte `position` of the split on."""
         opened = self._open.pop((split["id"], position), None)
         if opened is None:
-            stream = _lines(split, position)
+            stream = unchanged(split, _lines(split, position))
             opened = _OpenSplit(next(stream, None), stream)
         if opened.ahead is None:
             return ReadResult(None, position, finished=True)
@@ -126,7 +127,7 @@ def _lines(split: Split, position: int) -> Iterator[_Lines]:
 
 def _opened(path: str, begin: int) -> pa.NativeFile:
     """A file to be read from byte `begin` on."""
-    system, inner = files.open_path(path)
+    system, inner = open_path(path)
     if not is_compressed(path):
         file = system.open_input_file(inner)
         file.seek(begin)

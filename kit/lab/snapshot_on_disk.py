@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from kit.connectors.files import open_path
+from kit.connectors.disk import open_path
 from kit.connectors.sink import MEMORY
 from kit.host.memory import MemoryFiles
 from kit.host.output import MemoryOutput

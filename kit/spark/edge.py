@@ -20,7 +20,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from kit.connectors import files
+from kit.connectors import disk, files
 from kit.connectors.sink import MEMORY, Sink
 from kit.graph.job_graph import JobGraph
 from kit.host.local_state import LocalState
@@ -158,7 +158,7 @@ def open_local_state(job: JobGraph, directory: str) -> LocalState | None:
 def read_output(job: JobGraph, output: SparkOutput, name: str) -> pd.DataFrame:
     """All visible rows of the sink of this name (`sink_called`), in order of their files' names. Raises ValueError."""
     place = output.place(sink_called(job, name))
-    system, inner = files.open_path(place)
+    system, inner = disk.open_path(place)
     parts = [name for name in files.published_files(place) if name.startswith("part-")]
     tables = [pq.read_table(f"{inner}/{part}", filesystem=system) for part in parts]
     return pa.concat_tables(tables).to_pandas() if tables else pd.DataFrame()
@@ -166,7 +166,7 @@ def read_output(job: JobGraph, output: SparkOutput, name: str) -> pd.DataFrame:
 
 def check_writable(directory: str) -> None:
     """Raise OSError naming the directory and what to do when nothing can be written below it."""
-    system, inner = files.open_path(directory)
+    system, inner = disk.open_path(directory)
     probe = f"{inner}/.kit-{uuid.uuid4().hex}"
     try:
         system.create_dir(inner, recursive=True)

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from kit import TextSource
 from kit.connectors import text_files
+from kit.connectors.file_versions import version_of
 from kit.operators import SchemaError
 
 settings_ = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -91,7 +92,7 @@ def test_a_compressed_file_is_one_split(tmp_path, suffix, compress) -> None:
     path.write_bytes(compress("\n".join(lines).encode()))
     source = TextSource(path)
     (split,) = source.splits_for(4)
-    assert split == {"id": str(path), "path": str(path), "start": 0}
+    assert split == {"id": str(path), "path": str(path), "start": 0, "version": version_of(str(path))}
     assert [row["line"] for row in rows(source, 999)] == lines
     assert [row["line"] for row in rows(source, 999, seek=True)] == lines
 

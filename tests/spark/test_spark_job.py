@@ -12,10 +12,12 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from kit import NoRestart
+from kit import CheckpointConfig, NoRestart, ParquetSink, ParquetSource, StreamEnvironment
 from kit.spark import JobFailedError, SparkJob, create_session
 from kit.spark.driver_settings import DriverSettings
 from kit.spark.endpoint import WireSettings
@@ -48,6 +50,30 @@ def test_a_job_publishes_each_row_once(spark: SparkSession, tmp_path: Path) -> N
         assert job.wait() == "FINISHED"
     check_output(tmp_path)
     assert staged(tmp_path) == []
+
+
+def test_a_file_that_is_written_anew_while_it_is_read_fails_the_job(spark: SparkSession, tmp_path: Path) -> None:
+    path = tmp_path / "rows.parquet"
+    table = pa.table({"key": pa.array(range(300_000)), "value": pa.array(range(300_000))})
+    pq.write_table(table, path, row_group_size=10_000)
+    env = StreamEnvironment("changed", parallelism=2, checkpoint=CheckpointConfig(interval_ms=50))
+    rows = env.from_source(ParquetSource(path), uid="rows")
+    rows.map(slowly).uid("slowly").sink_to(ParquetSink(tmp_path / "out"), uid="out")
+    with SparkJob(env, spark) as job:
+        job.start()
+        await_checkpoint(job, 2)
+        pq.write_table(table.slice(0, 100_000), path.with_suffix(".new"), row_group_size=10_000)
+        path.with_suffix(".new").replace(path)
+        with pytest.raises(JobFailedError, match=r"rows\.parquet was written anew after the job had begun"):
+            job.wait()
+        assert len(job.stages) == 1, "it was not restarted"
+
+
+def slowly(row: dict[str, int]) -> dict[str, int]:
+    """So that a part of the file remains to be read."""
+    if row["key"] % 1_000 == 0:
+        time.sleep(0.05)
+    return row
 
 
 def test_a_killed_worker_costs_no_row_and_repeats_none(spark: SparkSession, tmp_path: Path) -> None:
