@@ -26,6 +26,7 @@ from kit.host.stores import LEADER, Leader, Records, look_up, lost
 from kit.state.errors import StorageError
 
 _DIRECTORY = re.compile(r"leader-(\d+)")
+_UNFINISHED = re.compile(r"\.leader-(\d+)-.*\.part")
 T = TypeVar("T")
 _TRIES = 1_000
 """Attempts while other drivers take over, and a directory that is being renamed may not be listed at all."""
@@ -60,6 +61,7 @@ class FileRecords:
                 continue  # another driver was faster
             self.token = leader.token
             self.write(LEADER, leader.encode())
+            self._remove_unfinished()
             return
         raise StoreError(f"{self!r} cannot be taken over: other drivers took it over {_TRIES} times meanwhile")
 
@@ -77,6 +79,16 @@ class FileRecords:
             with suppress(StorageError):
                 self._storage.dispose_on_failure(CheckpointLocation(prepared))
             raise
+
+    def _remove_unfinished(self) -> None:
+        """Delete what earlier drivers were writing when they died; one that is only frozen can no longer rename it."""
+        left = [
+            name
+            for name in self._storage.names(self._root)
+            if (found := _UNFINISHED.fullmatch(name)) and int(found[1]) < (self.token or 0)
+        ]
+        with suppress(StorageError):  # they are in nobody's way
+            self._storage.discard(f"{self._root}/{name}" for name in left)
 
     def leader(self) -> Leader | None:
         """Return the driver whose token the newest directory has."""
@@ -102,7 +114,7 @@ class FileRecords:
                 self._storage.make_new_directory(f"{directory}/{name.rpartition('/')[0]}")
         try:
             self._storage.replace(
-                f"{self._root}/.leader-{self.token}-{name.replace('/', '-')}.part",
+                f"{self._root}/.leader-{self.token}-{name.replace('/', '-')}.part",  # as in _UNFINISHED
                 f"{directory}/{name}",
                 data,
             )

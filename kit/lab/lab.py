@@ -477,9 +477,9 @@ class Lab(FaultDoors, RescaleDoors, PlayDoors, StateDoors, LabAsking):
     def wait_until(self, at_ms: int) -> Step:
         """Let time pass in which nothing happens, as when every task is busy; timers due meanwhile fire late.
 
-        Raises LabError for a time that has passed already.
+        A time that has passed already changes nothing. Raises LabError for a negative one.
         """
-        at_ms = whole_number("at_ms", at_ms, "the lab's time, lab.at_ms, that is to come", self.at_ms)
+        at_ms = whole_number("at_ms", at_ms, "a time of the lab, as lab.at_ms is", 0)
         return self._do(LetTimePass(at_ms))
 
     def _ask(self, make: Callable[[int], Word], *, wait: bool) -> int | str:

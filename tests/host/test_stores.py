@@ -44,6 +44,17 @@ class TestFilesInMemory(StoreContract):
         return lambda: FileRecords(CheckpointStorage("/c", JOB, file_system=files))
 
 
+def test_a_record_that_a_killed_driver_was_writing_is_removed_by_the_next(tmp_path: Path) -> None:
+    storage = CheckpointStorage(tmp_path, JOB)
+    DurableStore(FileRecords(storage)).begin(recover=False)
+    cut_off = tmp_path / JOB / "store" / ".leader-1-checkpointID.part"
+    cut_off.write_bytes(b"1")
+    second = DurableStore(FileRecords(storage))
+    second.begin(recover=True)
+    assert not cut_off.exists()
+    assert second.next_id() == 1
+
+
 def test_records_lie_beside_the_checkpoints(tmp_path: Path) -> None:
     store = open_store("filesystem", CheckpointStorage(tmp_path, JOB))
     store.begin(recover=False)

@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 from pyspark.sql import SparkSession
 
+from kit.host.job_ended import JobEndedError
 from kit.spark import JobFailedError, SparkJob
 from tests.spark.conftest import spark_session
 from tests.spark.jobs import ROWS, check_output, generator, read, totals_job
@@ -84,7 +85,7 @@ def tell(spark: SparkSession, directory: Path, chance: random.Random) -> int:
                     path = job.stop(directory / "savepoints", drain=drain)
                     drained |= drain
                     continue
-                except JobFailedError as error:
+                except (JobFailedError, JobEndedError) as error:  # JobEndedError: it had read all its input
                     said = str(error)
             found = GO_ON.search(said)
             if not found:
